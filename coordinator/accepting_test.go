@@ -33,6 +33,7 @@ func (l *shortListener) Accept() (net.Conn, error) {
 // TestCannotAccept has accepting fail for good. A job whose ranks wait to be let in ends
 // with the reason; one whose ranks are all there goes on.
 func TestCannotAccept(t *testing.T) {
+	t.Parallel()
 	for _, all := range []bool{false, true} {
 		l, err := net.Listen("unix", filepath.Join(t.TempDir(), "sock"))
 		if err != nil {
@@ -62,6 +63,7 @@ func TestCannotAccept(t *testing.T) {
 // TestAcceptAgain makes accepting fail a few times. Connections are accepted when there
 // is a descriptor.
 func TestAcceptAgain(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "sock"))
 	if err != nil {
 		t.Fatal(err)

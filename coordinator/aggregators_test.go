@@ -15,6 +15,7 @@ import (
 // is told.
 func TestAggregatorsOfSmallGroups(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		set  func(*job.Spec)

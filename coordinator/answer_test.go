@@ -13,6 +13,7 @@ import (
 // checkpoint whose number it says, whoever has taken another one since, or answers
 // last and has none to take any more.
 func TestAnswerOfGroups(t *testing.T) {
+	t.Parallel()
 	store, j := emptyJob(t, t.TempDir())
 	s := short(t, "ring.S.3", job.Uncoordinated, "")
 	d := newDriver(resolved(t, s), j, store.Dir(), libraryID{}, protocol.DefaultLimits, &recorder{t: t})

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -47,13 +48,15 @@ func (h *hangingFS) Mkdir(name string) error {
 // when the storage answers again the job goes on.
 func TestInterruptsOfBlockedRun(t *testing.T) {
 	notRaced(t)
-	for _, name := range []string{"job.tmp", "0002", "0002/manifest.tmp"} {
+	t.Parallel()
+	for i, name := range []string{"job.tmp", "0002", "0002/manifest.tmp"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newSpec(t, "ring.S.4", 2)
-			want, _, _ := mustLaunch(t, s, Options{})
+			want := undisturbed(t, s)
 			s.Schedule.Every = 7
 			disk, interrupts := newHangingFS(name), make(chan struct{})
-			opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, FS: disk, Interrupts: interrupts}
+			opt := Options{Store: t.TempDir(), Job: fmt.Sprintf("blocked-%d", i), Observer: &recorder{t: t}, FS: disk, Interrupts: interrupts}
 			over := make(chan error, 1)
 			go func() {
 				_, err := Launch(t.Context(), s, opt)
@@ -67,7 +70,7 @@ func TestInterruptsOfBlockedRun(t *testing.T) {
 				t.Errorf("the launch ended with %v", err)
 			}
 			for rank := range s.NP {
-				for len(children(rank)) > 0 { // killed, and gone when the kernel has come to it
+				for len(children(opt.Job, rank)) > 0 { // killed, and gone when the kernel has come to it
 				}
 			}
 			close(disk.release)
@@ -77,7 +80,7 @@ func TestInterruptsOfBlockedRun(t *testing.T) {
 				r, err = Restart(t.Context(), RestartOptions{Options: opt})
 			}
 			switch {
-			case name == "job.tmp" && errors.Is(err, image.ErrCheckpointNotFound):
+			case i == 0 && errors.Is(err, image.ErrCheckpointNotFound):
 			case err != nil || r.Digest != want.Digest:
 				t.Errorf("%+v, %v, want digest %s", r, err, want.Digest)
 			}

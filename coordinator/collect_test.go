@@ -44,6 +44,7 @@ func belowBase(t *testing.T, j *image.Job) (below []int, base []int) {
 // that cannot be read: the first goes with the next run, and both in the end. All
 // that is needed stays.
 func TestCollectAll(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "ring.S.4", 2)
 	s.Mode, s.Iterations, s.Schedule.Every = job.Uncoordinated, 40, 4
 	var left string
@@ -119,6 +120,7 @@ func TestCollectAll(t *testing.T) {
 // TestCollectOnFullDisk removes nothing as long as it cannot be noted, goes back all
 // the same, and ends the job where the note has to come first.
 func TestCollectOnFullDisk(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "ring.S.4", 1)
 	s.Mode = job.Uncoordinated
 	d, rec, fill, empty := fullStore(t, s)
@@ -181,6 +183,7 @@ func relock(t *testing.T, j *image.Job) {
 
 // TestTakeOverOnFullDisk makes room with what is not needed any more.
 func TestTakeOverOnFullDisk(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "ring.S.4", 1)
 	s.Mode = job.Uncoordinated
 	d, _, fill, _ := fullStore(t, s)

@@ -29,6 +29,7 @@ func dealt(t *testing.T, was Options, f *fakeProgram, np int) (*Result, *recorde
 // TestProgramDealt restarts a program with three, five and again four ranks, of which one
 // dies each time. Each cell of its array has the sum of an undisturbed run.
 func TestProgramDealt(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 4, Steps: 60, Pause: 2 * time.Millisecond, Cells: 1000, Dies: 15, Deaths: 1}
 	var kept Options
 	_, _, _, err := launchFake(t, f, func(s *job.Spec, o *Options) { s.Schedule.Every, kept = 10, *o })
@@ -61,6 +62,7 @@ func TestProgramDealt(t *testing.T) {
 // TestNotDealt: what another number of ranks cannot resume from is refused, and the
 // checkpoints stay.
 func TestNotDealt(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 2, Steps: 30, Pause: 2 * time.Millisecond, Cells: 10, Protect: 1, Dies: 15, Deaths: 1}
 	var kept Options
 	if _, _, _, err := launchFake(t, f, func(s *job.Spec, o *Options) { s.Schedule.Every, kept = 10, *o }); err == nil {
@@ -90,6 +92,7 @@ func TestNotDealt(t *testing.T) {
 
 // TestGreedyRank: parts that do not make up an array are no checkpoint.
 func TestGreedyRank(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 2, Steps: 30, Pause: time.Millisecond, Cells: 10, Greedy: true}
 	r, rec, _, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every = 10 })
 	if err != nil || r.Checkpoints != 0 {

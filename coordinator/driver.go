@@ -33,6 +33,7 @@ type setting struct {
 	interrupts <-chan struct{}       // as Options.Interrupts
 	watch      func(protocol.Action) // of tests, which see each action before it is done; may be nil
 	ways       func(int) *job.Way    // of tests: how to write a checkpoint; may be nil
+	excused    func(pid int) bool    // reports why a process may be silent: it waits for a disk
 	log        *slog.Logger
 }
 
@@ -108,7 +109,7 @@ type driver struct {
 
 func newDriver(spec *job.Resolved, j *image.Job, store string, library libraryID, limits protocol.Limits, out Observer) *driver {
 	here, _ := wire.ThisHost()
-	set := &setting{here: here, spec: spec, job: j, store: store, library: library, limits: limits, launcher: launch.Local{}, network: "unix",
+	set := &setting{here: here, spec: spec, job: j, store: store, library: library, limits: limits, launcher: launch.Local{}, network: "unix", excused: launch.WaitsForStorage,
 		log: slog.New(slog.DiscardHandler)}
 	d := &driver{setting: set, loop: loop{mailbox: newMailbox(), done: make(chan struct{})}, reporter: reporter{out: out},
 		socket: &socket{}, requests: newRequests(), logWaits: map[int]error{}, members: make([]*member, spec.NP)}

@@ -28,9 +28,10 @@ func (d *shortDisk) Open(name string) (vfs.File, error) {
 // TestExamineAgain has descriptors run short while a recovery reads the log of a rank
 // that died. Its checkpoints are there all the same, and no state is lost.
 func TestExamineAgain(t *testing.T) {
+	t.Parallel()
 	s := short(t, "ring.S.3", job.Uncoordinated, "optimistic")
 	s.AutoRestart, s.Schedule.Every = true, 2
-	want, _, _ := mustLaunch(t, s, Options{})
+	want := undisturbed(t, s)
 	disk := &shortDisk{FS: vfs.OS{}}
 	r, rec, _ := mustLaunch(t, s, Options{FS: disk, Failures: []Failure{{Rank: 1, Node: -1, Iter: 9}}, watch: func(a protocol.Action) {
 		if e, ok := a.(protocol.Examine); ok && e.Rank == 1 {

@@ -3,7 +3,10 @@ package coordinator
 import (
 	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -16,50 +19,53 @@ import (
 	"ckpt/internal/vfs/faultfs"
 )
 
-// envFault tells a rank of a test which operation of its first checkpoint is to
-// fail: RANK:NUMBER:KIND.
+// envFault tells which operations of the checkpoints of a rank fail: RANK:STEP:LAST, as of
+// a badDisk.
 const envFault = "CKPT_TEST_FAULT"
 
 // rankFS returns the file system of a rank of a test.
-func rankFS() vfs.FS {
-	var rank, at, kind int
-	if n, _ := fmt.Sscanf(os.Getenv(envFault), "%d:%d:%d", &rank, &at, &kind); n == 3 && os.Getenv(wire.EnvRank) == fmt.Sprint(rank) {
-		return newBadDisk(at, kind)
+func rankFS(job string) vfs.FS {
+	variable := func(name string) string { return os.Getenv(rankVariable(job, name)) }
+	var rank, step, last int
+	if n, _ := fmt.Sscanf(variable(envFault), "%d:%d:%d", &rank, &step, &last); n == 3 && os.Getenv(wire.EnvRank) == fmt.Sprint(rank) {
+		return newBadDisk(step, last)
 	}
-	if gate := os.Getenv(envStall); gate != "" {
+	if gate := variable(envStall); gate != "" {
 		return stallingDisk{vfs.OS{}, gate}
 	}
-	if store, gate, ok := strings.Cut(os.Getenv(envStore), ":"); ok {
+	if store, gate, ok := strings.Cut(variable(envStore), ":"); ok {
 		return storeDisk{vfs.OS{}, store, gate}
 	}
-	if dir := os.Getenv(envMeet); dir != "" {
+	if dir := variable(envMeet); dir != "" {
 		return newMeetingDisk(dir)
 	}
-	if path := os.Getenv(envOrder); path != "" {
+	if path := variable(envOrder); path != "" {
 		return newOrderDisk(path)
 	}
 	return vfs.OS{}
 }
 
-// badDisk works until the first checkpoint begins; from then on operations
-// count, and one of them fails.
+// badDisk fails one operation in two of three checkpoints: in each such checkpoint one that
+// comes step operations later than in the one before, up to the operation last.
 type badDisk struct {
 	vfs.FS
-	bad   *faultfs.FS
-	began atomic.Bool
+	step, last int
+	bad        atomic.Pointer[faultfs.FS] // of the checkpoint that has begun; nil: it has no fault
+	mu         sync.Mutex
+	number     int // of that checkpoint
+	faults     int
 }
 
 var faultKinds = []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC}, {Short: true}}
 
-func newBadDisk(at, kind int) *badDisk {
-	f := faultKinds[kind%len(faultKinds)]
-	f.At = at
-	return &badDisk{FS: vfs.OS{}, bad: faultfs.New(vfs.OS{}, f)}
-}
+func newBadDisk(step, last int) *badDisk { return &badDisk{FS: vfs.OS{}, step: step, last: last} }
+
+// badCheckpoints is how many checkpoints a badDisk needs.
+func badCheckpoints(step, last int) int { return (last+step-1)/step*3/2 + 2 }
 
 func (d *badDisk) now() vfs.FS {
-	if d.began.Load() {
-		return d.bad
+	if bad := d.bad.Load(); bad != nil {
+		return bad
 	}
 	return d.FS
 }
@@ -76,10 +82,28 @@ func (d *badDisk) Mkdir(name string) error {
 }
 
 func (d *badDisk) begin(name string) {
-	if strings.Contains(name, "/0001") {
-		d.began.Store(true)
+	number := 0
+	if found := checkpointOf.FindString(name); found != "" {
+		number, _ = strconv.Atoi(found[1:])
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if number <= d.number { // traces come later than the files of the next checkpoint
+		return
+	}
+	d.number = number
+	at := 1 + d.step*d.faults
+	if number%3 == 0 || at > d.last {
+		d.bad.Store(nil)
+		return
+	}
+	f := faultKinds[d.faults%len(faultKinds)]
+	f.At = at
+	d.bad.Store(faultfs.New(d.FS, f))
+	d.faults++
 }
+
+var checkpointOf = regexp.MustCompile(`/[0-9]{4}\b`)
 
 // OpenWrite: files of several ranks are made by the coordinator.
 func (d *badDisk) OpenWrite(name string) (vfs.File, error) {
@@ -92,11 +116,12 @@ func (d *badDisk) Rename(from, to string) error       { return d.now().Rename(fr
 func (d *badDisk) Remove(name string) error           { return d.now().Remove(name) }
 func (d *badDisk) SyncDir(name string) error          { return d.now().SyncDir(name) }
 
-// TestFailedOperations fails each operation of a checkpoint once, in a rank
-// that writes three files and in the coordinator that commits. The job goes on,
-// the checkpoint before and the one after are whole, nothing is left behind,
-// and the report names the file.
+// TestFailedOperations fails operations of checkpoints, each in a checkpoint of its own, in
+// a rank and in the coordinator that commits; the nightly form fails all of them. The job
+// goes on, the other checkpoints are whole, nothing is left behind, and the report names
+// the file.
 func TestFailedOperations(t *testing.T) {
+	t.Parallel()
 	step := 3
 	switch {
 	case race.Enabled:
@@ -104,50 +129,50 @@ func TestFailedOperations(t *testing.T) {
 	case race.Nightly():
 		step = 1
 	}
-	t.Run("per-rank", func(t *testing.T) { failOperations(t, newSpec(t, "ring.S.4", 2), step) })
+	failOperations(t, "per-rank", newSpec(t, "ring.S.4", 2), step)
 	for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared} {
 		s := newSpec(t, "ring.S.4", 2)
 		s.WritePath.Layout, s.Async = layout, layout != plan.Aggregated
 		if race.Enabled && layout != plan.Shared {
 			continue
 		}
-		t.Run(fmt.Sprintf("%s,async=%v", layout, s.Async), func(t *testing.T) { failOperations(t, s, step+2) })
+		failOperations(t, fmt.Sprintf("%s,async=%v", layout, s.Async), s, step+2)
 	}
 }
 
-func failOperations(t *testing.T, s job.Spec, step int) {
-	want, _, _ := mustLaunch(t, s, Options{})
-	s.Schedule.Every = 15 // at 15 and 30 of 40
-	lost := 0
-	run := func(name string, opt Options) {
-		t.Run(name, func(t *testing.T) {
+func failOperations(t *testing.T, name string, s job.Spec, step int) {
+	s.Schedule.Every = 1
+	for _, of := range []string{"rank", "coordinator"} {
+		t.Run(name+"/"+of, func(t *testing.T) {
+			t.Parallel()
+			s, opt := s, Options{Job: fmt.Sprintf("failing-%s-%d-%v-%s", s.WritePath.Layout, step, s.Async, of)}
+			last := 24
+			if of == "rank" {
+				forRank(t, opt.Job, envFault, fmt.Sprintf("0:%d:%d", step, last))
+			} else {
+				last = 30
+				opt.FS = newBadDisk(step, last)
+			}
+			taken := badCheckpoints(step, last)
+			s.Iterations = taken + 1
 			r, rec, opt := mustLaunch(t, s, opt)
-			if r.Digest != want.Digest || r.Failures != 0 {
+			if want := undisturbed(t, s); r.Digest != want.Digest || r.Failures != 0 {
 				t.Errorf("result %+v, want digest %s", r, want.Digest)
 			}
 			events := eventsOf[*AbortedEvent](rec)
-			if r.Checkpoints+len(events) != 2 || len(events) > 1 || r.Lost != len(events) {
-				t.Errorf("%d checkpoints taken, lost %+v", r.Checkpoints, events)
+			if r.Checkpoints+len(events) != taken || r.Lost != len(events) {
+				t.Errorf("%d checkpoints taken of %d, lost %+v", r.Checkpoints, taken, events)
 			}
 			for _, e := range events {
-				lost++
-				if !strings.Contains(e.Reason, opt.Store) {
-					t.Errorf("reason %q names no file", e.Reason)
+				if e.Number%3 == 0 || !strings.Contains(e.Reason, opt.Store) {
+					t.Errorf("checkpoint %d: reason %q names no file", e.Number, e.Reason)
 				}
+			}
+			t.Logf("%d of %d checkpoints were aborted", len(events), taken)
+			if len(events) < last/step/4 {
+				t.Error("the faults do not strike")
 			}
 			verifyAll(t, opt)
 		})
-	}
-	for at := 1; at <= 24; at += step {
-		t.Setenv(envFault, fmt.Sprintf("0:%d:%d", at, at/step))
-		run(fmt.Sprintf("rank/%d", at), Options{})
-	}
-	t.Setenv(envFault, "")
-	for at := 1; at <= 30; at += step {
-		run(fmt.Sprintf("coordinator/%d", at), Options{FS: newBadDisk(at, at/step)})
-	}
-	t.Logf("%d checkpoints were aborted", lost)
-	if lost < 8/step {
-		t.Errorf("only %d checkpoints were aborted: the faults do not strike", lost)
 	}
 }

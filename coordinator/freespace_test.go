@@ -16,6 +16,7 @@ func (fullDisk) Free(string) (int64, error) { return 0, nil }
 // rank must get to write it: it would find no directory, and the user another
 // reason than the disk.
 func TestNoFreeSpace(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "ring.S.4", 2)
 	s.Schedule.Every = 1
 	r, rec, _ := mustLaunch(t, s, Options{FS: fullDisk{vfs.OS{}}})

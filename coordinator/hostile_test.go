@@ -67,8 +67,9 @@ func (tr *trial) String() string { return tr.of.name + "/" + tr.file + ": " + tr
 // and 2,000 flips and cuts. CKPT_HOSTILE_ONLY=REGEXP chooses trials by their names.
 func TestHostile(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	specs := golden(t)
-	kinds, drawn, flips := sampledKinds, 16, 4
+	kinds, drawn, flips := sampledKinds, 12, 3
 	if race.Nightly() {
 		kinds, drawn, flips = slices.Sorted(maps.Keys(specs)), math.MaxInt, 2000/len(specs)
 	}
@@ -114,7 +115,7 @@ func newHostileStore(t *testing.T, name string, spec job.Spec) *hostileStore {
 	t.Helper()
 	s := &hostileStore{name: name, dir: filepath.Join(t.TempDir(), "store")}
 	spec.Iterations, spec.Schedule.Every = 12, 4
-	whole, _, _ := mustLaunch(t, spec, Options{})
+	whole := undisturbed(t, spec)
 	s.want = whole.Digest
 	fail := func(job string, spec job.Spec, rank, iter int) {
 		opt := Options{Store: s.dir, Job: job, Observer: &recorder{t: t}, Failures: []Failure{{Rank: rank, Node: -1, Iter: iter}}}

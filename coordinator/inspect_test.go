@@ -15,6 +15,7 @@ import (
 // coordinator is killed, the job was interrupted.
 func TestStatusOfRestart(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	for _, mode := range []job.Mode{job.Coordinated, job.Uncoordinated} {
 		t.Run(string(mode), func(t *testing.T) {
 			s := short(t, "ring.S.4", mode, "")
@@ -57,6 +58,7 @@ func TestStatusOfRestart(t *testing.T) {
 // TestStatusWhileItEnds asks a job whose coordinator ends without answering, or answers
 // once and ends. The job ran, or has completed; it was never interrupted.
 func TestStatusWhileItEnds(t *testing.T) {
+	t.Parallel()
 	_, _, opt := mustLaunch(t, short(t, "ring.S.4", job.Coordinated, ""), Options{})
 	store, err := image.OpenStore(vfs.OS{}, opt.Store)
 	if err != nil {

@@ -100,6 +100,7 @@ func (c *clock) Event(ev any) {
 // TestCostOfKept counts what a restart with its checkpoints, and a prune of one, ask of
 // the file system, with few checkpoints kept and with many.
 func TestCostOfKept(t *testing.T) {
+	t.Parallel()
 	costs := func(kept int) map[string]map[string]int {
 		opt := keptRun(t, kept)
 		all := make(map[string]map[string]int)
@@ -155,6 +156,7 @@ func TestCostOfKept(t *testing.T) {
 
 // TestFirstFree asks few times which number is free, however many are taken.
 func TestFirstFree(t *testing.T) {
+	t.Parallel()
 	for _, taken := range []int{0, 1, 2, 3, 7, 8, 9, 100, 10_000} {
 		asked := 0
 		got, err := firstFree(func(i int) (bool, error) {

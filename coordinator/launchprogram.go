@@ -306,6 +306,9 @@ func (o Options) newDriver(spec *job.Resolved, j *image.Job, store *image.Store,
 	d.watch, d.stopOnFull, d.withoutLog, d.demands = o.watch, o.StopOnFull, o.withoutLog, o.Checkpoints
 	d.ways, d.inventory = o.ways, o.inventory
 	d.startTurns = o.StartTurns
+	if o.excused != nil {
+		d.excused = o.excused
+	}
 	if o.Log != nil {
 		d.log = o.Log
 	}

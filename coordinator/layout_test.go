@@ -8,26 +8,33 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/image/plan"
+	"ckpt/internal/race"
 )
 
-// TestFilesOfLayouts counts the files of a checkpoint of 64 ranks: as many as
+// TestFilesOfLayouts counts the files of a checkpoint of 16 ranks, nightly of 64: as many as
 // ranks or aggregators, or one; and the manifest.
 func TestFilesOfLayouts(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
+	ranks := 16
+	if race.Nightly() {
+		ranks = 64
+	}
 	for _, c := range []struct {
 		s     plan.Settings
 		files int
 	}{
-		{plan.Settings{Layout: plan.PerRank}, 64},
+		{plan.Settings{Layout: plan.PerRank}, ranks},
 		{plan.Settings{Layout: plan.Aggregated}, 4},
 		{plan.Settings{Layout: plan.Aggregated, Aggregators: 7}, 7},
 		{plan.Settings{Layout: plan.Shared}, 1},
 	} {
 		t.Run(fmt.Sprintf("%s,%d", c.s.Layout, c.s.Aggregators), func(t *testing.T) {
-			s := newSpec(t, "ring.S.64", 4)
+			t.Parallel()
+			s := newSpec(t, fmt.Sprintf("ring.S.%d", ranks), 4)
 			s.WritePath = c.s
 			s.Schedule.Count = 2
-			_, rec, opt := mustLaunch(t, s, Options{})
+			_, rec, opt := mustLaunch(t, s, Options{Store: onDisk(t)})
 			events := eventsOf[*job.CheckpointEvent](rec)
 			if len(events) != 2 {
 				t.Fatalf("%d checkpoints", len(events))
@@ -45,4 +52,15 @@ func TestFilesOfLayouts(t *testing.T) {
 			verifyAll(t, opt)
 		})
 	}
+}
+
+// onDisk returns a directory that is on a disk.
+func onDisk(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(race.Disk(), "ckpt-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }

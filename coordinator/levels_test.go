@@ -45,6 +45,7 @@ func readLevels(t *testing.T, store *image.Store, name string) *job.Levels {
 // TestUnseen: whatever has become of the directories of all nodes, every question about the
 // only checkpoint has one answer, which names them.
 func TestUnseen(t *testing.T) {
+	t.Parallel()
 	s, opt, store := onNodesOnly(t, 2, Options{})
 	dirs := []string{s.Tier.NodeDir(0), s.Tier.NodeDir(1)}
 	for _, c := range []struct {
@@ -119,6 +120,7 @@ func TestUnseen(t *testing.T) {
 // TestUnseenNewest: a restart that continues from an older checkpoint says which one it does
 // not see.
 func TestUnseenNewest(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "ring.S.4", 2, "partner", "every=2")
 	s.Schedule.Every = s.Iterations/4 + 1
 	want, _, opt := mustLaunch(t, s, Options{})
@@ -145,6 +147,7 @@ func TestUnseenNewest(t *testing.T) {
 // TestFlippedRecord flips every byte of the record of what nodes have: each flip is found, and
 // what the nodes have is found without it.
 func TestFlippedRecord(t *testing.T) {
+	t.Parallel()
 	_, opt, store := onNodesOnly(t, 2, Options{})
 	j, err := store.Job("job")
 	if err != nil {
@@ -179,6 +182,7 @@ func TestFlippedRecord(t *testing.T) {
 // TestPlainRecord: a record of before, which has no checksum, is read, and a wrong directory in
 // it is found.
 func TestPlainRecord(t *testing.T) {
+	t.Parallel()
 	s, _, store := onNodesOnly(t, 2, Options{})
 	j, err := store.Job("job")
 	if err != nil {
@@ -202,6 +206,7 @@ func TestPlainRecord(t *testing.T) {
 // TestRecordOfOther: the record of another job of this name, put in the place of the job's
 // own, is found out, and the nodes are found all the same.
 func TestRecordOfOther(t *testing.T) {
+	t.Parallel()
 	_, _, store := onNodesOnly(t, 2, Options{})
 	_, _, other := onNodesOnly(t, 2, Options{})
 	name := filepath.Join("jobs", "job", "tier.json")
@@ -220,9 +225,10 @@ func TestRecordOfOther(t *testing.T) {
 // TestLostRecord: without the record, and under another mapping than that of the description,
 // the manifests on the nodes tell which nodes there are.
 func TestLostRecord(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "ring.S.4", 2, "partner", "none")
 	s.Schedule.Every = s.Iterations/3 + 1
-	want, _, _ := mustLaunch(t, newSpecOf(t, s), Options{})
+	want := undisturbed(t, s)
 	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []Failure{{Rank: 1, Node: -1, Iter: s.Schedule.Every + 1}}}
 	if _, err := Launch(t.Context(), s, opt); !errors.As(err, new(*JobFailedError)) {
 		t.Fatal(err)
@@ -254,6 +260,7 @@ func TestLostRecord(t *testing.T) {
 // TestReclaimedUnrecorded: a version that made room for a newer one is no lost one
 // where the record of the job is of before, as while the job runs or after it was killed.
 func TestReclaimedUnrecorded(t *testing.T) {
+	t.Parallel()
 	s, _, store := onNodesOnly(t, 2, Options{})
 	j, err := store.Job("job")
 	if err != nil {

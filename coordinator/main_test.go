@@ -2,9 +2,12 @@ package coordinator
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -22,8 +25,8 @@ import (
 // TestMain makes the test binary serve as the process of a rank, too: ranks
 // are started from the executable of their coordinator.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "rank" && os.Getenv(wire.EnvSocket) != "" {
-		if err := rank.Run(context.Background(), rankFS(), os.Getenv); err != nil {
+	if len(os.Args) > 2 && os.Args[1] == "rank" && os.Getenv(wire.EnvSocket) != "" {
+		if err := rank.Run(context.Background(), rankFS(os.Args[2]), os.Getenv); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}
@@ -52,11 +55,24 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
+	remove := race.InMemory()
+	if !race.Nightly() { // ranks live too short for their garbage to matter
+		if err := os.Setenv("GOGC", "400"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+	}
+	// Jobs wait for each other's processes most of the time.
+	flag.Parse()
+	if n := flag.Lookup("test.parallel").Value; n.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = n.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0)))
+	}
 	code := m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
+	remove()
 	os.Exit(code)
 }
 
@@ -149,6 +165,47 @@ func emptyJob(t testing.TB, dir string) (*image.Store, *image.Job) {
 	t.Cleanup(func() { _ = j.Unlock() })
 	return store, j
 }
+
+// An undisturbedRun is one that tests share.
+type undisturbedRun struct {
+	once   sync.Once
+	result *Result
+}
+
+var undisturbedRuns sync.Map // by application, iterations and workload
+
+// undisturbed returns the result of the same application on one node, without checkpoints
+// and failures. No other setting changes its digest.
+func undisturbed(t testing.TB, s job.Spec) *Result {
+	t.Helper()
+	entry, _ := undisturbedRuns.LoadOrStore(fmt.Sprint(s.App, s.Iterations, s.Workload), &undisturbedRun{})
+	run := entry.(*undisturbedRun)
+	run.once.Do(func() {
+		plain := newSpec(t, s.App, 1)
+		plain.Iterations, plain.Workload = s.Iterations, s.Workload
+		run.result, _, _ = mustLaunch(t, plain, Options{})
+		if run.result.Digest == "" || run.result.Failures != 0 {
+			t.Errorf("undisturbed: %+v", run.result)
+		}
+	})
+	if run.result == nil {
+		t.Fatalf("%s did not run undisturbed", s.App)
+	}
+	return run.result
+}
+
+// forRank has the ranks of a job find a variable in their environment.
+func forRank(t testing.TB, job, name, value string) {
+	t.Helper()
+	name = rankVariable(job, name)
+	if err := os.Setenv(name, value); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Unsetenv(name) })
+}
+
+// rankVariable is apart from those of the other tests that run.
+func rankVariable(job, name string) string { return name + "_" + job }
 
 // mustLaunch runs a job in a store of its own, or in that of opt.
 func mustLaunch(t testing.TB, s job.Spec, opt Options) (*Result, *recorder, Options) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,25 +31,30 @@ func modes() []job.Spec {
 // twice or not at all, and that nobody restarts who need not. The nightly form is
 // CKPT_MODE_RUNS=1000.
 func TestModes(t *testing.T) {
+	t.Parallel()
 	runs := 8 // each mode once
 	if race.Enabled {
 		runs = 4
 	}
 	runs = runsOf(t, "CKPT_MODE_RUNS", runs)
 	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "minighost.S.4", "ring.S.5"}
-	want := map[string]*Result{}
-	length := map[string]time.Duration{}
 	modes := modes()
-	deaths := 0
+	var deaths atomic.Int64
+	t.Cleanup(func() {
+		t.Logf("%d ranks died", deaths.Load())
+		if deaths.Load() == 0 && runs > 3 {
+			t.Error("nobody was killed: the runs prove nothing")
+		}
+	})
 	for seed := range runs {
 		rng := rand.New(rand.NewPCG(uint64(seed), 6))
 		mode := modes[seed%len(modes)]
 		app := apps[rng.IntN(len(apps))]
 		t.Run(fmt.Sprintf("seed=%d/%s,%s,%s", seed, app, mode.Mode, mode.Log), func(t *testing.T) {
-			if want[app] == nil {
-				want[app], _, _ = mustLaunch(t, newSpec(t, app, 1), Options{})
-			}
+			t.Parallel()
 			s := newSpec(t, app, 1+rng.IntN(3))
+			s.Iterations = usually(s.Iterations)
+			want := undisturbed(t, s)
 			s.Mode, s.Log, s.GroupSize = mode.Mode, mode.Log, mode.GroupSize
 			s.AutoRestart = true
 			s.Seed = uint64(seed)
@@ -59,12 +65,11 @@ func TestModes(t *testing.T) {
 			s.Async = rng.IntN(3) == 0
 			s.Residuals = 1 + rng.IntN(5)
 			s.Schedule.Every = 2 + rng.IntN(s.Iterations/2)
-			opt := Options{Failures: anyFailures(rng, &s, max(length[app+string(s.Mode)+s.Log], 300*time.Millisecond))}
+			opt := Options{Failures: anyFailures(rng, &s, 2*wallOf(want))}
 			r, rec, opt := mustLaunch(t, s, opt)
-			length[app+string(s.Mode)+s.Log] = time.Duration(r.Wall * float64(time.Second))
-			deaths += r.Failures
-			if r.Digest != want[app].Digest {
-				t.Errorf("%+v: digest %s, without failures %s", opt.Failures, r.Digest, want[app].Digest)
+			deaths.Add(int64(r.Failures))
+			if r.Digest != want.Digest {
+				t.Errorf("%+v: digest %s, without failures %s", opt.Failures, r.Digest, want.Digest)
 			}
 			checkOutputs(t, &s, eventsOf[*job.OutputEvent](rec))
 			if kind := resolved(t, s).Log; s.Mode != job.Coordinated && (kind == channel.Receiver || kind == channel.Sender) {
@@ -73,36 +78,31 @@ func TestModes(t *testing.T) {
 			verifyAll(t, opt)
 		})
 	}
-	t.Logf("%d ranks died", deaths)
-	if deaths == 0 && runs > 3 {
-		t.Error("nobody was killed: the runs prove nothing")
-	}
 }
 
 // TestModesOfArrays: ranks of several groups hold arrays together. Each group takes its
 // checkpoints, and no cell is lost when ranks go back to them, in whatever layout and level.
 func TestModesOfArrays(t *testing.T) {
+	t.Parallel()
 	apps := []string{"heat.S.4", "minighost.S.6"}
 	layouts := []string{"per-rank", "application", "shared", "aggregated"}
-	want := map[string]*Result{}
 	for i, mode := range modes()[1:] {
 		app, layout := apps[i%len(apps)], layouts[(i+i/4)%len(layouts)]
 		t.Run(fmt.Sprintf("%s/%s,%d,%s/%s", app, mode.Mode, mode.GroupSize, mode.Log, layout), func(t *testing.T) {
-			if want[app] == nil {
-				want[app], _, _ = mustLaunch(t, newSpec(t, app, 1), Options{})
-			}
+			t.Parallel()
 			s := newSpec(t, app, 2)
-			s.Mode, s.Log, s.GroupSize = mode.Mode, mode.Log, mode.GroupSize
-			s.Iterations, s.Schedule.Every = want[app].Iterations, want[app].Iterations/4
+			s.Mode, s.Log, s.GroupSize, s.Iterations = mode.Mode, mode.Log, mode.GroupSize, usually(s.Iterations)
+			s.Schedule.Every = s.Iterations / 4
+			want := undisturbed(t, s)
 			layoutsOf[layout](&s)
 			r, rec, opt := mustLaunch(t, s, Options{})
-			if aborted := eventsOf[*AbortedEvent](rec); len(aborted) > 0 || r.Digest != want[app].Digest {
-				t.Errorf("digest %s, want %s; aborted %+v", r.Digest, want[app].Digest, aborted)
+			if aborted := eventsOf[*AbortedEvent](rec); len(aborted) > 0 || r.Digest != want.Digest {
+				t.Errorf("digest %s, want %s; aborted %+v", r.Digest, want.Digest, aborted)
 			}
 			opt.Observer, opt.Failures = &recorder{t: t}, []Failure{{Rank: 1, Node: -1, Iter: s.Iterations - 1}}
 			again, err := Restart(t.Context(), RestartOptions{Options: opt, AutoRestart: true})
-			if err != nil || again.Digest != want[app].Digest {
-				t.Errorf("restarted: %+v, %v; want digest %s", again, err, want[app].Digest)
+			if err != nil || again.Digest != want.Digest {
+				t.Errorf("restarted: %+v, %v; want digest %s", again, err, want.Digest)
 			}
 			verifyAll(t, opt)
 		})
@@ -112,6 +112,7 @@ func TestModesOfArrays(t *testing.T) {
 // TestOtherCells: a checkpoint of a group whose ranks hold other cells than in the job would
 // leave cells of a recovery line to no rank. It is damaged.
 func TestOtherCells(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "heat.S.4", 2)
 	s.Mode, s.Iterations, s.Schedule.Every = job.Semi, 8, 4
 	_, _, opt := mustLaunch(t, s, Options{})

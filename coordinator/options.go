@@ -52,7 +52,9 @@ type Options struct {
 	watch func(protocol.Action)
 	ways  func(checkpoint int) *job.Way // of tests: how to write it
 	alive *launch.Account               // of the run; may be nil
-	grace time.Duration                 // of tests, if longer than endGrace
+	// excused of tests takes the place of launch.WaitsForStorage.
+	excused func(pid int) bool
+	grace   time.Duration // of tests, if longer than endGrace
 
 	withoutLog bool
 	input      *launch.Input // of a program

@@ -12,6 +12,7 @@ import (
 
 // TestOutages counts failures and what they cost.
 func TestOutages(t *testing.T) {
+	t.Parallel()
 	var all outages
 	var r Result
 	at := func(s int) time.Duration { return time.Duration(s) * time.Second }
@@ -57,6 +58,7 @@ func TestOutages(t *testing.T) {
 // TestFallenBack counts a failure after which the newest checkpoint cannot be
 // restored: its ranks are restarted once, from the one before.
 func TestFallenBack(t *testing.T) {
+	t.Parallel()
 	var one, several outages
 	one.died(0, 0, 1400, 0)
 	one.restarts(0, nil, 4, one.lost(0, 1200))
@@ -76,6 +78,7 @@ func TestFallenBack(t *testing.T) {
 // TestUnusableNewest damages the newest checkpoint of a job before a rank fails.
 func TestUnusableNewest(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	for _, mode := range []job.Mode{job.Coordinated, job.Semi} {
 		t.Run(string(mode), func(t *testing.T) {
 			s := newSpec(t, "ring.S.4", 2)

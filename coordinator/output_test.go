@@ -24,6 +24,7 @@ import (
 // twice: what was cut comes once more, and all lines of the file are whole.
 func TestCutOutput(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	for _, mode := range []job.Spec{{Mode: job.Coordinated}, {Mode: job.Uncoordinated}} {
 		t.Run(string(mode.Mode), func(t *testing.T) {
 			s := newSpec(t, "ring.S.4", 1)
@@ -74,6 +75,7 @@ func TestCutOutput(t *testing.T) {
 // TestTornJournal: what a crash or a full disk has left of an event does not take the
 // next one with it.
 func TestTornJournal(t *testing.T) {
+	t.Parallel()
 	d, _, fill, empty := fullStore(t, job.Spec{App: "ring.S.1", NP: 1, Iterations: 1})
 	path := filepath.Join(d.job.Dir(), "history.jsonl")
 	if err := os.WriteFile(path, []byte("{\"type\":\"chec"), 0o600); err != nil {
@@ -141,6 +143,7 @@ func (d *driver) does(a protocol.Action) {
 // TestOutputWaits fills the disk: lines wait, and come once there is room, in order
 // and once. Nothing is left in the file of those that were tried.
 func TestOutputWaits(t *testing.T) {
+	t.Parallel()
 	d, rec, fill, empty := fullStore(t, newSpec(t, "ring.S.4", 1))
 	text := strings.Repeat("x", 5000) // one in the room that the file keeps, not two
 	print := func(index uint64) { d.does(protocol.Print{Index: index, Text: text}) }
@@ -182,6 +185,7 @@ func TestOutputWaits(t *testing.T) {
 
 // TestOutputEnd ends jobs on a full disk. Lines that a restart puts out again are not shown.
 func TestOutputEnd(t *testing.T) {
+	t.Parallel()
 	for result, shown := range map[protocol.Result]int{protocol.Completed: 1, protocol.StoppedByRequest: 0, protocol.Failed: 0} {
 		d, rec, fill, _ := fullStore(t, newSpec(t, "ring.S.4", 1))
 		fill()
@@ -197,6 +201,7 @@ func TestOutputEnd(t *testing.T) {
 // and writes end in the middle. However the job ends, each line is shown once, by this
 // run or by the next, unless the user is told otherwise.
 func TestOutputFaults(t *testing.T) {
+	t.Parallel()
 	struck := 0
 	for _, fault := range []faultfs.Fault{
 		{Err: syscall.EIO}, {Err: syscall.ENOSPC}, {Err: syscall.EIO, Short: true}, {Err: syscall.EIO, Stop: true}, {Err: syscall.ENOSPC, Short: true, Stop: true},
@@ -300,6 +305,7 @@ func (f *tightFile) Close() error {
 // TestOutputCompletes has a job complete on a disk that is full. Its lines are shown, and
 // a restart shows them no more: the room that is left is enough for their numbers.
 func TestOutputCompletes(t *testing.T) {
+	t.Parallel()
 	const reserve = 4096 // bytes that a file of output keeps free
 	for size := int64(2 * reserve); size < 6*reserve; size += 1000 {
 		shown, warned := printTwice(t, tightFS{vfs.OS{}, size}, protocol.Completed)
@@ -337,6 +343,7 @@ func (f *brokenFile) Sync() error {
 
 // TestOutputNotSynced has syncing fail from some time on, and nothing else.
 func TestOutputNotSynced(t *testing.T) {
+	t.Parallel()
 	for n := range 8 {
 		syncs := n
 		shown, warned := printTwice(t, brokenFS{vfs.OS{}, &syncs}, protocol.Completed)

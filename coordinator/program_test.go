@@ -16,7 +16,6 @@ import (
 // launchFake runs a fake program in a new store.
 func launchFake(t *testing.T, f fakeProgram, change func(*job.Spec, *Options)) (*Result, *recorder, string, error) {
 	t.Helper()
-	t.Setenv("GORACE", "atexit_sleep_ms=0") // the command ends at once, in all builds
 	rec := &recorder{t: t}
 	var out bytes.Buffer
 	opt := Options{Store: t.TempDir(), Job: "fake", Observer: rec, Streams: launch.Streams{Out: &out, Err: &out}}
@@ -41,6 +40,7 @@ func checkSums(t *testing.T, f fakeProgram, out string) {
 }
 
 func TestProgramCompletes(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 5, Hosts: 2, Steps: 40, Pause: 5 * time.Millisecond, Protect: 100, Output: "hello\n"}
 	r, rec, out, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every = 10 })
 	if err != nil {
@@ -61,6 +61,7 @@ func TestProgramCompletes(t *testing.T) {
 
 // TestProgramRestarts kills a rank twice: the sums are those of an undisturbed run.
 func TestProgramRestarts(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 3, Steps: 60, Pause: 3 * time.Millisecond, Protect: 1, Dies: 25, Deaths: 2}
 	r, rec, out, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every, s.AutoRestart = 10, true })
 	if err != nil {
@@ -79,6 +80,7 @@ func TestProgramRestarts(t *testing.T) {
 
 // TestProgramStops stops a program and restarts it.
 func TestProgramStops(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 2, Steps: 80, Pause: 5 * time.Millisecond, Protect: 1}
 	interrupts := make(chan struct{}, 2)
 	var kept Options
@@ -106,6 +108,7 @@ func TestProgramStops(t *testing.T) {
 // TestStubbornProgram: a program that does not end after it was told to is killed, and
 // its checkpoint stays.
 func TestStubbornProgram(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 2, Steps: 1000, Pause: 5 * time.Millisecond, Protect: 1, Stubborn: true}
 	interrupts := make(chan struct{}, 2)
 	r, rec, _, err := launchFake(t, f, func(s *job.Spec, o *Options) {
@@ -133,6 +136,7 @@ func warned(r *recorder, text string) bool {
 
 // TestEarlyEnd has programs end before they are protected.
 func TestEarlyEnd(t *testing.T) {
+	t.Parallel()
 	var early *EarlyError
 	_, _, out, err := launchFake(t, fakeProgram{Output: "done\n"}, nil)
 	if !errors.As(err, &early) || early.Status != 0 || out != "done\n" || early.Hint() == "" {
@@ -153,6 +157,7 @@ func TestEarlyEnd(t *testing.T) {
 // TestGatherErrors: ranks that do not make one program end it, with one line that says
 // why.
 func TestGatherErrors(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		f    fakeProgram
 		want string
@@ -176,6 +181,7 @@ func TestGatherErrors(t *testing.T) {
 // TestLostRank: when the agent of a rank dies while others are still to come, the program
 // is ended: its ranks would wait for each other.
 func TestLostRank(t *testing.T) {
+	t.Parallel()
 	var gather *GatherError
 	_, _, _, err := launchFake(t, fakeProgram{Ranks: 1, Say: 2, Deserts: true}, nil)
 	if !errors.As(err, &gather) || !strings.Contains(err.Error(), "was lost before all ranks had come: 1 are missing") {
@@ -185,6 +191,7 @@ func TestLostRank(t *testing.T) {
 
 // TestOneRankAmongMany: a program of one rank in an allocation of several is one program.
 func TestOneRankAmongMany(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 1, Steps: 3, Protect: 1, Sizes: []wire.Size{{Variable: "SLURM_NTASKS", Ranks: 8}}}
 	_, _, out, err := launchFake(t, f, nil)
 	if err != nil {
@@ -195,6 +202,7 @@ func TestOneRankAmongMany(t *testing.T) {
 
 // TestOtherSize has a program come back with another number of ranks.
 func TestOtherSize(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 3, Say2: 2, Steps: 60, Pause: 3 * time.Millisecond, Protect: 1, Dies: 25, Deaths: 1}
 	var gather *GatherError
 	_, _, _, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every, s.AutoRestart = 10, true })
@@ -206,6 +214,7 @@ func TestOtherSize(t *testing.T) {
 // TestSilentEnd: a program that ends without ckpt_finalize has failed, also when its
 // command exits with status 0.
 func TestSilentEnd(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 3, Steps: 20, Pause: time.Millisecond, Protect: 1, Silent: true}
 	var failed *JobFailedError
 	_, _, _, err := launchFake(t, f, nil)
@@ -217,6 +226,7 @@ func TestSilentEnd(t *testing.T) {
 // TestHiddenDeath restarts a program of which a rank died and whose command exits with
 // status 0, as behind a pipe.
 func TestHiddenDeath(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 3, Steps: 60, Pause: 3 * time.Millisecond, Protect: 1, Dies: 25, Deaths: 2, Hides: true}
 	r, _, out, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every, s.AutoRestart = 10, true })
 	if err != nil || r.Failures != 2 {
@@ -227,6 +237,7 @@ func TestHiddenDeath(t *testing.T) {
 
 // TestProgramStatusTold: the status of a program that completed is in the result.
 func TestProgramStatusTold(t *testing.T) {
+	t.Parallel()
 	r, _, _, err := launchFake(t, fakeProgram{Ranks: 2, Steps: 3, Status: 7}, nil)
 	if err != nil || r.Outcome != job.StateCompleted || r.ProgramStatus == nil || *r.ProgramStatus != 7 {
 		t.Errorf("result %+v, %v", r, err)
@@ -235,6 +246,7 @@ func TestProgramStatusTold(t *testing.T) {
 
 // TestProgramJobName refuses a name before it starts the program.
 func TestProgramJobName(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 1, Steps: 20, Pause: time.Millisecond, Protect: 1}
 	var store string
 	if _, _, _, err := launchFake(t, f, func(s *job.Spec, o *Options) { store, s.Schedule.Every = o.Store, 5 }); err != nil {
@@ -250,6 +262,7 @@ func TestProgramJobName(t *testing.T) {
 // TestStepsDiffer aborts checkpoints at which the ranks are not in the same step; the
 // program goes on.
 func TestStepsDiffer(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 3, Steps: 30, Pause: time.Millisecond, Protect: 1, Astray: true}
 	r, rec, out, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every = 20 })
 	if err != nil || r.Checkpoints != 0 || r.Lost != 1 {
@@ -263,6 +276,7 @@ func TestStepsDiffer(t *testing.T) {
 
 // TestNothingProtected tells once that checkpoints hold nothing.
 func TestNothingProtected(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 2, Steps: 30, Pause: time.Millisecond}
 	r, rec, _, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every = 10 })
 	if err != nil || r.Checkpoints < 2 || strings.Count(strings.Join(rec.warned, "\n"), "protects nothing") != 1 {
@@ -272,6 +286,7 @@ func TestNothingProtected(t *testing.T) {
 
 // TestTimeIsUp stops a program before the end of its time.
 func TestTimeIsUp(t *testing.T) {
+	t.Parallel()
 	f := fakeProgram{Ranks: 2, Steps: 1e6, Pause: time.Millisecond, Protect: 1}
 	r, rec, _, err := launchFake(t, f, func(s *job.Spec, o *Options) {
 		s.Schedule.Every, o.Until = 20, time.Now().Add(8*time.Second)
@@ -283,6 +298,7 @@ func TestTimeIsUp(t *testing.T) {
 
 // TestDeathWhileGathering runs the command again when a rank dies before all have come.
 func TestDeathWhileGathering(t *testing.T) {
+	t.Parallel()
 	for _, hides := range []bool{false, true} {
 		f := fakeProgram{Ranks: 3, Fails: 2, Steps: 10, Pause: time.Millisecond, Protect: 1, Hides: hides}
 		r, rec, out, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.AutoRestart = true })

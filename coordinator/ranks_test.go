@@ -59,6 +59,7 @@ func transitions() []transition {
 // before or after its first checkpoint, restarts it on the old number again, and expects
 // the digest of a run without either.
 func TestOtherRanks(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(17, 5))
 	for _, c := range transitions() {
 		t.Run(fmt.Sprintf("%s/%s/%d-%d", c.app, c.layout, c.from, c.to), func(t *testing.T) {
@@ -124,6 +125,7 @@ func flipByte(t testing.TB, name string) {
 
 // A run whose own checkpoint is damaged falls back to one of another number of ranks.
 func TestFallBackToOtherRanks(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "heat.S.4", 2)
 	s.Iterations, s.Schedule.Every = 30, 7
 	want, _, opt := mustLaunch(t, s, Options{})
@@ -154,6 +156,7 @@ func TestFallBackToOtherRanks(t *testing.T) {
 
 // No new rank needs all that the old ranks have; the rest is checked, too.
 func TestUnneededDamage(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "heat.S.4", 1)
 	s.Iterations, s.Schedule.Every, s.Codec, s.Incremental = 30, 7, codec.UseNone.String(), false
 	_, _, opt := mustLaunch(t, s, Options{})
@@ -176,6 +179,7 @@ func TestUnneededDamage(t *testing.T) {
 
 // Wrong use is told before anything starts, in words that help.
 func TestWrongRanks(t *testing.T) {
+	t.Parallel()
 	launch := func(app string, change func(*job.Spec)) Options {
 		s := newSpec(t, app, 1)
 		s.Iterations, s.Schedule.Every = 8, 4

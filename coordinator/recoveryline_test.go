@@ -19,11 +19,12 @@ import (
 // the protocol, given the same store, is asked for its first actions.
 func TestFindLine(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	for _, mode := range modes() {
 		t.Run(fmt.Sprintf("%s,%s,%d", mode.Mode, mode.Log, mode.GroupSize), func(t *testing.T) {
 			s := newSpec(t, "ring.S.5", 2)
 			s.Mode, s.Log, s.GroupSize = mode.Mode, mode.Log, mode.GroupSize
-			s.Schedule.Every = 4
+			s.Iterations, s.Schedule.Every = 20, 4
 			_, _, opt := mustLaunch(t, s, Options{})
 			store, err := image.OpenStore(vfs.OS{}, opt.Store)
 			if err != nil {
@@ -87,13 +88,14 @@ func firstSpawns(t *testing.T, s *job.Spec, j *image.Job) []int {
 // and parts of the logs are there, and nobody goes back to them.
 func TestFindLineAnew(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	for _, mode := range modes() {
 		if mode.Mode == job.Coordinated || mode.Log == channel.None.String() {
 			continue
 		}
 		t.Run(fmt.Sprintf("%s,%s,%d", mode.Mode, mode.Log, mode.GroupSize), func(t *testing.T) {
 			s := newSpec(t, "ring.S.5", 2)
-			s.Mode, s.Log, s.GroupSize, s.Schedule.Every = mode.Mode, mode.Log, mode.GroupSize, 15
+			s.Mode, s.Log, s.GroupSize, s.Iterations, s.Schedule.Every = mode.Mode, mode.Log, mode.GroupSize, 16, 6
 			want, _, opt := mustLaunch(t, s, Options{})
 			store, err := image.OpenStore(vfs.OS{}, opt.Store)
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 // ranks that went back, what they read and how long that took of the whole; and the job's
 // measurements have it.
 func TestRestarted(t *testing.T) {
-	useOwnProgram(t)
+	t.Parallel()
 	for _, c := range []struct {
 		mode  job.Mode
 		log   channel.Kind
@@ -66,11 +66,11 @@ func TestRestarted(t *testing.T) {
 // TestRestartedByUser restarts a job that was stopped. Its measurements add up the logs of
 // both runs, as far as checkpoints bound them.
 func TestRestartedByUser(t *testing.T) {
-	useOwnProgram(t)
+	t.Parallel()
 	for _, mode := range []job.Mode{job.Coordinated, job.Semi} {
 		t.Run(string(mode), func(t *testing.T) {
 			s := newSpec(t, "bt.S.4", 2)
-			s.Iterations, s.Schedule.Every, s.Mode = 40, 5, mode
+			s.Iterations, s.Schedule.Every, s.Mode = 20, 4, mode
 			interrupts := make(chan struct{}, 1)
 			stop := func(ev any) {
 				if _, ok := ev.(*job.CheckpointEvent); ok {

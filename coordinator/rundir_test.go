@@ -15,7 +15,7 @@ func TestRunDirGone(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			s := newSpec(t, "ring.S.4", 2)
 			s.Mode, s.Schedule.Every = mode, 5
-			want, _, _ := mustLaunch(t, s, Options{})
+			want := undisturbed(t, s)
 			tmp := t.TempDir()
 			t.Setenv("TMPDIR", tmp)
 			var clean sync.Once

@@ -86,9 +86,10 @@ const segmentMagic, damagedMagic = "CKPTSEG\n", "CKPTSEG\r"
 // TestDamagedSegment: a rank that opens the shared memory of its node, while another one
 // finds that its image is damaged, finds a whole segment. The error names the image.
 func TestDamagedSegment(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "ring.S.2", 1)
 	s.Schedule.Count, s.Codec = 1, "none"
-	_, _, opt := mustLaunch(t, s, Options{})
+	_, _, opt := mustLaunch(t, s, Options{Job: "meeting"})
 	damaged := filepath.Join(opt.Store, "jobs", opt.Job, "0001", "rank-0.img")
 	b, err := os.ReadFile(damaged)
 	if err != nil {
@@ -101,7 +102,7 @@ func TestDamagedSegment(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	t.Setenv(envMeet, dir)
+	forRank(t, opt.Job, envMeet, dir)
 	_, err = Restart(t.Context(), RestartOptions{Options: opt})
 	places := 0
 	for _, place := range []string{"read", "opened"} {

@@ -3,8 +3,6 @@ package coordinator
 import (
 	"fmt"
 	"time"
-
-	"ckpt/coordinator/launch"
 )
 
 // tellSigns tells the protocol, before it looks for silent ranks, when each rank gave its
@@ -18,7 +16,7 @@ func (d *driver) tellSigns(now time.Duration) {
 			continue
 		}
 		at := time.Duration(m.signs.heard.Load())
-		if now-at >= d.limits.Silence/2 && m.proc.PID() > 0 && launch.WaitsForStorage(m.proc.PID()) {
+		if now-at >= d.limits.Silence/2 && m.proc.PID() > 0 && d.excused(m.proc.PID()) {
 			d.excuse(rank, m, now-at)
 			at = now
 		}

@@ -121,6 +121,7 @@ func (d *standing) later() {
 // as when each operation of the store takes long: more messages than any buffer holds,
 // and a sign of life within each silence limit. Only when that ends, the rank is dead.
 func TestSignsWhileLoopStands(t *testing.T) {
+	t.Parallel()
 	d := newStanding(t, 0, false)
 	for range 1000 {
 		d.sign(protocol.LogState{})
@@ -149,6 +150,7 @@ func TestSignsWhileLoopStands(t *testing.T) {
 // TestWaitsForStorage suspends a file system: a silent rank whose process waits for it is
 // not declared dead, and the user is told once. Without the process, it is.
 func TestWaitsForStorage(t *testing.T) {
+	t.Parallel()
 	dir, warmUp := suspended(t)
 	cmd := exec.Command("sh", "-c", "echo > "+filepath.Join(dir, "file"))
 	if err := cmd.Start(); err != nil {
@@ -218,6 +220,7 @@ func suspended(t *testing.T) (dir string, warmUp func()) {
 // TestLauncherBeforeConnection: a launcher ends after a rank that has failed, and the
 // coordinator notices the end of the launcher first. It names the rank even so.
 func TestLauncherBeforeConnection(t *testing.T) {
+	t.Parallel()
 	d := newStanding(t, 0, true)
 	d.rank.ended("mpiexec exited with status 9")
 	d.turn()
@@ -232,6 +235,7 @@ func TestLauncherBeforeConnection(t *testing.T) {
 
 // TestLauncherAlone: a launcher ends, and the connections of its ranks do not.
 func TestLauncherAlone(t *testing.T) {
+	t.Parallel()
 	d := newStanding(t, 0, true)
 	d.rank.ended("mpiexec exited with status 9")
 	for len(d.losses) == 0 {

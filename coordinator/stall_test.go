@@ -81,12 +81,13 @@ func (f stallingFile) Close() error { f.disk.wait(); return f.File.Close() }
 // connected then, or are about to, and wait to be let in.
 type stallOnce struct {
 	stallingDisk
+	job    string
 	failed atomic.Bool // whether a rank has
 	stall  func()
 }
 
 func (d *stallOnce) Open(name string) (vfs.File, error) {
-	if strings.HasPrefix(filepath.Base(name), "library") && d.failed.Load() && len(children(1)) > 0 && d.failed.Swap(false) {
+	if strings.HasPrefix(filepath.Base(name), "library") && d.failed.Load() && len(children(d.job, 1)) > 0 && d.failed.Swap(false) {
 		d.stall()
 	}
 	return d.stallingDisk.Open(name)
@@ -97,13 +98,15 @@ func (d *stallOnce) Open(name string) (vfs.File, error) {
 // when a group is being restarted. No rank is declared dead.
 func TestStalledStore(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	const silence = 1500 * time.Millisecond
 	for _, mode := range []job.Mode{job.Coordinated, job.Uncoordinated} {
 		t.Run(string(mode), func(t *testing.T) {
-			gate := filepath.Join(t.TempDir(), "stall")
-			t.Setenv(envStall, gate)
+			t.Parallel()
+			gate, name := filepath.Join(t.TempDir(), "stall"), "stalled-"+string(mode)
+			forRank(t, name, envStall, gate)
 			var stalls atomic.Int64
-			disk := &stallOnce{stallingDisk: stallingDisk{vfs.OS{}, gate}, stall: func() {
+			disk := &stallOnce{stallingDisk: stallingDisk{vfs.OS{}, gate}, job: name, stall: func() {
 				if stalls.Add(1); os.WriteFile(gate, nil, 0o600) != nil {
 					t.Error("the store cannot be stalled")
 				}
@@ -111,7 +114,7 @@ func TestStalledStore(t *testing.T) {
 			}}
 			s := newSpec(t, "ring.S.4", 2)
 			s.Mode, s.AutoRestart, s.Schedule.Every = mode, true, 10
-			opt := Options{FS: disk, Limits: protocol.DefaultLimits, Failures: []Failure{{Rank: 1, Node: -1, Iter: 25}}}
+			opt := Options{Job: name, FS: disk, Limits: protocol.DefaultLimits, Failures: []Failure{{Rank: 1, Node: -1, Iter: 25}}}
 			opt.Limits.Silence = silence
 			opt.Observer = &recorder{t: t, on: func(ev any) {
 				switch ev.(type) {

@@ -137,7 +137,7 @@ func (d orderDisk) file(name string, open func(string) (vfs.File, error)) (vfs.F
 		return nil, err
 	}
 	_, of, _ := strings.Cut(name, "/jobs/")
-	of, _, _ = strings.Cut(of, "/")
+	of, _, _ = strings.Cut(of, "-")
 	return orderedFile{f, d, of}, nil
 }
 
@@ -190,39 +190,32 @@ func checkOrder(t *testing.T, path string) (writes map[string]int) {
 // their first checkpoints, so that both wait. Then the writes of one never overlap those of
 // the other, whatever the layout, and each trace has its waits.
 func TestTurnsTwoJobs(t *testing.T) {
-	want := map[string]*Result{}
-	for _, app := range []string{"bt.S.4", "lu.S.4"} {
-		want[app], _, _ = mustLaunch(t, twoJobsSpec(t, app), Options{})
-	}
+	t.Parallel()
 	for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared} {
 		for _, async := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s,async=%v", layout, async), func(t *testing.T) { twoJobs(t, layout, async, want) })
+			t.Run(fmt.Sprintf("%s,async=%v", layout, async), func(t *testing.T) { twoJobs(t, layout, async) })
 		}
 	}
 }
 
-// twoJobsSpec is one of two jobs, without checkpoints. Few iterations are enough.
-func twoJobsSpec(t *testing.T, app string) job.Spec {
-	s := newSpec(t, app, 2)
-	s.Iterations = 12
-	return s
-}
-
-func twoJobs(t *testing.T, layout plan.Layout, async bool, wants map[string]*Result) {
+func twoJobs(t *testing.T, layout plan.Layout, async bool) {
+	t.Parallel()
 	dir, order := t.TempDir(), filepath.Join(t.TempDir(), "order")
-	t.Setenv(envOrder, order)
 	startController(t, dir)
 	letGo := intruder(t, dir)
 	var running sync.WaitGroup
-	for app, want := range wants {
-		s := twoJobsSpec(t, app)
+	for _, app := range []string{"bt", "lu"} {
+		s := newSpec(t, app+".S.4", 2)
+		s.Iterations = 12 // few are enough
+		want := undisturbed(t, s)
 		s.Codec, s.Incremental, s.Async, s.StorageTurns = "none", false, async, job.UseTurns
 		s.Schedule.Every = max(1, s.Iterations/6)
 		if layout != plan.PerRank {
 			s.WritePath = plan.Defaults()
 			s.WritePath.Layout = layout
 		}
-		opt := Options{Store: dir, Job: strings.Split(app, ".")[0], FS: newOrderDisk(order)}
+		opt := Options{Store: dir, Job: fmt.Sprintf("%s-%s-%v", app, layout, async), FS: newOrderDisk(order)}
+		forRank(t, opt.Job, envOrder, order)
 		running.Go(func() {
 			rec := &recorder{t: t}
 			opt.Observer = rec
@@ -298,14 +291,15 @@ func checkWaited(t *testing.T, opt Options, rec *recorder) {
 // TestTurnsWithout: a job that is to take turns, on a storage without a controller, says so
 // once and runs as any other.
 func TestTurnsWithout(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "bt.S.4", 2)
 	s.Schedule.Every = 10
-	want, _, _ := mustLaunch(t, s, Options{})
+	want := undisturbed(t, s)
 	s.StorageTurns = job.UseTurns
 	r, rec, opt := mustLaunch(t, s, Options{})
 	told := eventsOf[*TurnsEvent](rec)
-	if r.Digest != want.Digest || r.Checkpoints != want.Checkpoints || len(told) != 1 || told[0].Reason == "" || told[0].Unit != "" {
-		t.Errorf("%d checkpoints, want %d; digest %s, want %s; told %+v", r.Checkpoints, want.Checkpoints, r.Digest, want.Digest, told)
+	if r.Digest != want.Digest || r.Checkpoints != 5 || len(told) != 1 || told[0].Reason == "" || told[0].Unit != "" {
+		t.Errorf("%d checkpoints, want 5; digest %s, want %s; told %+v", r.Checkpoints, r.Digest, want.Digest, told)
 	}
 	// A restart takes turns as launched, unless it is told otherwise.
 	for i, taken := range []*job.StorageTurns{nil, new(job.StorageTurns)} {
@@ -322,6 +316,7 @@ func TestTurnsWithout(t *testing.T) {
 
 // TestTurnsAuto: a job starts the controller, and finds one that is there.
 func TestTurnsAuto(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "bt.S.4", 2)
 	s.Schedule.Every, s.StorageTurns = 10, job.AutoTurns
 	opt := Options{Store: t.TempDir(), StartTurns: func(_ context.Context, dir string) error { startController(t, dir); return nil }}
@@ -341,6 +336,7 @@ func TestTurnsAuto(t *testing.T) {
 
 // TestTurnsRestart: the reads of a restart wait for their turn, and its record says so.
 func TestTurnsRestart(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "bt.S.4", 2)
 	s.Schedule.Every, s.StorageTurns, s.Codec = 20, job.UseTurns, "none"
 	want, _, opt := mustLaunch(t, s, Options{})
@@ -369,6 +365,7 @@ func TestTurnsRestart(t *testing.T) {
 // TestTurnsDrain: a checkpoint goes to the nodes without a turn. Its copy into the store waits
 // for one, and the event says so.
 func TestTurnsDrain(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.4", 2, "partner", "behind")
 	s.Schedule.Count, s.StorageTurns, s.LibraryOnce, s.Codec = 1, job.UseTurns, false, "none"
 	opt := Options{Store: t.TempDir()}
@@ -395,6 +392,7 @@ func TestTurnsDrain(t *testing.T) {
 
 // TestTurnsStall: a rank that waits for its turn is neither dead nor stuck, however long.
 func TestTurnsStall(t *testing.T) {
+	t.Parallel()
 	for _, layout := range []plan.Layout{plan.PerRank, plan.Shared} {
 		t.Run(string(layout), func(t *testing.T) {
 			t.Parallel()
@@ -432,19 +430,23 @@ func TestTurnsStall(t *testing.T) {
 // killed at seeded random times. Each ends with the digest of a run without failures. The
 // nightly form is CKPT_TURNS_RUNS=300.
 func TestTurnsSameDigest(t *testing.T) {
+	t.Parallel()
 	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "ring.S.4"}
-	want, length := map[string]string{}, map[string]time.Duration{}
-	for _, app := range apps {
-		r, _, _ := mustLaunch(t, newSpecOf(t, newSpec(t, app, 1)), Options{})
-		want[app], length[app] = r.Digest, time.Duration(r.Wall*float64(time.Second))
-	}
 	usual := 6
 	if race.Enabled {
 		usual = 2
 	}
-	runs, failures, waited, passed := runsOf(t, "CKPT_TURNS_RUNS", usual), atomic.Int64{}, atomic.Int64{}, atomic.Int64{}
+	runs := runsOf(t, "CKPT_TURNS_RUNS", usual)
+	var failures, waited, passed atomic.Int64
+	t.Cleanup(func() {
+		t.Logf("%d failures, %d checkpoints waited, %d notices without a controller", failures.Load(), waited.Load(), passed.Load())
+		if failures.Load() < int64(runs)/4 {
+			t.Errorf("%d failures in %d runs prove little", failures.Load(), runs)
+		}
+	})
 	for seed := range runs {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
 			rng := rand.New(rand.NewPCG(uint64(seed), 19))
 			dir := t.TempDir()
 			longest := time.Duration(0)
@@ -453,12 +455,15 @@ func TestTurnsSameDigest(t *testing.T) {
 			disturber := rand.New(rand.NewPCG(rng.Uint64(), 19))
 			for i := range 2 {
 				app := apps[rng.IntN(len(apps))]
-				longest = max(longest, length[app])
+				plain := newSpec(t, app, 2)
+				plain.Iterations = usually(plain.Iterations)
+				want := undisturbed(t, plain)
+				longest = max(longest, wallOf(want))
 				own := rand.New(rand.NewPCG(rng.Uint64(), 19))
 				running.Go(func() {
-					v := &victimJob{rng: own, app: app, name: fmt.Sprintf("job%d", i), dir: dir, length: length[app]}
-					if got := v.run(t); got != want[app] {
-						t.Errorf("%s: digest %s, without failures %s", app, got, want[app])
+					v := &victimJob{rng: own, app: app, name: fmt.Sprintf("job%d", i), dir: dir, iterations: plain.Iterations, length: wallOf(want)}
+					if got := v.run(t); got != want.Digest {
+						t.Errorf("%s: digest %s, without failures %s", app, got, want.Digest)
 					}
 					failures.Add(int64(v.failures))
 					waited.Add(int64(v.waited))
@@ -470,9 +475,6 @@ func TestTurnsSameDigest(t *testing.T) {
 			close(over)
 			disturbing.Wait()
 		})
-	}
-	if t.Logf("%d failures, %d checkpoints waited, %d notices without a controller", failures.Load(), waited.Load(), passed.Load()); failures.Load() < int64(runs)/4 {
-		t.Errorf("%d failures in %d runs prove little", failures.Load(), runs)
 	}
 }
 
@@ -514,6 +516,7 @@ func disturb(t *testing.T, rng *rand.Rand, dir string, length time.Duration, ove
 type victimJob struct {
 	rng                      *rand.Rand
 	app, name, dir           string
+	iterations               int
 	length                   time.Duration
 	failures, waited, passed int
 }
@@ -521,11 +524,13 @@ type victimJob struct {
 // spec chooses how the job runs.
 func (v *victimJob) spec(t *testing.T) job.Spec {
 	s := newSpec(t, v.app, 2)
+	s.Iterations = v.iterations
 	s.Schedule.Every = max(1, s.Iterations/10+v.rng.IntN(s.Iterations/4))
 	s.AutoRestart, s.StorageTurns = v.rng.IntN(4) > 0, job.UseTurns
 	switch v.rng.IntN(5) {
 	case 0:
 		s = tiered(t, v.app, 2, "partner", "behind")
+		s.Iterations = v.iterations
 		s.Schedule.Every, s.StorageTurns, s.AutoRestart = max(1, s.Iterations/8), job.UseTurns, true
 		s.Async = v.rng.IntN(3) == 0
 	case 1:
@@ -629,17 +634,19 @@ func BenchmarkTurnsAlone(b *testing.B) {
 // TestTurnsAbort: ranks that wait for their turn end when the checkpoint is aborted, although
 // others keep the storage, and the job goes on.
 func TestTurnsAbort(t *testing.T) {
+	t.Parallel()
 	for _, layout := range []plan.Layout{plan.PerRank, plan.Shared} {
 		t.Run(string(layout), func(t *testing.T) {
-			t.Setenv(envFault, "1:1:0") // rank 1 cannot open its file
+			t.Parallel()
+			opt := Options{Store: t.TempDir(), Job: "aborted-" + string(layout)}
+			forRank(t, opt.Job, envFault, "1:1:1") // rank 1 cannot open its file
 			s := newSpec(t, "bt.S.4", 2)
 			s.Schedule.Count, s.StorageTurns, s.LibraryOnce, s.Codec = 2, job.UseTurns, false, "none"
 			if layout == plan.Shared {
 				s.WritePath = plan.Defaults()
 				s.WritePath.Layout, s.WritePath.Strategy = layout, plan.Individual
 			}
-			want, _, _ := mustLaunch(t, newSpecOf(t, s), Options{})
-			opt := Options{Store: t.TempDir()}
+			want := undisturbed(t, s)
 			startController(t, opt.Store)
 			letGo := intruder(t, opt.Store)
 			rec := &recorder{t: t, on: func(ev any) {

@@ -115,6 +115,7 @@ func asNobody(t *testing.T, do func()) {
 
 // TestOtherUser: another user of the host can neither read the token, nor connect.
 func TestOtherUser(t *testing.T) {
+	t.Parallel()
 	needs.All(t, "root")
 	runTried(t, "", func(a *target) {
 		if len(a.ranks) != 4 {
@@ -193,6 +194,7 @@ func ports(t *testing.T, processes []int) (list []string) {
 // coordinator and its ranks, by whatever it says, and by saying nothing. Meanwhile commands
 // are answered.
 func TestStrangersOnTheNetwork(t *testing.T) {
+	t.Parallel()
 	runTried(t, "127.0.0.1", func(a *target) {
 		listening := append(ports(t, a.ranks), strings.TrimPrefix(a.address, secure.Network+":"))
 		if len(listening) < 1+4 {

@@ -13,6 +13,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/image"
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 )
 
@@ -38,6 +39,7 @@ func short(t *testing.T, app string, mode job.Mode, log string) job.Spec {
 // checkpoint: nothing of that one is seen any more, logs and output least of all.
 func TestTakeOver(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	for _, c := range []struct{ old, anew job.Spec }{
 		{short(t, "ring.S.4", job.Coordinated, ""), short(t, "ring.S.4", job.Coordinated, "")},
 		{short(t, "ring.S.4", job.Uncoordinated, ""), short(t, "ring.S.4", job.Uncoordinated, "")},
@@ -47,7 +49,7 @@ func TestTakeOver(t *testing.T) {
 		{short(t, "ring.S.4", job.Semi, ""), short(t, "ring.S.4", job.Coordinated, "")},
 	} {
 		t.Run(fmt.Sprintf("%s,%s/%s,%s", c.old.App, c.old.Mode, c.anew.App, c.anew.Mode), func(t *testing.T) {
-			want, _, _ := mustLaunch(t, c.anew, Options{})
+			want := undisturbed(t, c.anew)
 			opt := failed(t, c.old, 9)
 			rec := &recorder{t: t}
 			opt.Observer = rec
@@ -73,8 +75,9 @@ func TestTakeOver(t *testing.T) {
 // TestNoTakeOver continues a job that has no checkpoint: its logs are its own.
 func TestNoTakeOver(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	s := short(t, "ring.S.4", job.Uncoordinated, "")
-	want, _, _ := mustLaunch(t, s, Options{})
+	want := undisturbed(t, s)
 	rec := &recorder{t: t}
 	opt := failed(t, s, 9)
 	before := len(eventsOf[*job.OutputEvent](opt.Observer.(*recorder)))
@@ -93,6 +96,7 @@ func TestNoTakeOver(t *testing.T) {
 // them.
 func TestHintWithoutCheckpoint(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	for _, c := range []struct {
 		mode     job.Mode
 		log      string
@@ -173,7 +177,11 @@ func (d *dyingDisk) unlessDead(do func() error) error {
 // the old job, or one that restarts from scratch.
 func TestTakeOverCutShort(t *testing.T) {
 	notRaced(t)
-	const step = 2
+	t.Parallel()
+	step := 3
+	if race.Nightly() {
+		step = 1
+	}
 	old, anew := short(t, "ring.S.3", job.Uncoordinated, "optimistic"), short(t, "ring.S.4", job.Uncoordinated, "")
 	want := map[string]string{}
 	for _, s := range []job.Spec{old, anew} {

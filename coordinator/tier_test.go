@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -82,9 +83,10 @@ func loseDirs(t *testing.T, s job.Spec, nodes ...int) {
 // TestTierLevels: a checkpoint is protected, copied into the store, and leaves the nodes
 // when a newer one is there. The store has it whole at the end.
 func TestTierLevels(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.4", 2, "partner", "behind")
 	s.Schedule.Every = 20
-	want, _, _ := mustLaunch(t, newSpecOf(t, newSpec(t, "bt.S.4", 2)), Options{})
+	want := undisturbed(t, s)
 	r, rec, opt := mustLaunch(t, s, Options{})
 	if r.Digest != want.Digest {
 		t.Errorf("digest %s, without nodes %s", r.Digest, want.Digest)
@@ -101,9 +103,10 @@ func TestTierLevels(t *testing.T) {
 // TestTierLostNode: the ranks of a lost node find their parts with its partner, and the
 // others on their own nodes.
 func TestTierLostNode(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.4", 2, "partner", "none")
 	s.Schedule.Every, s.AutoRestart, s.Iterations = 20, true, 30 // one checkpoint
-	want, _, _ := mustLaunch(t, newSpecOf(t, s), Options{})
+	want := undisturbed(t, s)
 	r, rec, opt := mustLaunch(t, s, Options{Job: "lost", Failures: []Failure{{Rank: -1, Node: 1, Iter: 25, LoseLocal: true}}})
 	if r.Digest != want.Digest {
 		t.Errorf("digest %s, without failures %s", r.Digest, want.Digest)
@@ -126,9 +129,10 @@ func TestTierLostNode(t *testing.T) {
 // TestTierNothingLeft: without protection and without a store a lost node costs the
 // checkpoints, and nothing wrong is restored.
 func TestTierNothingLeft(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.4", 2, "none", "none")
 	s.Schedule.Every, s.AutoRestart = 20, true
-	want, _, _ := mustLaunch(t, newSpecOf(t, newSpec(t, "bt.S.4", 2)), Options{})
+	want := undisturbed(t, s)
 	r, rec, _ := mustLaunch(t, s, Options{Failures: []Failure{{Rank: -1, Node: 1, Iter: 50, LoseLocal: true}}})
 	if r.Digest != want.Digest {
 		t.Errorf("digest %s, without failures %s", r.Digest, want.Digest)
@@ -142,6 +146,7 @@ func TestTierNothingLeft(t *testing.T) {
 // TestTierRestart: a restart by a user reads the nearest sound level, and falls through to
 // the next one where that is damaged or gone.
 func TestTierRestart(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.4", 2, "partner", "behind")
 	s.Schedule.Every = 20
 	want, _, opt := mustLaunch(t, s, Options{})
@@ -174,6 +179,7 @@ func TestTierRestart(t *testing.T) {
 // TestTierManyDamaged: a user hears of the first files that ranks pass over, and how
 // many more there are.
 func TestTierManyDamaged(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.9", 2, "partner", "none")
 	s.Schedule.Every = 20
 	_, _, opt := mustLaunch(t, s, Options{})
@@ -206,6 +212,7 @@ func TestTierManyDamaged(t *testing.T) {
 // TestTierOtherMapping: a checkpoint that only the nodes have is stored before ranks on
 // other nodes read it.
 func TestTierOtherMapping(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.4", 2, "partner", "none")
 	s.Schedule.Every = 20
 	want, _, opt := mustLaunch(t, s, Options{})
@@ -230,6 +237,7 @@ func TestTierOtherMapping(t *testing.T) {
 // TestTierOtherDomains: after a restart on other nodes, to which the failure domains of the
 // description do not apply, the job can be restarted again.
 func TestTierOtherDomains(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.4", 4, "partner", "behind")
 	s.Tier.Domains, s.Schedule.Every = []int{0, 0, 1, 1}, 20
 	want, _, opt := mustLaunch(t, s, Options{})
@@ -250,38 +258,42 @@ func TestTierOtherDomains(t *testing.T) {
 // directories, or makes these unusable, and expects the digest of a run without failures. The nightly form is
 // CKPT_TIER_RUNS=500.
 func TestTierSameDigest(t *testing.T) {
+	t.Parallel()
 	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "ring.S.4"}
-	want, length := map[string]string{}, map[string]time.Duration{}
-	for _, app := range apps {
-		r, _, _ := mustLaunch(t, newSpecOf(t, newSpec(t, app, 1)), Options{})
-		want[app], length[app] = r.Digest, time.Duration(r.Wall*float64(time.Second))
-	}
 	usual := 12
 	if race.Enabled {
 		usual = 3
 	}
-	failures, runs := 0, runsOf(t, "CKPT_TIER_RUNS", usual)
+	var failures atomic.Int64
+	runs := runsOf(t, "CKPT_TIER_RUNS", usual)
+	t.Cleanup(func() {
+		if t.Logf("%d failures", failures.Load()); failures.Load() < int64(runs)/4 {
+			t.Errorf("%d failures in %d runs prove little", failures.Load(), runs)
+		}
+	})
 	for seed := range runs {
 		app := apps[seed%len(apps)]
 		t.Run(fmt.Sprintf("seed=%d/%s", seed, app), func(t *testing.T) {
+			t.Parallel()
 			rng := rand.New(rand.NewPCG(uint64(seed), 18))
-			r := loseRandomly(t, rng, app, length[app])
-			failures += r.Failures
-			if r.Digest != want[app] {
-				t.Errorf("digest %s, without failures %s", r.Digest, want[app])
+			s := newSpec(t, app, 4)
+			s.Iterations = usually(s.Iterations)
+			want := undisturbed(t, s)
+			r := loseRandomly(t, rng, app, s.Iterations, wallOf(want))
+			failures.Add(int64(r.Failures))
+			if r.Digest != want.Digest {
+				t.Errorf("digest %s, without failures %s", r.Digest, want.Digest)
 			}
 		})
-	}
-	if t.Logf("%d failures", failures); failures < runs/4 {
-		t.Errorf("%d failures in %d runs prove little", failures, runs)
 	}
 }
 
 // loseRandomly runs an application while nodes fail, and restarts it where that is for a
 // user to do.
-func loseRandomly(t *testing.T, rng *rand.Rand, app string, length time.Duration) *Result {
+func loseRandomly(t *testing.T, rng *rand.Rand, app string, iterations int, length time.Duration) *Result {
 	schemes := tierSchemes
 	s := tiered(t, app, 4, schemes[rng.IntN(len(schemes))], []string{"behind", "every=2", "none"}[rng.IntN(3)])
+	s.Iterations = iterations
 	s.Schedule.Every = max(1, s.Iterations/10+rng.IntN(s.Iterations/4))
 	s.AutoRestart, s.Async = rng.IntN(4) > 0, rng.IntN(3) == 0
 	s.SharedOnce, s.LibraryOnce = rng.IntN(4) > 0, rng.IntN(4) > 0
@@ -336,6 +348,7 @@ var tierSchemes = []string{"none", "partner", "partner:2", "xor:4", "rs:2+2", "x
 
 // TestTierParity: as many nodes as a code is strong may be lost with their directories.
 func TestTierParity(t *testing.T) {
+	t.Parallel()
 	for scheme, lost := range map[string][]int{"xor:4": {3}, "rs:2+2": {0, 2}} {
 		t.Run(scheme, func(t *testing.T) {
 			s := tiered(t, "bt.S.4", 4, scheme, "none")
@@ -361,9 +374,10 @@ func TestTierParity(t *testing.T) {
 // TestTierAllLost: when every node has lost its directory, a version that the store does
 // not have is over: no manifest of it is written again, and the job falls back.
 func TestTierAllLost(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.4", 2, "partner", "none")
 	s.Schedule.Every, s.AutoRestart = 20, true
-	want, _, _ := mustLaunch(t, newSpecOf(t, newSpec(t, "bt.S.4", 2)), Options{})
+	want := undisturbed(t, s)
 	r, rec, _ := mustLaunch(t, s, Options{Failures: []Failure{{Rank: -1, Node: 0, Iter: 30, LoseLocal: true}, {Rank: -1, Node: 1, Iter: 30, LoseLocal: true}}})
 	if r.Digest != want.Digest {
 		t.Errorf("digest %s, without failures %s", r.Digest, want.Digest)
@@ -380,9 +394,10 @@ func TestTierAllLost(t *testing.T) {
 // TestTierKilled: a run that is killed leaves versions that only the nodes have, and a
 // restart finds them, and removes what no version needs.
 func TestTierKilled(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.4", 2, "partner", "none")
 	s.Schedule.Every = 10
-	want, _, _ := mustLaunch(t, newSpecOf(t, s), Options{Job: "plain"})
+	want := undisturbed(t, s)
 	ctx, kill := context.WithCancel(t.Context())
 	defer kill()
 	rec := &recorder{t: t, on: func(ev any) {
@@ -427,6 +442,7 @@ func (awayFS) Stat(name string) (fs.FileInfo, error) {
 // TestTierEndsWithoutNode: a run whose outcome is known ends, although a checkpoint waits
 // for the slot of a version on a node that is off the network.
 func TestTierEndsWithoutNode(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.4", 1, "none", "none").Tier
 	nodes, err := nvcache.Open("job", nil, *s, []int{0}, []nvcache.Node{{FS: awayFS{}, Dir: t.TempDir()}})
 	if err != nil {

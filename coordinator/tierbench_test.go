@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -30,8 +31,9 @@ func BenchmarkTierPause(b *testing.B) {
 	for range b.N {
 		s := newSpec(b, "bt.A.4", 2)
 		s.Codec, s.Incremental, s.Iterations = "none", false, 30 // two checkpoints: no slot is waited for
-		opt, shut, open := gatedRun(b, &s)
+		opt, shut, open := gatedRun(b, "job", &s)
 		plain := func(name string) (float64, int64) {
+			forRank(b, name, envStore, os.Getenv(rankVariable(opt.Job, envStore)))
 			opt.Job, opt.Observer = name, &recorder{t: b}
 			_, rec, _ := mustLaunch(b, s, opt)
 			return pauses(b, rec)

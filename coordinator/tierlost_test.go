@@ -90,6 +90,7 @@ const usualOutages = 4
 // directory works, protected. All that was taken is whole, and the job can be restarted.
 func TestTierNodeFails(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	schemes := []string{"partner", "xor:4", "rs:2+2"}
 	for i, o := range nodeOutages {
 		for k, scheme := range schemes {
@@ -198,6 +199,7 @@ func (o *nodeOutage) again(t *testing.T, opt Options) {
 // TestTierNodeHangs has the disk of a node block who makes a directory there: the checkpoint
 // goes to the store, and the nodes take the next ones, since they work otherwise.
 func TestTierNodeHangs(t *testing.T) {
+	t.Parallel()
 	if !race.Nightly() {
 		t.Skip("takes as long as a rank may be silent")
 	}
@@ -259,6 +261,7 @@ func breakRandomly(t *testing.T, rng *rand.Rand, s job.Spec) (*recorder, func())
 // TestTierLost: without protection and without a store, a node that lost its directory takes
 // the checkpoint with it. A restart says that it is lost, and calls nothing damaged.
 func TestTierLost(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "ring.S.4", 4, "none", "none")
 	s.Schedule.Every = s.Iterations / 2
 	fails := Failure{Rank: -1, Node: 3, Iter: s.Iterations/2 + 1, LoseLocal: true}
@@ -277,7 +280,8 @@ func TestTierLost(t *testing.T) {
 // that fails twice more: before the next checkpoint, and after it. The ranks of that node
 // find their parts all the same, each time.
 func TestTierRestartWithoutNode(t *testing.T) {
-	want, _, _ := mustLaunch(t, newSpecOf(t, newSpec(t, "ring.S.4", 4)), Options{})
+	t.Parallel()
+	want := undisturbed(t, newSpec(t, "ring.S.4", 4))
 	newer := func(dir string) error {
 		return os.WriteFile(filepath.Join(dir, "format"), []byte("ckpt-store 999\n"), 0o600)
 	}

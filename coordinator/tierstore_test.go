@@ -92,11 +92,11 @@ func (d storeDisk) Rename(from, to string) error {
 }
 
 // gatedRun describes a run with a store that close makes fail or stall, until open.
-func gatedRun(t testing.TB, s *job.Spec) (opt Options, shut func(mode string), open func()) {
+func gatedRun(t testing.TB, name string, s *job.Spec) (opt Options, shut func(mode string), open func()) {
 	t.Helper()
-	opt = Options{Store: t.TempDir(), Job: "job"}
+	opt = Options{Store: t.TempDir(), Job: name}
 	gate := filepath.Join(t.TempDir(), "gate")
-	t.Setenv(envStore, opt.Store+":"+gate)
+	forRank(t, name, envStore, opt.Store+":"+gate)
 	opt.FS = storeDisk{vfs.OS{}, opt.Store, gate}
 	s.Schedule.Every = 10
 	return opt, func(mode string) {
@@ -113,9 +113,10 @@ func gatedRun(t testing.TB, s *job.Spec) (opt Options, shut func(mode string), o
 // TestTierStoreFails: a store that fails costs no checkpoint. The user is told once, and
 // what the nodes have is stored when the store works again.
 func TestTierStoreFails(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.4", 2, "partner", "behind")
-	want, _, _ := mustLaunch(t, newSpecOf(t, s), Options{Job: "plain"})
-	opt, shut, open := gatedRun(t, &s)
+	want := undisturbed(t, s)
+	opt, shut, open := gatedRun(t, "failing-store", &s)
 	rec := &recorder{t: t}
 	rec.on = func(ev any) {
 		if cp, ok := ev.(*job.CheckpointEvent); ok && cp.Number == 1 {
@@ -133,7 +134,9 @@ func TestTierStoreFails(t *testing.T) {
 			told++
 		}
 	}
-	if told != 1 || !slices.ContainsFunc(rec.warned, func(w string) bool { return strings.Contains(w, "checkpoint 5 of job job is on the nodes only") }) {
+	if told != 1 || !slices.ContainsFunc(rec.warned, func(w string) bool {
+		return strings.Contains(w, "checkpoint 5 of job failing-store is on the nodes only")
+	}) {
 		t.Errorf("warnings %q", rec.warned)
 	}
 	open()
@@ -155,9 +158,10 @@ func TestTierStoreFails(t *testing.T) {
 // TestTierBackPressure: while a store does not answer, two checkpoints are taken, and the
 // third one waits, with its ranks, until the store answers again.
 func TestTierBackPressure(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.4", 2, "partner", "behind")
-	want, _, _ := mustLaunch(t, newSpecOf(t, s), Options{Job: "plain"})
-	opt, shut, open := gatedRun(t, &s)
+	want := undisturbed(t, s)
+	opt, shut, open := gatedRun(t, "stalling-store", &s)
 	rec := &recorder{t: t}
 	before := 0
 	rec.on = func(ev any) {
@@ -180,7 +184,7 @@ func TestTierBackPressure(t *testing.T) {
 	if before != 2 {
 		t.Errorf("%d checkpoints were taken before one had to wait, want 2", before)
 	}
-	trace, err := iotrace.ReadFile(filepath.Join(opt.Store, "jobs", "job", "traces", "0003.trace"))
+	trace, err := iotrace.ReadFile(filepath.Join(opt.Store, "jobs", opt.Job, "traces", "0003.trace"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,8 +197,9 @@ func TestTierBackPressure(t *testing.T) {
 // TestTierStopWhileWaiting: commands are answered while a checkpoint waits for a slot, and
 // a stop without a checkpoint ends the run.
 func TestTierStopWhileWaiting(t *testing.T) {
+	t.Parallel()
 	s := tiered(t, "bt.S.4", 2, "partner", "behind")
-	opt, shut, open := gatedRun(t, &s)
+	opt, shut, open := gatedRun(t, "stopping-store", &s)
 	rec := &recorder{t: t}
 	var asking sync.WaitGroup
 	rec.on = func(ev any) {

@@ -28,9 +28,10 @@ codecs:
 // between two checkpoints, says so, and comes to the same result, with ranks that die in
 // between. A restart continues in the way that was found.
 func TestTuning(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "ring.S.4", 2)
 	s.Schedule.Every, s.AutoRestart, s.Iterations = 2, true, 60
-	plain, _, _ := mustLaunch(t, newSpecOf(t, s), Options{})
+	plain := undisturbed(t, s)
 	before := s.Way()
 	s.Codec = "zstd"
 	s.Tuning = &job.Tuning{Storage: misjudged, Objective: "latency", Before: before, Why: "for a test"}
@@ -76,6 +77,7 @@ func TestTuning(t *testing.T) {
 
 // TestTuningRefuses: what cannot be tuned is refused before it runs.
 func TestTuningRefuses(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "ring.S.4", 2)
 	s.Tuning, s.Mode = &job.Tuning{Storage: misjudged, Objective: "latency"}, job.Semi
 	if _, err := s.Resolve(); err == nil || !strings.Contains(err.Error(), "{tune}") {

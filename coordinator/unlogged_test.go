@@ -49,6 +49,7 @@ func storedJobOf(t *testing.T, opt Options) (*image.Store, *image.Job) {
 // with the right digest, even if a rank dies before the next checkpoint.
 func TestRestartWithoutLog(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	resumed := 0
 	for _, mode := range modes() {
 		for _, stagger := range []string{"none", "spread"} {
@@ -64,7 +65,7 @@ func TestRestartWithoutLog(t *testing.T) {
 					s = newSpec(t, "ring.S.5", 2)
 				}
 				s.Iterations, s.Residuals = 12, 2
-				want, _, _ := mustLaunch(t, s, Options{})
+				want := undisturbed(t, s)
 				s.Mode, s.Log, s.GroupSize, s.Stagger, s.Schedule.Every = mode.Mode, mode.Log, mode.GroupSize, stagger, 4
 				opt := failed(t, s, 11)
 				spoilLog(t, opt, s.NP-1)
@@ -107,8 +108,9 @@ func TestRestartWithoutLog(t *testing.T) {
 // The next restart completes that, though it does not ask for it.
 func TestRestartWithoutLogCutShort(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	s := newSpec(t, "ring.S.4", 2)
-	want, _, _ := mustLaunch(t, s, Options{})
+	want := undisturbed(t, s)
 	s.Mode, s.Stagger, s.Schedule.Every = job.Semi, "none", 15
 	begun := failed(t, s, 35)
 	spoilLog(t, begun, 3)
@@ -149,6 +151,7 @@ func TestRestartWithoutLogCutShort(t *testing.T) {
 // A job that logs nothing has no log to do without.
 func TestWithoutLogRefused(t *testing.T) {
 	notRaced(t)
+	t.Parallel()
 	for _, mode := range []job.Spec{{Mode: job.Coordinated}, {Mode: job.Uncoordinated, Log: channel.None.String()}} {
 		s := short(t, "ring.S.4", mode.Mode, mode.Log)
 		s.Schedule.Every = 4

@@ -30,6 +30,7 @@ func (h *listHook) ReadDir(name string) ([]fs.DirEntry, error) {
 // recovery does, while it is being verified: between the look at what has been taken
 // and that at what is there. Nothing is missing. If nobody has noted it, it is.
 func TestVerifyLogsOfRunning(t *testing.T) {
+	t.Parallel()
 	s := short(t, "ring.S.3", job.Uncoordinated, "")
 	s.Schedule.Every = 2
 	_, _, opt := mustLaunch(t, s, Options{})

@@ -1,27 +1,29 @@
 package coordinator
 
 import (
-	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 
 	"ckpt/coordinator/protocol"
-	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/vfs"
 )
 
-// victim strikes one rank once, when the coordinator takes a certain action.
+// victim strikes one rank of a job once, when the coordinator takes a certain action.
 type victim struct {
+	job     string
 	rank    int
 	suspend bool
 	is      func(protocol.Action) bool
+	pids    []int
 	struck  bool
 }
 
 // watch runs in the loop of the driver, which knows the processes.
 func (v *victim) watch(a protocol.Action) {
+	if v.pids == nil && broadcasts[protocol.Start](a) {
+		v.pids = children(v.job, v.rank) // before the ranks compute: to look for them takes time
+	}
 	if v.struck || !v.is(a) {
 		return
 	}
@@ -30,26 +32,9 @@ func (v *victim) watch(a protocol.Action) {
 	if v.suspend {
 		sig = syscall.SIGSTOP
 	}
-	for _, pid := range children(v.rank) {
+	for _, pid := range v.pids {
 		_ = syscall.Kill(pid, sig)
 	}
-}
-
-// children finds the processes of a rank among the children of this one.
-func children(rank int) []int {
-	var pids []int
-	dirs, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, path := range dirs {
-		env, err := os.ReadFile(path)
-		if err != nil || !hasVariable(env, wire.EnvRank, rank) {
-			continue
-		}
-		pid, ppid := parent(filepath.Dir(path))
-		if ppid == os.Getpid() {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 // verifyAll checks every checkpoint of a finished job, and that nothing else is

@@ -21,6 +21,7 @@ var ways = []job.Way{
 // references across them, and ranks die in between. The result is that of a run without,
 // and a checkpoint in the middle can be resumed from.
 func TestWaysChange(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name        string
 		incremental bool
@@ -33,7 +34,7 @@ func TestWaysChange(t *testing.T) {
 			s := newSpec(t, "ring.S.4", 2)
 			s.Codec, s.Incremental, s.Async, s.Mode, s.AutoRestart, s.Iterations = "s2", c.incremental, c.async, c.mode, true, 24
 			s.Schedule.Every = 3
-			plain, _, _ := mustLaunch(t, newSpecOf(t, s), Options{})
+			plain := undisturbed(t, s)
 			opt := Options{ways: func(n int) *job.Way { return &ways[n%len(ways)] },
 				Failures: []Failure{{Rank: 1, Node: -1, Iter: 8}, {Rank: 3, Node: -1, Iter: 17}}}
 			r, rec, opt := mustLaunch(t, s, opt)
@@ -56,13 +57,6 @@ func TestWaysChange(t *testing.T) {
 	}
 }
 
-// newSpecOf is the same job without checkpoints.
-func newSpecOf(t *testing.T, s job.Spec) job.Spec {
-	t.Helper()
-	s.Schedule = job.Schedule{}
-	return s
-}
-
 // checkKinds checks that the files are those of the way.
 func checkKinds(t *testing.T, opt Options, rec *recorder, mode job.Mode) {
 	t.Helper()
@@ -81,6 +75,7 @@ func checkKinds(t *testing.T, opt Options, rec *recorder, mode job.Mode) {
 // TestWayImpossible: a checkpoint that cannot be written so is aborted, and the job
 // continues.
 func TestWayImpossible(t *testing.T) {
+	t.Parallel()
 	s := newSpec(t, "ring.S.4", 2)
 	s.Schedule.Every = 5
 	bad := &job.Way{WritePath: plan.Settings{Layout: plan.Shared, Aggregators: 99}, Codec: "none"}
