@@ -3,6 +3,7 @@ package dmtcp
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/durable"
+	"ckpt/internal/family"
 )
 
 // TestCopyOfRunning: a copy of a store, made while a job of it runs, ends no process of the
@@ -76,13 +78,32 @@ func TestStateOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Mkdir(filepath.Dir(statePath(theirs)), 0o700), (&state{ID: other.ID}).write(theirs), theirs.Unlock()); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Dir(job.StatePath(theirs)), 0o700), (&state{ID: other.ID}).write(theirs), theirs.Unlock()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(statePath(theirs), statePath(j)); err != nil {
+	if err := os.Rename(job.StatePath(theirs), job.StatePath(j)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Restart(t.Context(), s.opt, 0, false); !errors.Is(err, durable.ErrOtherJob) {
 		t.Error(err)
+	}
+}
+
+// TestLeft: what a killed coordinator has left is ended where it runs. Another start of the
+// machine, or another host, has other processes under these numbers.
+func TestLeft(t *testing.T) {
+	here, _ := wire.ThisHost()
+	for boot, ends := range map[string]bool{here: true, "1" + here: false, "": false} {
+		cmd := exec.Command("sleep", "1000")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		p, _ := family.Find(cmd.Process.Pid)
+		endLeft(&state{Boot: boot, Processes: []family.Process{p}})
+		if p.Alive() == ends {
+			t.Errorf("on host %q, here %q: ended %v", boot, here, !ends)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
 	}
 }

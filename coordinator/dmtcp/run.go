@@ -179,7 +179,8 @@ func (e *engine) takeOver() (err error) {
 		return err
 	}
 	endLeft(&e.state)
-	e.state.Boot, e.state.ID = bootID(), e.spec.ID
+	e.state.Boot, _ = wire.ThisHost()
+	e.state.ID = e.spec.ID
 	if e.line, err = e.job.Checkpoints(); err != nil {
 		return err
 	}

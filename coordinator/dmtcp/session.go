@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"ckpt/coordinator/launch"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/vfs"
 )
@@ -62,10 +63,11 @@ func (s *state) hold() (io.Closer, error) {
 	return held, nil
 }
 
-// endLeft kills the processes of a run whose coordinator was killed. The caller holds the
-// directory of the MPI library's files.
+// endLeft kills the processes of a run whose coordinator was killed; on another host, and after
+// another start of this one, their numbers mean nothing. The caller holds the directory of the
+// MPI library's files.
 func endLeft(s *state) {
-	if s.Boot == bootID() {
+	if here, _ := wire.ThisHost(); wire.SameProcesses(s.Boot, here) {
 		endAll(s.Processes)
 	}
 	s.Processes = nil

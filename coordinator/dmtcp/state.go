@@ -1,17 +1,12 @@
 package dmtcp
 
 import (
-	"errors"
-	"io/fs"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/internal/durable"
 	"ckpt/internal/family"
-	"ckpt/internal/vfs"
 )
 
 // A state is what another coordinator needs to take over: the processes of the run, and
@@ -19,7 +14,7 @@ import (
 type state struct {
 	Format int    `json:"format"`           // 1
 	ID     string `json:"job_id,omitempty"` // random, of the description of the job, whose digest changes
-	// Boot is that of the machine on which the processes run.
+	// Boot is the identity of the host on which the processes run, as wire.ThisHost says it.
 	Boot      string           `json:"boot"`
 	Session   string           `json:"session"` // directory of the MPI library's files
 	Processes []family.Process `json:"processes,omitempty"`
@@ -40,23 +35,13 @@ type rawSet struct {
 	Peers  int           `json:"peers"`
 }
 
-const stateName = "state.json"
-
-func statePath(j *image.Job) string { return filepath.Join(j.Dir(), engineName, stateName) }
-
 // readState reads the state of a job; the zero value if it has none, and with an error: the
 // processes of another job stay.
 func readState(j *image.Job) (state, error) {
 	var s state
-	err := durable.ReadSealedOrPlain(j.FS(), statePath(j), 1<<20, &s)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
-	}
-	if err == nil && s.Format != 1 {
+	err := job.ReadState(j, &s)
+	if err == nil && s.Format > 1 {
 		err = durable.ErrNewerVersion
-	}
-	if spec, serr := job.ReadSpec(j); err == nil && serr == nil && s.ID != "" && s.ID != spec.ID {
-		err = job.OfAnother(statePath(j))
 	}
 	if err != nil {
 		return state{}, err
@@ -67,14 +52,5 @@ func readState(j *image.Job) (state, error) {
 // write replaces the state of a job, durably.
 func (s *state) write(j *image.Job) error {
 	s.Format = 1
-	return durable.Op("write", statePath(j), -1, durable.ReplaceSealed(j.FS(), statePath(j), s))
-}
-
-// bootID names this run of the machine: numbers of processes of another one mean nothing.
-func bootID() string {
-	b, err := durable.ReadFile(vfs.OS{}, "/proc/sys/kernel/random/boot_id", 100)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
+	return durable.Op("write", job.StatePath(j), -1, durable.ReplaceSealed(j.FS(), job.StatePath(j), s))
 }

@@ -2,6 +2,9 @@ package job
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"ckpt/image"
@@ -62,4 +65,33 @@ func readOwned(j *image.Job, path string, limit int64, v any, read func(vfs.FS, 
 		}
 	}
 	return d.check(j, path)
+}
+
+// StatePath is where the engine that runs a program under DMTCP keeps what its next run needs.
+func StatePath(j *image.Job) string { return filepath.Join(j.Dir(), "dmtcp", "state.json") }
+
+// ReadState reads that file into v, which stays as it is without one. The file names the random
+// id of the description: the first checkpoint of such a job changes the description.
+func ReadState(j *image.Job, v any) error {
+	var raw json.RawMessage
+	err := durable.ReadSealedOrPlain(j.FS(), StatePath(j), 1<<20, &raw)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var owner struct {
+		ID string `json:"job_id"`
+	}
+	for _, into := range []any{v, &owner} {
+		if err := json.Unmarshal(raw, into); err != nil {
+			return durable.Damaged(StatePath(j), 0, "%v", err)
+		}
+	}
+	// A description that is damaged tells nothing.
+	if spec, err := ReadSpec(j); err == nil && owner.ID != "" && owner.ID != spec.ID {
+		return OfAnother(StatePath(j))
+	}
+	return nil
 }

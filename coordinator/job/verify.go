@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -11,7 +12,7 @@ import (
 
 // VerifyLogs reads what a restart reads beside checkpoints: the message logs of a job that has
 // any, and whatever says which of them are needed, the lines of output, the result of the last
-// run, and of a program its standard input. It returns how many bytes the logs are, and what
+// run, and of a program its standard input and what its engine keeps. It returns how many bytes the logs are, and what
 // is wrong.
 func VerifyLogs(job *image.Job) (bytes int64, damage []*durable.DamageError, err error) {
 	spec, err := ReadSpec(job)
@@ -32,6 +33,7 @@ func verifyBeside(job *image.Job, spec *Resolved) (damage []*durable.DamageError
 		func() error { _, err := readEnding(job); return err },
 		func() error { _, _, err := OpenOutput(job, spec.NP); return err },
 		func() error { _, err := ReadInput(job); return err },
+		func() error { return ReadState(job, new(json.RawMessage)) },
 	} {
 		err := read()
 		for i := 1; i < attempts && errors.As(err, new(*durable.DamageError)); i++ {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// sameProcesses reports whether two identities of hosts are of one host and one space of
+// SameProcesses reports whether two identities of hosts are of one host and one space of
 // process numbers, whatever files each sees.
-func sameProcesses(a, b string) bool {
+func SameProcesses(a, b string) bool {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	return len(x) == 3 && len(y) == 3 && x[0] == y[0] && x[2] == y[2]
 }

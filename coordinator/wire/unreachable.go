@@ -41,7 +41,7 @@ func (a *announcement) alive(j *image.Job, why error) error {
 		return nil
 	}
 	id, host := ThisHost()
-	here := sameProcesses(a.Where, id) || a.Where == "" && a.Host == host
+	here := SameProcesses(a.Where, id) || a.Where == "" && a.Host == host
 	is, found := family.Find(a.PID)
 	if here && (!found || a.Start != "" && is.Start != a.Start) {
 		return nil // another process is about to run it, or to remove it
