@@ -31,6 +31,7 @@ import (
 // A block is typed if it has lines that begin with "$ ", or only lines of
 // commands of ckpt.
 func TestBlocks(t *testing.T) {
+	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(pages) < 10 {
 		t.Fatalf("only %d pages: %v", len(pages), err)

@@ -19,6 +19,7 @@ import (
 // TestErrorJSON: with --json the last line of standard error is the error as JSON,
 // under every exit status.
 func TestErrorJSON(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cut := filepath.Join(dir, "cut.trace")
 	if text, status := complaint(t, dir, nil, "ckpt trace export --builtin minighost --format csv -o a.csv && ckpt trace import a.csv -o cut.trace --json"); status != 0 {

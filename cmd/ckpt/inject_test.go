@@ -104,6 +104,7 @@ func (x trial) name() string {
 //
 //	CKPT_INJECT='semi accept4:error=EMFILE:when=1' go test -run TestInjectedErrors ./cmd/ckpt
 func TestInjectedErrors(t *testing.T) {
+	t.Parallel()
 	if err := exec.Command("strace", "-f", "--seccomp-bpf", "-o", os.DevNull, "true").Run(); err != nil {
 		needs.Skip(t, fmt.Sprintf("strace that injects errors: %v", err))
 	}

@@ -66,6 +66,7 @@ func heedSignals() {
 //	figures FILE        compare the errors in README with those of ckpt predict eval --json
 //	needs NAME…         skip the script without a program, root, mounts, ebpf, hydra
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

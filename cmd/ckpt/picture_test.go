@@ -13,6 +13,7 @@ var updatePictures = flag.Bool("update-pictures", false, "draw the pictures of t
 
 // TestPictures: the pictures of README and docs are what the commands beside them draw.
 func TestPictures(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{
 		"size.svg":    {"predict", "size", "bt.D.400", "--nodes", "10", "-q"},
 		"larrosa.svg": {"bench", "storage", "--on", "eos-spider2", "--bytes", "512MiB", "--sweep", "p1,p2,p3,p4,aggregators,buffer,stripes", "-q"},

@@ -93,6 +93,7 @@ func TestDocs(t *testing.T) {
 
 // TestProse holds the comments and texts of Go files to the rules.
 func TestProse(t *testing.T) {
+	t.Parallel()
 	found := map[string][]string{} // by directory
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

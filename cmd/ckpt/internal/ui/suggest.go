@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -244,13 +245,17 @@ func (e *unknownCommandError) meant() string {
 // third of the letters are wrong, or the word is the beginning of the name.
 func Nearest(word string, names []string) (near string) {
 	word = strings.ToLower(word)
-	best := max(1, len([]rune(word))/3) + 1
+	letters := utf8.RuneCountInString(word)
+	best := max(1, letters/3) + 1
 	for _, name := range names {
+		if letters-utf8.RuneCountInString(name) >= best {
+			continue // so many letters must go, and a word of a file may be long
+		}
 		d := edits(word, strings.ToLower(name))
 		if len(word) > 1 && d > 1 && strings.HasPrefix(strings.ToLower(name), word) {
 			d = 1
 		}
-		if d < best && d < len([]rune(word)) {
+		if d < best && d < letters {
 			best, near = d, name
 		}
 	}
