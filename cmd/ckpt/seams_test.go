@@ -136,7 +136,7 @@ func (w *seams) step() {
 	case k < 4:
 		broken = w.launch(p)
 	case k < 6:
-		broken = w.run(p, "restart", p.job, "--auto-restart")
+		broken = w.run(p, draw(w.rng, [][]string{{"restart", p.job, "--auto-restart"}, {"restart", p.job, "--auto-restart", "--again"}, {"restart", p.job + "@1", "--again"}})...)
 	case k == 6 && len(w.stores) < 4:
 		w.copyStore(p.store)
 	case k == 7:
