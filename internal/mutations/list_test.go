@@ -71,7 +71,7 @@ var mutations = []mutation{
 	{"an unfinished image counts", "coordinator/dmtcp/checkpoint.go",
 		`err != nil || name != ""`, `err != nil`, "TestNoCheckpoint"},
 	{"images that wait are forgotten", "coordinator/dmtcp/run.go",
-		`err == nil && s.Pending != nil`, `err == nil && s.Format < 0`, "TestPending"},
+		`if s.Pending != nil {`, `if s.Format < 0 {`, "TestPending"},
 	{"a checkpoint that restarts nothing is tried for ever", "coordinator/dmtcp/failure.go",
 		"		e.tried[from]++\n", "", "TestOlderCheckpoint"},
 	{"checkpoints begin without free space", "coordinator/dmtcp/checkpoint.go",
