@@ -2,12 +2,9 @@ package coordinator
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -62,11 +59,7 @@ func TestMain(m *testing.M) {
 			os.Exit(2)
 		}
 	}
-	// Jobs wait for each other's processes most of the time.
-	flag.Parse()
-	if n := flag.Lookup("test.parallel").Value; n.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		_ = n.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0)))
-	}
+	race.Parallel()
 	code := m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)

@@ -19,7 +19,8 @@ import (
 // original and touches no file that its program uses. It continues once the original has
 // ended.
 func TestCopyOfRunning(t *testing.T) {
-	s := newScene(t, 100, 5*time.Millisecond)
+	t.Parallel()
+	s := newScene(t, 100, time.Millisecond)
 	copied := s.opt
 	copied.Store = filepath.Join(t.TempDir(), "copy")
 	tried := s.atStart(func(c *wire.Client) {
@@ -56,6 +57,7 @@ func TestCopyOfRunning(t *testing.T) {
 // TestStateOfAnother: the state of a job that had the same name names neither its processes
 // nor its images.
 func TestStateOfAnother(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, 50, time.Millisecond)
 	asked := s.atStart(func(c *wire.Client) {
 		if _, err := c.Checkpoint(); err != nil {

@@ -3,6 +3,7 @@ package dmtcp
 import (
 	"context"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ type Options struct {
 	settle time.Duration // how long the number of processes has to stay the same
 	pause  time.Duration // before the second restart in a row
 	free   func(*directory) (int64, error)
+	// environ is os.Environ, but of tests.
+	environ func() []string
 }
 
 const (
@@ -47,6 +50,9 @@ func (o *Options) fill() {
 	set(&o.pause, usualPause)
 	if o.free == nil {
 		o.free = (*directory).free
+	}
+	if o.environ == nil {
+		o.environ = os.Environ
 	}
 }
 

@@ -2,7 +2,6 @@ package dmtcp
 
 import (
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,8 +47,5 @@ func environment(env []string, images, temp, session string, port int) []string 
 	return append(env, "DMTCP_COORD_HOST="+loopback, "DMTCP_COORD_PORT="+strconv.Itoa(port), "DMTCP_CHECKPOINT_DIR="+images,
 		"DMTCP_TMPDIR="+temp, "DMTCP_GZIP=0", "DMTCP_QUIET=2")
 }
-
-// ownEnvironment is that of this process.
-func ownEnvironment() []string { return os.Environ() }
 
 const loopback = "127.0.0.1"

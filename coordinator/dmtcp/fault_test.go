@@ -21,13 +21,15 @@ import (
 // TestNoCheckpoint: DMTCP says that it is done, and it is not. The checkpoint does not
 // count, the program goes on, and the next one counts.
 func TestNoCheckpoint(t *testing.T) {
+	t.Parallel()
 	for fault, want := range map[string]string{
 		"missing-image": "6 processes",
 		"temp-left":     ".temp unfinished",
 		"short-image":   "ends early",
 	} {
 		t.Run(fault, func(t *testing.T) {
-			s := newScene(t, 80, 10*time.Millisecond)
+			t.Parallel()
+			s := newScene(t, 80, time.Millisecond)
 			s.show("once " + fault)
 			asked := s.atStart(func(c *wire.Client) {
 				if ev, err := c.Checkpoint(); err == nil || !strings.Contains(err.Error(), want) {
@@ -54,9 +56,11 @@ func TestNoCheckpoint(t *testing.T) {
 // TestNoProgress: a checkpoint or a restart that makes no progress is ended, and the
 // program restarted.
 func TestNoProgress(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []string{"hang-checkpoint", "hang-after", "hang-restart", "fail-restart"} {
 		t.Run(fault, func(t *testing.T) {
-			s := newScene(t, 500, 10*time.Millisecond)
+			t.Parallel()
+			s := newScene(t, 500, time.Millisecond)
 			s.opt.Limits.Patience = 3 * time.Second
 			s.spec.AutoRestart = true
 			failures := 1
@@ -94,7 +98,8 @@ func TestNoProgress(t *testing.T) {
 // TestOlderCheckpoint: a checkpoint that restarts nothing, or that is damaged, is passed
 // over for an older one; that of a user is not.
 func TestOlderCheckpoint(t *testing.T) {
-	s := newScene(t, 200, 10*time.Millisecond)
+	t.Parallel()
+	s := newScene(t, 200, time.Millisecond)
 	s.spec.AutoRestart = true
 	stopped := s.atStart(func(c *wire.Client) {
 		for range 2 {
@@ -139,7 +144,8 @@ func flip(t *testing.T, name string) {
 
 // TestSpare: the images that DMTCP wrote serve a restart when the store has lost them.
 func TestSpare(t *testing.T) {
-	s := newScene(t, 150, 10*time.Millisecond)
+	t.Parallel()
+	s := newScene(t, 150, time.Millisecond)
 	s.spec.AutoRestart = true
 	asked := s.atStart(func(c *wire.Client) {
 		if _, err := c.Checkpoint(); err != nil {
@@ -164,6 +170,7 @@ func TestSpare(t *testing.T) {
 // TestInterrupts: the first interrupt stops the job after a last checkpoint, the second at
 // once.
 func TestInterrupts(t *testing.T) {
+	t.Parallel()
 	for n := 1; n <= 2; n++ {
 		s := newScene(t, 10000, 10*time.Millisecond)
 		interrupts := make(chan struct{}, 2)
@@ -188,8 +195,9 @@ func TestInterrupts(t *testing.T) {
 // TestFullDisk: without space for a checkpoint none is begun; the job goes on, or stops if
 // that is asked for.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, stop := range []bool{false, true} {
-		s := newScene(t, 60, 10*time.Millisecond)
+		s := newScene(t, 60, time.Millisecond)
 		s.opt.StopOnFull = stop
 		s.opt.free = func(*directory) (int64, error) { return 1 << 20, nil }
 		asked := s.atStart(func(c *wire.Client) {
@@ -208,6 +216,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestWalltime: a run stops after a last checkpoint before its time is up.
 func TestWalltime(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, 100000, 10*time.Millisecond)
 	s.opt.Until = time.Now().Add(3 * time.Second)
 	r, err := Launch(t.Context(), s.spec, s.opt)
@@ -219,6 +228,7 @@ func TestWalltime(t *testing.T) {
 // TestSharedFiles: files in memory, and those of the MPI library, go before a restart, and
 // no others.
 func TestSharedFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	e := &engine{dir: &directory{dir}, state: state{Session: filepath.Join(dir, "mpi-1")}}
 	process := &zones.Process{}

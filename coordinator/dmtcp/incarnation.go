@@ -137,7 +137,7 @@ func (e *engine) start(inc *incarnation) error {
 	}
 	err = errors.Join(err, serr, e.dir.remove(e.state.Mark))
 	if err == nil {
-		inc.server, err = startServer(e.ctx, e.tools, e.dir, scratch, e.state.Session)
+		inc.server, err = startServer(e.ctx, e.tools, e.dir, e.opt.environ(), scratch, e.state.Session)
 	}
 	if err != nil {
 		return err

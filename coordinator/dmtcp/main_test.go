@@ -20,8 +20,12 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 )
+
+// realPath has no fake.
+var realPath = os.Getenv("PATH")
 
 func TestMain(m *testing.M) {
 	dmtcpfake.Serve()
@@ -30,7 +34,21 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	bin, err := os.MkdirTemp("", "dmtcp")
+	if err == nil {
+		err = dmtcpfake.Install(bin)
+	}
+	if err == nil {
+		err = os.Setenv("PATH", bin+":"+realPath)
+	}
+	if err != nil {
+		panic(err)
+	}
+	race.Parallel()
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(bin)
+		os.Exit(code)
+	}))
 }
 
 // recorder keeps the events of a job, and tells of each.
@@ -83,19 +101,7 @@ type scene struct {
 func newScene(t *testing.T, steps int, pause time.Duration) *scene {
 	t.Helper()
 	dir := t.TempDir()
-	bin := filepath.Join(dir, "bin")
-	if err := os.Mkdir(bin, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := dmtcpfake.Install(bin); err != nil {
-		t.Fatal(err)
-	}
 	s := &scene{t: t, rec: &recorder{}, out: filepath.Join(dir, "out"), faults: filepath.Join(dir, "faults")}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	t.Setenv("FAKE_DMTCP", s.faults)
-	t.Setenv("TMPDIR", dir)
-	t.Setenv("DMTCP_CHECKPOINT_INTERVAL", "1") // of the user's shell: to be cleared
-	t.Setenv("DMTCP_COORD_PORT", "7779")
 	s.spec = job.Spec{ID: image.NewID(), App: "count", Mode: job.Coordinated, Created: time.Now(),
 		Program: &job.Program{Command: []string{"count", fmt.Sprint(steps), pause.String()}, Dir: dir}}
 	out, err := os.Create(s.out)
@@ -104,9 +110,15 @@ func newScene(t *testing.T, steps int, pause time.Duration) *scene {
 	}
 	t.Cleanup(func() { out.Close() })
 	s.opt = Options{Options: coordinator.Options{Store: filepath.Join(dir, "store"), Job: "job", Observer: s.rec,
-		Streams: launch.Streams{Out: out, Err: os.Stderr}}, settle: 20 * time.Millisecond, pause: time.Millisecond}
+		Streams: launch.Streams{Out: out, Err: os.Stderr}}, settle: 20 * time.Millisecond, pause: time.Millisecond, environ: s.environ}
 	s.opt.Limits = protocol.Limits{Silence: 10 * time.Second, Patience: 20 * time.Second, Restarts: 10}
 	return s
+}
+
+// environ is the environment of the program.
+func (s *scene) environ() []string {
+	return append(os.Environ(), "FAKE_DMTCP="+s.faults,
+		"DMTCP_CHECKPOINT_INTERVAL=1", "DMTCP_COORD_PORT=7779") // of the user's shell: to be cleared
 }
 
 // show has DMTCP show faults from now on.

@@ -25,6 +25,7 @@ const insideName = "CKPT_TEST_OWN_NETWORK"
 // on all interfaces. It returns true in the process that is in there.
 func inOwnNetwork(t *testing.T) bool {
 	t.Helper()
+	t.Setenv("PATH", realPath)
 	needs.All(t, "dmtcp_launch")
 	if os.Getenv(insideName) != "" {
 		return true

@@ -19,7 +19,8 @@ import (
 // TestCheckpoints: a program runs to its end, and checkpoints are taken at an interval and
 // on request. They belong to a job of as many ranks as the images have.
 func TestCheckpoints(t *testing.T) {
-	s := newScene(t, 100, 10*time.Millisecond)
+	t.Parallel()
+	s := newScene(t, 100, time.Millisecond)
 	s.spec.Schedule.Interval = 200 * time.Millisecond
 	asked := s.atStart(func(c *wire.Client) {
 		ev, err := c.Checkpoint()
@@ -53,7 +54,8 @@ const dmtcpRanks = 4
 // TestStopAndRestart: a job that was stopped continues from its last checkpoint, and a
 // second time after its end.
 func TestStopAndRestart(t *testing.T) {
-	s := newScene(t, 60, 10*time.Millisecond)
+	t.Parallel()
+	s := newScene(t, 60, time.Millisecond)
 	stopped := s.atStart(func(c *wire.Client) {
 		if ev, err := c.Stop(false); err != nil || ev == nil || ev.Number != 1 {
 			t.Errorf("%+v, %v", ev, err)
@@ -82,7 +84,8 @@ func TestStopAndRestart(t *testing.T) {
 
 // TestAutoRestart: a program that fails continues from its newest checkpoint.
 func TestAutoRestart(t *testing.T) {
-	s := newScene(t, 80, 10*time.Millisecond)
+	t.Parallel()
+	s := newScene(t, 80, time.Millisecond)
 	s.spec.AutoRestart = true
 	s.show("once exit at 60 with 9")
 	asked := s.atStart(func(c *wire.Client) {
@@ -107,8 +110,9 @@ func TestAutoRestart(t *testing.T) {
 // TestKilledByCommand: a program that somebody has ended by DMTCP's own command has not
 // completed, though all of its processes exit with 0.
 func TestKilledByCommand(t *testing.T) {
+	t.Parallel()
 	for _, again := range []bool{false, true} {
-		s := newScene(t, 80, 5*time.Millisecond)
+		s := newScene(t, 80, time.Millisecond)
 		s.spec.AutoRestart = again
 		asked := s.atStart(func(c *wire.Client) {
 			if _, err := c.Checkpoint(); err != nil {
@@ -143,6 +147,7 @@ func TestKilledByCommand(t *testing.T) {
 
 // TestInputAgain: a program that begins again reads the same file; a pipe cannot be read again.
 func TestInputAgain(t *testing.T) {
+	t.Parallel()
 	file, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -179,6 +184,7 @@ func TestInputAgain(t *testing.T) {
 // TestNoRestart: without checkpoints and without automatic restarts the job fails, and says
 // how.
 func TestNoRestart(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, 80, time.Millisecond)
 	s.show("exit at 60 with 9")
 	r, err := Launch(t.Context(), s.spec, s.opt)
@@ -197,6 +203,7 @@ func TestNoRestart(t *testing.T) {
 func TestTools(t *testing.T) {
 	s := newScene(t, 1, time.Millisecond)
 	s.show("old-version")
+	t.Setenv("FAKE_DMTCP", s.faults)
 	usage := new(job.UsageError)
 	if _, err := Launch(t.Context(), s.spec, s.opt); !errors.As(err, &usage) || !strings.Contains(err.Error(), "3.1.2") {
 		t.Error(err)

@@ -27,7 +27,7 @@ type server struct {
 const startTime = 20 * time.Second
 
 // startServer starts a coordinator of DMTCP for one run. Its files lie in dir.
-func startServer(ctx context.Context, t *tools, dir *directory, temp, session string) (*server, error) {
+func startServer(ctx context.Context, t *tools, dir *directory, own []string, temp, session string) (*server, error) {
 	port, status, log := dir.path("port"), dir.path("status"), dir.path(logName)
 	if err := errors.Join(dir.remove(port), dir.remove(status)); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func startServer(ctx context.Context, t *tools, dir *directory, temp, session st
 		return nil, err
 	}
 	defer out.Close()
-	env := environment(ownEnvironment(), dir.path(liveName), temp, session, 0)
+	env := environment(own, dir.path(liveName), temp, session, 0)
 	cmd := exec.Command(t.coordinator, "-q", "-p", "0", option("port-file"), port, option("status-file"), status,
 		option("ckptdir"), dir.path(liveName), option("stale-timeout"), "-1", "-i", "0")
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir.root, env, out, out
@@ -67,7 +67,7 @@ func startServer(ctx context.Context, t *tools, dir *directory, temp, session st
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	s.env = environment(ownEnvironment(), dir.path(liveName), temp, session, s.port)
+	s.env = environment(own, dir.path(liveName), temp, session, s.port)
 	return s, nil
 }
 

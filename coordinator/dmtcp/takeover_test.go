@@ -43,7 +43,8 @@ func (f fullFS) create(name string, create func(string) (vfs.File, error)) (vfs.
 // TestPending: a last checkpoint that does not fit into the store stays as DMTCP wrote it.
 // The next run stores it, and continues from it.
 func TestPending(t *testing.T) {
-	s := newScene(t, 100, 10*time.Millisecond)
+	t.Parallel()
+	s := newScene(t, 100, time.Millisecond)
 	var full atomic.Bool
 	full.Store(true)
 	s.opt.FS = fullFS{full: &full}
@@ -89,6 +90,7 @@ func serveCoordinator() {
 // TestKilled: after SIGKILL of its coordinator a program ends, and the next coordinator
 // continues it.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, 500, time.Millisecond)
 	s.hold()
 	out, err := os.OpenFile(s.out, os.O_WRONLY|os.O_APPEND, 0)
@@ -102,7 +104,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), storeName+"="+s.opt.Store)
+	cmd.Env = append(s.environ(), storeName+"="+s.opt.Store)
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -160,7 +160,7 @@ func HoldDir(path string) (io.Closer, error) {
 		d.Close()
 		return nil, err
 	}
-	return d, nil
+	return vfs.Held{File: d}, nil
 }
 
 // lockDir opens a directory and locks it. It fails with vfs.ErrLocked if somebody else has it,

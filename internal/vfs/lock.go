@@ -34,7 +34,7 @@ func (OS) Locked(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer held{f}.Close()
+	defer Held{f}.Close()
 	err = Flock(f, false)
 	if errors.Is(err, ErrLocked) {
 		return true, nil
@@ -90,17 +90,17 @@ func lock(f *os.File, name string, stat func(string) (fs.FileInfo, error)) (io.C
 	}
 	// The holder before us may have removed the file: then this lock keeps nobody out.
 	if err := stillNamed(f, name, stat); err != nil {
-		return nil, errors.Join(err, held{f}.Close())
+		return nil, errors.Join(err, Held{f}.Close())
 	}
-	return held{f}, nil
+	return Held{f}, nil
 }
 
-// held is a locked file.
-type held struct{ *os.File }
+// Held is a locked file.
+type Held struct{ *os.File }
 
 // Close lets the lock go, and does not leave that to the end of the descriptor: a process that
 // is being started has a copy until it runs its own program.
-func (h held) Close() error {
+func (h Held) Close() error {
 	_ = unix.Flock(int(h.Fd()), unix.LOCK_UN)
 	_ = unix.FcntlFlock(h.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
 	return h.File.Close()

@@ -40,7 +40,7 @@ func TestLockOfFork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied, err := unix.Dup(int(lock.(held).Fd()))
+	copied, err := unix.Dup(int(lock.(Held).Fd()))
 	if err != nil {
 		t.Fatal(err)
 	}
