@@ -56,7 +56,7 @@ func (s *state) hold() (io.Closer, error) {
 	held, err := launch.HoldDir(s.Session)
 	switch {
 	case errors.Is(err, vfs.ErrLocked):
-		return nil, fmt.Errorf("%w: the store is a copy, and the program of the original runs with files in %s", image.ErrInUse, s.Session)
+		return nil, fmt.Errorf("%w: a copy of it, or the original, runs with files in %s", image.ErrInUse, s.Session)
 	case err != nil:
 		return nil, nil
 	}

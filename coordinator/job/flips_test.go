@@ -3,6 +3,7 @@ package job
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"ckpt/coordinator/msglog"
 	"ckpt/dataset"
 	"ckpt/image"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -115,6 +117,9 @@ func jobWithFiles(t *testing.T) (*image.Job, *image.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := errors.Join(os.Mkdir(filepath.Dir(StatePath(j)), 0o700), durable.ReplaceSealed(j.FS(), StatePath(j), map[string]any{"job_id": spec.ID, "sets": 3})); err != nil {
+		t.Fatal(err)
+	}
 	RecordEnding(j, StateCompleted, "digest", nil, NewBeginning(), map[string]string{"outcome": "completed"})
 	return j, store
 }
@@ -123,7 +128,11 @@ func jobWithFiles(t *testing.T) (*image.Job, *image.Store) {
 var besideReaders = map[string]func(j *image.Job) (any, error){
 	"job":        func(j *image.Job) (any, error) { return j.Spec() },
 	baselineName: func(j *image.Job) (any, error) { return ReadBaseline(j, 2) },
-	inputName:    func(j *image.Job) (any, error) { return ReadInput(j) },
+	stateName: func(j *image.Job) (any, error) {
+		var state map[string]any
+		return &state, ReadState(j, &state)
+	},
+	inputName: func(j *image.Job) (any, error) { return ReadInput(j) },
 	outputName: func(j *image.Job) (any, error) {
 		last, o, err := OpenOutput(j, 2)
 		if err == nil {

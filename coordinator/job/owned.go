@@ -68,7 +68,9 @@ func readOwned(j *image.Job, path string, limit int64, v any, read func(vfs.FS, 
 }
 
 // StatePath is where the engine that runs a program under DMTCP keeps what its next run needs.
-func StatePath(j *image.Job) string { return filepath.Join(j.Dir(), "dmtcp", "state.json") }
+func StatePath(j *image.Job) string { return filepath.Join(j.Dir(), stateName) }
+
+const stateName = "dmtcp/state.json"
 
 // ReadState reads that file into v, which stays as it is without one. The file names the random
 // id of the description: the first checkpoint of such a job changes the description.

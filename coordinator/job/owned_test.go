@@ -19,7 +19,7 @@ func TestExchanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{baselineName, inputName, outputName, resultName, log} {
+	for _, name := range []string{baselineName, inputName, outputName, resultName, stateName, log} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(mine.Dir(), name)
 			own, err := os.ReadFile(path)
