@@ -34,10 +34,8 @@ type subjectRegion struct {
 // TestPatterns writes to memory in every way that programs do, in patterns of a seed, and
 // compares each byte that is taken, and each page that is called clean.
 func TestPatterns(t *testing.T) {
-	runs := 120
-	if race.Enabled || testing.Short() {
-		runs = 30
-	}
+	t.Parallel()
+	runs := 30
 	if race.Nightly() {
 		runs = 1000
 	}

@@ -28,6 +28,7 @@ func filterProgram(t *testing.T) string {
 
 // TestFilteredProgram refuses the calls of the program.
 func TestFilteredProgram(t *testing.T) {
+	t.Parallel()
 	for _, r := range refusable {
 		switch r.note {
 		case "userfaultfd", "":
@@ -41,8 +42,9 @@ func TestFilteredProgram(t *testing.T) {
 // TestFilteredAgent refuses the calls of the agent, which is this test in a process of its
 // own: each alone, and all of them.
 func TestFilteredAgent(t *testing.T) {
+	t.Parallel()
 	if calls := os.Getenv("TEST_REFUSED"); calls != "" {
-		takes(t, []string{plainProgram(t)}, os.Getenv("TEST_NOTE"))
+		takes(t, []string{os.Getenv("TEST_PROGRAM")}, os.Getenv("TEST_NOTE"))
 		return
 	}
 	self, err := os.Executable()
@@ -59,8 +61,9 @@ func TestFilteredAgent(t *testing.T) {
 	}
 	for _, r := range list {
 		t.Run(r.calls, func(t *testing.T) {
+			t.Parallel()
 			cmd := exec.Command(filterProgram(t), r.calls, self, "-test.run", "^TestFilteredAgent$", "-test.v")
-			cmd.Env = append(os.Environ(), "TEST_REFUSED="+r.calls, "TEST_NOTE="+r.note)
+			cmd.Env = append(os.Environ(), "TEST_REFUSED="+r.calls, "TEST_NOTE="+r.note, "TEST_PROGRAM="+plainProgram(t))
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "--- PASS: TestFilteredAgent") {
 				t.Fatalf("%v\n%s", err, out)

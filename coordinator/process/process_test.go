@@ -20,6 +20,7 @@ import (
 // TestHeaderCompiles compiles the client in each language and mode that it promises; two
 // files of a program share one state.
 func TestHeaderCompiles(t *testing.T) {
+	t.Parallel()
 	files := []string{"testdata/program.c", "testdata/other.c"}
 	for _, mode := range []struct{ name, compiler, std string }{
 		{"c99", "cc", "-std=c99"}, {"c17", "cc", "-std=c17"}, {"gnu", "cc", "-std=gnu11"},
@@ -44,6 +45,7 @@ func TestHeaderCompiles(t *testing.T) {
 
 // TestAlone runs a program without a coordinator.
 func TestAlone(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, "env", "-u", EnvAgent, plainProgram(t))
 	for _, command := range []string{"init x 0 2", "protect u 80 1", "alloc v 80 1", "restore", "boundary 1", "save 2", "wait", "forget u", "finalize"} {
 		pr.do(command)
@@ -59,6 +61,7 @@ func TestAlone(t *testing.T) {
 
 // TestAgentIsNoChild looks at the process that a client starts.
 func TestAgentIsNoChild(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	pr.tell("init x 3 5")
 	p := pr.link()
@@ -78,6 +81,7 @@ func TestAgentIsNoChild(t *testing.T) {
 }
 
 func TestRefusedWelcome(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	pr.tell("init x 0 1")
 	p := pr.link()
@@ -129,6 +133,7 @@ func TestAgentDiesAtStart(t *testing.T) {
 
 // TestBoundary counts boundaries, with and without calls.
 func TestBoundary(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	p := pr.connect()
 	p.SetPassed(100)
@@ -168,6 +173,7 @@ func TestBoundary(t *testing.T) {
 
 // TestCalls takes all other calls through the link.
 func TestCalls(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	p := pr.connect()
 	pr.do("progress")
@@ -212,6 +218,7 @@ func TestCalls(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	pr.tell("boundary x 1")
 	pr.expect("-2 ckpt_boundary: call ckpt_init first")
@@ -236,6 +243,7 @@ func TestArguments(t *testing.T) {
 
 // TestRegions follows the list of regions through a program's calls.
 func TestRegions(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	p := pr.connect()
 	list := func() (out []string) {
@@ -274,6 +282,7 @@ func TestRegions(t *testing.T) {
 
 // TestFetchPut moves memory both ways, in pieces that end anywhere.
 func TestFetchPut(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	p := pr.connect()
 	const size = 9<<20 + 24
@@ -321,6 +330,7 @@ func TestFetchPut(t *testing.T) {
 
 // TestUnmapped protects memory that is not there any more: the program must survive.
 func TestUnmapped(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	p := pr.connect()
 	pr.do("gone u 2093056 0") // a hole in which no window of the client fits
@@ -344,6 +354,7 @@ func TestUnmapped(t *testing.T) {
 // TestUnmappedLater takes memory away that earlier checkpoints have, and that nobody has
 // written since: the next one fails, and the one after that the memory is left out.
 func TestUnmappedLater(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	for _, gone := range []string{"unmap u 40960 4096", "forbid u 40960 4096", "unmap u 0 4194304", "unmap u 4190208 4096"} {
 		for name, take := range map[string]func(*Process) (Capture, error){
@@ -386,6 +397,7 @@ func TestUnmappedLater(t *testing.T) {
 
 // TestAgentDies ends the link while the program waits and while it runs.
 func TestAgentDies(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	p := pr.connect()
 	pr.tell("boundary x 1")
@@ -406,6 +418,7 @@ func TestAgentDies(t *testing.T) {
 
 // TestKill kills the process; its end is seen.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	p := pr.connect()
 	select {

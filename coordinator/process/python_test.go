@@ -23,6 +23,7 @@ func startPython(t *testing.T) *program {
 }
 
 func TestPythonBoundary(t *testing.T) {
+	t.Parallel()
 	pr := startPython(t)
 	p := pr.connect()
 	if h := p.Hello(); h.Rank != 0 || h.Size != 1 || h.PID != pr.cmd.Process.Pid || h.Version != Version || h.Language != "python" {
@@ -65,6 +66,7 @@ func TestPythonBoundary(t *testing.T) {
 }
 
 func TestPythonCalls(t *testing.T) {
+	t.Parallel()
 	pr := startPython(t)
 	p := pr.connect()
 	pr.do("progress")
@@ -108,6 +110,7 @@ func TestPythonCalls(t *testing.T) {
 }
 
 func TestPythonRegions(t *testing.T) {
+	t.Parallel()
 	pr := startPython(t)
 	pr.tell("boundary x 1")
 	pr.expect("-2 ckpt.boundary: call ckpt.init first")
@@ -140,6 +143,7 @@ func TestPythonRegions(t *testing.T) {
 
 // TestPythonFetchPut moves memory both ways.
 func TestPythonFetchPut(t *testing.T) {
+	t.Parallel()
 	pr := startPython(t)
 	p := pr.connect()
 	const size = 1<<20 + 24
@@ -169,6 +173,7 @@ func TestPythonFetchPut(t *testing.T) {
 // TestPythonCapture takes memory behind the program's back, again and again: pages that
 // changed are found, and later writes do not reach the capture.
 func TestPythonCapture(t *testing.T) {
+	t.Parallel()
 	pr := startPython(t)
 	s := &subject{program: pr, p: pr.connect(), rng: rand.New(rand.NewPCG(7, 16))}
 	const size = 1 << 20
@@ -187,6 +192,7 @@ func TestPythonCapture(t *testing.T) {
 }
 
 func TestPythonUnmapped(t *testing.T) {
+	t.Parallel()
 	pr := startPython(t)
 	p := pr.connect()
 	pr.do("gone u 2093056 0") // a hole in which no window of the client fits
@@ -202,6 +208,7 @@ func TestPythonUnmapped(t *testing.T) {
 }
 
 func TestPythonAgentDies(t *testing.T) {
+	t.Parallel()
 	pr := startPython(t)
 	p := pr.connect()
 	pr.tell("boundary x 1")

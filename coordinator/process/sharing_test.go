@@ -13,6 +13,7 @@ import (
 // TestSharing: the agent learns which regions are parts of arrays of all ranks, and which
 // are the same on all ranks, from programs in C and in Python.
 func TestSharing(t *testing.T) {
+	t.Parallel()
 	for language, start := range map[string]func(t *testing.T) *program{
 		"c":      func(t *testing.T) *program { return startProgram(t, plainProgram(t)) },
 		"python": startPython,
@@ -62,6 +63,7 @@ func text(r zones.Region) string {
 
 // TestSharingC: C itself refuses what Python cannot say.
 func TestSharingC(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	pr.connect()
 	pr.tell("uneven u 10 2 4")
@@ -72,6 +74,7 @@ func TestSharingC(t *testing.T) {
 
 // TestBadPart: a client that describes a part which makes no sense ends the link.
 func TestBadPart(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		numbers []int64
 		bytes   int64

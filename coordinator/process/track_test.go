@@ -14,6 +14,7 @@ import (
 // TestReturnedPages hands whole page tables of memory back to the kernel, which leaves no
 // entry that says so.
 func TestReturnedPages(t *testing.T) {
+	t.Parallel()
 	for _, huge := range []int{0, 1} {
 		pr := startProgram(t, plainProgram(t))
 		p := pr.connect()
@@ -46,6 +47,7 @@ func TestReturnedPages(t *testing.T) {
 // TestAbortedStaysDirty aborts a checkpoint: pages that it would have stored are not clean
 // for the next, which compares with the one before.
 func TestAbortedStaysDirty(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	p := pr.connect()
 	pr.do("map u %d 0", 4<<20)
@@ -77,6 +79,7 @@ func TestAbortedStaysDirty(t *testing.T) {
 // TestMuchWritten rewrites a region again and again: it is left alone for a while, and
 // tried again later.
 func TestMuchWritten(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	p := pr.connect()
 	pr.do("map u %d 0", 4<<20)
@@ -102,6 +105,7 @@ func TestMuchWritten(t *testing.T) {
 // TestEachWay forces each way of taking memory: it delivers every byte, and is not torn
 // by what the program writes right after.
 func TestEachWay(t *testing.T) {
+	t.Parallel()
 	for _, tracked := range []bool{true, false} {
 		for w := range ways {
 			t.Run(fmt.Sprintf("way %d tracked %v", w, tracked), func(t *testing.T) {
@@ -153,6 +157,7 @@ func (s *subject) eachWay(t *testing.T) {
 
 // TestManyRegions has more regions than one call of the kernel or one order can take.
 func TestManyRegions(t *testing.T) {
+	t.Parallel()
 	s := &subject{program: startProgram(t, plainProgram(t))}
 	s.p = s.connect()
 	s.do("many m 3000 400")
@@ -175,6 +180,7 @@ func TestManyRegions(t *testing.T) {
 // TestSharedPage has two regions that meet within a page: what is written there changes
 // both, and looking at one must not hide it from the other.
 func TestSharedPage(t *testing.T) {
+	t.Parallel()
 	const size, meet = 6 << 20, 3<<20 + 1000
 	s := &subject{program: startProgram(t, plainProgram(t))}
 	s.p = s.connect()
@@ -202,6 +208,7 @@ func TestSharedPage(t *testing.T) {
 }
 
 func TestPageExtents(t *testing.T) {
+	t.Parallel()
 	list := []region{
 		{name: "end", address: 0x9100, size: 0x2000},
 		{name: "alone", address: 0x3010, size: 0x2000},
@@ -222,6 +229,7 @@ func TestPageExtents(t *testing.T) {
 // TestBypass opens a file through which hardware may write to memory: pages that nobody
 // is seen to write may then have changed.
 func TestBypass(t *testing.T) {
+	t.Parallel()
 	pr := startProgram(t, plainProgram(t))
 	p := pr.connect()
 	pr.do("map u %d 0", 4<<20)
