@@ -543,12 +543,9 @@ func TestGroupsRestartAlone(t *testing.T) {
 		t.Run(fmt.Sprint(test.kind, test.group), func(t *testing.T) {
 			const iters = 24
 			calm := newGroupJob(t, test.kind, test.group, 0, iters, 0).play()
-			rounds := 4
-			switch {
-			case testing.Short():
-				rounds = 1
-			case race.Enabled:
-				rounds = 2 // CI runs the others without the race detector
+			rounds := 2
+			if race.Nightly() {
+				rounds = 8
 			}
 			for seed := range uint64(rounds) {
 				j := newGroupJob(t, test.kind, test.group, seed, iters, 3+len(test.group))

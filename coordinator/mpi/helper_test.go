@@ -62,6 +62,12 @@ func kept(c *Comm) (messages int, bytes int64) {
 	return messages, bytes
 }
 
+// used are the parts of a segment that ranks use. The rest is idle.
+func used(s *Segment) [2][]byte {
+	mem := s.Region().Mem
+	return [2][]byte{mem[:s.geo.state(s.geo.ranks, 0)], mem[s.geo.ringOff:]}
+}
+
 // quiescent returns nil if no message is in the segment: every ring is empty,
 // every cell free. That is so once every rank of the node has returned from
 // its Drain and before one of them sends again.

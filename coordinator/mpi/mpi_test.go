@@ -50,7 +50,7 @@ type worldOptions struct {
 	nodeOf         []int
 	implementation Implementation
 	dir            string
-	restore        map[int][]byte // segment content by node, written before anyone joins
+	restore        map[int][2][]byte // segment content by node, written before anyone joins
 	config         func(*Config)
 }
 
@@ -72,8 +72,8 @@ func newWorld(t tb, o worldOptions) *world {
 		if err != nil {
 			t.Fatalf("rank %d: %v", r, err)
 		}
-		if b := o.restore[n]; b != nil {
-			copy(seg.Region().Mem, b)
+		for i, b := range o.restore[n] {
+			copy(used(seg)[i], b)
 		}
 		w.segs[r] = seg
 		if len(perNode) > 1 {

@@ -106,7 +106,7 @@ func TestParseImplementation(t *testing.T) {
 
 func TestOpenSegmentRaces(t *testing.T) {
 	dir := shmDir(t)
-	for round := range 20 {
+	for round := range 10 {
 		path := filepath.Join(dir, fmt.Sprint(round))
 		segs := make([]*Segment, 8)
 		var wg sync.WaitGroup
