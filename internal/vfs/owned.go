@@ -68,7 +68,8 @@ func (o owned) Mkdir(name string) error {
 // Lock implements FS.
 func (o owned) Lock(name string) (io.Closer, error) {
 	l, err := o.OS.Lock(name)
-	if f, ok := l.(*os.File); ok && err == nil {
+	if held, ok := l.(Held); ok && err == nil {
+		f := held.File
 		if fi, err := f.Stat(); err == nil {
 			if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Uid == 0 && st.Nlink == 1 {
 				o.give(f)
