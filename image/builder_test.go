@@ -111,6 +111,7 @@ func contents(t *testing.T, j *Job, m *Manifest, file string, region int) []byte
 }
 
 func TestBuilder(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	lib := pages(9, 8, 0, 7)
 	heaps := [][2][]byte{
@@ -199,6 +200,7 @@ func TestBuilder(t *testing.T) {
 }
 
 func TestBuilderRefuses(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	tx, err := k.job.Begin(1)
 	if err != nil {

@@ -103,6 +103,7 @@ func TestCheckpointsThroughFileCache(t *testing.T) {
 // TestCachedCheckpointFails: if the store fails behind the cache, the checkpoint is not
 // committed, and no rank waits for ever.
 func TestCachedCheckpointFails(t *testing.T) {
+	t.Parallel()
 	ranks := groupRanks()
 	s := groupLayouts()["shared"]
 	memory := make([][]zones.Region, len(ranks))

@@ -104,6 +104,7 @@ func costs(t *testing.T, kept int) map[string]map[string]int {
 // TestCostOfKept counts what an operation on one checkpoint asks of the file system,
 // with few checkpoints kept and with many.
 func TestCostOfKept(t *testing.T) {
+	t.Parallel()
 	few, many := costs(t, 15), costs(t, 600)
 	for _, name := range slices.Sorted(maps.Keys(few)) {
 		if diff := cmp.Diff(few[name], many[name]); diff != "" {
@@ -137,6 +138,7 @@ func catalogJob(t *testing.T) (*taker, []byte) {
 // TestCatalogDamage flips each bit of a catalog, cuts it at each byte, and repeats
 // and swaps its lines. It then says the same as the manifests, or nothing.
 func TestCatalogDamage(t *testing.T) {
+	t.Parallel()
 	_, good := catalogJob(t)
 	want, _, err := parseCatalog(good)
 	if err != nil || len(want) != 4 {
@@ -169,6 +171,7 @@ func TestCatalogDamage(t *testing.T) {
 // TestCatalogIsNotBelieved has a catalog that is damaged, cut short, empty, or says
 // other things than the store. The manifests decide which checkpoints exist.
 func TestCatalogIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	_, good := catalogJob(t)
 	for name, change := range map[string]func(t *testing.T, k *taker){
 		"missing": func(t *testing.T, k *taker) {
@@ -234,6 +237,7 @@ func TestCatalogIsNotBelieved(t *testing.T) {
 
 // TestListNoticesChange damages a manifest that the catalog tells of.
 func TestListNoticesChange(t *testing.T) {
+	t.Parallel()
 	k := newJob(t, vfs.OS{}, t.TempDir())
 	for n := 1; n <= 3; n++ {
 		if _, err := k.take(n); err != nil {
@@ -256,6 +260,7 @@ func TestListNoticesChange(t *testing.T) {
 // TestCatalogOfOthers has a ckpt that knows no catalog take checkpoints in between:
 // it sweeps the catalog away, for its name ends in .tmp.
 func TestCatalogOfOthers(t *testing.T) {
+	t.Parallel()
 	if filepath.Ext(catalogName) != durable.TempSuffix {
 		t.Errorf("a ckpt that does not know %s leaves it alone, and it becomes wrong", catalogName)
 	}
@@ -264,6 +269,7 @@ func TestCatalogOfOthers(t *testing.T) {
 // TestCatalogWithoutMemory: lines of versions that did not know how much memory a
 // checkpoint occupied do not count.
 func TestCatalogWithoutMemory(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	if _, err := k.take(1); err != nil {
 		t.Fatal(err)
@@ -287,6 +293,7 @@ func TestCatalogWithoutMemory(t *testing.T) {
 // TestNumberAgain removes a checkpoint by hand and takes another one of its number:
 // the line of the first must not pass for that of the second.
 func TestNumberAgain(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	for n := 1; n <= 3; n++ {
 		if _, err := k.take(n); err != nil {

@@ -18,6 +18,7 @@ import (
 // TestCommitSyncsDirectories: before the manifest is there, the names of all its files
 // are durable, also of those in the directories of earlier checkpoints.
 func TestCommitSyncsDirectories(t *testing.T) {
+	t.Parallel()
 	base := taken(t, 1)
 	fsys := faultfs.New(base.fs.(*memfs.FS).CrashClone(memfs.Crash{Mode: memfs.Kept}), faultfs.Fault{})
 	k, err := reopen(fsys, "/store")
@@ -41,6 +42,7 @@ func TestCommitSyncsDirectories(t *testing.T) {
 // TestCommitOfOtherNumber: an image of another checkpoint is not taken, though the
 // manifest has its digest.
 func TestCommitOfOtherNumber(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	tx, m := k.begin(t, 1)
 	if err := k.fs.Remove(tx.RankPath(0)); err != nil {
@@ -58,6 +60,7 @@ func TestCommitOfOtherNumber(t *testing.T) {
 
 // TestStoredBytes: neither holes nor files of earlier checkpoints are counted.
 func TestStoredBytes(t *testing.T) {
+	t.Parallel()
 	k := taken(t, 1)
 	tx, m := k.begin(t, 2)
 	m.Files[0].Holes = container.BlockSize / 2
@@ -92,6 +95,7 @@ func (b *beforeLock) Lock(name string) (io.Closer, error) {
 // TestCreateJobTwice: of two that make a job at the same time, the second one finds it
 // made, and gives the lock back.
 func TestCreateJobTwice(t *testing.T) {
+	t.Parallel()
 	fsys := &beforeLock{FS: memfs.New()}
 	s, err := CreateStore(fsys, "/store")
 	if err != nil {

@@ -427,7 +427,8 @@ func (r *crashRun) remove(k *taker, keep int, do func(keep int, of ...int) ([]in
 // TestCrash loses power after every operation of some workloads. The nightly form has
 // more of them.
 func TestCrash(t *testing.T) {
-	workloads, clones, want := 2, 20, 2_000
+	t.Parallel()
+	workloads, clones, want := 2, 8, 800
 	switch {
 	case race.Enabled:
 		// It makes each state ten times as expensive, and finds in fewer of them what
@@ -460,6 +461,7 @@ func TestCrash(t *testing.T) {
 // TestCrashIsNoticed shows that the test above can fail: on a disk that lies it
 // does.
 func TestCrashIsNoticed(t *testing.T) {
+	t.Parallel()
 	for name, lie := range map[string]func(*memfs.FS){
 		"sync":    func(m *memfs.FS) { m.IgnoreSync = true },
 		"syncdir": func(m *memfs.FS) { m.IgnoreSyncDir = true },

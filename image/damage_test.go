@@ -73,6 +73,7 @@ func checkNoticed(t *testing.T, k *taker, m *Manifest, rel, what string) {
 }
 
 func TestBitFlips(t *testing.T) {
+	t.Parallel()
 	k, m := damageJob(t)
 	files := []string{"0002/" + manifestName}
 	for _, f := range m.Files {
@@ -101,6 +102,7 @@ func TestBitFlips(t *testing.T) {
 // TestEveryByte flips one bit in every byte of a small image. With LoadOptions.Check the
 // same is found, and no memory is written.
 func TestEveryByte(t *testing.T) {
+	t.Parallel()
 	k, m := damageJob(t)
 	f := m.Files[1] // the one with a reference
 	name := filepath.Join(k.job.dir, f.Path)
@@ -144,6 +146,7 @@ func TestEveryByte(t *testing.T) {
 }
 
 func TestTruncated(t *testing.T) {
+	t.Parallel()
 	k, m := damageJob(t)
 	for _, f := range m.Files {
 		name := filepath.Join(k.job.dir, f.Path)
@@ -183,6 +186,7 @@ func TestTruncated(t *testing.T) {
 // TestBaseDamaged damages the image of an earlier checkpoint that a later one
 // refers to.
 func TestBaseDamaged(t *testing.T) {
+	t.Parallel()
 	k, m := damageJob(t)
 	name := filepath.Join(k.job.dir, k.base.Path)
 	b, err := durable.ReadFile(k.fs, name, 1<<20)
@@ -212,6 +216,7 @@ func TestBaseDamaged(t *testing.T) {
 // TestSweepKeepsWhatItCannotRead: the files of a checkpoint whose manifest is
 // damaged may still be of use to somebody who repairs it.
 func TestSweepKeepsWhatItCannotRead(t *testing.T) {
+	t.Parallel()
 	k, _ := damageJob(t)
 	replace(t, k, k.job.manifestPath(2), []byte("rubbish"))
 	before := k.fs.(*memfs.FS).Digest()

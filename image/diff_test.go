@@ -43,6 +43,7 @@ func side(t *testing.T, k *taker, number int, pages string, extent int, history 
 // pages that lie at other places in them. Without a history no extent has an
 // identity, and their places in the files are the same.
 func TestDiffByPage(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		a, b       string
 		cutA, cutB int // pages of an extent

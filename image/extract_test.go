@@ -41,6 +41,7 @@ func checkExtract(j *Job, m *Manifest, rank int, memory []zones.Region) error {
 // library and of an earlier checkpoint. TestGroupAnySettings reads them out of shared and
 // aggregated files.
 func TestExtract(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	for n := 1; n <= 2; n++ {
 		m, err := k.take(n)
@@ -61,6 +62,7 @@ func TestExtract(t *testing.T) {
 
 // TestExtractFindsDamage flips a bit of the array.
 func TestExtractFindsDamage(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	m, err := k.take(1)
 	if err != nil {
@@ -95,6 +97,7 @@ func TestExtractFindsDamage(t *testing.T) {
 // those of other ranks: header, index, trailer and the array, and the holes only where
 // the storage reads them faster than it makes calls.
 func TestExtractReadsNoMore(t *testing.T) {
+	t.Parallel()
 	const ranks, stripe, size = 4, 64 << 10, 8 * extentBytes
 	var sources []plan.Source
 	memory := make([][]zones.Region, ranks)

@@ -20,6 +20,7 @@ import (
 // TestFaults fails each operation of a checkpoint and of what comes with it,
 // one at a time and in several ways.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	base := memJob(t)
 	if _, err := base.take(1); err != nil {
 		t.Fatal(err)
@@ -134,6 +135,7 @@ func checkAfterFault(t *testing.T, disk *memfs.FS, failed error) {
 // TestFailedSyncThenPowerLoss fails each sync once. Its data is lost, and the next sync of the same file or directory proves nothing. The checkpoint
 // that is taken next is there when power fails after it was reported.
 func TestFailedSyncThenPowerLoss(t *testing.T) {
+	t.Parallel()
 	base := memJob(t)
 	if _, err := base.take(1); err != nil {
 		t.Fatal(err)
@@ -186,6 +188,7 @@ func kept(m *memfs.FS) *memfs.FS { return m.CrashClone(memfs.Crash{Mode: memfs.K
 // TestFaultLeavesNothing checks that a failed Write or Commit cleans up at once
 // when the disk goes on working.
 func TestFaultLeavesNothing(t *testing.T) {
+	t.Parallel()
 	base := memJob(t)
 	if _, err := base.take(1); err != nil {
 		t.Fatal(err)
@@ -221,6 +224,7 @@ func TestFaultLeavesNothing(t *testing.T) {
 
 // TestFaultDirect fails the operations of Write on a real disk.
 func TestFaultDirect(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	regions := rankRegions(1, 0)
 	write := func(fsys vfs.FS) error {

@@ -73,13 +73,14 @@ func (k *taker) holds(m *Manifest, regions []zones.Region) error {
 // TestFetch: memory that is elsewhere is stored, and touched only while it is held, of
 // which little is at a time.
 func TestFetch(t *testing.T) {
+	t.Parallel()
 	for _, setting := range []codec.Setting{codec.UseNone, codec.UseZstd} {
 		for _, incremental := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v,incremental=%v", setting, incremental), func(t *testing.T) {
 				k := memJob(t)
-				n := int64(48 << 20)
-				if race.Enabled {
-					n = 24 << 20 // more than is held at a time, still
+				n := int64(24 << 20) // more than is held at a time
+				if race.Nightly() {
+					n = 48 << 20
 				}
 				own := mixedRegions(n, 1)
 				e := newElsewhere(t, own, unix.PROT_NONE)
@@ -113,11 +114,12 @@ func TestFetch(t *testing.T) {
 // TestFetchTogether: the same for ranks that write files together, and need the memory
 // of each other.
 func TestFetchTogether(t *testing.T) {
+	t.Parallel()
 	for name, s := range groupLayouts() {
 		for _, setting := range []codec.Setting{codec.UseNone, codec.UseZstd} {
 			for _, incremental := range []bool{false, true} {
-				if race.Enabled && ((setting == codec.UseZstd) != (name == "shared") || !incremental) {
-					continue // minutes; CI runs them without the race detector
+				if !race.Nightly() && ((setting == codec.UseZstd) != (name == "shared") || incremental == (name == "aggregated")) {
+					continue
 				}
 				t.Run(fmt.Sprintf("%s/%v,incremental=%v", name, setting, incremental), func(t *testing.T) {
 					s.Buffer, s.StripeSize = 4<<20, 1<<20
@@ -161,12 +163,12 @@ func TestFetchTogether(t *testing.T) {
 }
 
 // TestFetchFails: a write ends with the first error of Fetch and of the disk, leaves no
-// file, and holds nothing. Under the race detector every fifth call and operation fails,
-// which takes minutes else; CI runs all of them without it.
+// file, and holds nothing. Every fifth call and operation fails, at night every one.
 func TestFetchFails(t *testing.T) {
-	step := 1
-	if race.Enabled {
-		step = 5
+	t.Parallel()
+	step := 5
+	if race.Nightly() {
+		step = 1
 	}
 	for _, setting := range []codec.Setting{codec.UseNone, codec.UseZstd} {
 		own := mixedRegions(20<<20, 1)
@@ -220,6 +222,7 @@ func TestFetchFails(t *testing.T) {
 // TestFetchFailsTogether: when the process of one rank is gone, all ranks fail and hold
 // nothing.
 func TestFetchFailsTogether(t *testing.T) {
+	t.Parallel()
 	for name, s := range groupLayouts() {
 		for call := 1; ; call++ {
 			g := newGroupJob(t, groupRanks(), s, codec.UseNone, false)
@@ -266,6 +269,7 @@ func TestFetchFailsTogether(t *testing.T) {
 
 // TestFetchOrStaging: memory is fetched or staged.
 func TestFetchOrStaging(t *testing.T) {
+	t.Parallel()
 	e := newElsewhere(t, mixedRegions(1<<20, 1), unix.PROT_NONE)
 	opt := container.WriteOptions{Staging: container.NewStaging(vfs.Aligned(1 << 20))}
 	e.options(&opt)

@@ -21,6 +21,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // TestGolden checks that the format stays what it is, byte by byte. The golden
 // files are a whole store, which must also stay readable.
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	for n := 1; n <= 2; n++ {
 		if _, err := k.take(n); err != nil {
@@ -81,6 +82,7 @@ func TestGolden(t *testing.T) {
 
 // TestNewer reads what a later version may write.
 func TestNewer(t *testing.T) {
+	t.Parallel()
 	k, m := damageJob(t)
 	f := m.Files[0]
 	name := filepath.Join(k.job.dir, f.Path)

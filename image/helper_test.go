@@ -42,8 +42,21 @@ func overheadOf(t *testing.T, j *Job, f container.File) int64 {
 // region makes a region of n bytes whose content follows from seed.
 func region(name string, zone zones.Zone, n int64, seed uint64) zones.Region {
 	mem := vfs.Aligned(int(zones.PageRound(n)))
-	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(len(name))}).Read(mem[:n])
+	golden := mem[:min(n, 2*zones.PageSize)] // as in the golden files
+	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(len(name))}).Read(golden)
+	noise(mem[len(golden):n], seed<<8|uint64(len(name)))
 	return zones.Region{Name: name, Zone: zone, Elem: zones.Float64, Size: n, Mem: mem}
+}
+
+// noise fills memory with bytes that follow from seed and do not compress.
+func noise(b []byte, seed uint64) {
+	rng := rand.NewPCG(seed, 1)
+	for ; len(b) >= 8; b = b[8:] {
+		binary.LittleEndian.PutUint64(b, rng.Uint64())
+	}
+	for i := range b {
+		b[i] = byte(rng.Uint64())
+	}
 }
 
 // empty returns regions like those given, without their content.

@@ -11,6 +11,7 @@ import (
 
 // TestIdentity tells a store from its copies, wherever each of them goes.
 func TestIdentity(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	open := func(name string) *Store {
@@ -96,6 +97,7 @@ func TestIdentity(t *testing.T) {
 // TestIdentityRestored: a store that came back from a backup is the same, a copy that takes
 // its place while it lives elsewhere is not told apart by path alone.
 func TestIdentityRestored(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	name := filepath.Join(dir, "store")
 	s, err := CreateStore(vfs.OS{}, name)
@@ -127,6 +129,7 @@ func TestIdentityRestored(t *testing.T) {
 // TestIdentityDamaged: each flipped byte of the file leaves a store that is still the owner
 // of what it has marked.
 func TestIdentityDamaged(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "store")
 	s, err := CreateStore(vfs.OS{}, name)
 	if err != nil {

@@ -91,12 +91,12 @@ func (g *groupJob) holds(number int) error {
 
 // TestGroupFaults fails each operation of all ranks and of the coordinator once,
 // in every layout: either the checkpoint is whole, or it is not there and the one
-// before is. Under the race detector it is every fourth operation; CI runs all of them
-// without it.
+// before is. It is every fourth operation, and at night every one.
 func TestGroupFaults(t *testing.T) {
-	step := 1
-	if race.Enabled {
-		step = 4
+	t.Parallel()
+	step := 4
+	if race.Nightly() {
+		step = 1
 	}
 	for name, s := range groupLayouts() {
 		for _, setting := range []codec.Setting{codec.UseNone, codec.UseZstd} {
@@ -114,7 +114,7 @@ func TestGroupFaults(t *testing.T) {
 				before := g.fs.(*memfs.FS)
 				failed := 0
 				kinds := []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Short: true}, {Err: syscall.EIO, Stop: true}}
-				if race.Enabled || !race.Nightly() && (setting != codec.UseNone || name != "shared") {
+				if !race.Nightly() && (race.Enabled || setting != codec.UseNone || name != "shared") {
 					kinds = kinds[1:2]
 				}
 				for _, kind := range kinds {
@@ -179,6 +179,7 @@ func afterGroupFault(g *groupJob, disk *memfs.FS, failed error) error {
 // TestGroupCrash loses power after every operation of a checkpoint of shared and
 // aggregated files, in several ways.
 func TestGroupCrash(t *testing.T) {
+	t.Parallel()
 	for name, s := range groupLayouts() {
 		t.Run(name, func(t *testing.T) {
 			g := newGroupJob(t, groupRanks(), s, codec.UseNone, true)

@@ -385,6 +385,7 @@ func change(t *rapid.T, memory [][]zones.Region) {
 // what was there, that every byte is written once and every stripe by one rank,
 // and that the shared file without compression is always the same.
 func TestGroupAnySettings(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
 		ranks := genRanks(t)

@@ -12,6 +12,7 @@ import (
 // TestLibraryAgain: an attempt at a checkpoint that was aborted leaves its library zone,
 // which the next attempt replaces. That of a committed checkpoint stays as it is.
 func TestLibraryAgain(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	write := func() (container.File, error) {
 		return k.job.WriteLibrary(context.Background(), k.job.FS(), 1, libraryRegions(), container.WriteOptions{})

@@ -2,6 +2,8 @@ package image
 
 import (
 	"flag"
+	"os"
+	"testing"
 
 	"ckpt/internal/race"
 )
@@ -19,4 +21,11 @@ func init() {
 	if err := flag.Set("rapid.checks", checks); err != nil {
 		panic(err)
 	}
+}
+
+func TestMain(m *testing.M) {
+	remove := race.InMemory()
+	code := m.Run()
+	remove()
+	os.Exit(code)
 }

@@ -16,6 +16,7 @@ import (
 // TestManifestBefore reads manifests that were written before there was a digest of
 // the description in them.
 func TestManifestBefore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "store"))); err != nil {
 		t.Fatal(err)
@@ -50,6 +51,7 @@ func TestManifestBefore(t *testing.T) {
 
 // TestOtherDescription changes the description of a job under a right seal.
 func TestOtherDescription(t *testing.T) {
+	t.Parallel()
 	k, m := damageJob(t)
 	if m.Description == "" {
 		t.Fatal("the manifest has no digest of the description")
@@ -75,6 +77,7 @@ func TestOtherDescription(t *testing.T) {
 
 // TestManifestRejects reads manifests whose seal is right and whose numbers are not.
 func TestManifestRejects(t *testing.T) {
+	t.Parallel()
 	for what, change := range map[string]func(*Manifest){
 		"number":              func(m *Manifest) { m.Number = 1 << 32 },
 		"np":                  func(m *Manifest) { m.NP = 1 << 60 },

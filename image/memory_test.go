@@ -9,6 +9,7 @@ import (
 // TestMemoryCountsOnce: ranks of a node share their segment, and all share the library.
 // Images of single ranks repeat both.
 func TestMemoryCountsOnce(t *testing.T) {
+	t.Parallel()
 	m := &Manifest{}
 	for rank, node := range []int{0, 0, 1} {
 		m.Ranks = append(m.Ranks, Rank{Rank: rank, Node: node, Zones: zones.Sizes{Library: 1000, Data: 10, Shared: 100 * int64(node+1), IOBuffer: 1}})

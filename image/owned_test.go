@@ -14,6 +14,7 @@ import (
 // TestRootKeepsOwner: root writes into a job of another user for that user. A job that root
 // makes is for root alone, wherever it is.
 func TestRootKeepsOwner(t *testing.T) {
+	t.Parallel()
 	const user = 12345
 	needs.All(t, "root")
 	dir := filepath.Join(t.TempDir(), "store")

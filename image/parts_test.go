@@ -79,6 +79,7 @@ func arrayOf(p *global.Part, version uint64, stale bool) zones.Region {
 // TestPartReader reads arrays of all ranks into other parts than they were written from,
 // out of files of each layout, of which some refer to those of an earlier checkpoint.
 func TestPartReader(t *testing.T) {
+	t.Parallel()
 	const rows, columns = 700, 1100
 	was := grid(cutRows(rows, 1, 3), cutRows(columns, 0, 2))
 	for _, layout := range []plan.Layout{plan.Shared, plan.Aggregated} {
@@ -167,6 +168,7 @@ func checkParts(t *testing.T, j *Job, m *Manifest, rank int, p *global.Part) {
 
 // TestPartReaderDiffers: what the checkpoint does not have is told by name.
 func TestPartReaderDiffers(t *testing.T) {
+	t.Parallel()
 	j, m := takeParts(t, plan.Shared, grid(cutRows(20, 1, 2), cutRows(30, 0, 1)))
 	good := func() *global.Part { return grid(cutRows(20, 1, 1), cutRows(30, 0, 1))[0] }
 	halo, other := good(), good()

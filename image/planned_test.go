@@ -21,6 +21,7 @@ import (
 // an individual writer is one call, each part of one that gathers, and each gather is
 // one pull.
 func TestPlanIsCarriedOut(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := genRanks(t)
 		memory := make([][]zones.Region, len(ranks))

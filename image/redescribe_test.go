@@ -5,6 +5,7 @@ import "testing"
 // TestRedescribe: a description says more as long as there is no checkpoint, to whoever
 // has the lock.
 func TestRedescribe(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	if err := k.job.Redescribe([]byte("more")); err != nil {
 		t.Fatal(err)

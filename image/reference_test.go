@@ -47,6 +47,7 @@ func swapBase(t *testing.T, k *taker) {
 // TestCommitChecksReferences: a checkpoint does not come to exist when a file that
 // its extents lie in is gone, or is another one.
 func TestCommitChecksReferences(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(t *testing.T, k *taker){
 		"gone": func(t *testing.T, k *taker) {
 			if err := k.fs.Remove(filepath.Join(k.job.dir, k.base.Path)); err != nil {
@@ -77,6 +78,7 @@ func TestCommitChecksReferences(t *testing.T) {
 // TestBaseReplaced: an image knows the file that it refers to by its digest, not by
 // its name alone.
 func TestBaseReplaced(t *testing.T) {
+	t.Parallel()
 	k, m := damageJob(t)
 	swapBase(t, k)
 	const want = "index is not the one that"

@@ -13,6 +13,7 @@ import (
 
 // TestRemove: nothing is left of the job, and all of its bytes are counted once.
 func TestRemove(t *testing.T) {
+	t.Parallel()
 	k := taken(t, 3)
 	logs := filepath.Join(k.job.Dir(), "logs")
 	for _, dir := range []string{logs, filepath.Join(logs, "rank-0")} {
@@ -47,6 +48,7 @@ func TestRemove(t *testing.T) {
 // TestRemoveCrash loses power in the middle of a removal: what is left is whole, and
 // can be removed.
 func TestRemoveCrash(t *testing.T) {
+	t.Parallel()
 	k := taken(t, 3)
 	disk := k.fs.(*memfs.FS)
 	var failed error
@@ -100,6 +102,7 @@ func removeAgain(after *memfs.FS) error {
 // TestRemovedTwice: of two that remove a job one does, and the other says that there is
 // none.
 func TestRemovedTwice(t *testing.T) {
+	t.Parallel()
 	k := newJob(t, vfs.OS{}, filepath.Join(t.TempDir(), "store"))
 	if _, err := k.take(1); err != nil {
 		t.Fatal(err)
@@ -126,6 +129,7 @@ func TestRemovedTwice(t *testing.T) {
 // TestGone: a job whose directory is not where it was takes no checkpoint, and never one
 // into the directory of another job.
 func TestGone(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	k := newJob(t, vfs.OS{}, dir)
 	if _, err := k.take(1); err != nil {

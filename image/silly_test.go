@@ -61,6 +61,7 @@ func (s *silly) Remove(name string) error {
 
 // TestRemoveSilly: a job goes from a file system that keeps removed files while they are open.
 func TestRemoveSilly(t *testing.T) {
+	t.Parallel()
 	for _, late := range []int{0, 3} {
 		fsys := &silly{open: map[string]*sillyLock{}, late: late}
 		k := newJob(t, fsys, filepath.Join(t.TempDir(), "store"))

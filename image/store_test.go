@@ -23,6 +23,7 @@ import (
 )
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	if _, err := OpenStore(vfs.OS{}, dir); !errors.Is(err, ErrNoStore) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("before: %v", err)
@@ -84,6 +85,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestInUse(t *testing.T) {
+	t.Parallel()
 	k := newJob(t, vfs.OS{}, t.TempDir())
 	s, err := OpenStore(vfs.OS{}, filepath.Dir(filepath.Dir(k.job.Dir())))
 	if err != nil {
@@ -120,6 +122,7 @@ func TestInUse(t *testing.T) {
 
 // TestOtherJob puts files of one job into the directory of another.
 func TestOtherJob(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	if _, err := k.take(1); err != nil {
 		t.Fatal(err)
@@ -161,6 +164,7 @@ func TestOtherJob(t *testing.T) {
 // TestReadOnlyStore uses a store that cannot be written. The superuser may
 // write anywhere, so as root it runs again as somebody else.
 func TestReadOnlyStore(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() == 0 {
 		exe, err := os.Executable()
 		if err != nil {
@@ -237,6 +241,7 @@ func TestReadOnlyStore(t *testing.T) {
 
 // TestCommitChecks commits manifests that do not fit what was written.
 func TestCommitChecks(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(k *taker, tx *Tx, m *Manifest){
 		"length":         func(_ *taker, _ *Tx, m *Manifest) { m.Files[0].Bytes += container.BlockSize },
 		"digest":         func(_ *taker, _ *Tx, m *Manifest) { m.Files[0].IndexBlake3 = m.Files[1].IndexBlake3 },
@@ -291,6 +296,7 @@ func TestCommitChecks(t *testing.T) {
 }
 
 func TestSweepLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	if _, err := k.take(1); err != nil {
 		t.Fatal(err)
@@ -325,6 +331,7 @@ func TestSweepLeavesOthersAlone(t *testing.T) {
 
 // TestPrune checks that files live as long as a checkpoint uses them.
 func TestPrune(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	for n := 1; n <= 3; n++ {
 		if _, err := k.take(n); err != nil {
@@ -361,6 +368,7 @@ func TestPrune(t *testing.T) {
 // TestSpecDamage flips each bit of the description of a job and cuts it at each
 // byte.
 func TestSpecDamage(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	store, err := CreateStore(vfs.OS{}, dir)
 	if err != nil {
@@ -399,6 +407,7 @@ func TestSpecDamage(t *testing.T) {
 // TestPruneCountsSound keeps the newest checkpoint that can be restored, not
 // the newest.
 func TestPruneCountsSound(t *testing.T) {
+	t.Parallel()
 	j := memJob(t)
 	for n := 1; n <= 3; n++ {
 		if _, err := j.take(n); err != nil {
@@ -444,6 +453,7 @@ func (l *lateStore) Stat(name string) (os.FileInfo, error) {
 // TestCreateStoreBesideAnother holds that of two processes that make a store, the slower
 // opens it.
 func TestCreateStoreBesideAnother(t *testing.T) {
+	t.Parallel()
 	fsys := &lateStore{FS: memfs.New()}
 	if _, err := CreateStore(fsys, "/store"); err != nil || !fsys.made {
 		t.Errorf("made by another: %t, %v", fsys.made, err)

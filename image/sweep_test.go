@@ -24,6 +24,7 @@ func taken(t *testing.T, n int) *taker {
 
 // TestPruneAlso: checkpoints that are named are kept as well, unless none is.
 func TestPruneAlso(t *testing.T) {
+	t.Parallel()
 	k := taken(t, 3)
 	if removed, _, err := k.job.Prune(1, 1); err != nil || !slices.Equal(removed, []int{2}) {
 		t.Errorf("removed %v, %v, want 2", removed, err)
@@ -36,6 +37,7 @@ func TestPruneAlso(t *testing.T) {
 // TestSweepWithoutIndex: what an image refers to is not known when its index cannot be
 // read. It may be whatever is older, which stays.
 func TestSweepWithoutIndex(t *testing.T) {
+	t.Parallel()
 	k := taken(t, 2)
 	if err := k.job.Drop(1); err != nil {
 		t.Fatal(err)
@@ -54,6 +56,7 @@ func TestSweepWithoutIndex(t *testing.T) {
 
 // TestThin: only checkpoints that the ranks descend from count; those between stay.
 func TestThin(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		keep        int
 		of, removed []int
@@ -85,6 +88,7 @@ func TestThin(t *testing.T) {
 
 // TestThinDamaged: a damaged checkpoint does not count.
 func TestThinDamaged(t *testing.T) {
+	t.Parallel()
 	k := taken(t, 4)
 	replace(t, k, k.job.manifestPath(3), []byte("nothing"))
 	if removed, _, err := k.job.Thin(2, []int{1, 2, 3, 4}); err != nil || !slices.Equal(removed, []int{1}) {
@@ -94,6 +98,7 @@ func TestThinDamaged(t *testing.T) {
 
 // TestPrunePreview: the preview changes nothing and says what the prune does then.
 func TestPrunePreview(t *testing.T) {
+	t.Parallel()
 	for keep := range 5 {
 		for _, also := range [][]int{nil, {1}, {2}} {
 			k := taken(t, 4)

@@ -28,6 +28,7 @@ func tieredManifest() *Manifest {
 
 // TestManifestOfTier refuses manifests that say of the nodes what cannot be.
 func TestManifestOfTier(t *testing.T) {
+	t.Parallel()
 	if err := tieredManifest().check(); err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +60,7 @@ func TestManifestOfTier(t *testing.T) {
 // TestAnnounce makes a checkpoint exist in a directory that nobody has locked, and takes
 // it back.
 func TestAnnounce(t *testing.T) {
+	t.Parallel()
 	fsys := memfs.New()
 	store, err := CreateStore(fsys, "/node")
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 // TestTraceOfTransaction: a replay must know which files the checkpoint makes itself,
 // and under which name a renamed one was written.
 func TestTraceOfTransaction(t *testing.T) {
+	t.Parallel()
 	g := newGroupJob(t, groupRanks(), groupLayouts()["shared"], codec.UseNone, false)
 	var b bytes.Buffer
 	rec := iotrace.NewRecorder(&b, iotrace.Meta{Job: testJob, Source: "ckpt", Origin: time.Now()})

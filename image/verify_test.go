@@ -29,6 +29,7 @@ func (h *openHook) Open(name string) (vfs.File, error) {
 // and one that is pruned do: that its files have gone is no damage. If it is still
 // there, it is.
 func TestVerifyRemoved(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	for n := 1; n <= 3; n++ {
 		if _, err := k.take(n); err != nil {
@@ -63,6 +64,7 @@ func TestVerifyRemoved(t *testing.T) {
 // TestVerifyReadsOnce: checkpoints of one job share files. Each byte of a file is read
 // once for all of them, and each checkpoint reports the damage that it would restore.
 func TestVerifyReadsOnce(t *testing.T) {
+	t.Parallel()
 	k := memJob(t)
 	const checkpoints = 4
 	for n := 1; n <= checkpoints; n++ {
