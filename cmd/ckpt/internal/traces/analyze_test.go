@@ -73,7 +73,7 @@ func TestRemedyFlags(t *testing.T) {
 func TestFitNames(t *testing.T) {
 	rows := [][]string{{"/data/particle/electron_1.h5", "8100.00"}, {"/data/hydro/hydro_electron_1.h5", "141.76"}, {"/data/hydro/hydro_electron_1.h5", ""}}
 	fitNames([]string{"file", "|" + strings.Repeat("x", 80)}, rows, 0)
-	if rows[0][0] != "…/electron_1.h5" || rows[1][0] != "…_electron_1.h5" || rows[2][0] != rows[1][0] {
+	if rows[0][0] != ui.Text("…/electron_1.h5") || rows[1][0] != ui.Text("…_electron_1.h5") || rows[2][0] != rows[1][0] {
 		t.Errorf("%q", rows)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ckpt/internal/family"
+	"ckpt/internal/medium"
 	"ckpt/internal/needs"
 )
 
@@ -108,6 +109,9 @@ func TestGroupStatus(t *testing.T) {
 func TestGroupProgress(t *testing.T) {
 	const size = 1 << 20
 	file := filepath.Join(t.TempDir(), "file")
+	if m, err := medium.Of(filepath.Dir(file)); err != nil || m.Class == medium.Memory {
+		needs.Skip(t, "temporary files on a disk")
+	}
 	g, err := newGroup([]string{"sh", "-c", "dd if=/dev/zero of=" + file + " bs=64k count=16 status=none; true"}, false, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
