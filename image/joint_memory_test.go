@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"testing"
 
 	"ckpt/image/codec"
@@ -20,6 +21,7 @@ func TestGroupMemory(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector needs memory of its own")
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(5)) // else it is the collector that takes time and memory
 	const each, buffer, allowance = 128 << 20, 8 << 20, 64 << 20
 	ranks := 2
 	if race.Nightly() {
