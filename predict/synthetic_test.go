@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ckpt/dataset"
+	"ckpt/internal/race"
 )
 
 // A machine is drawn by its seed: one application on a cluster unlike that of the
@@ -304,9 +305,9 @@ func (m *machine) checkChoice(t *testing.T, fit *Model) {
 // and predicts larger ones. Intervals stated as 95 % hold 92 to 98 % of them, in every
 // zone and at every distance from the runs.
 func TestSyntheticMachines(t *testing.T) {
-	machines := 1000
-	if testing.Short() {
-		machines = 150
+	machines := 150
+	if race.Nightly() {
+		machines = 1000
 	}
 	c := &census{by: map[string]map[int]*tally{}}
 	for seed := range machines {
@@ -330,7 +331,7 @@ func TestSyntheticMachines(t *testing.T) {
 				files = append(files, k.errors...)
 			}
 			slack := 0.
-			if testing.Short() { // of fewer machines a share is less certain
+			if !race.Nightly() { // of fewer machines a share is less certain
 				slack = 0.04
 			}
 			if zone[0] != ' ' && (k.share() < 0.92-slack || k.share() > 0.98+slack) {

@@ -301,11 +301,11 @@ func (w *world) toEnd() {
 }
 
 // TestSchedules runs seeded schedules of faults and checks the promises of
-// doc.go on each, 10,000 or at night 30,000. A failing seed is printed and replays exactly.
+// doc.go on each, 5,000 or at night 30,000. A failing seed is printed and replays exactly.
 func TestSchedules(t *testing.T) {
-	n := 10000
+	n := 5000
 	switch {
-	case testing.Short() || race.Enabled:
+	case race.Enabled:
 		n = 3000
 	case race.Nightly():
 		n = 30000

@@ -14,9 +14,12 @@ import (
 // of one group beside it: whatever happens, both want the same to be done, in
 // the same order and at the same time.
 func TestOneGroup(t *testing.T) {
-	n := 10000
-	if testing.Short() || race.Enabled {
+	n := 3000
+	switch {
+	case race.Enabled:
 		n = 1000
+	case race.Nightly():
+		n = 10000
 	}
 	compared := 0
 	for seed := range n {

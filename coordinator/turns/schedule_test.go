@@ -24,9 +24,6 @@ func seeds(few int) int {
 	if os.Getenv("CKPT_NIGHTLY") != "" {
 		return 1000
 	}
-	if testing.Short() {
-		return few / 10
-	}
 	return few
 }
 

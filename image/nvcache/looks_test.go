@@ -42,7 +42,7 @@ const (
 
 // newLooks returns some for CI, or many.
 func newLooks() *looks {
-	l := &looks{every: 4, want: 2000}
+	l := &looks{every: 8, want: 1000}
 	switch {
 	case race.Enabled:
 		l.every, l.want = 16, 600 // of as many lives

@@ -30,7 +30,7 @@ func randomSpec(p synth.Pattern, seed uint64) synth.Spec {
 func TestAccuracy(t *testing.T) {
 	traces := *accuracyTraces
 	if traces == 0 {
-		traces = 150
+		traces = 50
 		if race.Nightly() {
 			traces = 1000
 		}
