@@ -41,7 +41,7 @@ func (d *driver) startProgram(incarnation int) error {
 		return err
 	}
 	p.run, p.first, p.killed = run, -1, -1
-	run.WhenOver(func() { d.post(func() { d.programOver(incarnation) }) })
+	run.WhenOver(func() { d.post(func() { d.programOver(incarnation, run) }) })
 	return nil
 }
 
@@ -88,12 +88,12 @@ func (d *driver) judgeLater(incarnation int, waited time.Duration) {
 	time.AfterFunc(waited, func() { d.post(func() { d.judgeProgram(incarnation, waited) }) })
 }
 
-// programOver notes that the command has ended.
-func (d *driver) programOver(incarnation int) {
+// programOver notes that the command has ended. The next run may have begun meanwhile.
+func (d *driver) programOver(incarnation int, run *launch.ProgramRun) {
 	d.judgeProgram(incarnation, 0)
 	// Connections of ranks that have ended may still be open, and what they have said under
 	// way.
-	if d.program.run.Status() != 0 {
+	if run.Status() != 0 {
 		d.judgeLater(incarnation, lastTime)
 	}
 	d.judgeLater(incarnation, settleTime)
