@@ -73,7 +73,7 @@ func usually(iterations int) int {
 	if race.Nightly() {
 		return iterations
 	}
-	return min(iterations, 24)
+	return min(iterations, 16)
 }
 
 // disturbed runs an application under one random kind of disturbance.
