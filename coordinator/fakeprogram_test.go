@@ -84,15 +84,25 @@ func runFakeProgram(text string) int {
 	}
 	var all sync.WaitGroup
 	status := make(chan int, 2*ranks+2)
+	var greeted sync.WaitGroup
 	if len(runs) < f.Fails {
 		f.Say, ranks = ranks, ranks-1
-		time.AfterFunc(200*time.Millisecond, func() { status <- 9 })
+		greeted.Add(ranks)
+		go func() {
+			greeted.Wait()
+			time.Sleep(200 * time.Millisecond) // until they have been heard
+			status <- 9
+		}()
 	}
 	for rank := range ranks {
 		for range max(1, f.Times) {
 			all.Go(func() {
 				r := &fakeRank{program: f, rank: rank, ranks: ranks, incarnation: incarnation}
-				if err := r.run(status); err != nil {
+				greets := func() {}
+				if len(runs) < f.Fails {
+					greets = greeted.Done
+				}
+				if err := r.run(greets, status); err != nil {
 					fmt.Fprintf(os.Stderr, "rank %d: %v\n", rank, err)
 					status <- 2
 				}
@@ -123,7 +133,7 @@ type fakeRank struct {
 	first       int // of the cells
 }
 
-func (r *fakeRank) run(status chan<- int) error {
+func (r *fakeRank) run(greeted func(), status chan<- int) error {
 	conn, err := wire.Dial(context.Background(), os.Getenv(wire.EnvSocket), os.Getenv(wire.EnvToken))
 	if err != nil {
 		return err
@@ -145,6 +155,7 @@ func (r *fakeRank) run(status chan<- int) error {
 		return err
 	}
 	r.link.Send(protocol.Hello{Process: os.Getpid()})
+	greeted()
 	if r.program.Deserts {
 		r.link.Close()
 		hang()

@@ -188,7 +188,7 @@ func (g *gathering) left() error {
 		select {
 		case <-g.run.Over():
 			return g.ended()
-		case <-time.After(lastTime):
+		case <-time.After(causeGrace):
 			p := a.greeting.Process
 			return &GatherError{Text: fmt.Sprintf("rank %d, process %d on %s, was lost before all ranks had come: %d are missing", rank, p.PID, p.Name, g.missing), lost: true}
 		}
