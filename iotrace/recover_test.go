@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"ckpt/internal/race"
 )
 
 // manyBlocks returns the golden trace in blocks of three events, and how many events the
@@ -82,9 +84,13 @@ func warned(t *Trace) (n int) {
 // many events.
 func TestFlips(t *testing.T) {
 	whole, b, most := manyBlocks(t)
-	lossy := 0
+	lossy, tried := 0, 0
 	for i := range b {
-		for _, x := range []byte{1, 0x80, 0xff} {
+		for k, x := range []byte{1, 0x80, 0xff} {
+			if i%3 != k && !race.Nightly() {
+				continue
+			}
+			tried++
 			b[i] ^= x
 			got, rep, err := Import(bytes.NewReader(b), Options{Lenient: true})
 			b[i] ^= x
@@ -103,8 +109,8 @@ func TestFlips(t *testing.T) {
 			}
 		}
 	}
-	if lossy < len(b)/2 {
-		t.Errorf("only %d of %d changes lost something", lossy, 3*len(b))
+	if lossy < tried/6 {
+		t.Errorf("only %d of %d changes lost something", lossy, tried)
 	}
 }
 

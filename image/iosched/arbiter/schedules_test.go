@@ -22,7 +22,7 @@ var (
 func TestSchedules(t *testing.T) {
 	n := *schedules
 	if n == 0 {
-		n = 200
+		n = 80
 		if race.Nightly() {
 			n = 1000
 		}

@@ -379,11 +379,13 @@ func TestCrashMatrix(t *testing.T) {
 			for seed := range seeds {
 				r := newCrashRun(3+seed%2, levels, uint64(seed), (i+seed)%2 == 0)
 				r.nested = true
-				if nightly() {
+				switch {
+				case nightly():
 					r.crash, r.again = 4, 60
-				}
-				if race.Enabled {
+				case race.Enabled:
 					r.step = 19
+				default:
+					r.step = 3
 				}
 				check(t, r.use(uint64(seed), 8, false))
 				states, distinct = states+r.states, distinct+len(r.seen)
