@@ -188,7 +188,7 @@ func (p *typist) enter(b block) {
 			// A user types the next command when the job has begun, not in the
 			// same moment.
 			text = fmt.Sprintf("{ %s; } > background.log 2>&1 & "+
-				"for i in $(seq 600); do [ -s background.log ] && break; sleep 0.1; done; sleep 0.3", job)
+				"for i in $(seq 600); do [ -s background.log ] && break; sleep 0.1; done; sleep 0.1", job)
 		}
 		fmt.Fprintf(&script, "echo '%s %d'\n%s\necho '%s' $?\n", beginMark, i, text, endMark)
 	}
@@ -269,9 +269,9 @@ func alike(page, got []string) bool {
 }
 
 var (
-	numbers  = regexp.MustCompile(`[-+−]?\d[\d.,:]*(e[-+]?\d+)?`)
-	spans2   = regexp.MustCompile(`(# ?(h|m|s|ms|µs|ns)\b)+|# ?(KiB|MiB|GiB|bytes)\b`)
-	hexes    = regexp.MustCompile(`\b[0-9a-f]{12,64}\b`)
+	numbers  = lazily(`[-+−]?\d[\d.,:]*(e[-+]?\d+)?`)
+	spans2   = lazily(`(# ?(h|m|s|ms|µs|ns)\b)+|# ?(KiB|MiB|GiB|bytes)\b`)
+	hexes    = lazily(`\b[0-9a-f]{12,64}\b`)
 	paddings = regexp.MustCompile(`[ \t─-]+`)
 	// How many there are is a number, too: "1 file" or "2 files", "message 6" or "messages 6–7".
 	plurals  = regexp.MustCompile(`# ([a-z]+[a-rt-z])s\b`)
@@ -280,9 +280,9 @@ var (
 
 func masked(lines []string) (out []string) {
 	for _, l := range lines {
-		l = hexes.ReplaceAllString(l, "HEX")
-		l = numbers.ReplaceAllString(l, "#")
-		l = spans2.ReplaceAllString(l, "# UNIT")
+		l = hexes().ReplaceAllString(l, "HEX")
+		l = numbers().ReplaceAllString(l, "#")
+		l = spans2().ReplaceAllString(l, "# UNIT")
 		l = plurals.ReplaceAllString(l, "# $1")
 		l = messages.ReplaceAllString(l, "messages #")
 		if l = strings.TrimSpace(paddings.ReplaceAllString(l, " ")); l != "" {

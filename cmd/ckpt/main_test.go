@@ -8,8 +8,10 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +32,12 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	testscript.Main(schemaChecked{m}, map[string]func(){"ckpt": checkedMain})
+}
+
+// lazily compiles an expression when a test uses it: each command of a script is a process
+// of this binary, too.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
 // heedSignals has the commands that tests start heed signals that this process ignores, as

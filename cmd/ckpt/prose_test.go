@@ -23,11 +23,11 @@ var plain = map[string]bool{}
 
 // subjectClause finds a sentence that begins with a clause in place of a
 // subject, up to its end. A sentence that ends with ? is a question, and fine.
-var subjectClause = regexp.MustCompile(`(?:^|[.!?:;|][)"'*]*\s+|\n\s*(?:[-*+]|\d+\.)?\s*)((?:\*\*|\()?(?:Who|Whoever|What)\s[^.?!|]*[.?!|]?)`)
+var subjectClause = lazily(`(?:^|[.!?:;|][)"'*]*\s+|\n\s*(?:[-*+]|\d+\.)?\s*)((?:\*\*|\()?(?:Who|Whoever|What)\s[^.?!|]*[.?!|]?)`)
 
 // losers are the words of docs/GLOSSARY.md that are not to be used, as far as no
 // other sense of the word is in use here.
-var losers = regexp.MustCompile(`(?i)\b(freez(e|es|ing)|froze|frozen|thaw(s|ed)?|generations?|flavou?rs?|` +
+var losers = lazily(`(?i)\b(freez(e|es|ing)|froze|frozen|thaw(s|ed)?|generations?|flavou?rs?|` +
 	`giv(e|es|en|ing) up|gave up|common files?|group files?|beg(in|ins|an|un|inning) anew|` +
 	`(go|goes|going|went|gone) on from|haunt(s|ed)?|no room|is none of|(is|are|was|were) told of|taken for)\b`)
 
@@ -187,12 +187,12 @@ func offencesOfGo(path string) ([]string, error) {
 func offences(text string) []string {
 	text = broken.ReplaceAllString(text, "$1 $2")
 	var out []string
-	for _, m := range subjectClause.FindAllStringSubmatch(text, -1) {
+	for _, m := range subjectClause().FindAllStringSubmatch(text, -1) {
 		if !strings.HasSuffix(m[1], "?") {
 			out = append(out, fmt.Sprintf("a clause is the subject: %q", m[1]))
 		}
 	}
-	for _, m := range losers.FindAllString(text, -1) {
+	for _, m := range losers().FindAllString(text, -1) {
 		out = append(out, fmt.Sprintf("docs/GLOSSARY.md has another word for %q", m))
 	}
 	return out

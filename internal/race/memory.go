@@ -11,7 +11,7 @@ import (
 const (
 	memory     = "/dev/shm"
 	enough     = 2 << 30 // bytes
-	memoryDirs = "ckpt-test-"
+	memoryDirs = "ckt-"  // short, for the sockets below
 )
 
 var disk = os.TempDir()
