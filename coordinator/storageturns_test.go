@@ -435,7 +435,7 @@ func TestTurnsStall(t *testing.T) {
 func TestTurnsSameDigest(t *testing.T) {
 	t.Parallel()
 	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "ring.S.4"}
-	usual := 4
+	usual := 3
 	if race.Enabled {
 		usual = 2
 	}

@@ -261,7 +261,7 @@ func TestTierOtherDomains(t *testing.T) {
 func TestTierSameDigest(t *testing.T) {
 	t.Parallel()
 	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "ring.S.4"}
-	usual := 8
+	usual := 5
 	if race.Enabled {
 		usual = 3
 	}

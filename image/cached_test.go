@@ -44,9 +44,12 @@ func TestCheckpointsThroughFileCache(t *testing.T) {
 	checks := flag.Lookup("rapid.checks")
 	was := checks.Value.String()
 	t.Cleanup(func() { _ = checks.Value.Set(was) })
-	count := "25" // each writes everything twice
-	if race.Enabled {
-		count = "8" // .ci/run makes all of them without the race detector
+	count := "12" // each writes everything twice
+	switch {
+	case race.Enabled:
+		count = "8"
+	case race.Nightly():
+		count = "25"
 	}
 	if err := checks.Value.Set(count); err != nil {
 		t.Fatal(err)

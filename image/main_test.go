@@ -9,14 +9,14 @@ import (
 )
 
 // The race detector slows drawing and comparing down tenfold: CI runs more checks without
-// it, 50, and all 100 at night.
+// it, 25, and all 100 at night.
 func init() {
 	checks := "100"
 	switch {
 	case race.Enabled:
 		checks = "10"
 	case !race.Nightly():
-		checks = "50"
+		checks = "25"
 	}
 	if err := flag.Set("rapid.checks", checks); err != nil {
 		panic(err)
