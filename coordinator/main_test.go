@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,8 +54,8 @@ func TestMain(m *testing.M) {
 		os.Exit(2)
 	}
 	remove := race.InMemory()
-	if !race.Nightly() { // ranks live too short for their garbage to matter
-		if err := os.Setenv("GOGC", "400"); err != nil {
+	if !race.Nightly() { // ranks live too short for their garbage to matter, and do little
+		if err := errors.Join(os.Setenv("GOGC", "400"), os.Setenv("GOMAXPROCS", "1")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}
