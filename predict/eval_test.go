@@ -2,18 +2,28 @@ package predict
 
 import (
 	"math"
+	"sync"
 	"testing"
 
 	"ckpt/dataset"
 )
 
-// Every table of the issue has its rows, every row its errors, and the worked
-// examples their counts.
-func TestEvaluate(t *testing.T) {
-	ev, err := Evaluate(budget)
+var evaluateOnce = sync.OnceValues(func() (*Evaluation, error) { return Evaluate(budget) })
+
+// evaluation returns the evaluation, which tests share.
+func evaluation(t *testing.T) *Evaluation {
+	t.Helper()
+	ev, err := evaluateOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return ev
+}
+
+// Every table of the issue has its rows, every row its errors, and the worked
+// examples their counts.
+func TestEvaluate(t *testing.T) {
+	ev := evaluation(t)
 	tables, counts := map[string]int{}, 0
 	for _, r := range ev.Rows {
 		tables[r.Table]++

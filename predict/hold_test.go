@@ -145,11 +145,7 @@ func TestImageFiles(t *testing.T) {
 // Intervals are honest: leaving out every row of every table, 95 % intervals
 // cover 90 to 99 %.
 func TestCoverage(t *testing.T) {
-	list, err := leaveOneOut()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range list {
+	for _, c := range evaluation(t).Summary.Coverage {
 		t.Logf("%-30s %3d of %3d covered, %.1f %%, median half width %.2f %%", c.What, c.Covered, c.Of, 100*c.Share, 100*c.MedianWidth)
 		if c.What == "all" && (c.Share < 0.90 || c.Share > 0.99) {
 			t.Errorf("coverage %.1f %% is not within 90 and 99 %%", 100*c.Share)
@@ -163,11 +159,7 @@ func TestCoverage(t *testing.T) {
 // The priors of laws and calibrations are those that the tables suggest: errors
 // are as large as the standard deviations say, neither much less nor much more.
 func TestPriors(t *testing.T) {
-	list, err := leaveOneOut()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range list {
+	for _, c := range evaluation(t).Summary.Coverage {
 		sum := 0.
 		for _, r := range c.ratios {
 			sum += r * r * 4 // half widths are two standard deviations

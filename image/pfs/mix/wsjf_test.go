@@ -7,8 +7,8 @@ import "testing"
 // gains, and the disk is nearly as busy. Without idling for synchronous processes, the
 // disk seeks for each request.
 func TestShortest(t *testing.T) {
-	fifo, mlf, wsjf := run(t, sophia(t), policy("fifo"), ten()...), run(t, sophia(t), policy("mlf"), ten()...), run(t, sophia(t), policy("wsjf"), ten()...)
-	without := run(t, sophia(t), policy("wsjf", "idle-wait"), ten()...)
+	fifo, mlf, wsjf := mixed(t, policy("fifo")), mixed(t, policy("mlf")), mixed(t, policy("wsjf"))
+	without := mixed(t, policy("wsjf", "idle-wait"))
 	t.Logf("ΣF %.0f s under fifo, %.0f s under mlf, %.0f s under wsjf; makespan %.1f s, × %.2f; %.1f s without idling", fifo.SumFlow, mlf.SumFlow, wsjf.SumFlow, wsjf.Makespan, wsjf.Makespan/optimum, without.Makespan)
 	if wsjf.SumFlow >= mlf.SumFlow || wsjf.Makespan > 1.4*optimum || without.Makespan < 5*wsjf.Makespan {
 		t.Errorf("ΣF %v s, under mlf %v s; makespan %v s, optimum %v; without idling %v", wsjf.SumFlow, mlf.SumFlow, wsjf.Makespan, optimum, without.Makespan)
