@@ -1,7 +1,6 @@
 package mpi
 
 import (
-	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"ckpt/internal/race"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) {
@@ -21,15 +21,23 @@ func TestMain(m *testing.M) {
 	if os.Getenv(groupEnv) != "" {
 		os.Exit(groupMain())
 	}
-	flag.Parse()
-	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		checks := "15" // each makes and fills segments of tens of MiB
-		if race.Enabled {
-			checks = "5" // CI runs the others without the race detector
-		}
-		f.Value.Set(checks)
+	if race.Enabled {
+		race.Sample(5) // CI runs the others without the race detector
+	} else {
+		race.Sample(10)
+	}
+	if !race.Nightly() {
+		fallocate = func(int, uint32, int64, int64) error { return nil }
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// reserving has a test reserve the space of segments.
+func reserving(t *testing.T) {
+	t.Helper()
+	was := fallocate
+	fallocate = unix.Fallocate
+	t.Cleanup(func() { fallocate = was })
 }
 
 // tb is what the helpers need of testing.TB and rapid.T.

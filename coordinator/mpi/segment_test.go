@@ -206,6 +206,7 @@ func TestOpenSegmentRefuses(t *testing.T) {
 
 // A rank killed while it prepared the file leaves it sized and without header.
 func TestOpenSegmentHalfMade(t *testing.T) {
+	reserving(t)
 	path := filepath.Join(shmDir(t), "segment")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -225,6 +226,7 @@ func TestOpenSegmentHalfMade(t *testing.T) {
 }
 
 func TestOpenSegmentNoSpace(t *testing.T) {
+	reserving(t)
 	dir := SegmentDir(0)
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

@@ -316,7 +316,7 @@ func ofCatalog(op faultfs.Op) bool { return strings.HasPrefix(filepath.Base(op.P
 // it cannot be told, the next operation tells.
 func ofLock(op faultfs.Op) bool { return filepath.Base(op.Path) == "lock" }
 
-// TestImportFails fails each operation of an import once, and cuts an image
+// TestImportFails fails operations of an import, at night each, and cuts an image
 // short between the two passes: nothing of the checkpoint remains, and the next
 // import succeeds.
 func TestImportFails(t *testing.T) {
@@ -341,12 +341,15 @@ func TestImportFails(t *testing.T) {
 		}
 		return job, fsys
 	}
-	kinds := []error{syscall.ENOSPC, syscall.EIO}
+	kinds, every := []error{syscall.ENOSPC, syscall.EIO}, 3
+	if race.Nightly() {
+		every = 1
+	}
 	for first := range kinds {
 		if first > 0 && !race.Nightly() {
 			continue // the kinds take turns
 		}
-		for op := 1; ; op++ {
+		for op := 1; ; op += every {
 			kind := kinds[(first+op)%len(kinds)]
 			own := newJob(t, vfs.OS{})
 			own.Unlock()

@@ -1,0 +1,13 @@
+package dmtcp_test
+
+import (
+	"testing"
+
+	"ckpt/internal/race"
+)
+
+func TestMain(m *testing.M) {
+	race.Sample(100)
+	defer race.InMemory()()
+	m.Run()
+}
