@@ -12,10 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"ckpt/internal/race"
 	"ckpt/interval"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	race.Sample(40)
+	goleak.VerifyTestMain(m)
+}
 
 func model(mtbf time.Duration) interval.Model {
 	return interval.Model{Cost: 5 * time.Minute, MTBF: mtbf, Restart: 10 * time.Minute}
@@ -136,9 +140,13 @@ func TestWeibullKeepsMTBF(t *testing.T) {
 // are more for a shape below 1, and fewer above.
 func TestSteady(t *testing.T) {
 	m := interval.Model{Cost: time.Nanosecond, MTBF: 24 * time.Hour}
+	runs := 50_000
+	if race.Nightly() {
+		runs = 200_000
+	}
 	for _, shape := range []float64{0.5, 0.7, 2} {
 		// Checkpoints cost nothing and are frequent, so that runs take 5 h.
-		s := interval.Simulation{Model: m, Work: 5 * time.Hour, Interval: time.Second, Shape: shape, Runs: 200_000, Seed: 3, Steady: true}
+		s := interval.Simulation{Model: m, Work: 5 * time.Hour, Interval: time.Second, Shape: shape, Runs: runs, Seed: 3, Steady: true}
 		steady, err := s.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -6,15 +6,20 @@ import (
 	"testing"
 
 	"ckpt/image/plan"
+	"ckpt/internal/race"
 )
 
 // TestPlans carries out plans of every kind, and finds every byte written.
 func TestPlans(t *testing.T) {
 	const each = 12 << 20
+	every := 5 // each switch is on and off
+	if race.Nightly() {
+		every = 1
+	}
 	presets := Presets()
 	for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared} {
 		for _, strategy := range []plan.Strategy{plan.TwoPhase, plan.Dynamic, plan.Static, plan.Individual} {
-			for switches := range 16 {
+			for switches := 0; switches < 16; switches += every {
 				set := plan.Settings{Layout: layout, Strategy: strategy, StripeCount: 4, Buffer: 4 << 20}
 				set.P1, set.P2, set.P3, set.P4 = switches&8 != 0, switches&4 != 0, switches&2 != 0, switches&1 != 0
 				p := mustPlan(t, sources(12, 3, each), set)

@@ -1,15 +1,23 @@
 package pfs
 
 import (
+	"fmt"
 	"testing"
 
 	"ckpt/image/plan"
 )
 
+// rates are what larrosa has returned, by its arguments.
+var rates = map[string]float64{}
+
 // larrosa is the benchmark of the thesis: a two-dimensional array in one file,
 // 2 GiB per rank, a rank per node. It returns MB/s.
 func larrosa(t testing.TB, s *System, ranks int, set plan.Settings) float64 {
 	t.Helper()
+	key := fmt.Sprintf("%+v %d %+v", *s, ranks, set)
+	if rate := rates[key]; rate != 0 {
+		return rate
+	}
 	set.Layout = plan.Shared
 	if set.Buffer == 0 {
 		set.Buffer = 10 << 20
@@ -26,7 +34,8 @@ func larrosa(t testing.TB, s *System, ranks int, set plan.Settings) float64 {
 	if want := int64(ranks) << 31; j.Bytes != want {
 		t.Fatalf("%d ranks, %+v: %d bytes, want %d", ranks, set, j.Bytes, want)
 	}
-	return j.Rate / 1e6
+	rates[key] = j.Rate / 1e6
+	return rates[key]
 }
 
 // within checks that a figure of the thesis is met to a share.

@@ -34,6 +34,9 @@ func (a access) by(rule fileview.Method) access {
 	return a
 }
 
+// zeros are what all runs write, and what they read into.
+var zeros []byte
+
 // rate returns MiB of data per second.
 func (a access) rate(t testing.TB) float64 {
 	t.Helper()
@@ -65,7 +68,10 @@ func (a access) rate(t testing.TB) float64 {
 	}
 	// A request of the thesis is 30 MB of data; many blocks are cut short.
 	blocks := max(20, min(30_000_000/a.data, 4000, size/2/(a.data+a.hole)))
-	buffer := make([]byte, blocks*a.data)
+	if int64(len(zeros)) < blocks*a.data {
+		zeros = make([]byte, blocks*a.data)
+	}
+	buffer := zeros[:blocks*a.data]
 	if a.write {
 		_, err = f.WriteAt(buffer, 0)
 		file.Sync()
