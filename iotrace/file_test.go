@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"ckpt/internal/race"
 )
 
 // golden is the trace of the golden file; see TestGolden.
@@ -99,7 +101,10 @@ func TestTruncated(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	_, b := golden(t)
 	for i := range b {
-		for _, x := range []byte{1, 0x80, 0xff} {
+		for k, x := range []byte{1, 0x80, 0xff} {
+			if i%3 != k && !race.Nightly() {
+				continue
+			}
 			b[i] ^= x
 			_, err := ReadTrace(bytes.NewReader(b))
 			var fe *FormatError

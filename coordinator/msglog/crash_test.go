@@ -299,7 +299,7 @@ func TestCrash(t *testing.T) {
 	if race.Enabled {
 		t.Skip("one goroutine; .ci/run does it without the race detector")
 	}
-	workloads, clones, want := 4, 10, 900
+	workloads, clones, want := 2, 8, 400
 	if race.Nightly() {
 		workloads, clones, want = 12, 24, 8_000
 	}

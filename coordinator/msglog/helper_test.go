@@ -10,11 +10,15 @@ import (
 	"go.uber.org/goleak"
 
 	"ckpt/coordinator/protocol/channel"
+	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	race.Sample(30)
+	goleak.VerifyTestMain(m)
+}
 
 var testID = ID{Job: "bt.S.4", Rank: 2, Digest: strings.Repeat("0123456789abcdef", 4)}
 

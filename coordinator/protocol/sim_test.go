@@ -301,13 +301,10 @@ func (w *world) toEnd() {
 }
 
 // TestSchedules runs seeded schedules of faults and checks the promises of
-// doc.go on each, 5,000 or at night 30,000. A failing seed is printed and replays exactly.
+// doc.go on each, 2,000 or at night 30,000. A failing seed is printed and replays exactly.
 func TestSchedules(t *testing.T) {
-	n := 5000
-	switch {
-	case race.Enabled:
-		n = 3000
-	case race.Nightly():
+	n := 2000
+	if race.Nightly() {
 		n = 30000
 	}
 	results := map[Result]int{}

@@ -14,11 +14,8 @@ import (
 // of one group beside it: whatever happens, both want the same to be done, in
 // the same order and at the same time.
 func TestOneGroup(t *testing.T) {
-	n := 3000
-	switch {
-	case race.Enabled:
-		n = 1000
-	case race.Nightly():
+	n := 1000
+	if race.Nightly() {
 		n = 10000
 	}
 	compared := 0

@@ -14,6 +14,8 @@ import (
 func checks(t *testing.T, times int, f func(*rapid.T)) {
 	if race.Enabled {
 		times = 1
+	} else if !race.Nightly() {
+		times = (times + 2) / 3
 	}
 	for range times {
 		if !t.Failed() {

@@ -25,7 +25,7 @@ func randomSpec(p synth.Pattern, seed uint64) synth.Spec {
 	return s
 }
 
-// TestAccuracy classifies traces of each pattern with noise, 150 of each, at night 1000:
+// TestAccuracy classifies traces of each pattern with noise, 50 of each, at night 1000:
 // access mode, spatial pattern to the last detail, sizes and number of bursts.
 func TestAccuracy(t *testing.T) {
 	traces := *accuracyTraces

@@ -54,8 +54,10 @@ const (
 	rowsPerByte = 4
 	// mostPerByte bounds the rows per byte of a file with more than mostUnasked rows:
 	// pages of equal values could turn a megabyte into a terabyte.
-	mostPerByte, mostUnasked = 64, 1 << 21
+	mostPerByte = 64
 )
+
+var mostUnasked int64 = 1 << 21 // fewer in a test
 
 // ReadParquet reads the output of WriteParquet, size bytes long. It refuses Parquet
 // files of other programs, which have no tables of ranks and files. Errors name the

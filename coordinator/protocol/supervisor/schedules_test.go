@@ -24,9 +24,12 @@ func TestSchedules(t *testing.T) {
 		replay(t, seed)
 		return
 	}
-	n := 3000
-	if race.Enabled {
+	n := 1500
+	switch {
+	case race.Enabled:
 		n = 300
+	case race.Nightly():
+		n = 3000
 	}
 	n, first := environment(t, "CKPT_SIM_SCHEDULES", n), environment(t, "CKPT_SIM_FIRST", 0)
 	var all seen
@@ -52,7 +55,7 @@ func TestSchedules(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d schedules: %+v", n, all)
-	if n >= 3000 && all.missing() {
+	if n >= 1500 && all.missing() {
 		t.Error("the schedules do not exercise the protocol")
 	}
 }
