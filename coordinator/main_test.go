@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,8 +53,8 @@ func TestMain(m *testing.M) {
 		os.Exit(2)
 	}
 	remove := race.InMemory()
-	if !race.Nightly() { // ranks live too short for their garbage to matter, and do little
-		if err := errors.Join(os.Setenv("GOGC", "400"), os.Setenv("GOMAXPROCS", "1")); err != nil {
+	if !race.Nightly() { // ranks live too short for their garbage to matter
+		if err := os.Setenv("GOGC", "400"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}

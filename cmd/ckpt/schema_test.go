@@ -35,8 +35,8 @@ const (
 )
 
 // passed are the variables that the commands of scripts get, too. Processes that end soon
-// collect less garbage with GOGC; those that do little wake fewer threads with GOMAXPROCS.
-var passed = []string{testOutputs, testLibrary, "GOGC", "GOMAXPROCS"}
+// collect less garbage with GOGC.
+var passed = []string{testOutputs, testLibrary, "GOGC"}
 
 const schemasDir = "../../docs/schema"
 
@@ -65,7 +65,7 @@ func (m schemaChecked) Run() int {
 	}
 	settings := map[string]string{testOutputs: outputs, testLibrary: small}
 	if !race.Nightly() {
-		settings["GOGC"], settings["GOMAXPROCS"] = "400", "1"
+		settings["GOGC"] = "400"
 	}
 	for name, value := range settings {
 		if err := os.Setenv(name, value); err != nil {
