@@ -25,7 +25,7 @@ type memory struct {
 	ring    *ebpf.Map
 }
 
-const ringSize = 64 << 20
+var ringSize uint32 = 64 << 20 // less in a test
 
 func newMemory() (_ *memory, err error) {
 	m := &memory{}

@@ -324,8 +324,11 @@ func TestOthers(t *testing.T) {
 
 // TestLost counts the records that are lost while a slow writer leaves the ring full.
 func TestLost(t *testing.T) {
+	was := ringSize
+	ringSize = 1 << 20
+	defer func() { ringSize = was }()
 	r := recorder(t)
-	cmd := exec.Command("dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=700000")
+	cmd := exec.Command("dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=50000")
 	w := &slowWriter{until: make(chan struct{})}
 	x, err := r.Start(cmd, w)
 	if err != nil {

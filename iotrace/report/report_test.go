@@ -74,12 +74,15 @@ func TestDraw(t *testing.T) {
 				if err := Draw(&svg, kind, "svg", tr, r, file); err != nil {
 					t.Fatalf("%s of %s: %v", kind, name, err)
 				}
-				if err := Draw(&again, kind, "svg", tr, r, file); err != nil || !bytes.Equal(svg.Bytes(), again.Bytes()) {
-					t.Errorf("%s of %s: not the same again", kind, name)
-				}
 				wellFormed(t, svg.String())
 				if svg.Len() > 500_000 {
 					t.Errorf("%s of %s: %d bytes", kind, name, svg.Len())
+				}
+				if file != "" && !race.Nightly() {
+					continue
+				}
+				if err := Draw(&again, kind, "svg", tr, r, file); err != nil || !bytes.Equal(svg.Bytes(), again.Bytes()) {
+					t.Errorf("%s of %s: not the same again", kind, name)
 				}
 				if file != "" || !race.Nightly() && name != "hostile" && name != string(synth.Random) {
 					continue

@@ -385,7 +385,7 @@ func TestCrashMatrix(t *testing.T) {
 				case race.Enabled:
 					r.step = 19
 				default:
-					r.step = 3
+					r.step = 5
 				}
 				check(t, r.use(uint64(seed), 8, false))
 				states, distinct = states+r.states, distinct+len(r.seen)
@@ -433,9 +433,13 @@ func TestCrashWithConcurrentWriters(t *testing.T) {
 			}
 			for seed := range seeds {
 				r := newCrashRun(4, levels, uint64(seed), seed%2 == 0)
-				r.step = 3
-				if race.Enabled {
+				switch {
+				case nightly():
+					r.step = 3
+				case race.Enabled:
 					r.step = 19
+				default:
+					r.step = 7
 				}
 				check(t, r.use(uint64(seed), 4, true))
 			}
