@@ -80,7 +80,7 @@ func (r *faultRun) run(fsys vfs.FS) {
 	}
 }
 
-// TestFaults fails each operation of a log, one at a time and in several ways.
+// TestFaults fails operations of a log, at night each, one at a time and in several ways.
 // Frames reported durable are there, frames reported lost are not, and the
 // error says what failed.
 func TestFaults(t *testing.T) {

@@ -15,7 +15,7 @@ func checks(t *testing.T, times int, f func(*rapid.T)) {
 	if race.Enabled {
 		times = 1
 	} else if !race.Nightly() {
-		times = (times + 2) / 3
+		times = (times + 4) / 5
 	}
 	for range times {
 		if !t.Failed() {

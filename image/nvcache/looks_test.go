@@ -42,10 +42,10 @@ const (
 
 // newLooks returns some for CI, or many.
 func newLooks() *looks {
-	l := &looks{every: 8, want: 1000}
+	l := &looks{every: 8, want: 500}
 	switch {
 	case race.Enabled:
-		l.every, l.want = 16, 600 // of as many lives
+		l.every, l.want = 16, 500 // of as many lives
 	case os.Getenv("CKPT_NIGHTLY") != "":
 		l.every, l.want = 1, 100_000
 	}

@@ -2,9 +2,11 @@ package pfs
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"ckpt/image/plan"
+	"ckpt/internal/race"
 )
 
 // rates are what larrosa has returned, by its arguments.
@@ -72,17 +74,21 @@ func TestP1(t *testing.T) {
 // TestOrder is check 2: the combinations from 128 ranks on.
 func TestOrder(t *testing.T) {
 	s := mustLoad(t, "eos-spider2")
-	var best, second, third [2]float64
-	for p3 := range 2 {
-		best[p3] = larrosa(t, s, 128, switches(1, 1, p3, 0))
-		second[p3] = larrosa(t, s, 128, switches(1, 0, p3, 0))
-		third[p3] = larrosa(t, s, 128, switches(1, 0, p3, 1))
+	var best, second, third []float64
+	all := 1 // TestP3 has the second buffer
+	if race.Nightly() {
+		all = 2
+	}
+	for p3 := range all {
+		best = append(best, larrosa(t, s, 128, switches(1, 1, p3, 0)))
+		second = append(second, larrosa(t, s, 128, switches(1, 0, p3, 0)))
+		third = append(third, larrosa(t, s, 128, switches(1, 0, p3, 1)))
 		within(t, "(1,1,x,0)", best[p3], 3800, 0.25)
 		within(t, "(1,0,x,0)", second[p3], 3000, 0.25)
 		within(t, "(1,x,x,1)", third[p3], 2200, 0.25)
 		within(t, "(1,1,x,1)", larrosa(t, s, 128, switches(1, 1, p3, 1)), 2200, 0.25)
 	}
-	if min(best[0], best[1]) <= max(second[0], second[1]) || min(second[0], second[1]) <= max(third[0], third[1]) {
+	if slices.Min(best) <= slices.Max(second) || slices.Min(second) <= slices.Max(third) {
 		t.Errorf("(1,1,x,0) %.0f, (1,0,x,0) %.0f, (1,x,x,1) %.0f: not in order", best, second, third)
 	}
 }

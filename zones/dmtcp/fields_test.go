@@ -35,7 +35,7 @@ var fields = []field{
 	{"properties", 80, all, all, all},
 }
 
-// TestDamagedAreaHeaders changes every bit of the fields of all headers. Detectable
+// TestDamagedAreaHeaders changes bits, at night all, of the fields of all headers. Detectable
 // changes are found in the header, or where the next one is or should be. The others
 // change no length.
 func TestDamagedAreaHeaders(t *testing.T) {
