@@ -300,7 +300,7 @@ func TestTierRestartWithoutNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			rec := &recorder{t: t}
-			opt.Observer, opt.Failures = rec, []Failure{dies(half + 2), dies(half + half/2 + 1)}
+			opt.Observer, opt.Failures = rec, []Failure{dies(half + half/4), dies(half + half/2 + half/4)} // all have said what they found
 			r, err := Restart(t.Context(), RestartOptions{Options: opt, AutoRestart: true})
 			if err != nil || r.Digest != want.Digest {
 				t.Fatalf("digest %v, want %s: %v", r, want.Digest, err)
