@@ -18,7 +18,7 @@ reproducible: ## build a release twice and compare (1 min)
 installed: ## install what is in dist/ into scratch folders, use it, remove it (2 s)
 	.ci/installed dist
 
-test: ## run the tests that every developer waits for (8 to 20 min)
+test: ## run the tests that every developer waits for (3 to 6 min)
 	@list=/tmp/ckpt-skipped-$$(id -u); : >"$$list"; CKPT_SKIPPED=$$list go test ./...; status=$$?; \
 	sed "s|^$$PWD|skipped: .|" "$$list" | sort -u; exit $$status
 
@@ -34,7 +34,7 @@ lint: ## gofmt, tests of imports and prose, the linters of .golangci.yml (1 min)
 fuzz: ## run every fuzz target for FUZZTIME (4 min)
 	.ci/fuzz $(FUZZTIME)
 
-ci: ## run what every change must pass (15 to 25 min)
+ci: ## run what every change must pass (10 min)
 	.ci/run
 
 nightly: ## run the long forms as well (hours)
