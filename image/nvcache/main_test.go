@@ -7,7 +7,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	race.Sample(100)
 	defer race.InMemory()()
 	m.Run()
 }

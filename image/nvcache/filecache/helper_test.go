@@ -16,10 +16,7 @@ import (
 	"ckpt/internal/vfs/memfs"
 )
 
-func TestMain(m *testing.M) {
-	race.Sample(100)
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func nightly() bool { return race.Nightly() }
 

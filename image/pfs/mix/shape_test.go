@@ -63,8 +63,8 @@ func named(a App, name string) App {
 	return a
 }
 
-// TestRequests counts the requests of a file: those of 4 GB are 524,288 and 131,072 (Lebre
-// 2006, section 4.2).
+// TestRequests counts the requests of a file. A file of 4 GB has 524,288 requests of 8 KiB, and
+// 131,072 of 32 KiB (Lebre 2006, section 4.2).
 func TestRequests(t *testing.T) {
 	long(t)
 	part := int(4 * gib / file())
