@@ -11,7 +11,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/image"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
@@ -153,7 +153,7 @@ func TestFlippedRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sound, err := os.ReadFile(nvcache.RecordPath(j))
+	sound, err := os.ReadFile(nodes.RecordPath(j))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestFlippedRecord(t *testing.T) {
 		for _, mask := range []byte{1, 0x20, 0xff} {
 			flipped := bytes.Clone(sound)
 			flipped[i] ^= mask
-			if err := os.WriteFile(nvcache.RecordPath(j), flipped, 0o600); err != nil {
+			if err := os.WriteFile(nodes.RecordPath(j), flipped, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			l := readLevels(t, store, "job")
@@ -188,13 +188,13 @@ func TestPlainRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := os.ReadFile(nvcache.RecordPath(j))
+	sealed, err := os.ReadFile(nodes.RecordPath(j))
 	if err != nil {
 		t.Fatal(err)
 	}
 	plain, _, _ := bytes.Cut(sealed, []byte("\n"))
 	for text, want := range map[string]bool{string(plain) + "\n": true, strings.Replace(string(plain), filepath.Dir(s.Tier.Dir), filepath.Dir(s.Tier.Dir)+"x", 1): false} {
-		if err := os.WriteFile(nvcache.RecordPath(j), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(nodes.RecordPath(j), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if l := readLevels(t, store, "job"); (l.RecordErr == nil) != want || l.Version(1) == nil {
@@ -217,7 +217,7 @@ func TestRecordOfOther(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(store.Dir(), name), b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if l := readLevels(t, store, "job"); !nvcache.Foreign(l.RecordErr) || l.Version(1) == nil {
+	if l := readLevels(t, store, "job"); !nodes.Foreign(l.RecordErr) || l.Version(1) == nil {
 		t.Errorf("%v, versions %v", l.RecordErr, l.Versions)
 	}
 }
@@ -248,7 +248,7 @@ func TestLostRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(nvcache.RecordPath(j)); err != nil {
+	if err := os.Remove(nodes.RecordPath(j)); err != nil {
 		t.Fatal(err)
 	}
 	l := readLevels(t, store, "job")
@@ -271,9 +271,9 @@ func TestReclaimedUnrecorded(t *testing.T) {
 	r.Versions[0].Number = 2 // which nothing has
 	for _, c := range []struct {
 		name string
-		list []nvcache.Known
+		list []nodes.Known
 		want int
-	}{{"older", []nvcache.Known{{Number: 0, Level: nvcache.Protected}, older}, 0}, {"newer", []nvcache.Known{older, r.Versions[0]}, 1}} {
+	}{{"older", []nodes.Known{{Number: 0, Level: nodes.Protected}, older}, 0}, {"newer", []nodes.Known{older, r.Versions[0]}, 1}} {
 		r.Versions = c.list
 		if err := r.Write(j); err != nil {
 			t.Fatal(err)
@@ -283,7 +283,7 @@ func TestReclaimedUnrecorded(t *testing.T) {
 		}
 	}
 	loseDirs(t, s, 1)
-	r.Versions = []nvcache.Known{{Number: 0, Level: nvcache.Protected}, older}
+	r.Versions = []nodes.Known{{Number: 0, Level: nodes.Protected}, older}
 	if err := r.Write(j); err != nil {
 		t.Fatal(err)
 	}

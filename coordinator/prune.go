@@ -8,7 +8,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/internal/wording"
 )
 
@@ -137,7 +137,7 @@ func (d *driver) thin() {
 	d.crowded = false
 	keep, of := d.spec.Keep, g.lineage.numbers
 	if keep == 0 { // the store has what the nodes could not take, and is not to have all checkpoints
-		keep, of = nvcache.Slots, d.tier.bypass.stored
+		keep, of = nodes.Slots, d.tier.bypass.stored
 	}
 	removed, err := job.Thin(d.job, keep, of)
 	d.result.Removed += len(removed)

@@ -8,7 +8,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/image"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/internal/wording"
 )
 
@@ -29,12 +29,12 @@ func (d *driver) runNew(ctx context.Context, opt Options) (*Result, error) {
 
 // takeDirectories makes the directories of the nodes, and fails with a refusedError if some
 // belong to another job.
-func takeDirectories(nodes *nvcache.Tier, name string, each func(error) error) error {
-	nodes.Hold()
-	for _, n := range nodes.Nodes() {
-		err := nodes.Ready(n.ID)
-		if nvcache.Foreign(err) {
-			nodes.Forsake()
+func takeDirectories(on *nodes.Tier, name string, each func(error) error) error {
+	on.Hold()
+	for _, n := range on.Nodes() {
+		err := on.Ready(n.ID)
+		if nodes.Foreign(err) {
+			on.Forsake()
 			return &refusedError{otherOwner(err, n.Dir, name)}
 		}
 		if err != nil {
@@ -59,7 +59,7 @@ func otherOwner(err error, dir, name string) error {
 // can. The nodes are on this host.
 func (v *inventory) foreign() error {
 	for _, n := range v.nodes.Nodes() {
-		if _, err := v.nodes.Job(n.ID); nvcache.Foreign(err) {
+		if _, err := v.nodes.Job(n.ID); nodes.Foreign(err) {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	"ckpt/coordinator/turns"
 	"ckpt/image"
 	"ckpt/image/iosched/arbiter"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/image/plan"
 	"ckpt/internal/race"
 	"ckpt/internal/vfs"
@@ -387,7 +387,7 @@ func TestTurnsDrain(t *testing.T) {
 		t.Errorf("result %+v, want a checkpoint in the store", r)
 	}
 	list := eventsOf[*LevelEvent](rec)
-	if last := list[len(list)-1]; last.Level != nvcache.Stored || last.TurnWait <= 0 || last.TurnWait > last.Seconds {
+	if last := list[len(list)-1]; last.Level != nodes.Stored || last.TurnWait <= 0 || last.TurnWait > last.Seconds {
 		t.Errorf("last level %+v, want stored after a wait", last)
 	}
 	verifyAll(t, opt)

@@ -11,7 +11,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/wire"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 )
 
@@ -99,7 +99,7 @@ func (g *group) order(rank int) wire.WriteOrder {
 		o.WithShared, o.WithLibrary = false, false
 	}
 	if t := g.local(); t != nil {
-		o.Local, o.Rank = true, g.job.FilePath(nvcache.RankFile(t.attempt.number, rank))
+		o.Local, o.Rank = true, g.job.FilePath(nodes.RankFile(t.attempt.number, rank))
 		return o
 	}
 	o.Base, o.Oldest = g.base, g.lineage.oldest()

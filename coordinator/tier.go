@@ -8,7 +8,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/internal/wording"
 )
 
@@ -16,8 +16,8 @@ import (
 // fields belong to the driver's loop. Nothing that the ranks wait for touches the store.
 type tier struct {
 	g        *group
-	nodes    *nvcache.Tier
-	ledger   *nvcache.Ledger
+	nodes    *nodes.Tier
+	ledger   *nodes.Ledger
 	versions map[int]*image.Manifest // that have a slot, and are committed
 	record   *recordKeeper
 	ways     *nodeWays // to nodes on several hosts; nil: all are on this one
@@ -35,7 +35,7 @@ type tier struct {
 	scrubs     *scrubbing
 	lost       map[int]bool // nodes whose directories have been lost, and not been made whole
 	told       map[int]bool // nodes of which a warning says what is wrong with them
-	sources    map[nvcache.Source]int
+	sources    map[nodes.Source]int
 	passed     int // files that restarting ranks passed over
 }
 
@@ -50,9 +50,9 @@ type tierAttempt struct {
 	since  time.Time       // when it began to
 }
 
-func newTier(g *group, nodes *nvcache.Tier) *tier {
-	return &tier{g: g, nodes: nodes, ledger: nvcache.NewLedger(nodes.Setting()), versions: map[int]*image.Manifest{},
-		record: newRecordKeeper(g.job), reclaiming: map[int]bool{}, lost: map[int]bool{}, told: map[int]bool{}, sources: map[nvcache.Source]int{}}
+func newTier(g *group, on *nodes.Tier) *tier {
+	return &tier{g: g, nodes: on, ledger: nodes.NewLedger(on.Setting()), versions: map[int]*image.Manifest{},
+		record: newRecordKeeper(g.job), reclaiming: map[int]bool{}, lost: map[int]bool{}, told: map[int]bool{}, sources: map[nodes.Source]int{}}
 }
 
 // prepare makes room for a version on the nodes, as soon as there is a slot.
@@ -168,7 +168,7 @@ func (t *tier) discarded(number int, err error) {
 }
 
 // committed notes a version that exists on the nodes.
-func (t *tier) committed(m *image.Manifest) nvcache.State {
+func (t *tier) committed(m *image.Manifest) nodes.State {
 	t.versions[m.Number] = m
 	clear(t.lost)
 	t.bypass.aborted, t.bypass.left = 0, 0
@@ -176,14 +176,14 @@ func (t *tier) committed(m *image.Manifest) nvcache.State {
 }
 
 // tellCommitted tells of it, after the ranks have been told to compute.
-func (t *tier) tellCommitted(m *image.Manifest, state nvcache.State) {
+func (t *tier) tellCommitted(m *image.Manifest, state nodes.State) {
 	t.tell(m.Number, state, 0)
 	t.next()
 }
 
 // tell tells that a version has come to another level, and notes it for those who look into
 // the store only.
-func (t *tier) tell(number int, state nvcache.State, bytes int64) {
+func (t *tier) tell(number int, state nodes.State, bytes int64) {
 	t.tellCopied(&LevelEvent{Number: number, Level: state, Bytes: bytes})
 }
 
@@ -195,11 +195,11 @@ func (t *tier) tellCopied(ev *LevelEvent) {
 }
 
 // describe returns the record of what the nodes have.
-func (t *tier) describe() *nvcache.Record {
-	r := &nvcache.Record{Setting: t.nodes.Setting(), Mapping: slices.Clone(t.g.spec.Mapping)}
+func (t *tier) describe() *nodes.Record {
+	r := &nodes.Record{Setting: t.nodes.Setting(), Mapping: slices.Clone(t.g.spec.Mapping)}
 	for _, e := range t.ledger.Entries() {
 		if m := t.versions[e.Number]; m != nil {
-			known := nvcache.KnownOf(m, e.State)
+			known := nodes.KnownOf(m, e.State)
 			if b, err := m.Encode(); err == nil && t.ways != nil {
 				known.Manifest = string(b)
 			}
@@ -243,7 +243,7 @@ func (t *tier) remove(number int) {
 			}
 			t.ledger.Reclaimed(number)
 			delete(t.versions, number)
-			t.tell(number, nvcache.Reclaimed, 0)
+			t.tell(number, nodes.Reclaimed, 0)
 			t.removed(number)
 		})
 	})

@@ -20,31 +20,30 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
 	"ckpt/image/codec"
-	"ckpt/image/nvcache"
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/internal/race"
 	"ckpt/internal/vfs"
 )
 
 // tiered describes a run whose nodes have directories.
-func tiered(t testing.TB, app string, nodes int, scheme, drain string) job.Spec {
+func tiered(t testing.TB, app string, count int, scheme, drain string) job.Spec {
 	t.Helper()
-	s := newSpec(t, app, nodes)
-	p, err := protect.Parse(scheme)
+	s := newSpec(t, app, count)
+	p, err := nodes.Parse(scheme)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := nvcache.ParseDrain(drain)
+	d, err := nodes.ParseDrain(drain)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Tier = &nvcache.Setting{Dir: filepath.Join(t.TempDir(), "{node}"), Protect: p, Drain: d}
+	s.Tier = &nodes.Setting{Dir: filepath.Join(t.TempDir(), "{node}"), Protect: p, Drain: d}
 	return s
 }
 
 // levels returns which levels checkpoint n has come to, in order.
-func levels(rec *recorder, n int) []nvcache.State {
-	var list []nvcache.State
+func levels(rec *recorder, n int) []nodes.State {
+	var list []nodes.State
 	for _, ev := range eventsOf[*LevelEvent](rec) {
 		if ev.Number == n {
 			list = append(list, ev.Level)
@@ -92,7 +91,7 @@ func TestTierLevels(t *testing.T) {
 	if r.Digest != want.Digest {
 		t.Errorf("digest %s, without nodes %s", r.Digest, want.Digest)
 	}
-	if got := levels(rec, 2); len(got) < 3 || got[0] != nvcache.Protected || got[len(got)-1] != nvcache.Stored {
+	if got := levels(rec, 2); len(got) < 3 || got[0] != nodes.Protected || got[len(got)-1] != nodes.Stored {
 		t.Errorf("levels %v of checkpoint 2", got)
 	}
 	if !slices.Contains(storedNumbers(t, opt), 2) {
@@ -189,7 +188,7 @@ func TestTierManyDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for rank, node := range resolved.Nodes {
-		flipByte(t, filepath.Join(s.Tier.NodeDir(node), "jobs", opt.Job, nvcache.RankFile(2, rank)))
+		flipByte(t, filepath.Join(s.Tier.NodeDir(node), "jobs", opt.Job, nodes.RankFile(2, rank)))
 	}
 	rec := &recorder{t: t}
 	opt.Observer = rec
@@ -452,18 +451,18 @@ func (awayFS) Stat(name string) (fs.FileInfo, error) {
 func TestTierEndsWithoutNode(t *testing.T) {
 	t.Parallel()
 	s := tiered(t, "bt.S.4", 1, "none", "none").Tier
-	nodes, err := nvcache.Open("job", nil, *s, []int{0}, []nvcache.Node{{FS: awayFS{}, Dir: t.TempDir()}})
+	on, err := nodes.Open("job", nil, *s, []int{0}, []nodes.Node{{FS: awayFS{}, Dir: t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &driver{setting: &setting{}, loop: loop{done: make(chan struct{}), mailbox: newMailbox()}, reporter: reporter{out: &recorder{t: t}}}
 	g := &group{setting: d.setting, d: d, life: life{started: true}}
-	d.groups, d.tier = []*group{g}, newTier(g, nodes)
-	for number := range nvcache.Slots {
+	d.groups, d.tier = []*group{g}, newTier(g, on)
+	for number := range nodes.Slots {
 		d.tier.ledger.Begin(number+1, 0)
 		d.tier.ledger.Commit(number + 1)
 	}
-	d.tier.attempt.number = nvcache.Slots + 1
+	d.tier.attempt.number = nodes.Slots + 1
 	d.tier.begin()
 	if len(d.tier.reclaiming) != 1 {
 		t.Fatalf("%d versions are being removed, want one", len(d.tier.reclaiming))

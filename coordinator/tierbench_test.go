@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 )
 
 // pauses returns the mean pause of the checkpoints of a run, in seconds, and their bytes.
@@ -61,7 +61,7 @@ func BenchmarkTierDrain(b *testing.B) {
 			for range b.N {
 				s := tiered(b, "bt.A.4", 2, "partner", "behind")
 				if name == "none" {
-					s.Tier.Drain = nvcache.Drain{Mode: nvcache.DrainNone}
+					s.Tier.Drain = nodes.Drain{Mode: nodes.DrainNone}
 				}
 				s.Codec, s.Iterations, s.Schedule.Every, s.Tier.Rate = "none", 40, 10, rates[name]
 				var first, last time.Time // checkpoints

@@ -7,7 +7,7 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 )
 
 // A bypass is the way of checkpoints past the nodes: into the store at once, while a node
@@ -101,7 +101,7 @@ func (t *tier) limit() {
 // wentPast notes that a version is in the store that never was on the nodes.
 func (t *tier) wentPast(m *image.Manifest) {
 	t.ledger.PassedBy(m.Number, t.g.id)
-	if t.nodes.Setting().Drain.Mode != nvcache.DrainBehind && t.g.spec.Keep == 0 {
+	if t.nodes.Setting().Drain.Mode != nodes.DrainBehind && t.g.spec.Keep == 0 {
 		t.bypass.stored = append(t.bypass.stored, m.Number)
 		t.g.d.crowded = true
 		t.g.d.thin()
@@ -113,7 +113,7 @@ func (t *tier) wentPast(m *image.Manifest) {
 func (t *tier) tryNodes() {
 	pause := time.Duration(0)
 	if t.bypass.tries > 0 {
-		pause = nvcache.PauseAfter(t.bypass.tries - 1)
+		pause = nodes.PauseAfter(t.bypass.tries - 1)
 	}
 	t.bypass.tries++
 	time.AfterFunc(pause, func() {

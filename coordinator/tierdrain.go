@@ -16,7 +16,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/container"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 )
 
 // A copying is a version on its way into the store.
@@ -41,7 +41,7 @@ var errRestarted = errors.New("the ranks were restarted")
 func (t *tier) copy(number int) {
 	c := &copying{number: number, m: t.versions[number], left: map[int]bool{}, began: time.Now()}
 	t.copying = c
-	t.tell(number, nvcache.Draining, storedBytes(c.m))
+	t.tell(number, nodes.Draining, storedBytes(c.m))
 	t.g.d.againTurns()
 	t.g.d.helpers.Go(func() {
 		tx, library, err := t.g.makeRoom(number)
@@ -169,7 +169,7 @@ func (t *tier) stored(c *copying) {
 		t.alarmed = false
 		t.g.d.out.Warn(fmt.Sprintf("the store works again: checkpoint %d is there", c.number))
 	}
-	t.tellCopied(&LevelEvent{Number: c.number, Level: nvcache.Stored, Bytes: c.bytes, Seconds: t.last, TurnWait: c.waited.Seconds()})
+	t.tellCopied(&LevelEvent{Number: c.number, Level: nodes.Stored, Bytes: c.bytes, Seconds: t.last, TurnWait: c.waited.Seconds()})
 	t.g.d.hasTurns(c.passed)
 	t.g.d.crowded = t.g.spec.Keep > 0
 	t.g.d.startPrunes()

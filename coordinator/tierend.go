@@ -11,7 +11,7 @@ import (
 	"ckpt/coordinator/turns"
 	"ckpt/image"
 	"ckpt/image/container"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/internal/vfs"
 )
 
@@ -20,7 +20,7 @@ const storersAtOnce = 4
 
 // storeVersion copies a version into the store while no ranks run. Nobody is slowed, so no
 // rate limits it. The client, which may be nil, takes a turn on the storage.
-func storeVersion(ctx context.Context, client *turns.Client, j *image.Job, nodes *nvcache.Tier, m *image.Manifest, library func(number int) (*container.File, error)) (turns.Report, error) {
+func storeVersion(ctx context.Context, client *turns.Client, j *image.Job, nodes *nodes.Tier, m *image.Manifest, library func(number int) (*container.File, error)) (turns.Report, error) {
 	var report turns.Report
 	zone, err := library(m.Number)
 	if err != nil {
@@ -92,11 +92,11 @@ func (d *driver) storeLast() {
 	if m == nil {
 		return
 	}
-	if d.hurried || d.broken != nil || t.ways != nil || t.nodes.Setting().Drain.Mode == nvcache.DrainNone {
+	if d.hurried || d.broken != nil || t.ways != nil || t.nodes.Setting().Drain.Mode == nodes.DrainNone {
 		d.out.Warn(notStored(d.job.Name(), m.Number, nil))
 		return
 	}
-	t.tell(m.Number, nvcache.Draining, storedBytes(m))
+	t.tell(m.Number, nodes.Draining, storedBytes(m))
 	begun := d.now()
 	var report turns.Report
 	if err := d.interruptible(func(ctx context.Context) (err error) {
@@ -115,7 +115,7 @@ func (d *driver) storeLast() {
 		t.ledger.Reclaimed(n)
 		delete(t.versions, n)
 	}
-	t.tellCopied(&LevelEvent{Number: m.Number, Level: nvcache.Stored, Bytes: storedBytes(m), Seconds: (d.now() - begun).Seconds(),
+	t.tellCopied(&LevelEvent{Number: m.Number, Level: nodes.Stored, Bytes: storedBytes(m), Seconds: (d.now() - begun).Seconds(),
 		TurnWait: report.Waited.Seconds()})
 }
 

@@ -1,13 +1,13 @@
 package coordinator
 
-import "ckpt/image/nvcache"
+import "ckpt/image/nodes"
 
 // A LevelEvent says that a checkpoint has come to another level of storage: local or
 // protected (on the nodes), draining, stored, or reclaimed (not on the nodes any more).
 type LevelEvent struct {
-	Type   string        `json:"type"` // "storage_level"
-	Number int           `json:"number"`
-	Level  nvcache.State `json:"storage_level"`
+	Type   string      `json:"type"` // "storage_level"
+	Number int         `json:"number"`
+	Level  nodes.State `json:"storage_level"`
 	// With draining, what is to be copied; with stored, what was, and in which time.
 	Bytes   int64   `json:"bytes,omitempty"`
 	Seconds float64 `json:"copy_s,omitempty"`

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/protocol"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 )
 
 // lookAgain is how often it is seen to that the ranks that store the last version live.
@@ -33,7 +33,7 @@ func (t *tier) storeByRanks() {
 	defer look.Stop()
 	for tried := false; !d.hurried; {
 		m := t.unstored()
-		if m == nil || t.nodes.Setting().Drain.Mode == nvcache.DrainNone {
+		if m == nil || t.nodes.Setting().Drain.Mode == nodes.DrainNone {
 			return
 		}
 		if t.copying == nil {

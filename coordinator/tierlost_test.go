@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/needs"
 	"ckpt/internal/race"
@@ -133,7 +133,7 @@ func (o *nodeOutage) check(t *testing.T, scheme string) {
 		if !ok {
 			return
 		}
-		local := cp.StorageLevel == string(nvcache.Protected)
+		local := cp.StorageLevel == string(nodes.Protected)
 		if !local {
 			past++
 		}
@@ -165,7 +165,7 @@ func (o *nodeOutage) check(t *testing.T, scheme string) {
 	if o.cure != nil && !(warned(rec, "checkpoints go to the store until") && warned(rec, "all nodes can keep")) {
 		t.Errorf("warnings %q", rec.warned)
 	}
-	if numbers := storedNumbers(t, opt); len(numbers) > nvcache.Slots {
+	if numbers := storedNumbers(t, opt); len(numbers) > nodes.Slots {
 		t.Errorf("the store has checkpoints %v", numbers)
 	}
 	verifyAll(t, opt)

@@ -10,7 +10,7 @@ import (
 	"ckpt/coordinator/peer"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/internal/vfs"
 )
 
@@ -22,10 +22,10 @@ type nodeWays struct {
 	lost    map[int]bool // nodes that are to lose their directories before they are served again
 }
 
-func newNodeWays(nodes int) *nodeWays {
+func newNodeWays(count int) *nodeWays {
 	w := &nodeWays{lost: map[int]bool{}}
-	for range nodes {
-		w.to = append(w.to, peer.NewWay(nvcache.ErrUnreachable))
+	for range count {
+		w.to = append(w.to, peer.NewWay(nodes.ErrUnreachable))
 	}
 	return w
 }
@@ -173,5 +173,5 @@ func (g *group) servers() []wire.Served {
 
 // unreachable reports whether an error only says that no ranks run on a node.
 func unreachable(err error) bool {
-	return errors.Is(err, nvcache.ErrUnreachable) || errors.Is(err, peer.ErrGone)
+	return errors.Is(err, nodes.ErrUnreachable) || errors.Is(err, peer.ErrGone)
 }

@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"ckpt/image"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 )
 
 // A recordKeeper keeps the record of what the nodes have, in the store, beside the loop: a
@@ -12,7 +12,7 @@ import (
 type recordKeeper struct {
 	job  *image.Job
 	mu   sync.Mutex
-	next *nvcache.Record
+	next *nodes.Record
 	busy bool
 	idle *sync.Cond // not a WaitGroup: records come while somebody waits
 }
@@ -24,7 +24,7 @@ func newRecordKeeper(j *image.Job) *recordKeeper {
 }
 
 // keep has a record written soon.
-func (k *recordKeeper) keep(r *nvcache.Record) {
+func (k *recordKeeper) keep(r *nodes.Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.next = r

@@ -12,8 +12,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/image/container"
-	"ckpt/image/nvcache"
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/wording"
@@ -24,10 +23,10 @@ import (
 // that did not know of it, have lost what they had. If no node has it, it is over, and no
 // node is to know it.
 func (t *tier) findLocal(m *image.Manifest) (lost []int, wrong []error, err error) {
-	nodes := t.nodes.Nodes()
-	for _, n := range nodes {
+	all := t.nodes.Nodes()
+	for _, n := range all {
 		err := t.nodes.Ready(n.ID)
-		if err != nil && !nvcache.Lost(err) {
+		if err != nil && !nodes.Lost(err) {
 			return lost, wrong, err
 		}
 		if err != nil {
@@ -41,15 +40,15 @@ func (t *tier) findLocal(m *image.Manifest) (lost []int, wrong []error, err erro
 		}
 		lost = append(lost, n.ID)
 	}
-	if len(lost) == len(nodes) {
-		return lost, wrong, fmt.Errorf("%w: checkpoint %d is %w", image.ErrCheckpointNotFound, m.Number, nvcache.ErrNotHere)
+	if len(lost) == len(all) {
+		return lost, wrong, fmt.Errorf("%w: checkpoint %d is %w", image.ErrCheckpointNotFound, m.Number, nodes.ErrNotHere)
 	}
 	for _, node := range lost {
 		j, err := t.nodes.Job(node)
 		if err == nil {
 			err = announceTo(j, m)
 		}
-		if err != nil && !nvcache.Lost(err) {
+		if err != nil && !nodes.Lost(err) {
 			return lost, wrong, err
 		}
 	}
@@ -115,7 +114,7 @@ func (t *tier) restoring(p finding) {
 
 // warnOf says, once, what is wrong with a node.
 func (t *tier) warnOf(err error) {
-	if node := (*nvcache.NodeError)(nil); errors.As(err, &node) {
+	if node := (*nodes.NodeError)(nil); errors.As(err, &node) {
 		if t.told[node.Node] {
 			return
 		}
@@ -135,7 +134,7 @@ func (t *tier) hasFound(rank int, source string, passed []string) {
 			t.g.d.out.Warn(fmt.Sprintf("rank %d passes over %s", rank, p))
 		}
 	}
-	t.sources[nvcache.Source(source)]++
+	t.sources[nodes.Source(source)]++
 	all := 0
 	for _, n := range t.sources {
 		all += n
@@ -147,8 +146,8 @@ func (t *tier) hasFound(rank int, source string, passed []string) {
 		t.g.d.out.Warn(fmt.Sprintf("ranks pass over %d more files that are damaged or missing", more))
 	}
 	s := t.sources
-	t.g.d.event(&SourcesEvent{Type: "recovered", Number: t.g.restored.number, Local: s[nvcache.FromLocal], Copied: s[nvcache.FromCopy],
-		Built: s[nvcache.FromParity], Stored: s["stored"]})
+	t.g.d.event(&SourcesEvent{Type: "recovered", Number: t.g.restored.number, Local: s[nodes.FromLocal], Copied: s[nodes.FromCopy],
+		Built: s[nodes.FromParity], Stored: s["stored"]})
 	t.scrub()
 }
 
@@ -188,7 +187,7 @@ type inventory struct {
 	spec     *job.Resolved // as the job was described, or as it ran last
 	job      *image.Job
 	levels   *job.Levels
-	nodes    *nvcache.Tier
+	nodes    *nodes.Tier
 	apart    bool // they are on several hosts
 	newest   bool // the nodes may have a newer checkpoint than the record says
 	versions map[int]*image.Manifest
@@ -234,17 +233,17 @@ func takeInventory(ctx context.Context, spec *job.Resolved, j *image.Job, apart 
 		if err == nil {
 			continue
 		}
-		if node := (*nvcache.NodeError)(nil); errors.As(err, &node) {
+		if node := (*nodes.NodeError)(nil); errors.As(err, &node) {
 			v.told[node.Node] = true
 		}
 		out.Warn(err.Error())
 	}
-	v.next, err = nvcache.Next(j, l.Record, found)
+	v.next, err = nodes.Next(j, l.Record, found)
 	return v, err
 }
 
 // remember takes over what the record says that the nodes had.
-func (v *inventory) remember(record *nvcache.Record) (warnings []error) {
+func (v *inventory) remember(record *nodes.Record) (warnings []error) {
 	if record == nil {
 		return nil
 	}
@@ -252,9 +251,9 @@ func (v *inventory) remember(record *nvcache.Record) (warnings []error) {
 		if k.Manifest == "" {
 			continue
 		}
-		m, err := image.DecodeManifest(nvcache.RecordPath(v.job), []byte(k.Manifest))
+		m, err := image.DecodeManifest(nodes.RecordPath(v.job), []byte(k.Manifest))
 		if err == nil && (m.Number != k.Number || m.ID != k.ID) {
-			err = durable.Damaged(nvcache.RecordPath(v.job), 0, "it has the manifest of checkpoint %d for that of checkpoint %d", m.Number, k.Number)
+			err = durable.Damaged(nodes.RecordPath(v.job), 0, "it has the manifest of checkpoint %d for that of checkpoint %d", m.Number, k.Number)
 		}
 		if err != nil {
 			warnings = append(warnings, err)
@@ -395,13 +394,13 @@ func (d *driver) openTier(ctx context.Context, from *image.Manifest) (*image.Man
 }
 
 // known returns the versions that the nodes are to keep.
-func (v *inventory) known() []nvcache.Version {
+func (v *inventory) known() []nodes.Version {
 	if v == nil {
 		return nil
 	}
-	var list []nvcache.Version
+	var list []nodes.Version
 	for n, m := range v.versions {
-		list = append(list, nvcache.Version{Number: n, ID: m.ID, Manifest: m})
+		list = append(list, nodes.Version{Number: n, ID: m.ID, Manifest: m})
 	}
 	return list
 }
@@ -434,7 +433,7 @@ func fitTier(s job.Spec, out Observer) job.Spec {
 		t.Domains = nil
 	}
 	s.Tier = &t
-	if err := t.Protect.Fits(protect.Topology{NodeOf: s.Mapping.Nodes(), Domains: t.Domains}); err != nil {
+	if err := t.Protect.Fits(nodes.Topology{NodeOf: s.Mapping.Nodes(), Domains: t.Domains}); err != nil {
 		out.Warn(fmt.Sprintf("checkpoints go to the store at once: %v", err))
 		s.Tier = nil
 	}

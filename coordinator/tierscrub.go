@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"ckpt/image"
-	"ckpt/image/nvcache"
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 )
 
 // A scrubbing restores what protects a version, after a node was lost.
@@ -30,8 +29,8 @@ func (s *scrubbing) end() {
 // lost, while they compute. None of them looks for its part any more.
 func (t *tier) scrub() {
 	m := t.versions[t.g.restored.number]
-	lost := len(t.lost) > 0 || t.sources[nvcache.FromLocal] < len(t.g.ranks)
-	if m == nil || !lost || t.nodes.Setting().Protect.Kind() == protect.None || t.g.d.over() {
+	lost := len(t.lost) > 0 || t.sources[nodes.FromLocal] < len(t.g.ranks)
+	if m == nil || !lost || t.nodes.Setting().Protect.Kind() == nodes.None || t.g.d.over() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -51,10 +50,10 @@ func (t *tier) scrub() {
 }
 
 // scrubbed tells what has become of it.
-func (t *tier) scrubbed(m *image.Manifest, found []nvcache.Finding, took time.Duration) {
+func (t *tier) scrubbed(m *image.Manifest, found []nodes.Finding, took time.Duration) {
 	var bytes int64
 	for _, f := range found {
-		if f.Condition == nvcache.Sound {
+		if f.Condition == nodes.Sound {
 			continue
 		}
 		if !f.Restored {

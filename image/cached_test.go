@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ckpt/image/codec"
-	"ckpt/image/nvcache/filecache"
+	"ckpt/image/filecache"
 	"ckpt/image/plan"
 	"ckpt/internal/race"
 	"ckpt/internal/vfs"

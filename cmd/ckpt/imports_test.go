@@ -37,7 +37,7 @@ func TestImports(t *testing.T) {
 			"image", "zones"},
 		"coordinator/wire/secure": {"coordinator/mpi"},
 		"coordinator/turns":       {"internal/wording", "internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/wire/secure", "image/iosched"},
-		"coordinator/peer":        {"internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/wire", "image/nvcache/protect"},
+		"coordinator/peer":        {"internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/wire", "image/nodes"},
 		"coordinator/job": {"internal/wording", "internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/msglog", "coordinator/protocol", "coordinator/recovery",
 			"image", "zones", "iotrace", "dataset"},
 		"internal/durable":   {"internal/vfs"},

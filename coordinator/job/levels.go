@@ -8,8 +8,7 @@ import (
 	"slices"
 
 	"ckpt/image"
-	"ckpt/image/nvcache"
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
@@ -18,13 +17,13 @@ import (
 // in the store, on nodes, or on nodes according to the record only. All commands ask it.
 type Levels struct {
 	// Tier is the directories of the nodes; nil if the job has none.
-	Tier   *nvcache.Tier
-	Record *nvcache.Record // that the job keeps in the store; nil if there is none
-	Hosts  []string        // of the nodes; empty if they are not known
+	Tier   *nodes.Tier
+	Record *nodes.Record // that the job keeps in the store; nil if there is none
+	Hosts  []string      // of the nodes; empty if they are not known
 	// Versions are those that nodes have, without stale ones.
-	Versions []nvcache.Version
+	Versions []nodes.Version
 	// Stale are versions on nodes that are not the checkpoint of their number.
-	Stale []nvcache.Version
+	Stale []nodes.Version
 	// Wrong says which nodes and manifests could not be read, and RecordErr is among it: what is
 	// wrong with the record.
 	Wrong     []error
@@ -70,7 +69,7 @@ func RecordedLevels(_ context.Context, j *image.Job, spec *Resolved) (*Levels, e
 
 // readRecord reads the record, if it can be read.
 func (l *Levels) readRecord() {
-	l.Record, l.RecordErr = nvcache.ReadRecord(l.job)
+	l.Record, l.RecordErr = nodes.ReadRecord(l.job)
 	if l.Record != nil {
 		l.Hosts = l.Record.Hosts
 	}
@@ -93,7 +92,7 @@ func (l *Levels) open(spec *Resolved, where func(node int) vfs.FS) (err error) {
 	l.readRecord()
 	setting, mapping := *spec.Tier, spec.Mapping
 	if r := l.Record; r != nil && r.Setting.Dir != setting.Dir { // one of before has no checksum
-		l.RecordErr = durable.Damaged(nvcache.RecordPath(l.job), 0, "the directories of the nodes are %s, it says %s", setting.Dir, r.Setting.Dir)
+		l.RecordErr = durable.Damaged(nodes.RecordPath(l.job), 0, "the directories of the nodes are %s, it says %s", setting.Dir, r.Setting.Dir)
 		l.Record, l.Hosts = nil, nil
 		l.note()
 	}
@@ -109,7 +108,7 @@ func (l *Levels) open(spec *Resolved, where func(node int) vfs.FS) (err error) {
 func (l *Levels) look(ctx context.Context) {
 	found, wrong := l.Tier.Versions(ctx)
 	var unclear []error
-	l.Versions, l.Stale, unclear = nvcache.Rightful(found, l.job, l.Record)
+	l.Versions, l.Stale, unclear = nodes.Rightful(found, l.job, l.Record)
 	l.note(slices.Concat(wrong, unclear)...)
 }
 
@@ -121,7 +120,7 @@ func (l *Levels) followManifests(ctx context.Context, spec *Resolved) {
 		return
 	}
 	setting := *spec.Tier
-	scheme, err := protect.Parse(m.Tier.Protect)
+	scheme, err := nodes.Parse(m.Tier.Protect)
 	if err != nil {
 		return // the manifest is of a newer ckpt: what was found has to do
 	}
@@ -143,13 +142,13 @@ func (l *Levels) fsOf(node int) vfs.FS {
 
 // Recover writes the record again, from what the nodes have. Nobody else may write to the job.
 func (l *Levels) Recover() error {
-	r := &nvcache.Record{Setting: l.Tier.Setting(), Mapping: l.mapping}
+	r := &nodes.Record{Setting: l.Tier.Setting(), Mapping: l.mapping}
 	for _, v := range l.Versions {
 		text, err := v.Manifest.Encode()
 		if err != nil {
 			return err
 		}
-		known := nvcache.KnownOf(v.Manifest, v.State)
+		known := nodes.KnownOf(v.Manifest, v.State)
 		known.Manifest = string(text)
 		r.Versions = append(r.Versions, known)
 	}
@@ -163,9 +162,9 @@ func (l *Levels) Recover() error {
 // A Checkpoint is one of a job, and where it is.
 type Checkpoint struct {
 	Number  int
-	Stored  bool             // in the store
-	Version *nvcache.Version // as nodes that are seen have it; nil if they have nothing of it
-	Known   *nvcache.Known   // as the record says that nodes have it; nil if it does not
+	Stored  bool           // in the store
+	Version *nodes.Version // as nodes that are seen have it; nil if they have nothing of it
+	Known   *nodes.Known   // as the record says that nodes have it; nil if it does not
 }
 
 // Seen reports whether the checkpoint can be reached from here.
@@ -217,17 +216,17 @@ func (l *Levels) reclaimed(number int) bool {
 
 // LevelsOf says where a checkpoint is, of a job that keeps checkpoints on nodes: local or
 // protected, if nodes have it, and stored, if the store does.
-func (l *Levels) LevelsOf(c *Checkpoint) (list []nvcache.State) {
+func (l *Levels) LevelsOf(c *Checkpoint) (list []nodes.State) {
 	switch {
 	case c.Version != nil:
 		list = append(list, c.Version.State)
 	case !c.Stored:
-		list = append(list, nvcache.StateOf(l.Record.Setting.Protect))
+		list = append(list, nodes.StateOf(l.Record.Setting.Protect))
 	case l.Tier == nil:
 		return nil
 	}
 	if c.Stored {
-		list = append(list, nvcache.Stored)
+		list = append(list, nodes.Stored)
 	}
 	return list
 }
@@ -269,8 +268,8 @@ func (l *Levels) Explain(number int, err error) error {
 }
 
 // Version returns what the nodes have of a checkpoint; nil if they have nothing.
-func (l *Levels) Version(number int) *nvcache.Version {
-	i := slices.IndexFunc(l.Versions, func(v nvcache.Version) bool { return v.Number == number })
+func (l *Levels) Version(number int) *nodes.Version {
+	i := slices.IndexFunc(l.Versions, func(v nodes.Version) bool { return v.Number == number })
 	if i < 0 {
 		return nil
 	}
@@ -279,7 +278,7 @@ func (l *Levels) Version(number int) *nvcache.Version {
 
 // Unseen lists the checkpoints that only nodes have, according to the record, of which no
 // node that is seen from here has anything.
-func (l *Levels) Unseen() (list []nvcache.Known) {
+func (l *Levels) Unseen() (list []nodes.Known) {
 	all, _ := l.Checkpoints() // a store that cannot be read has them, perhaps
 	for _, c := range all {
 		if !c.Seen() {
@@ -289,6 +288,6 @@ func (l *Levels) Unseen() (list []nvcache.Known) {
 	return list
 }
 
-func onNodes(s nvcache.State) bool {
-	return s == nvcache.Local || s == nvcache.Protected || s == nvcache.Draining || s == nvcache.Stored
+func onNodes(s nodes.State) bool {
+	return s == nodes.Local || s == nodes.Protected || s == nodes.Draining || s == nodes.Stored
 }

@@ -10,7 +10,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/container"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/internal/vfs"
 	"ckpt/internal/wording"
 )
@@ -165,7 +165,7 @@ func (l *Levels) missing(node, number int) (reason string, lost bool) {
 	case err == nil, errors.Is(err, image.ErrCheckpointNotFound):
 		return "the directory does not have this checkpoint", true
 	}
-	if of := (*nvcache.NodeError)(nil); errors.As(err, &of) {
+	if of := (*nodes.NodeError)(nil); errors.As(err, &of) {
 		err = of.Err
 	}
 	return err.Error(), false

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 )
 
 // Prune removes from the nodes the versions that are not among the newest so many
@@ -43,7 +43,7 @@ func (l *Levels) Prune(keep int, inStore []int, dryRun bool) (removed []int, fre
 	}
 	// Older versions leave the record, also those on nodes that are not seen.
 	before := len(l.Record.Versions)
-	l.Record.Versions = slices.DeleteFunc(l.Record.Versions, func(k nvcache.Known) bool {
+	l.Record.Versions = slices.DeleteFunc(l.Record.Versions, func(k nodes.Known) bool {
 		return slices.Contains(removed, k.Number) || len(kept) == keep && (keep == 0 || k.Number < kept[0])
 	})
 	if dryRun || len(l.Record.Versions) == before {
@@ -92,10 +92,10 @@ func (l *Levels) removeFrom(node int, dryRun bool) (freed int64, err error) {
 	if errors.Is(err, fs.ErrNotExist) && l.Record != nil && len(l.Record.Versions) > 0 {
 		n := l.Tier.Nodes()[node]
 		if _, serr := n.FS.Stat(n.Dir); errors.Is(serr, fs.ErrNotExist) {
-			return 0, &nvcache.NodeError{Node: node, Whole: true, Err: fmt.Errorf("%s is not there", n.Dir)}
+			return 0, &nodes.NodeError{Node: node, Whole: true, Err: fmt.Errorf("%s is not there", n.Dir)}
 		}
 	}
-	if errors.Is(err, fs.ErrNotExist) || nvcache.Foreign(err) {
+	if errors.Is(err, fs.ErrNotExist) || nodes.Foreign(err) {
 		return 0, nil
 	}
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/image/codec"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/image/plan"
 	"ckpt/internal/wording"
 )
@@ -55,8 +55,8 @@ type Spec struct {
 	Async   bool  `json:"async,omitempty"`
 	Staging int64 `json:"staging,omitempty"`
 	// Tier says that checkpoints go to directories of the nodes first; nil: to the store.
-	Tier  *nvcache.Setting `json:"tier,omitempty"`
-	Trace bool             `json:"trace,omitempty"` // record the I/O of checkpoints
+	Tier  *nodes.Setting `json:"tier,omitempty"`
+	Trace bool           `json:"trace,omitempty"` // record the I/O of checkpoints
 	// StorageTurns says whether the job takes turns with others on the storage of the store.
 	StorageTurns StorageTurns `json:"storage_turns,omitempty"`
 	AutoRestart  bool         `json:"auto_restart"`

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ckpt/image"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 )
 
@@ -43,10 +43,10 @@ type Status struct {
 	// job, if it is not seen from here.
 	LatestUnseen []UnseenNode `json:"unseen_node_list,omitempty"`
 	// LatestLevels says where the newest checkpoint is, of a job that keeps some on nodes.
-	LatestLevels []nvcache.State `json:"storage_levels,omitempty"`
-	Digest       string          `json:"digest,omitempty"`
-	Failure      string          `json:"failure,omitempty"`
-	PIDs         []int           `json:"pids,omitempty"` // of the ranks
+	LatestLevels []nodes.State `json:"storage_levels,omitempty"`
+	Digest       string        `json:"digest,omitempty"`
+	Failure      string        `json:"failure,omitempty"`
+	PIDs         []int         `json:"pids,omitempty"` // of the ranks
 	// Unreachable says why the coordinator of a running job cannot be asked from here, and
 	// Coordinator is its process on its host.
 	Unreachable string `json:"unreachable,omitempty"`

@@ -8,8 +8,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/container"
-	"ckpt/image/nvcache"
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/image/plan"
 	"ckpt/internal/vfs"
 	"ckpt/internal/wording"
@@ -47,19 +46,19 @@ func (s *Resolved) checkTier() error {
 }
 
 // tierFix says what to do about a setting that a job on so many nodes cannot have.
-func tierFix(t *nvcache.Setting, nodes int) string {
-	if t.Protect.Kind() != protect.None && t.Protect.Check(nodes) != nil {
+func tierFix(t *nodes.Setting, count int) string {
+	if t.Protect.Kind() != nodes.None && t.Protect.Check(count) != nil {
 		return wording.Sprintf("more {nodes}, or {protect} none")
 	}
-	if len(t.Domains) > 0 && len(t.Domains) != nodes {
-		return wording.Sprintf("{domains} takes %d numbers here, one for each node", nodes)
+	if len(t.Domains) > 0 && len(t.Domains) != count {
+		return wording.Sprintf("{domains} takes %d numbers here, one for each node", count)
 	}
 	return wording.Sprintf("{local} %s {protect} partner {drain} behind", TierExample)
 }
 
 // TierTopology says which rank is on which node, and which nodes may fail together.
-func (s *Resolved) TierTopology() protect.Topology {
-	top := protect.Topology{NodeOf: s.Nodes}
+func (s *Resolved) TierTopology() nodes.Topology {
+	top := nodes.Topology{NodeOf: s.Nodes}
 	if s.Tier != nil && len(s.Tier.Domains) > 0 {
 		top.Domains = s.Tier.Domains
 	}
@@ -71,7 +70,7 @@ func (s *Resolved) TierTopology() protect.Topology {
 func (s Spec) WithoutNodes() Spec {
 	if s.Tier != nil {
 		t := *s.Tier
-		t.Protect, t.Domains = protect.Scheme{}, nil
+		t.Protect, t.Domains = nodes.Scheme{}, nil
 		s.Tier = &t
 	}
 	return s
@@ -99,22 +98,22 @@ func CheckNodes(j *image.Job) error {
 
 // OpenTier opens the directories of the nodes of a job, as they were under some mapping of
 // its ranks. Where is the file system of each node.
-func (s *Resolved) OpenTier(j *image.Job, where func(node int) vfs.FS, mapping Mapping) (*nvcache.Tier, error) {
+func (s *Resolved) OpenTier(j *image.Job, where func(node int) vfs.FS, mapping Mapping) (*nodes.Tier, error) {
 	return OpenTier(j, *s.Tier, mapping, where)
 }
 
 // OpenTier opens them under a setting that may be another than that of the description:
 // the record of the nodes has both as they were last.
-func OpenTier(j *image.Job, setting nvcache.Setting, mapping Mapping, where func(node int) vfs.FS) (*nvcache.Tier, error) {
+func OpenTier(j *image.Job, setting nodes.Setting, mapping Mapping, where func(node int) vfs.FS) (*nodes.Tier, error) {
 	text, err := j.Spec()
 	if err != nil {
 		return nil, err
 	}
-	nodes := make([]nvcache.Node, len(mapping))
-	for i := range nodes {
-		nodes[i] = nvcache.Node{ID: i, FS: where(i), Dir: setting.NodeDir(i)}
+	list := make([]nodes.Node, len(mapping))
+	for i := range list {
+		list[i] = nodes.Node{ID: i, FS: where(i), Dir: setting.NodeDir(i)}
 	}
-	t, err := nvcache.Open(j.Name(), text, setting, mapping.Nodes(), nodes)
+	t, err := nodes.Open(j.Name(), text, setting, mapping.Nodes(), list)
 	if err == nil {
 		t.For(j.Store())
 	}
@@ -131,13 +130,13 @@ func PartBytes(m *image.Manifest, rank int) int64 {
 
 // partOf finds the file of a rank among those of a version, −1 if it has none.
 func partOf(m *image.Manifest, rank int) int {
-	return slices.IndexFunc(m.Files, func(f container.File) bool { return f.Path == nvcache.RankFile(m.Number, rank) })
+	return slices.IndexFunc(m.Files, func(f container.File) bool { return f.Path == nodes.RankFile(m.Number, rank) })
 }
 
 // StorePart copies the file of a rank of a version from its node into the store, at a path
 // there, and returns its length. If the node's own is damaged, or the node is lost, it is
 // made anew from what protects it.
-func StorePart(ctx context.Context, store vfs.FS, t *nvcache.Tier, m *image.Manifest, rank int, path string, limit *nvcache.Limiter) (int64, error) {
+func StorePart(ctx context.Context, store vfs.FS, t *nodes.Tier, m *image.Manifest, rank int, path string, limit *nodes.Limiter) (int64, error) {
 	i := partOf(m, rank)
 	if i < 0 {
 		return 0, nil // it has none
@@ -145,7 +144,7 @@ func StorePart(ctx context.Context, store vfs.FS, t *nvcache.Tier, m *image.Mani
 	f := m.Files[i]
 	local, err := t.Job(t.Topology().NodeOf[rank])
 	if err == nil {
-		err = nvcache.DrainFile(ctx, local, f, store, path, limit)
+		err = nodes.DrainFile(ctx, local, f, store, path, limit)
 	}
 	if err == nil || ctx.Err() != nil {
 		return f.Bytes, err
@@ -154,8 +153,8 @@ func StorePart(ctx context.Context, store vfs.FS, t *nvcache.Tier, m *image.Mani
 	if rerr != nil {
 		return 0, errors.Join(err, rerr)
 	}
-	if from.Source == nvcache.FromLocal && local != nil {
+	if from.Source == nodes.FromLocal && local != nil {
 		return 0, err // of the store
 	}
-	return f.Bytes, nvcache.DrainFile(ctx, from.Job, f, store, path, limit)
+	return f.Bytes, nodes.DrainFile(ctx, from.Job, f, store, path, limit)
 }

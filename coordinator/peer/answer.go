@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/wire"
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/internal/vfs"
 )
 
@@ -179,7 +179,7 @@ func (n *session) contribute(q *request) (value int64, data []byte, err error) {
 
 // contribution is aborted when it is closed before it is complete.
 type contribution struct {
-	protect.Contributor
+	nodes.Contributor
 	complete atomic.Bool
 }
 

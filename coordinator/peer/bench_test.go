@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
@@ -40,7 +40,7 @@ func benchmarkPeer(b *testing.B, network Network) {
 	}
 	beneath := vfs.NewBeneath(dir)
 	s, err := Serve(Self{Rank: 0, Token: token, Network: network}, Served{FS: beneath, Dir: dir, Job: "a",
-		Contribute: func(context.Context, string) (protect.Contributor, error) { return nowhere{}, nil }})
+		Contribute: func(context.Context, string) (nodes.Contributor, error) { return nowhere{}, nil }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func contributeAll(c *Client, p []byte) error {
 type nowhere struct{}
 
 func (nowhere) Add(int64, []byte) error { return nil }
-func (nowhere) End(size int64) (protect.ParityInfo, error) {
-	return protect.ParityInfo{Bytes: size}, nil
+func (nowhere) End(size int64) (nodes.ParityInfo, error) {
+	return nodes.ParityInfo{Bytes: size}, nil
 }
 func (nowhere) Abort() {}

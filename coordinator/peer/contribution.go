@@ -6,13 +6,13 @@ import (
 	"errors"
 	"sync"
 
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 )
 
 // Contribute opens the contribution of a name to the parity that the peer holds. It has a
 // connection of its own, so that nothing else waits while the parity waits for the other
 // members.
-func (c *Client) Contribute(ctx context.Context, name string) (protect.Contributor, error) {
+func (c *Client) Contribute(ctx context.Context, name string) (nodes.Contributor, error) {
 	n, err := c.stream(ctx)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ type stream struct {
 
 var errAborted = errors.New("the contribution is aborted")
 
-// Add implements protect.Contributor. It returns when the bytes are sent; an error of the
+// Add implements nodes.Contributor. It returns when the bytes are sent; an error of the
 // other side comes from a later call.
 func (s *stream) Add(off int64, p []byte) error {
 	for at := 0; at < len(p); at += maxData {
@@ -78,8 +78,8 @@ func (s *stream) trouble() error {
 	return s.err
 }
 
-// End implements protect.Contributor.
-func (s *stream) End(size int64) (info protect.ParityInfo, err error) {
+// End implements nodes.Contributor.
+func (s *stream) End(size int64) (info nodes.ParityInfo, err error) {
 	s.added.Wait()
 	err = s.trouble()
 	var a answer
@@ -96,7 +96,7 @@ func (s *stream) End(size int64) (info protect.ParityInfo, err error) {
 	return info, err
 }
 
-// Abort implements protect.Contributor: the end of the connection says it.
+// Abort implements nodes.Contributor: the end of the connection says it.
 func (s *stream) Abort() {
 	s.note(errAborted)
 	s.leave(false)

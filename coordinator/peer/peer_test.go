@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
@@ -31,7 +31,7 @@ const (
 func selfOf(rank int) Self { return Self{Rank: rank, Token: token, Network: Loopback} }
 
 // serving serves a node's directory, and returns a client of it.
-func serving(t *testing.T, fsys vfs.FS, dir string, contribute func(context.Context, string) (protect.Contributor, error)) *Client {
+func serving(t *testing.T, fsys vfs.FS, dir string, contribute func(context.Context, string) (nodes.Contributor, error)) *Client {
 	t.Helper()
 	s, err := Serve(selfOf(0), Served{FS: fsys, Dir: dir, Job: "a", Contribute: contribute})
 	if err != nil {
@@ -214,11 +214,11 @@ func (p *parity) Add(off int64, b []byte) error {
 	return p.fail
 }
 
-func (p *parity) End(size int64) (protect.ParityInfo, error) {
+func (p *parity) End(size int64) (nodes.ParityInfo, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.size = size
-	return protect.ParityInfo{Set: 3, Index: 2, Bytes: size, Digest: "d"}, p.fail
+	return nodes.ParityInfo{Set: 3, Index: 2, Bytes: size, Digest: "d"}, p.fail
 }
 
 func (p *parity) Abort() { close(p.aborted) }
@@ -232,7 +232,7 @@ func TestContributions(t *testing.T) {
 	}
 	all["failing"].fail = syscall.ENOSPC
 	m := memfs.New()
-	c := serving(t, m, "/nvme/0", func(_ context.Context, name string) (protect.Contributor, error) {
+	c := serving(t, m, "/nvme/0", func(_ context.Context, name string) (nodes.Contributor, error) {
 		if all[name] == nil {
 			return nil, fs.ErrNotExist
 		}
@@ -242,7 +242,7 @@ func TestContributions(t *testing.T) {
 		t.Errorf("to nothing: %v", err)
 	}
 	want := bytes.Repeat([]byte("parity of members "), 300_000)
-	give := func(name string) (protect.ParityInfo, error) {
+	give := func(name string) (nodes.ParityInfo, error) {
 		to, err := c.Contribute(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
@@ -250,7 +250,7 @@ func TestContributions(t *testing.T) {
 		for at := 0; at < len(want); at += 300_000 {
 			if err := to.Add(int64(at), want[at:min(at+300_000, len(want))]); err != nil {
 				to.Abort()
-				return protect.ParityInfo{}, err
+				return nodes.ParityInfo{}, err
 			}
 		}
 		return to.End(int64(len(want)))
@@ -504,10 +504,10 @@ type waiting struct {
 func (w *waiting) Add(int64, []byte) error { return nil }
 func (w *waiting) Abort()                  { w.once.Do(func() { close(w.aborted) }) }
 
-func (w *waiting) End(int64) (protect.ParityInfo, error) {
+func (w *waiting) End(int64) (nodes.ParityInfo, error) {
 	close(w.begun)
 	<-w.aborted
-	return protect.ParityInfo{}, errAborted
+	return nodes.ParityInfo{}, errAborted
 }
 
 // TestEndOfGoneClient: a contribution that waits for others ends with its client, and does
@@ -516,7 +516,7 @@ func TestEndOfGoneClient(t *testing.T) {
 	m := memfs.New()
 	directories(t, m)
 	w := &waiting{begun: make(chan struct{}), aborted: make(chan struct{})}
-	c := serving(t, m, "/nvme/0", func(context.Context, string) (protect.Contributor, error) { return w, nil })
+	c := serving(t, m, "/nvme/0", func(context.Context, string) (nodes.Contributor, error) { return w, nil })
 	to, err := c.Contribute(t.Context(), "set 0")
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/internal/vfs"
 )
 
@@ -26,7 +26,7 @@ type Served struct {
 	Job string // whose files are served, and no others
 	// Contribute opens what takes the contribution of a name, on which both sides have
 	// agreed; nil: none. It is aborted if its connection ends before it does.
-	Contribute func(ctx context.Context, name string) (protect.Contributor, error)
+	Contribute func(ctx context.Context, name string) (nodes.Contributor, error)
 }
 
 // A Server serves the files and the parity of a node.
@@ -95,12 +95,12 @@ type session struct {
 // the requests: in large ones they would take four times the memory.
 var (
 	buffers = sync.Pool{New: func() any { b := vfs.Aligned(maxData); return &b }}
-	units   = sync.Pool{New: func() any { b := vfs.Aligned(protect.UnitBytes); return &b }}
+	units   = sync.Pool{New: func() any { b := vfs.Aligned(nodes.UnitBytes); return &b }}
 )
 
 // poolOf returns where a buffer for n bytes is from.
 func poolOf(n int) *sync.Pool {
-	if n <= protect.UnitBytes {
+	if n <= nodes.UnitBytes {
 		return &units
 	}
 	return &buffers

@@ -10,14 +10,13 @@ import (
 
 	"ckpt/coordinator/peer"
 	"ckpt/image"
-	"ckpt/image/nvcache"
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/internal/vfs"
 )
 
 // A nodeTier is the directories of the nodes, as a rank uses them.
 type nodeTier struct {
-	*nvcache.Tier
+	*nodes.Tier
 	parity *parity // nil: nothing is coded
 	store  vfs.FS  // that has the job
 }
@@ -27,12 +26,12 @@ type nodeTier struct {
 // the parity that the others of its set hold.
 type parity struct {
 	id     int
-	tier   *nvcache.Tier
-	sets   []protect.Set
+	tier   *nodes.Tier
+	sets   []nodes.Set
 	client func(rank int) *peer.Client
 
 	mu       sync.Mutex
-	encoders map[parityKey]*protect.Encoder
+	encoders map[parityKey]*nodes.Encoder
 }
 
 // codingGC is how much garbage a rank that codes may have, in percent of what it uses. It
@@ -43,7 +42,7 @@ const codingGC = 50
 type parityKey struct{ number, set, index int }
 
 // openParity begins to serve what the job's protection asks this rank to hold.
-func (r *process) openParity(t *nvcache.Tier) (*parity, error) {
+func (r *process) openParity(t *nodes.Tier) (*parity, error) {
 	sets := t.Sets()
 	if len(sets) == 0 {
 		return nil, nil
@@ -52,14 +51,14 @@ func (r *process) openParity(t *nvcache.Tier) (*parity, error) {
 		return nil, errors.New("the ranks serve no parities")
 	}
 	debug.SetGCPercent(codingGC)
-	p := &parity{id: r.id, tier: t, sets: sets, client: r.client, encoders: map[parityKey]*protect.Encoder{}}
+	p := &parity{id: r.id, tier: t, sets: sets, client: r.client, encoders: map[parityKey]*nodes.Encoder{}}
 	r.served.parity.Store(p)
 	return p, nil
 }
 
 // holder returns the rank whose process holds a parity of a set: the member on that node,
 // or, if the node has none, its first rank.
-func (p *parity) holder(set protect.Set, index int) int {
+func (p *parity) holder(set nodes.Set, index int) int {
 	if rank := set.Members[index]; rank >= 0 {
 		return rank
 	}
@@ -67,7 +66,7 @@ func (p *parity) holder(set protect.Set, index int) int {
 }
 
 // serve opens the contribution of another rank to a parity that this one holds.
-func (p *parity) serve(_ context.Context, name string) (protect.Contributor, error) {
+func (p *parity) serve(_ context.Context, name string) (nodes.Contributor, error) {
 	var k parityKey
 	var member int
 	if n, err := fmt.Sscanf(name, "%d %d %d %d", &k.number, &k.set, &k.index, &member); n != 4 || err != nil {
@@ -89,7 +88,7 @@ func (p *parity) serve(_ context.Context, name string) (protect.Contributor, err
 
 // encoder returns what makes a parity that this rank holds. Those of earlier checkpoints
 // are over: an unfinished one gives its file and its memory back.
-func (p *parity) encoder(k parityKey) (*protect.Encoder, error) {
+func (p *parity) encoder(k parityKey) (*nodes.Encoder, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e := p.encoders[k]; e != nil {
@@ -109,13 +108,13 @@ func (p *parity) encoder(k parityKey) (*protect.Encoder, error) {
 }
 
 // contribution opens the sink that gives the file of this rank to all holders of its set.
-func (p *parity) contribution(ctx context.Context, number int) (*protect.Contribution, protect.Set, error) {
-	set, member, ok := protect.SetOf(p.sets, p.id)
+func (p *parity) contribution(ctx context.Context, number int) (*nodes.Contribution, nodes.Set, error) {
+	set, member, ok := nodes.SetOf(p.sets, p.id)
 	if !ok {
 		return nil, set, fmt.Errorf("rank %d is in no set", p.id)
 	}
 	var err error
-	holders := map[int]protect.Contributor{}
+	holders := map[int]nodes.Contributor{}
 	for _, index := range set.Holders() {
 		if holders[index], err = p.open(ctx, parityKey{number, set.ID, index}, set, member); err != nil {
 			for _, h := range holders {
@@ -126,12 +125,12 @@ func (p *parity) contribution(ctx context.Context, number int) (*protect.Contrib
 			return nil, set, err
 		}
 	}
-	c, err := protect.Coded(set, member, holders)
+	c, err := nodes.Coded(set, member, holders)
 	return c, set, err
 }
 
 // open opens the contribution to one parity.
-func (p *parity) open(ctx context.Context, k parityKey, set protect.Set, member int) (protect.Contributor, error) {
+func (p *parity) open(ctx context.Context, k parityKey, set nodes.Set, member int) (nodes.Contributor, error) {
 	rank := p.holder(set, k.index)
 	if rank == p.id {
 		e, err := p.encoder(k)
@@ -144,10 +143,10 @@ func (p *parity) open(ctx context.Context, k parityKey, set protect.Set, member 
 }
 
 // parityFiles returns what the manifest says of the parities of a file.
-func parityFiles(number int, set protect.Set, c *protect.Contribution) []image.Parity {
+func parityFiles(number int, set nodes.Set, c *nodes.Contribution) []image.Parity {
 	var list []image.Parity
 	for _, info := range c.Files() {
-		list = append(list, nvcache.ParityOf(number, set, info))
+		list = append(list, nodes.ParityOf(number, set, info))
 	}
 	return list
 }

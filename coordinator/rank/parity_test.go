@@ -5,30 +5,29 @@ import (
 	"io/fs"
 	"testing"
 
-	"ckpt/image/nvcache"
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/internal/vfs/memfs"
 )
 
 // TestEncoderOfEarlierCheckpoint: a parity that was never completed, as when a rank of
 // its set has died, gives its file back once a later checkpoint begins.
 func TestEncoderOfEarlierCheckpoint(t *testing.T) {
-	scheme, err := protect.Parse("xor:3")
+	scheme, err := nodes.Parse("xor:3")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var nodes []nvcache.Node
-	setting := nvcache.Setting{Dir: "/nvme/{node}", Protect: scheme, Drain: nvcache.Drain{Mode: nvcache.DrainNone}}
+	var list []nodes.Node
+	setting := nodes.Setting{Dir: "/nvme/{node}", Protect: scheme, Drain: nodes.Drain{Mode: nodes.DrainNone}}
 	disk := memfs.New()
 	for n := range 3 {
-		nodes = append(nodes, nvcache.Node{ID: n, FS: disk, Dir: setting.NodeDir(n)})
+		list = append(list, nodes.Node{ID: n, FS: disk, Dir: setting.NodeDir(n)})
 	}
-	tier, err := nvcache.Open("heat", []byte("{}"), setting, []int{0, 1, 2}, nodes)
+	tier, err := nodes.Open("heat", []byte("{}"), setting, []int{0, 1, 2}, list)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &parity{tier: tier, sets: tier.Sets(), encoders: map[parityKey]*protect.Encoder{}}
-	begin := func(number int) *protect.Encoder {
+	p := &parity{tier: tier, sets: tier.Sets(), encoders: map[parityKey]*nodes.Encoder{}}
+	begin := func(number int) *nodes.Encoder {
 		if err := tier.Prepare(0, number); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +41,7 @@ func TestEncoderOfEarlierCheckpoint(t *testing.T) {
 	if err := first.Add(1, 0, make([]byte, 100)); err != nil {
 		t.Fatal(err)
 	}
-	name := setting.NodeDir(0) + "/jobs/heat/" + nvcache.ParityFile(1, 0, 0)
+	name := setting.NodeDir(0) + "/jobs/heat/" + nodes.ParityFile(1, 0, 0)
 	if _, err := disk.Stat(name); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"ckpt/coordinator/peer"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
@@ -23,7 +23,7 @@ type nodeServer struct {
 }
 
 // contribute opens the contribution of another rank to a parity that this one holds.
-func (n *nodeServer) contribute(ctx context.Context, name string) (protect.Contributor, error) {
+func (n *nodeServer) contribute(ctx context.Context, name string) (nodes.Contributor, error) {
 	p := n.parity.Load()
 	if p == nil {
 		return nil, errors.New("no parity is held here")

@@ -14,8 +14,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/container"
-	"ckpt/image/nvcache"
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
@@ -60,7 +59,7 @@ func (s *state) findImage(ctx context.Context) error {
 	}
 	m, from, err := s.recover(ctx)
 	for _, p := range from.Passed {
-		if node := (*nvcache.NodeError)(nil); errors.Is(p, fs.ErrNotExist) || errors.As(p, &node) && node.Whole {
+		if node := (*nodes.NodeError)(nil); errors.Is(p, fs.ErrNotExist) || errors.As(p, &node) && node.Whole {
 			continue // a node that was lost has nothing, and a warning tells why it is
 		}
 		s.restored.Passed = append(s.restored.Passed, p.Error())
@@ -76,7 +75,7 @@ func (s *state) findImage(ctx context.Context) error {
 			s.restored.Passed = append(s.restored.Passed, err.Error())
 		}
 		return nil
-	case errors.Is(err, nvcache.ErrNotHere) || job.Unrestorable(err):
+	case errors.Is(err, nodes.ErrNotHere) || job.Unrestorable(err):
 		if !slices.ContainsFunc(from.Passed, damaged) {
 			err = errors.New(err.Error()) // nothing is damaged: it is lost
 		}
@@ -91,10 +90,10 @@ func damaged(err error) bool {
 }
 
 // recover puts the file of this rank in place on its node, or on another that can take it.
-func (s *state) recover(ctx context.Context) (*image.Manifest, nvcache.From, error) {
+func (s *state) recover(ctx context.Context) (*image.Manifest, nodes.From, error) {
 	m, err := s.tier.Manifest(s.node, s.cfg.From, s.cfg.ID)
 	if err != nil {
-		return nil, nvcache.From{}, err
+		return nil, nodes.From{}, err
 	}
 	from, err := s.tier.Recover(ctx, m, s.rank)
 	return m, from, err
@@ -115,8 +114,8 @@ func (s *state) writeLocal(ctx context.Context, h container.Header, regions []zo
 	if err != nil {
 		return container.FileInfo{}, err
 	}
-	var coded *protect.Contribution
-	var set protect.Set
+	var coded *nodes.Contribution
+	var set nodes.Set
 	if s.tier.parity != nil {
 		if coded, set, err = s.tier.parity.contribution(ctx, h.Number); err != nil {
 			return container.FileInfo{}, err
@@ -183,7 +182,7 @@ func (r *process) copyPart(ctx context.Context, number int, o wire.StoreOrder) (
 		return report, err
 	}
 	turn := begin(ctx, r.turns.Load(), nil, turns.Burst{Kind: turns.Drain, File: container.JobPath(o.Path), Bytes: job.PartBytes(m, r.id)})
-	report.Bytes, err = job.StorePart(ctx, turn.FS(r.tier.store), r.tier.Tier, m, r.id, o.Path, nvcache.NewLimiter(o.Rate, nvcache.RealClock()))
+	report.Bytes, err = job.StorePart(ctx, turn.FS(r.tier.store), r.tier.Tier, m, r.id, o.Path, nodes.NewLimiter(o.Rate, nodes.RealClock()))
 	told := turn.end()
 	report.TurnWait, report.TurnPassed = told.Waited, told.Passed
 	return report, err

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/image/nvcache/timing"
+	"ckpt/image/nodes/timing"
 )
 
 type tierOptions struct {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/image/nvcache/timing"
+	"ckpt/image/nodes/timing"
 )
 
 // tierWorkload is one of package timing that reaches one file.

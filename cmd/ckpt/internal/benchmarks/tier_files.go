@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/image/nvcache"
-	"ckpt/image/nvcache/filecache"
-	"ckpt/image/nvcache/filecache/workload"
+	"ckpt/image/filecache"
+	"ckpt/image/filecache/workload"
+	"ckpt/image/nodes"
 	"ckpt/internal/vfs"
 )
 
@@ -96,7 +96,7 @@ func (m *tierFiles) report(name string) filesReport {
 
 // enter makes a directory of its own below that of each node and that of the store.
 func (m *tierFiles) enter(local, store string) error {
-	setting := nvcache.Setting{Dir: local}
+	setting := nodes.Setting{Dir: local}
 	for node := range m.nodes {
 		if err := m.below(setting.NodeDir(node)); err != nil {
 			return err

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/image/nvcache/bench"
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
+	"ckpt/image/nodes/bench"
 	"ckpt/internal/vfs"
 )
 
@@ -37,7 +37,7 @@ const (
 )
 
 // schemes reads --protect, or chooses schemes that the nodes allow.
-func (o *tierOptions) schemes() (list []protect.Scheme, err error) {
+func (o *tierOptions) schemes() (list []nodes.Scheme, err error) {
 	text := o.protect
 	if text == "" {
 		text = "none"
@@ -52,7 +52,7 @@ func (o *tierOptions) schemes() (list []protect.Scheme, err error) {
 		}
 	}
 	for word := range strings.SplitSeq(text, ",") {
-		s, err := protect.Parse(strings.TrimSpace(word))
+		s, err := nodes.Parse(strings.TrimSpace(word))
 		if err != nil {
 			return nil, ui.BadUsage("--protect: "+err.Error(), "write --protect partner,xor:4")
 		}

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/image/nvcache/protect"
-	"ckpt/image/nvcache/timing"
+	"ckpt/image/nodes"
+	"ckpt/image/nodes/timing"
 )
 
 // tierModel is a workload on a described machine.
@@ -133,7 +133,7 @@ func (m *tierModel) checkpoints(ctx context.Context) error {
 	for _, name := range append(slices.Clone(tierSchemes), "store") {
 		w := timing.Tier{Bytes: m.bytes, Checkpoints: 1, DrainEvery: 1, Store: name == "store"}
 		if !w.Store {
-			scheme, err := protect.Parse(name)
+			scheme, err := nodes.Parse(name)
 			if err != nil {
 				return err
 			}

@@ -7,13 +7,13 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 )
 
 // levelsLine says where a checkpoint lives, if its job keeps checkpoints on nodes.
 type levelsLine struct {
 	// Levels are local or protected, if nodes have it, and stored, if the store does.
-	Levels []nvcache.State `json:"storage_levels,omitempty"`
+	Levels []nodes.State `json:"storage_levels,omitempty"`
 	// TierNodes are the nodes that were seen to have all of their part of it.
 	TierNodes []int `json:"tier_nodes,omitempty"`
 	// Unseen are the nodes that have it according to the record of the job, and that are not
@@ -26,12 +26,12 @@ type levelsLine struct {
 }
 
 // on reports whether nodes have the checkpoint, as far as is known.
-func (l *levelsLine) on() bool { return len(l.Levels) > 0 && l.Levels[0] != nvcache.Stored }
+func (l *levelsLine) on() bool { return len(l.Levels) > 0 && l.Levels[0] != nodes.Stored }
 
 // stored reports whether the store has it. A job without node directories has no other
 // place.
 func (l *levelsLine) stored() bool {
-	return len(l.Levels) == 0 || slices.Contains(l.Levels, nvcache.Stored)
+	return len(l.Levels) == 0 || slices.Contains(l.Levels, nodes.Stored)
 }
 
 // seen reports whether the checkpoint can be reached from here.
@@ -40,7 +40,7 @@ func (l *levelsLine) seen() bool { return l.stored() || l.found }
 // text says where a checkpoint lives in a table.
 func (l *levelsLine) text() string {
 	if !l.on() {
-		return string(nvcache.Stored)
+		return string(nodes.Stored)
 	}
 	text := string(l.Levels[0])
 	switch n := len(l.TierNodes); {
@@ -67,30 +67,30 @@ func levelsOf(ctx context.Context, l *job.Levels, number int, stored bool) level
 	if v := l.Version(number); v != nil {
 		line.found = true
 		findings := l.Tier.Survey(ctx, v.Manifest)
-		line.Levels, line.TierNodes = []nvcache.State{v.State}, wholeNodes(findings)
+		line.Levels, line.TierNodes = []nodes.State{v.State}, wholeNodes(findings)
 		if !stored {
 			line.lacks = lacking(l.Tier, findings)
 		}
 	}
 	if stored {
-		line.Levels = append(line.Levels, nvcache.Stored)
+		line.Levels = append(line.Levels, nodes.Stored)
 	}
 	return line
 }
 
 // lacking lists the ranks whose parts are neither on their node nor copied, and cannot be built
 // from parities either.
-func lacking(t *nvcache.Tier, findings []nvcache.Finding) (list []string) {
+func lacking(t *nodes.Tier, findings []nodes.Finding) (list []string) {
 	for _, f := range findings {
-		if f.Role == nvcache.RoleParity {
+		if f.Role == nodes.RoleParity {
 			return nil // verify tells whether they suffice
 		}
 	}
 	for _, f := range findings {
-		there := func(o nvcache.Finding) bool {
-			return o.Rank == f.Rank && o.Condition == nvcache.Sound && (o.Role == nvcache.RoleOwn || o.Role == nvcache.RoleCopy)
+		there := func(o nodes.Finding) bool {
+			return o.Rank == f.Rank && o.Condition == nodes.Sound && (o.Role == nodes.RoleOwn || o.Role == nodes.RoleCopy)
 		}
-		if f.Role == nvcache.RoleOwn && !slices.ContainsFunc(findings, there) {
+		if f.Role == nodes.RoleOwn && !slices.ContainsFunc(findings, there) {
 			list = append(list, fmt.Sprintf("rank %d (node %d: %s)", f.Rank, f.Node, t.Nodes()[f.Node].Dir))
 		}
 	}
@@ -98,11 +98,11 @@ func lacking(t *nvcache.Tier, findings []nvcache.Finding) (list []string) {
 }
 
 // wholeNodes lists the nodes of which all files are there.
-func wholeNodes(findings []nvcache.Finding) []int {
+func wholeNodes(findings []nodes.Finding) []int {
 	whole := make(map[int]bool)
 	for _, f := range findings {
 		sound, known := whole[f.Node]
-		whole[f.Node] = (sound || !known) && f.Condition == nvcache.Sound
+		whole[f.Node] = (sound || !known) && f.Condition == nodes.Sound
 	}
 	nodes := []int{}
 	for n, sound := range whole {
@@ -144,12 +144,12 @@ func addVersions(ctx context.Context, name string, lines []checkpointLine, l *jo
 }
 
 // unseen describes a checkpoint as the record of the job does.
-func unseen(name string, l *job.Levels, k *nvcache.Known) checkpointLine {
+func unseen(name string, l *job.Levels, k *nodes.Known) checkpointLine {
 	r := l.Record
 	e := &job.CheckpointEvent{Type: "checkpoint", Job: name, Number: k.Number, Iteration: int(k.Iteration), StoredBytes: k.Bytes, Ranks: len(job.Mapping(r.Mapping).Nodes())}
 	line := checkpointLine{CheckpointEvent: e, Created: k.Created, Mapping: job.Mapping(r.Mapping)}
 	where := l.Unreached(k.Number)
-	line.levelsLine = levelsLine{Levels: []nvcache.State{nvcache.StateOf(r.Setting.Protect)}, of: len(r.Mapping), Unseen: where.Nodes, lost: where.Lost()}
+	line.levelsLine = levelsLine{Levels: []nodes.State{nodes.StateOf(r.Setting.Protect)}, of: len(r.Mapping), Unseen: where.Nodes, lost: where.Lost()}
 	return line
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 )
 
 func newScrubCommand(g *ui.Globals) *cobra.Command {
@@ -50,10 +50,10 @@ type scrubResult struct {
 
 // scrubbed is a file that was made again.
 type scrubbed struct {
-	Checkpoint int          `json:"checkpoint"`
-	Node       int          `json:"node"`
-	Role       nvcache.Role `json:"file_role"`
-	File       string       `json:"file"`
+	Checkpoint int        `json:"checkpoint"`
+	Node       int        `json:"node"`
+	Role       nodes.Role `json:"file_role"`
+	File       string     `json:"file"`
 }
 
 func runScrub(ctx context.Context, g *ui.Globals, name string, number int) error {
@@ -105,7 +105,7 @@ func (r *scrubResult) scrub(ctx context.Context, g *ui.Globals, on *onNodes) err
 			return err
 		}
 		r.Versions++
-		r.left.addFindings(*on, v, slices.DeleteFunc(slices.Clone(findings), func(f nvcache.Finding) bool { return f.Restored }), "")
+		r.left.addFindings(*on, v, slices.DeleteFunc(slices.Clone(findings), func(f nodes.Finding) bool { return f.Restored }), "")
 		for _, f := range findings {
 			if f.Restored {
 				r.Restored = append(r.Restored, scrubbed{v.Number, f.Node, f.Role, on.path(f)})
@@ -139,6 +139,6 @@ func (r *scrubResult) print(g *ui.Globals) error {
 	return g.Printf("%s: %s on nodes, %s restored\n", r.Job, ui.Count(r.Versions, "checkpoint"), ui.Count(len(r.Restored), "file"))
 }
 
-var roleText = map[nvcache.Role]string{
-	nvcache.RoleDirectory: "directory", nvcache.RoleOwn: "file of a rank", nvcache.RoleCopy: "copy", nvcache.RoleParity: "parity", nvcache.RoleManifest: "manifest",
+var roleText = map[nodes.Role]string{
+	nodes.RoleDirectory: "directory", nodes.RoleOwn: "file of a rank", nodes.RoleCopy: "copy", nodes.RoleParity: "parity", nodes.RoleManifest: "manifest",
 }

@@ -6,7 +6,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 )
 
 // tierNode is what a node has of a checkpoint, and should have.
@@ -56,23 +56,23 @@ func tierOf(ctx context.Context, l *job.Levels, number int) *tierLine {
 }
 
 // count adds a file of a node.
-func (n *tierNode) count(f nvcache.Finding) {
+func (n *tierNode) count(f nodes.Finding) {
 	there := 0
-	if f.Condition == nvcache.Sound {
+	if f.Condition == nodes.Sound {
 		there = 1
 	} else {
 		n.somethingOff = true
 	}
 	switch f.Role {
-	case nvcache.RoleManifest:
+	case nodes.RoleManifest:
 		n.Manifest = there == 1
-	case nvcache.RoleOwn:
+	case nodes.RoleOwn:
 		n.Own++
 		n.OwnThere += there
-	case nvcache.RoleCopy:
+	case nodes.RoleCopy:
 		n.Copies++
 		n.CopiesThere += there
-	case nvcache.RoleParity:
+	case nodes.RoleParity:
 		n.Parity++
 		n.ParityThere += there
 	}

@@ -10,7 +10,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/image"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 )
 
@@ -47,9 +47,9 @@ is read once.`,
 
 // The values of --level.
 const (
-	levelLocal     = string(nvcache.Local)
-	levelProtected = string(nvcache.Protected)
-	levelStored    = string(nvcache.Stored)
+	levelLocal     = string(nodes.Local)
+	levelProtected = string(nodes.Protected)
+	levelStored    = string(nodes.Stored)
 )
 
 type verifyResult struct {
@@ -212,7 +212,7 @@ func (r *verifyResult) addDoubts(v *verifiedJob) {
 		return // which tell
 	}
 	for _, err := range l.Wrong {
-		if errors.As(err, new(*nvcache.NodeError)) && !nvcache.Foreign(err) {
+		if errors.As(err, new(*nodes.NodeError)) && !nodes.Foreign(err) {
 			r.skip(v.job.Name(), 0, err)
 		}
 	}

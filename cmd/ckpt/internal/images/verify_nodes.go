@@ -9,25 +9,24 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/image"
-	"ckpt/image/nvcache"
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 )
 
 // nodeDamage says where a damaged file of a node belongs.
 type nodeDamage struct {
-	Level  nvcache.State `json:"storage_level"` // that the file is for
-	Node   int           `json:"node"`
-	Remedy string        `json:"remedy"`
-	gone   bool          // nothing is there
-	dir    bool          // it is the directory of the node
+	Level  nodes.State `json:"storage_level"` // that the file is for
+	Node   int         `json:"node"`
+	Remedy string      `json:"remedy"`
+	gone   bool        // nothing is there
+	dir    bool        // it is the directory of the node
 }
 
 // onNodes are the checkpoints of a job that nodes have.
 type onNodes struct {
 	job      *image.Job
 	levels   *job.Levels
-	versions []nvcache.Version
+	versions []nodes.Version
 	named    bool // the user named one of them
 }
 
@@ -58,7 +57,7 @@ func (r *verifyResult) addNodes(ctx context.Context, g *ui.Globals, list []verif
 // verify verifies a version, or a newer one that has taken its place meanwhile in a running job.
 // Of a version that is being committed or removed this moment, files are missing: it looks
 // again.
-func (on *onNodes) verify(ctx context.Context, v nvcache.Version, progress func(int64)) (nvcache.Version, []nvcache.Finding, error) {
+func (on *onNodes) verify(ctx context.Context, v nodes.Version, progress func(int64)) (nodes.Version, []nodes.Finding, error) {
 	const attempts = 20
 	for i := 1; ; i++ {
 		findings, err := on.levels.Tier.Verify(ctx, v.Manifest, progress)
@@ -75,13 +74,13 @@ func (on *onNodes) verify(ctx context.Context, v nvcache.Version, progress func(
 }
 
 // onlyMissing reports whether something is wrong, and all that is are files that are missing.
-func onlyMissing(findings []nvcache.Finding) bool {
+func onlyMissing(findings []nodes.Finding) bool {
 	missing := 0
 	for _, f := range findings {
 		switch f.Condition {
-		case nvcache.Missing:
+		case nodes.Missing:
 			missing++
-		case nvcache.Sound:
+		case nodes.Sound:
 		default:
 			return false
 		}
@@ -90,25 +89,25 @@ func onlyMissing(findings []nvcache.Finding) bool {
 }
 
 // addFindings notes what is wrong with the files of a version.
-func (r *verifyResult) addFindings(on onNodes, v nvcache.Version, findings []nvcache.Finding, level string) {
+func (r *verifyResult) addFindings(on onNodes, v nodes.Version, findings []nodes.Finding, level string) {
 	unreachable := 0
 	for _, f := range findings {
 		of := levelOf(f.Role)
-		if f.Condition == nvcache.Sound || level == levelLocal && of != nvcache.Local {
+		if f.Condition == nodes.Sound || level == levelLocal && of != nodes.Local {
 			continue
 		}
-		if f.Condition == nvcache.Unreachable {
+		if f.Condition == nodes.Unreachable {
 			unreachable++
 			continue
 		}
-		if f.Condition == nvcache.LostNode && f.Role != nvcache.RoleDirectory {
+		if f.Condition == nodes.LostNode && f.Role != nodes.RoleDirectory {
 			continue // the directory is named
 		}
 		d := damageLine{Job: on.job.Name(), Checkpoint: v.Number, File: on.path(f), Reason: string(f.Condition)}
 		if damage := (*durable.DamageError)(nil); errors.As(f.Err, &damage) {
 			d.Offset, d.Reason = damage.Offset, damage.Reason
 		}
-		d.nodeDamage = &nodeDamage{Level: of, Node: f.Node, Remedy: on.remedy(v), gone: f.Condition == nvcache.Missing, dir: f.Role == nvcache.RoleDirectory}
+		d.nodeDamage = &nodeDamage{Level: of, Node: f.Node, Remedy: on.remedy(v), gone: f.Condition == nodes.Missing, dir: f.Role == nodes.RoleDirectory}
 		if d.dir {
 			d.Offset, d.Reason = 0, reasonOf(f)
 			d.Remedy = fmt.Sprintf("ckpt scrub %s makes the directory of node %d again once it can be written: mount it, free it, or move away what is in its place", on.job.Name(), f.Node)
@@ -117,46 +116,46 @@ func (r *verifyResult) addFindings(on onNodes, v nvcache.Version, findings []nvc
 	}
 	r.unreachable += unreachable
 	if m, err := on.job.Manifest(v.Number); unreachable > 0 && (err != nil || m.ID != v.ID) { // else the store has all
-		r.skip(on.job.Name(), v.Number, fmt.Errorf("%s: %w", ui.Count(unreachable, "file"), nvcache.ErrUnreachable))
+		r.skip(on.job.Name(), v.Number, fmt.Errorf("%s: %w", ui.Count(unreachable, "file"), nodes.ErrUnreachable))
 	}
 }
 
 // levelOf returns the level that a file is for.
-func levelOf(role nvcache.Role) nvcache.State {
-	if role == nvcache.RoleCopy || role == nvcache.RoleParity {
-		return nvcache.Protected
+func levelOf(role nodes.Role) nodes.State {
+	if role == nodes.RoleCopy || role == nodes.RoleParity {
+		return nodes.Protected
 	}
-	return nvcache.Local
+	return nodes.Local
 }
 
 // reasonOf says what is wrong with the directory of a node.
-func reasonOf(f nvcache.Finding) string {
+func reasonOf(f nodes.Finding) string {
 	err := f.Err
-	if node := (*nvcache.NodeError)(nil); errors.As(err, &node) {
+	if node := (*nodes.NodeError)(nil); errors.As(err, &node) {
 		err = node.Err
 	}
 	reason := ui.OneLine(err.Error())
-	if f.Condition == nvcache.LostNode {
+	if f.Condition == nodes.LostNode {
 		return "the node is lost: " + reason
 	}
 	return reason
 }
 
 // path returns where a file of a node is.
-func (on *onNodes) path(f nvcache.Finding) string {
-	if f.Role == nvcache.RoleDirectory {
+func (on *onNodes) path(f nodes.Finding) string {
+	if f.Role == nodes.RoleDirectory {
 		return on.levels.Tier.Nodes()[f.Node].Dir
 	}
 	return filepath.Join(on.levels.Tier.Nodes()[f.Node].Dir, "jobs", on.job.Name(), f.Path)
 }
 
 // remedy says what to do about a damaged file of a version.
-func (on *onNodes) remedy(v nvcache.Version) string {
+func (on *onNodes) remedy(v nodes.Version) string {
 	name := on.job.Name()
 	_, err := on.job.Manifest(v.Number)
 	stored := err == nil
 	switch {
-	case on.levels.Tier.Setting().Protect.Kind() != protect.None:
+	case on.levels.Tier.Setting().Protect.Kind() != nodes.None:
 		return fmt.Sprintf("ckpt scrub %s@%d makes it again, unless too many nodes are lost", name, v.Number)
 	case stored:
 		return fmt.Sprintf("the store has checkpoint %d too: ckpt restart %s reads what is damaged there", v.Number, name)

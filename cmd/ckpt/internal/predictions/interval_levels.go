@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/interval"
 )
 
@@ -147,7 +147,7 @@ func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsR
 		return nil, err
 	}
 	var q ui.Quantities
-	h := interval.Hierarchy{MTBF: q.Duration("--mtbf", o.mtbf) / time.Duration(max(1, o.nodes)), Downtime: q.Duration("--downtime", o.downtime), Slots: nvcache.Slots}
+	h := interval.Hierarchy{MTBF: q.Duration("--mtbf", o.mtbf) / time.Duration(max(1, o.nodes)), Downtime: q.Duration("--downtime", o.downtime), Slots: nodes.Slots}
 	work, at := q.Duration("--app-time", o.app), q.Duration("--interval", o.at)
 	if q.Err != nil {
 		return nil, q.Err

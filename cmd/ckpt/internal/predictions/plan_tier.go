@@ -8,8 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/image/nvcache"
-	"ckpt/image/nvcache/protect"
+	"ckpt/image/nodes"
 	"ckpt/interval"
 	"ckpt/predict"
 	"ckpt/predict/modes"
@@ -54,7 +53,7 @@ func (o *tierOptions) planning(f *pflag.FlagSet, mp *predict.ModePlanning) (p pr
 	case o.share == "":
 		return p, 0, ui.Missing("--share-local", "85%")
 	}
-	scheme, err := protect.Parse(o.protect)
+	scheme, err := nodes.Parse(o.protect)
 	if err != nil {
 		return p, 0, ui.BadUsage("--protect "+o.protect+": want none, partner, partner:K, xor:N or rs:K+M", "--protect partner keeps a copy on another node")
 	}
@@ -137,7 +136,7 @@ func runPlanTier(cmd *cobra.Command, g *ui.Globals, o *planOptions, m *predict.M
 func planTier(c *predict.TierCosts, mtbf, app, share float64) (*tierPlan, error) {
 	r := &tierPlan{Mapping: c.Mapping, MTBF: mtbf, AppS: app, Assumed: append([]string{}, c.Assumed...), costs: c}
 	both := func(end func(modes.Range) float64) *interval.Hierarchy {
-		return &interval.Hierarchy{MTBF: durationOf(mtbf), Slots: nvcache.Slots, Levels: []interval.StorageLevel{
+		return &interval.Hierarchy{MTBF: durationOf(mtbf), Slots: nodes.Slots, Levels: []interval.StorageLevel{
 			{Name: "local", Cost: durationOf(end(c.LocalS)), Restart: durationOf(end(c.LocalRestartS)), Share: share},
 			{Name: "store", Cost: durationOf(end(c.DrainCostS)), Restart: durationOf(end(c.StoreRestartS)), Drain: durationOf(end(c.DrainS)), Share: 1},
 		}}

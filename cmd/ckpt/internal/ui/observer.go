@@ -10,7 +10,7 @@ import (
 
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/image/plan"
 	"ckpt/zones"
 )
@@ -102,7 +102,7 @@ func (n *Narrator) Event(ev any) {
 	if n.G.Quiet {
 		return
 	}
-	if l, ok := ev.(*coordinator.LevelEvent); ok && !n.G.Verbose && l.Level != nvcache.Stored {
+	if l, ok := ev.(*coordinator.LevelEvent); ok && !n.G.Verbose && l.Level != nodes.Stored {
 		return
 	}
 	if r, ok := ev.(*job.RestartedEvent); ok {

@@ -16,7 +16,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/image"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
@@ -97,7 +97,7 @@ func (g *Globals) CheckStore() error {
 	if err != nil {
 		return err
 	}
-	if node := nvcache.NodeAbove(vfs.OS{}, dir); node != "" {
+	if node := nodes.NodeAbove(vfs.OS{}, dir); node != "" {
 		return BadUsage(fmt.Sprintf("--store %s is in %s, the directory of a node", g.Store, node), "name the store of the job, or another directory")
 	}
 	return nil

@@ -5,19 +5,19 @@ import (
 	"strings"
 
 	"ckpt/coordinator"
-	"ckpt/image/nvcache"
+	"ckpt/image/nodes"
 )
 
 // storageLevel says where a checkpoint is.
 func storageLevel(ev *coordinator.LevelEvent) string {
 	switch ev.Level {
-	case nvcache.Draining:
+	case nodes.Draining:
 		return fmt.Sprintf("checkpoint %d: copying %s MiB into the store", ev.Number, MiB(ev.Bytes))
-	case nvcache.Stored:
+	case nodes.Stored:
 		return fmt.Sprintf("checkpoint %d is in the store: %s MiB copied in %s", ev.Number, MiB(ev.Bytes), Seconds(ev.Seconds))
-	case nvcache.Reclaimed:
+	case nodes.Reclaimed:
 		return fmt.Sprintf("checkpoint %d is not on the nodes any more", ev.Number)
-	case nvcache.Protected:
+	case nodes.Protected:
 		return fmt.Sprintf("checkpoint %d is on the nodes, protected", ev.Number)
 	}
 	return fmt.Sprintf("checkpoint %d is on the nodes", ev.Number)

@@ -1,0 +1,141 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"ckpt/image"
+	"ckpt/internal/durable"
+)
+
+// Describe returns what the manifest of a version says of the tier. Hosts are those of
+// the nodes; nil if it does not matter.
+func (t *Tier) Describe(hosts []string) *image.Tier {
+	return &image.Tier{Dir: t.setting.Dir, Protect: t.setting.Protect.String(), Domains: slices.Clone(t.setting.Domains), Hosts: slices.Clone(hosts)}
+}
+
+// Commit makes a version exist: it checks that each node has what it should, makes the
+// names durable on all nodes, and only then writes the manifest on each of them. When it
+// returns nil the version survives a loss of power of all nodes, and what its protection
+// promises. When it fails the version is withdrawn as far as the nodes can be reached; its
+// number must not be used again, as one that cannot be reached may have kept a manifest.
+//
+// It fills in m.ID and m.Tier if they are empty, and what image.Tx.Commit fills in.
+func (t *Tier) Commit(ctx context.Context, m *image.Manifest) error {
+	if m.ID == "" {
+		m.ID = image.NewID()
+	}
+	if m.Tier == nil {
+		m.Tier = t.Describe(nil)
+	}
+	err := t.commit(ctx, m)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("commit version %d: %w", m.Number, err)
+	return errors.Join(append([]error{err}, t.withdraw(m.Number)...)...)
+}
+
+func (t *Tier) commit(ctx context.Context, m *image.Manifest) error {
+	if m.Number < 1 {
+		return errors.New("versions count from 1")
+	}
+	for _, n := range t.topology.NodeOf {
+		if t.nodes[n].FS == nil {
+			return nodeError(n, ErrUnreachable)
+		}
+	}
+	parts := partsOf(m)
+	if err := errors.Join(t.each(func(node int) error { return nodeError(node, t.complete(ctx, node, m.Number, parts)) })...); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// The commit point is the first manifest; the promise takes all of them. A manifest is
+	// filled in by whoever writes it.
+	filled := make([]image.Manifest, len(t.nodes))
+	err := errors.Join(t.each(func(node int) error {
+		j, err := t.look(node)
+		if err != nil {
+			return err
+		}
+		filled[node] = *m
+		filled[node].Files = slices.Clone(m.Files)
+		return nodeError(node, j.Announce(&filled[node]))
+	})...)
+	if err == nil {
+		*m = filled[t.topology.NodeOf[0]]
+	}
+	return err
+}
+
+// complete checks that a node has those of the parts of a version that are its own, and
+// makes the names durable.
+func (t *Tier) complete(ctx context.Context, node, number int, parts []part) error {
+	j, err := t.look(node)
+	if err != nil && errors.Is(err, fs.ErrNotExist) && !slices.Contains(t.topology.NodeOf, node) {
+		j, err = t.place(node) // a node without ranks keeps the manifest
+	}
+	if err != nil {
+		return err
+	}
+	if err := makeDir(j, number); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if part.node != node {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := part.there(j); err != nil {
+			return err
+		}
+	}
+	dir := j.NumberDir(number)
+	return durable.Op("sync", dir, -1, j.FS().SyncDir(dir))
+}
+
+// withdraw removes the manifests of a version from all nodes, durably.
+func (t *Tier) withdraw(number int) []error {
+	return t.each(func(node int) error {
+		j, err := t.look(node)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return nodeError(node, j.Withdraw(number))
+	})
+}
+
+// Discard removes what the nodes have of a version that was not committed.
+func (t *Tier) Discard(number int) error { return t.Reclaim(number) }
+
+// Reclaim removes a version from all nodes that can be reached: its manifests first, on
+// all of them, then the files. After an error it may be called again.
+func (t *Tier) Reclaim(number int) error {
+	if err := errors.Join(t.withdraw(number)...); err != nil {
+		return fmt.Errorf("reclaim version %d: %w", number, err)
+	}
+	err := errors.Join(t.each(func(node int) error {
+		j, err := t.look(node)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return nodeError(node, wipe(j, number))
+	})...)
+	if err != nil {
+		return fmt.Errorf("reclaim version %d: %w", number, err)
+	}
+	return nil
+}

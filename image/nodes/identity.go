@@ -1,0 +1,188 @@
+package nodes
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"ckpt/image"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+)
+
+// nodeFile is the file in the directory of a job that says whose it is.
+const nodeFile = "node"
+
+// mark is what it says. Earlier versions wrote the first two members only.
+type mark struct {
+	Job    string       `json:"job"`
+	Node   int          `json:"node"`
+	Digest string       `json:"job_blake3,omitempty"` // of the description of the job
+	Owner  *image.Owner `json:"owner,omitempty"`      // the store of the job
+}
+
+// An OwnerError says that the directory of a node belongs to another job: one of another
+// store, a copied one perhaps, or an earlier job of this name.
+type OwnerError struct {
+	Dir   string // of the job, on the node
+	Job   string
+	Store string // of that job; empty: unknown
+}
+
+func (e *OwnerError) Error() string {
+	if e.Store == "" {
+		return fmt.Sprintf("%s belongs to another job %s", e.Dir, e.Job)
+	}
+	return fmt.Sprintf("%s belongs to job %s of the store %s", e.Dir, e.Job, e.Store)
+}
+
+// Foreign reports whether an error says that a directory is used by another job.
+func Foreign(err error) bool {
+	return errors.As(err, new(*OwnerError)) || errors.Is(err, ErrOtherNode) || errors.Is(err, image.ErrJobExists) || errors.Is(err, image.ErrInUse)
+}
+
+// For has the tier check that directories belong to a job of this store, and claim for it
+// those that are new.
+func (t *Tier) For(store *image.Store) { t.owner = store }
+
+// Hold has the tier lock each directory that it makes or claims, until Release: no other job
+// takes it meanwhile.
+func (t *Tier) Hold() { t.holds = true }
+
+// Release gives the locks back.
+func (t *Tier) Release() {
+	for i := range t.opened {
+		o := &t.opened[i]
+		o.mu.Lock()
+		o.release()
+		o.mu.Unlock()
+	}
+}
+
+// Forsake removes from the directories that are held what has no checkpoint.
+func (t *Tier) Forsake() {
+	for i := range t.opened {
+		o := &t.opened[i]
+		o.mu.Lock()
+		if o.held != nil {
+			if numbers, err := o.held.Checkpoints(); err == nil && len(numbers) == 0 {
+				_, _, _ = o.held.Remove() // what is left is a job without a checkpoint
+			}
+			o.release()
+		}
+		o.job = nil
+		o.mu.Unlock()
+	}
+}
+
+func (o *opened) release() {
+	if o.held != nil {
+		_ = o.held.Unlock() // it was in use until now
+		o.held = nil
+	}
+}
+
+// hold locks the directory of a node, if the tier holds its directories.
+func (t *Tier) hold(j *image.Job, node int) error {
+	if !t.holds {
+		return nil
+	}
+	o := &t.opened[node]
+	o.release() // a directory that was lost
+	err := j.Lock()
+	if err == nil {
+		o.held = j
+	}
+	return err
+}
+
+// claim writes the file that says whose the directory is, if there is none, a damaged one,
+// one of an earlier version, or that of a job without a checkpoint.
+func (t *Tier) claim(j *image.Job, node int) error {
+	is, err := t.owned(j, node)
+	if errors.As(err, new(*OwnerError)) {
+		if numbers, lerr := j.Checkpoints(); lerr != nil || len(numbers) > 0 {
+			return errors.Join(err, lerr)
+		}
+	} else if err != nil && !unknown(err) || err == nil && (is.Owner != nil || t.owner == nil) {
+		return err
+	}
+	want := mark{Job: t.name, Node: node, Digest: t.digest}
+	if t.owner != nil {
+		owner, err := t.owner.Owner()
+		if err != nil {
+			return err
+		}
+		if owner.ID != "" {
+			want.Owner = &owner
+		}
+	}
+	return durable.ReplaceSealed(j.FS(), filepath.Join(j.Dir(), nodeFile), want)
+}
+
+// unknown reports whether an error of owned says that nobody knows.
+func unknown(err error) bool {
+	damage := (*durable.DamageError)(nil)
+	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &damage)
+}
+
+// owned checks that the directory belongs to a node of this job.
+func (t *Tier) owned(j *image.Job, node int) (is mark, err error) {
+	readErr := durable.ReadSealed(j.FS(), filepath.Join(j.Dir(), nodeFile), 64<<10, &is)
+	if readErr != nil && !unknown(readErr) {
+		return is, readErr
+	}
+	other := &OwnerError{Dir: j.Dir(), Job: t.name}
+	if is.Owner != nil {
+		other.Store = is.Owner.Path
+	}
+	// A description that is damaged tells nothing, but the mark has its digest.
+	if text, err := j.Spec(); err == nil && !bytes.Equal(text, t.description) || is.Digest != "" && is.Digest != t.digest {
+		return is, other
+	}
+	if readErr != nil {
+		return is, readErr
+	}
+	if is.Job != t.name || is.Node != node {
+		return is, fmt.Errorf("%w: %s is that of node %d of job %s", ErrOtherNode, j.Dir(), is.Node, is.Job)
+	}
+	if is.Owner != nil && t.owner != nil {
+		same, err := t.owner.Is(*is.Owner)
+		if err == nil && !same {
+			err = other
+		}
+		return is, err
+	}
+	return is, nil
+}
+
+// NodeAbove returns the directory of a node that dir is, or lies in; empty if there is none.
+// Its contents belong to jobs of other stores.
+func NodeAbove(fsys vfs.FS, dir string) string {
+	for {
+		if isNode(fsys, dir) {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return ""
+		}
+		dir = up
+	}
+}
+
+// isNode reports whether a directory has a job with a mark.
+func isNode(fsys vfs.FS, dir string) bool {
+	if _, err := image.OpenStore(fsys, dir); err != nil {
+		return false
+	}
+	jobs := filepath.Join(dir, "jobs")
+	entries, _ := fsys.ReadDir(jobs) // what cannot be read is no node that is used
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		_, err := fsys.Stat(filepath.Join(jobs, e.Name(), nodeFile))
+		return err == nil
+	})
+}
