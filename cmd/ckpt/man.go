@@ -43,6 +43,7 @@ func forManual(cmd *cobra.Command) {
 	cmd.DisableAutoGenTag = true
 	var b strings.Builder
 	text, exit, found := strings.Cut(cmd.Long, "\n\nEXIT STATUS\n")
+	text = strings.Join(append([]string{text}, ui.GroupTexts(cmd)...), "\n\n")
 	if found {
 		text += "\n\n# EXIT STATUS\n" + exit
 	}

@@ -30,26 +30,6 @@ Without --every, --count, --interval or --overhead, the job takes checkpoints on
 when ckpt checkpoint asks for them; a program then takes one every 10 minutes, unless
 --interval is none.
 
-With --model the command predicts what each checkpoint stores and costs. The job keeps
-the prediction: --overhead plans with it until the first checkpoint is measured, ckpt
-status, list and show give it beside what was measured, ckpt predict score JOB
-compares them.
-
-With --tune the command finds the best way to write on a described storage, as ckpt tune
-does, and begins with it. Where checkpoints take another time than forecast, it scales
-the description by what was measured, and may change layout, aggregators, buffer and
-codec from the next checkpoint on (docs/STORAGE.md).
-
-With --local a checkpoint goes to directories of the nodes, and the job computes on. It
-is copied into the store behind the job, as --drain says. --protect keeps copies or
-parities on other nodes. After a failure each rank reads the nearest sound copy: its
-node's, another node's, or the store's (docs/TIERS.md).
-
-With --storage-turns the job takes turns with others on the storage of the store, where a
-controller (ckpt storage serve) grants them: for the writes of checkpoints, the copies from
-nodes into the store, and the reads of a restart. Without a controller it says so once, and
-runs as it would without; --storage-turns=auto starts one (docs/TURNS.md).
-
 ^C stops the job after a last checkpoint. A second ^C stops it at once, even if the
 storage does not answer. ckpt restart continues the job. SIGHUP does the
 same as ^C. SIGTERM and SIGUSR1, which batch systems send before the time is up, and
@@ -58,10 +38,6 @@ checkpoint now.`,
 		Example: `  ckpt launch bt.S.4 --nodes 2 --every 5 --fail rank=2@iter=12 --auto-restart
   ckpt launch cg.B --np 16 --map 8,8 --overhead 10% --job night
   ckpt launch bt.B.4 --iterations 2 --count 1 --json
-  ckpt launch bt.B.4 --count 3 --tune local-nvme
-  ckpt launch bt.S.4 --nodes 2 --every 5 --local '/tmp/nvme/{node}' --protect partner --fail node=1,lose-local@iter=12 --auto-restart
-  ckpt launch bt.B.16 --nodes 4 --every 5 --local '/nvme/{node}' --protect rs:3+1 --drain every=4 --drain-rate 200MiB
-  ckpt launch bt.S.4 --every 5 --storage-turns=auto
   ckpt launch --interval 10m --auto-restart --job heat -- mpiexec -n 8 ./heat 4096`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if _, is := o.command(cmd, args); is {
@@ -85,6 +61,7 @@ checkpoint now.`,
 		},
 	}
 	o.addFlags(g, cmd)
+	ui.GroupFlags(cmd, launchGroups)
 	return cmd
 }
 

@@ -91,3 +91,45 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 	o.programOptions.addFlags(f)
 	o.engineOptions.addFlags(f)
 }
+
+// launchGroups are the flags of ckpt launch as its help shows them.
+var launchGroups = []ui.FlagGroup{
+	{
+		Name: "run", First: "job np nodes map store auto-restart walltime",
+		More: "iterations wait group restarts silence patience launcher listen mpi residual-every",
+	},
+	{
+		Name: "when", Title: "When to take checkpoints", First: "every interval count overhead keep",
+		More: "on-full model stagger jitter seed",
+		Text: `With --model the command predicts what each checkpoint stores and costs. --overhead
+plans with that until the first checkpoint is measured; ckpt status, list and show give it beside
+what was measured, and ckpt predict score JOB compares them.`,
+	},
+	{
+		Name: "write", Title: "How to write", First: "async layout codec level",
+		More: `incremental library-once shared-once staging strategy aggregators buffer stripe-count
+stripe-size first-ost p1 p2 p3 p4 trace tune background objective storage-turns`,
+		Text: `With --tune the command finds the best way to write on a described storage, as ckpt
+tune does, and begins with it. Where checkpoints take another time than forecast, it scales the
+description by what was measured, and may change layout, aggregators, buffer and codec from the
+next checkpoint on (docs/STORAGE.md). With --storage-turns the job takes turns with others on the
+storage of the store, where a controller (ckpt storage serve) grants them; without a controller it
+says so once, and runs as it would without (docs/TURNS.md).`,
+	},
+	{
+		Name: "levels", Title: "Levels of storage", First: "local protect",
+		More: "domains drain drain-rate",
+		Text: `With --local a checkpoint goes to directories of the nodes, and the job computes on.
+It is copied into the store behind the job, as --drain says. --protect keeps copies or parities on
+other nodes. After a failure each rank reads the nearest sound copy: its node's, another node's, or
+the store's (docs/TIERS.md).`,
+	},
+	{
+		Name: "programs", First: "engine",
+		More: "grace nodes-from-launcher",
+	},
+	{
+		Name: "experiments", First: "fail",
+		More: "mode group-size log",
+	},
+}

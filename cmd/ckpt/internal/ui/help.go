@@ -55,6 +55,10 @@ func (g *Globals) help(cmd *cobra.Command) string {
 		text = cmd.Short + "."
 	}
 	text, exit, _ := strings.Cut(text, "\n\nEXIT STATUS\n")
+	topic := helpOf(cmd)
+	if topic != nil && topic.groupAsked() {
+		return strings.TrimPrefix(topic.flags(width), "\n")
+	}
 	b.WriteString(Fill(text, width))
 	fmt.Fprintf(&b, "\nUsage:\n%s", hanging("  ", usageLine(cmd), width))
 	if cmd.HasExample() {
@@ -66,7 +70,9 @@ func (g *Globals) help(cmd *cobra.Command) string {
 	if cmd.HasAvailableSubCommands() {
 		b.WriteString(commandList(cmd, width))
 	}
-	if cmd.HasAvailableLocalFlags() {
+	if topic != nil {
+		b.WriteString(topic.flags(width))
+	} else if cmd.HasAvailableLocalFlags() {
 		fmt.Fprintf(&b, "\nFlags:\n%s\n", strings.TrimRight(cmd.LocalFlags().FlagUsagesWrapped(width), " \n"))
 	}
 	if cmd.HasAvailableInheritedFlags() {

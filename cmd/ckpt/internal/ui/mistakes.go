@@ -70,6 +70,9 @@ func invalidValue(err *pflag.InvalidValueError) error {
 	case "float64":
 		want = "want a number"
 	case "bool":
+		if values := ChoicesOf(flag); values != nil {
+			return fmt.Errorf("--%s %q: want one of %s", flag.Name, err.GetValue(), strings.Join(values, ", "))
+		}
 		want = "want true or false"
 	default:
 		return err
