@@ -5,10 +5,12 @@ import (
 	"io"
 	"sync"
 	"time"
-
-	"ckpt/image/plan"
+	"unsafe"
 
 	"golang.org/x/sync/errgroup"
+
+	"ckpt/image/plan"
+	"ckpt/internal/vfs"
 )
 
 // writer is the part of one rank in progress.
@@ -183,4 +185,117 @@ func (w *writer) release() {
 		w.opt.Buffers.put(mem)
 	}
 	w.spare = nil
+}
+
+// write writes the round in s.
+func (w *writer) write(ctx context.Context, s *slot) error {
+	begin := w.opt.Clock()
+	for i := range s.runs {
+		if err := w.writeRun(ctx, s, &s.runs[i], func() {}); err != nil {
+			return err
+		}
+	}
+	w.stats.WriteTime += w.opt.Clock().Sub(begin)
+	return nil
+}
+
+// writeRun writes a run with one call, and calls begun when that begins.
+func (w *writer) writeRun(ctx context.Context, s *slot, r *run, begun func()) error {
+	failed := func(err error) error {
+		return w.fail(Error{Op: Write, File: r.file, Offset: r.offset, Bytes: int64(len(r.data)), Err: err})
+	}
+	if err := ctx.Err(); err != nil {
+		return failed(err)
+	}
+	f, err := w.file(r.file)
+	if err != nil {
+		return err
+	}
+	start := w.opt.Clock()
+	begun()
+	n, err := f.WriteAt(r.data, r.offset)
+	if err == nil && n != len(r.data) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return failed(err)
+	}
+	w.wrote(1, int64(n))
+	e := Event{
+		Op: Write, Round: s.round, Buffer: s.index, Key: r.key, File: r.file, Offset: r.offset, Bytes: int64(n),
+		Start: start, End: w.opt.Clock(),
+	}
+	if r.own {
+		e.Buffer = plan.InPlace
+	}
+	w.observe(e)
+	return nil
+}
+
+// wrote counts calls and their bytes.
+func (w *writer) wrote(calls, bytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stats.Writes += calls
+	w.stats.Bytes += bytes
+}
+
+// file returns an open file.
+func (w *writer) file(i int) (io.WriterAt, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f, ok := w.files[i]; ok {
+		return f, nil
+	}
+	f, err := w.opt.Files(i)
+	if err != nil {
+		return nil, w.fail(Error{Op: Open, File: i, Err: err})
+	}
+	w.files[i] = f
+	return f, nil
+}
+
+// Buffers keeps the memory of one call of Run for the next. It holds as
+// many buffers as were ever in use at the same time, until it is itself
+// forgotten. The zero value is empty; goroutines may share it.
+type Buffers struct {
+	mu   sync.Mutex
+	free [][]byte
+}
+
+// get returns n bytes, page-aligned, with anything in them.
+func (b *Buffers) get(n int64) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last := len(b.free) - 1
+	for i, mem := range b.free {
+		if int64(cap(mem)) >= n {
+			b.free[i] = b.free[last]
+			b.free = b.free[:last]
+			return mem[:n]
+		}
+	}
+	if last >= 0 {
+		// A buffer that is too small gives way to one that is not.
+		b.free[last] = nil
+		b.free = b.free[:last]
+	}
+	return vfs.Aligned(int(n))
+}
+
+func (b *Buffers) put(mem []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free = append(b.free, mem)
+}
+
+func isAligned(b []byte) bool { return address(b)%plan.PageSize == 0 }
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// adjoins says that b follows a in the same piece of memory, so that a can be
+// extended over b.
+func adjoins(a, b []byte) bool {
+	n := len(a)
+	return len(b) > 0 && cap(a)-n >= len(b) && &a[:n+1][n] == &b[0]
 }

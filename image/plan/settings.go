@@ -1,6 +1,8 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // PageSize is the unit of all lengths and offsets, in bytes.
 const PageSize = 4096
@@ -175,4 +177,23 @@ func (s *Settings) check() error {
 		return badSetting("header", s.Header, fmt.Sprintf("must be a multiple of %d", PageSize), "give 0 or 4096")
 	}
 	return nil
+}
+
+// SettingError says that a setting has a value with which there is no plan.
+type SettingError struct {
+	Setting string // as the flag is called, like "stripe-size"
+	Value   string // what was given
+	Reason  string // which limit it breaks
+	Remedy  string // what to give instead
+}
+
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("%s of %s: %s", e.Setting, e.Value, e.Reason)
+}
+
+// Hint returns the remedy.
+func (e *SettingError) Hint() string { return e.Remedy }
+
+func badSetting(setting string, value any, reason, remedy string) error {
+	return &SettingError{Setting: setting, Value: fmt.Sprint(value), Reason: reason, Remedy: remedy}
 }

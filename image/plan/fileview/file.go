@@ -162,3 +162,167 @@ func (f *File) planner(a Access, viewOff, n int64) planner {
 	}
 	return p
 }
+
+// readWindow reads the wanted bytes of the window into p and returns how many of
+// them it got. An io.EOF says that some were missing.
+func (f *File) readWindow(w *window, p []byte) (int, error) {
+	if w.plain() {
+		n, err := f.read(p, w.off)
+		f.count(Stats{Useful: int64(n)})
+		return n, err
+	}
+	f.bufMu.Lock()
+	defer f.bufMu.Unlock()
+	buf := f.sieve(w.len)
+	got, err := f.read(buf, w.off)
+	done := 0
+	for pos, n := range w.pieces() {
+		if pos >= int64(got) {
+			break
+		}
+		done += copy(p[done:done+int(n)], buf[pos:got])
+	}
+	f.count(Stats{Useful: int64(done)})
+	if err == io.EOF && len(p) > 0 && done == len(p) {
+		// Only bytes that nobody wants are missing. Where there is nothing but
+		// hole the end of the file is news: no block comes after it.
+		err = nil
+	}
+	return done, err
+}
+
+// writeWindow writes p to the blocks of the window. It returns how many bytes of
+// p have been written, and the operation that failed.
+func (f *File) writeWindow(w *window, p []byte) (n int, op string, err error) {
+	buf := p
+	if !w.plain() {
+		// The buffer before the lock, by everybody: who has the lock does not
+		// wait for anything that another one could have.
+		f.bufMu.Lock()
+		defer f.bufMu.Unlock()
+		buf = f.sieve(w.len)
+	}
+	f.count(Stats{Locks: 1})
+	unlock, err := f.locker.LockRange(w.off, w.len)
+	if err != nil {
+		return 0, "lock", err
+	}
+	defer unlock()
+	if !w.plain() {
+		if err := f.overlay(w, buf, p); err != nil {
+			return 0, "read before write", err
+		}
+	}
+	f.count(Stats{Writes: 1})
+	written, err := f.file.WriteAt(buf, w.off)
+	for pos, m := range w.pieces() {
+		n += int(min(m, max(0, int64(written)-pos)))
+	}
+	f.count(Stats{Written: int64(written), Useful: int64(n)})
+	if err == nil && written < len(buf) {
+		err = io.ErrShortWrite
+	}
+	return n, "write", err
+}
+
+// overlay fills buf with the bytes of the file and copies the blocks of p over
+// them. Bytes beyond the end of the file are zero, as they will be when it has grown.
+func (f *File) overlay(w *window, buf, p []byte) error {
+	f.count(Stats{Rewrites: 1})
+	n, err := f.read(buf, w.off)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	clear(buf[n:])
+	for pos, m := range w.pieces() {
+		copy(buf[pos:pos+m], p[:m])
+		p = p[m:]
+	}
+	return nil
+}
+
+var errShortRead = errors.New("short read without an error")
+
+// read is one call. Its error is never nil if buf was not filled, and io.EOF only
+// if the file said so itself: a hole that is taken to be beyond the end of the
+// file is overwritten.
+func (f *File) read(buf []byte, off int64) (int, error) {
+	f.count(Stats{Reads: 1})
+	n, err := f.file.ReadAt(buf, off)
+	f.count(Stats{Read: int64(n)})
+	switch {
+	case n == len(buf) && err == io.EOF:
+		err = nil
+	case n < len(buf) && err == nil:
+		err = errShortRead
+	}
+	return n, err
+}
+
+// sieve returns n bytes of the buffer, which it enlarges if need be. The caller
+// holds bufMu.
+func (f *File) sieve(n int64) []byte {
+	if n > int64(cap(f.buf)) {
+		f.buf = make([]byte, max(n, min(2*int64(cap(f.buf)), f.buffer)))
+	}
+	return f.buf[:n]
+}
+
+// Stats counts what a File did, or would do, since it was made.
+type Stats struct {
+	Reads, Writes int64 // calls to the file
+	Read, Written int64 // bytes that these calls moved, holes included
+	Useful        int64 // bytes that the caller gave or got
+	Locks         int64 // ranges locked
+	Rewrites      int64 // read-modify-writes: one read, one write and one lock each
+}
+
+func (s *Stats) add(t Stats) {
+	s.Reads += t.Reads
+	s.Writes += t.Writes
+	s.Read += t.Read
+	s.Written += t.Written
+	s.Useful += t.Useful
+	s.Locks += t.Locks
+	s.Rewrites += t.Rewrites
+}
+
+// Stats returns the sums of all calls so far. Bytes are counted when they have
+// been moved, calls and locks when they are made.
+func (f *File) Stats() Stats {
+	f.statsMu.Lock()
+	defer f.statsMu.Unlock()
+	return f.stats
+}
+
+func (f *File) count(s Stats) {
+	f.statsMu.Lock()
+	defer f.statsMu.Unlock()
+	f.stats.add(s)
+}
+
+// Plan returns what a request for the n bytes at viewOff would do, the part of
+// it that is within the view, without access to the file: the end of the file is
+// not known to it. Times follow from Stats and a model of the storage, so that
+// rules can be compared before one is used.
+func (f *File) Plan(a Access, viewOff, n int64) Stats {
+	var s Stats
+	p := f.planner(a, viewOff, n)
+	for w, ok := p.next(); ok; w, ok = p.next() {
+		s.Useful += w.data
+		rewrite := a == Write && !w.plain()
+		if a == Read || rewrite {
+			s.Reads++
+			s.Read += w.len
+		}
+		if a == Write {
+			s.Locks++
+			s.Writes++
+			s.Written += w.len
+		}
+		if rewrite {
+			s.Rewrites++
+		}
+	}
+	return s
+}

@@ -1,8 +1,73 @@
+// Package fileview reads and writes the blocks of a file that a view selects,
+// as if they lay next to each other, in few large calls instead of one call per
+// block (data sieving).
+//
+// A checkpoint into a shared file has the zones of all ranks interleaved; an
+// incremental one has runs of dirty pages between clean ones. A View describes
+// such a pattern once, and a File then takes offsets that count wanted bytes
+// only:
+//
+//	// One data zone per rank, the library zone of the rank before it.
+//	v, err := fileview.NewView(header+library, []fileview.Tuple{{Size: data, Hole: library}}, ranks)
+//	f, err := fileview.NewFile(file, v, fileview.Options{
+//		Device: fileview.Device{Bandwidth: 118 << 20, Latency: time.Millisecond, Stripe: 2 << 20},
+//	})
+//	n, err := f.ReadAt(zone, rank*data) // partial restore: the data zone of one rank
+//
+// # Views
+//
+// A view begins at an offset of the file and goes through a list of tuples,
+// again and again. A tuple is a block of wanted bytes and the hole after it:
+//
+//	file   0      initial
+//	       +------+--------+-------+-----+------+--------+-------+----
+//	       |      | block0 | hole0 | blk1| hole1| block0 | hole0 | ...
+//	       +------+--------+-------+-----+------+--------+-------+----
+//	view          0      size0         size0+size1
+//
+// The displacement of an MPI file view is the initial offset, its flattened
+// filetype the list of tuples, its etype a byte.
+//
+// # Rules
+//
+// To read two blocks and the hole between them with one call pays as long as the
+// hole takes less time than a call costs. A Rule
+// decides which blocks to join; Method has the rules of the literature, and
+// Adaptive, the default. Joined
+// blocks go through a buffer of at most Options.Buffer bytes. Blocks that touch
+// are read and written in place.
+//
+// # Promises
+//
+//   - The bytes that ReadAt returns, and the file after WriteAt, are the same
+//     under every rule. A rule decides about cost only, whatever it answers.
+//   - No call is larger than Options.Buffer, and a File has one buffer of that
+//     size at most. Two calls that both need it take turns; who wants them in
+//     parallel makes two Files over one file and one Locker.
+//   - A write does not change a byte outside of its blocks. When it joins over a
+//     hole it reads the hole and writes back what it read, with the range locked
+//     all the while. Where there is no hole it is a plain write, which takes the
+//     lock as well: it could be in the hole of somebody else. Nobody loses an
+//     update, provided that all who write at the same time use the same Locker,
+//     or Lockers that exclude each other as those of NewOFDLock do.
+//   - A file grows to the last byte written and no further. Holes on the way
+//     become zeros.
+//   - Memory and time per call follow from the blocks asked for; the length of
+//     the list of tuples counts with its logarithm.
+//
+// A write is not atomic: if it fails, some of its blocks may have been written,
+// the last of them in part. Neither is it durable; that takes the Sync of the
+// file.
+//
+// The method is that of Zickler (thesis, 2015), sections 3.3 and 4.4, with
+// offsets of 64 bits throughout and without its read-modify-write of accesses
+// that have no hole.
 package fileview
 
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"sort"
 )
@@ -128,4 +193,119 @@ func (c *cursor) advance(n int64) (hole int64) {
 		c.base += c.v.extent
 	}
 	return b.Hole
+}
+
+// A window is one access to the file.
+type window struct {
+	off  int64  // in the file
+	len  int64  // bytes it spans
+	lead int64  // of which lie before the first wanted
+	data int64  // of which are wanted
+	at   cursor // the first wanted byte
+}
+
+// plain tells whether all bytes of the window are wanted.
+func (w *window) plain() bool { return w.len == w.data }
+
+// pieces yields the wanted parts of the window: where in the window, how long.
+// They are walked again each time; a list of them could be larger than the
+// buffer.
+func (w *window) pieces() iter.Seq2[int64, int64] {
+	return func(yield func(pos, n int64) bool) {
+		c, pos := w.at, w.lead
+		for left := w.data; left > 0; {
+			n := min(c.run(), left)
+			if !yield(pos, n) {
+				return
+			}
+			left -= n
+			pos += n + c.advance(n)
+		}
+	}
+}
+
+// A planner divides a request into windows as its rule decides.
+type planner struct {
+	rule   Rule
+	access Access
+	buffer int64
+	device Device
+
+	at   cursor // the next wanted byte
+	left int64  // wanted bytes to come
+	end  int64  // of the last window, -1 before the first
+}
+
+// next returns the next window, or false after the last. Whatever the rule
+// answers, a window is not empty and not larger than the buffer, it begins where
+// the last one ended or later, and no wanted byte is left out.
+func (p *planner) next() (window, bool) {
+	if p.left == 0 {
+		return window{}, false
+	}
+	w := window{off: p.at.off(), at: p.at}
+	gap, reach := int64(0), w.off
+	if p.end >= 0 {
+		gap, reach = w.off-p.end, w.off-p.end
+	}
+	d := p.ask(&w, gap)
+	if p.access == Read {
+		lead := min(max(0, d.Lead), reach)
+		if d.Take <= 0 && lead > 0 && d.Fill > 0 {
+			w.off -= lead
+			w.len = min(d.Fill, lead, p.buffer)
+			p.end = w.off + w.len
+			return w, true
+		}
+		w.lead = min(lead, p.buffer-1)
+		w.off -= w.lead
+		w.len = w.lead
+	}
+	if d.Take <= 0 {
+		d.Take = p.buffer
+	}
+	hole, whole := p.take(&w, d.Take)
+	for whole || p.left == 0 {
+		d = p.ask(&w, hole)
+		space := p.buffer - w.len
+		if p.left == 0 || d.Take <= 0 || hole >= space {
+			if p.left > 0 {
+				space = min(space, hole)
+			}
+			if p.access == Read {
+				w.len += min(max(0, d.Fill), space, math.MaxInt64-w.off-w.len)
+			}
+			break
+		}
+		w.len += hole
+		hole, whole = p.take(&w, d.Take)
+	}
+	p.end = w.off + w.len
+	return w, true
+}
+
+// ask puts the question about the next block, which comes after a hole.
+func (p *planner) ask(w *window, hole int64) Decision {
+	return p.rule.Decide(Step{
+		Access: p.access,
+		Start:  w.off,
+		Len:    w.len,
+		Data:   w.data,
+		Hole:   hole,
+		Size:   min(p.at.run(), p.left),
+		Rest:   p.left,
+		Buffer: p.buffer,
+		Device: p.device,
+	})
+}
+
+// take adds up to n bytes of the block to the window. It returns whether that
+// was the end of the block, and then the hole behind it.
+func (p *planner) take(w *window, n int64) (hole int64, whole bool) {
+	run := p.at.run()
+	n = min(n, run, p.left, p.buffer-w.len)
+	w.len += n
+	w.data += n
+	p.left -= n
+	return p.at.advance(n), n == run
 }
