@@ -1,3 +1,5 @@
+// Package images has the commands that show, check, compare, read and remove what is
+// stored of jobs, and that read images and processes of other programs.
 package images
 
 import (
@@ -14,6 +16,12 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/image"
 )
+
+// Commands returns the commands of this package.
+func Commands(g *ui.Globals) []*cobra.Command {
+	return []*cobra.Command{newListCommand(g), newShowCommand(g), newVerifyCommand(g), newScrubCommand(g), newDiffCommand(g), newPruneCommand(g), newRemoveCommand(g),
+		newImportCommand(g), newExportCommand(g), newExtractCommand(g), newZonesCommand(g)}
+}
 
 func newListCommand(g *ui.Globals) *cobra.Command {
 	var last int

@@ -2,13 +2,130 @@ package images
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
+	"ckpt/coordinator/job"
+	"ckpt/image"
 )
+
+// removal are the flags of the commands that remove.
+type removal struct{ yes, dryRun bool }
+
+func (r *removal) addFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only say what would be removed")
+}
+
+// asks reports whether the user is to be asked first.
+func (r *removal) asks(g *ui.Globals) bool { return !r.yes && !r.dryRun && g.Asks() }
+
+func newPruneCommand(g *ui.Globals) *cobra.Command {
+	var opt coordinator.PruneOptions
+	var r removal
+	var w ui.Wait
+	cmd := &cobra.Command{
+		Use:   "prune JOB --keep N",
+		Short: "Remove all but the newest checkpoints",
+		Long: `Remove all but the newest N checkpoints of a job, running or not. Files of removed
+checkpoints stay if kept ones refer to them. Of a job that keeps checkpoints on its
+nodes and does not run, prune also removes the older ones there. Checkpoints whose manifest, headers or
+indexes are damaged do not count among the N. If N exceeds eight, prune looks for
+damage in the newest eight of them only; ckpt verify checks all, byte by byte.
+
+On a terminal, prune says what it would remove and asks. In scripts it does not ask.`,
+		Example: "  ckpt prune bt.S.4-1 --keep 2\n  ckpt prune bt.S.4-1 --keep 2 --dry-run",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if opt.Keep < 0 {
+				return ui.UsageOf(cmd, fmt.Errorf("--keep %d: want the number of checkpoints to keep, from 0", opt.Keep))
+			}
+			if !cmd.Flags().Changed("keep") {
+				return ui.UsageOf(cmd, errors.New("--keep is missing: want the number of checkpoints to keep, from 0"))
+			}
+			return w.For(cmd.Context(), g, args[0], func() error { return runPrune(cmd.Context(), g, args[0], opt, &r) })
+		},
+	}
+	cmd.Flags().IntVar(&opt.Keep, "keep", 0, "number of checkpoints to keep")
+	cmd.Flags().BoolVar(&opt.Force, "force", false, "with --keep 0: also while the job runs")
+	r.addFlags(cmd)
+	w.AddFlags(cmd.Flags())
+	g.AddStoreFlag(cmd)
+	return cmd
+}
+
+func runPrune(ctx context.Context, g *ui.Globals, name string, opt coordinator.PruneOptions, r *removal) error {
+	j, err := g.OpenJob(name)
+	if err != nil {
+		return err
+	}
+	if r.asks(g) {
+		if err := askPrune(ctx, g, j, opt); err != nil {
+			return err
+		}
+	}
+	opt.DryRun = r.dryRun
+	p, err := coordinator.Prune(ctx, j, opt)
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return g.PrintJSON(p)
+	}
+	if len(p.Damaged) > 0 {
+		g.Warn("damaged, and not counted among those kept: checkpoints %v; ckpt verify %s says more", p.Damaged, name)
+	}
+	if p.DryRun {
+		return g.Printf("%s\n", describePrune(p))
+	}
+	return g.Printf("%s: removed %s%s, freed %s MiB, kept %d\n", name, ui.Count(len(p.Removed), "checkpoint"), fromNodes(p), ui.MiB(p.Freed), len(p.Kept))
+}
+
+// askPrune asks whether to remove what a prune would remove, if that is anything.
+func askPrune(ctx context.Context, g *ui.Globals, j *image.Job, opt coordinator.PruneOptions) error {
+	opt.DryRun = true
+	p, err := coordinator.Prune(ctx, j, opt)
+	if err != nil || p.Empty() {
+		return err
+	}
+	return g.Confirm(ctx, describePrune(p)+"\nremove?")
+}
+
+// describePrune says what a prune would do.
+func describePrune(p *job.Pruned) string {
+	if p.Empty() {
+		return fmt.Sprintf("%s: nothing to remove, %s", p.Job, staying(p.Kept))
+	}
+	which := "no checkpoint"
+	if len(p.Removed) > 0 {
+		which = fmt.Sprintf("%s (%s)", ui.Count(len(p.Removed), "checkpoint"), ui.Numbers(p.Removed))
+	}
+	which += fromNodes(p)
+	return fmt.Sprintf("%s: would remove %s and free %s MiB; %s", p.Job, which, ui.MiB(p.Freed), staying(p.Kept))
+}
+
+// fromNodes says which checkpoints leave the nodes.
+func fromNodes(p *job.Pruned) string {
+	if len(p.FromNodes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and %s from the nodes", ui.Numbers(p.FromNodes))
+}
+
+// staying says which checkpoints stay.
+func staying(kept []int) string {
+	switch len(kept) {
+	case 0:
+		return "no checkpoint stays: the job can only restart from scratch"
+	case 1:
+		return fmt.Sprintf("checkpoint %d stays", kept[0])
+	}
+	return fmt.Sprintf("checkpoints %s stay", ui.Numbers(kept))
+}
 
 func newRemoveCommand(g *ui.Globals) *cobra.Command {
 	var r removal
