@@ -23,7 +23,11 @@ func TestErrorJSON(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cut := filepath.Join(dir, "cut.trace")
-	if text, status := complaint(t, dir, nil, "ckpt trace export --builtin minighost --format csv -o a.csv && ckpt trace import a.csv -o cut.trace --json"); status != 0 {
+	sample, err := filepath.Abs("../../testdata/traces/minighost.events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, status := complaint(t, dir, nil, "ckpt trace export "+sample+" --format csv -o a.csv && ckpt trace import a.csv -o cut.trace --json"); status != 0 {
 		t.Fatal(text)
 	}
 	if err := os.Truncate(cut, 700); err != nil {

@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"ckpt/internal/race"
-	"ckpt/iotrace/synth"
+	"ckpt/iotrace/iotracetest"
 )
 
 var accuracyTraces = flag.Int("traces", 0, "synthetic traces of each pattern that TestAccuracy classifies (default 150, at night 1000)")
 
 // randomSpec draws a trace of a pattern, with noise of up to 15 %.
-func randomSpec(p synth.Pattern, seed uint64) synth.Spec {
+func randomSpec(p iotracetest.Pattern, seed uint64) iotracetest.Spec {
 	r := rand.New(rand.NewPCG(seed, 77))
-	s := synth.Spec{Pattern: p, Seed: seed, Shared: r.IntN(2) == 0, Read: r.IntN(4) == 0, Variable: r.IntN(2) == 0,
+	s := iotracetest.Spec{Pattern: p, Seed: seed, Shared: r.IntN(2) == 0, Read: r.IntN(4) == 0, Variable: r.IntN(2) == 0,
 		Ranks: 2 + r.IntN(7), Ops: 24 + r.IntN(300), Size: 1 << (9 + r.IntN(12)), Bursts: 1 + r.IntN(3),
 		Every: time.Duration(r.IntN(20)) * time.Second, Noise: 0.15 * r.Float64()}
-	if p == synth.Mixed {
+	if p == iotracetest.Mixed {
 		s.Ops = 60 + r.IntN(300)
 	}
 	return s
@@ -35,15 +35,12 @@ func TestAccuracy(t *testing.T) {
 			traces = 1000
 		}
 	}
-	for _, p := range synth.Patterns() {
+	for _, p := range iotracetest.Patterns() {
 		var access, spatial, detail, sizes, bursts int
 		wrong := map[Detail]int{}
 		for seed := range uint64(traces) {
 			s := randomSpec(p, seed)
-			tr, err := synth.Generate(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tr := iotracetest.Generate(s)
 			r := Analyze(tr, Options{})
 			wantAccess, wantSizes := Independent, "uniform"
 			if s.Shared {

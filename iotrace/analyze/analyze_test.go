@@ -11,21 +11,18 @@ import (
 	"time"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/synth"
+	"ckpt/iotrace/iotracetest"
 )
 
-func generate(t testing.TB, s synth.Spec) *iotrace.Trace {
+func generate(t testing.TB, s iotracetest.Spec) *iotrace.Trace {
 	t.Helper()
-	tr, err := synth.Generate(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := iotracetest.Generate(s)
 	return tr
 }
 
 // TestJSON checks the fields that docs/CLI.md promises of each file.
 func TestJSON(t *testing.T) {
-	out, err := json.Marshal(builtin(t, "minighost", synth.Params{}))
+	out, err := json.Marshal(builtin(t, "minighost", iotracetest.Params{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +252,7 @@ func TestUnknownOffsets(t *testing.T) {
 
 // TestProgress: it goes on, and never beyond its end.
 func TestProgress(t *testing.T) {
-	tr := generate(t, synth.Spec{Ranks: 4, Ops: 40_000})
+	tr := generate(t, iotracetest.Spec{Ranks: 4, Ops: 40_000})
 	last := int64(-1)
 	Analyze(tr, Options{Progress: func(done int64) {
 		if done < last || done > Steps(tr) {
@@ -359,7 +356,7 @@ func TestPeriod(t *testing.T) {
 		t.Errorf("%d of 40 random traces are periodic", found)
 	}
 	// One burst, however regular its requests are.
-	if p := Analyze(generate(t, synth.Spec{Ops: 5000, Size: 1 << 20}), Options{}).Period; p.Periodic {
+	if p := Analyze(generate(t, iotracetest.Spec{Ops: 5000, Size: 1 << 20}), Options{}).Period; p.Periodic {
 		t.Errorf("one burst: %+v", p)
 	}
 }
@@ -452,7 +449,7 @@ func TestStragglers(t *testing.T) {
 
 // TestManyStreams takes the other way to number streams.
 func TestManyStreams(t *testing.T) {
-	tr := generate(t, synth.Spec{Pattern: synth.StridedSimple, Ranks: 5, Ops: 40})
+	tr := generate(t, iotracetest.Spec{Pattern: iotracetest.StridedSimple, Ranks: 5, Ops: 40})
 	want, _ := json.Marshal(Analyze(tr, Options{}))
 	for len(tr.Files) < tableSize/5 {
 		tr.Files = append(tr.Files, "unused")

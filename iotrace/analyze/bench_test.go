@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ckpt/iotrace/iotracetest"
-	"ckpt/iotrace/synth"
 )
 
 var benchEvents = flag.Int("events", 1_000_000, "events of the traces of BenchmarkAnalyze; the promise is about 10000000")
@@ -15,14 +14,11 @@ var benchEvents = flag.Int("events", 1_000_000, "events of the traces of Benchma
 // BenchmarkAnalyze analyses a trace of each pattern, of 64 ranks that share a
 // file or have their own.
 func BenchmarkAnalyze(b *testing.B) {
-	for _, p := range synth.Patterns() {
+	for _, p := range iotracetest.Patterns() {
 		for _, access := range []string{"own", "shared"} {
 			b.Run(string(p)+"/"+access, func(b *testing.B) {
-				tr, err := synth.Generate(synth.Spec{Pattern: p, Shared: access == "shared", Ranks: 64, Ops: *benchEvents / 64 / 20, Bursts: 20,
-					Every: 10 * time.Second, Size: 4096, Variable: p != synth.StridedSimple, Noise: 0.05, Seed: 1})
-				if err != nil {
-					b.Fatal(err)
-				}
+				tr := iotracetest.Generate(iotracetest.Spec{Pattern: p, Shared: access == "shared", Ranks: 64, Ops: *benchEvents / 64 / 20, Bursts: 20,
+					Every: 10 * time.Second, Size: 4096, Variable: p != iotracetest.StridedSimple, Noise: 0.05, Seed: 1})
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				cpu := iotracetest.ProcessorTime()

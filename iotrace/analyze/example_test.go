@@ -4,15 +4,11 @@ import (
 	"fmt"
 
 	"ckpt/iotrace/analyze"
-	"ckpt/iotrace/synth"
+	"ckpt/iotrace/iotracetest"
 )
 
 func Example() {
-	trace, err := synth.Builtin("minighost", synth.Params{Ranks: 16, Class: "C", Aggregators: 4, Buffer: 4 << 20})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	trace := iotracetest.Builtin("minighost", iotracetest.Params{Ranks: 16, Class: "C", Aggregators: 4, Buffer: 4 << 20})
 	r := analyze.Analyze(trace, analyze.Options{})
 	fmt.Println(r.Files[0].Access, r.Files[0].Spatial)
 	for _, b := range r.Files[0].Bursts {

@@ -13,7 +13,6 @@ import (
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze/finding"
 	"ckpt/iotrace/iotracetest"
-	"ckpt/iotrace/synth"
 )
 
 func codes(r *Report) (out []string) {
@@ -94,12 +93,12 @@ func TestInsights(t *testing.T) {
 		trace *iotrace.Trace
 		want  []string
 	}{
-		{"images of their own", generate(t, synth.Spec{Size: 16 << 20, Ranks: 8}), []string{"CK11"}},
+		{"images of their own", generate(t, iotracetest.Spec{Size: 16 << 20, Ranks: 8}), []string{"CK11"}},
 		{"empty", &iotrace.Trace{}, nil},
-		{"small requests", generate(t, synth.Spec{Size: 4096, Ranks: 8}), []string{"CK01"}},
-		{"off the stripes", generate(t, synth.Spec{Pattern: synth.StridedSimple, Size: 3_000_000, Ranks: 8}), []string{"CK02"}},
-		{"shared, strided, small", generate(t, synth.Spec{Pattern: synth.StridedSimple, Shared: true, Size: 4096, Ranks: 8}), []string{"CK06"}},
-		{"random", generate(t, synth.Spec{Pattern: synth.Random, Size: 1 << 20, Ranks: 4}), []string{"CK07"}},
+		{"small requests", generate(t, iotracetest.Spec{Size: 4096, Ranks: 8}), []string{"CK01"}},
+		{"off the stripes", generate(t, iotracetest.Spec{Pattern: iotracetest.StridedSimple, Size: 3_000_000, Ranks: 8}), []string{"CK02"}},
+		{"shared, strided, small", generate(t, iotracetest.Spec{Pattern: iotracetest.StridedSimple, Shared: true, Size: 4096, Ranks: 8}), []string{"CK06"}},
+		{"random", generate(t, iotracetest.Spec{Pattern: iotracetest.Random, Size: 1 << 20, Ranks: 4}), []string{"CK07"}},
 		{"opened again", script(1, opens(200, 0)...), []string{"CK21"}},
 		{"few metadata operations", script(1, event(iotrace.Open, 0, 0, 50), large(0, 0, 50, 100), event(iotrace.Close, 0, 100, 101)), nil},
 		{"the coordinator's", coordinator, nil},
@@ -226,7 +225,7 @@ func TestOwnLayout(t *testing.T) {
 		shared, gathers bool
 		not             finding.Remedy
 	}{{true, true, finding.LayoutShared}, {false, true, finding.LayoutAggregated}, {false, false, finding.LayoutPerRank}} {
-		tr := generate(t, synth.Spec{Pattern: synth.Random, Shared: c.shared, Size: 5000, Ranks: 8, Ops: 200})
+		tr := generate(t, iotracetest.Spec{Pattern: iotracetest.Random, Shared: c.shared, Size: 5000, Ranks: 8, Ops: 200})
 		tr.Source = "ckpt"
 		if c.gathers {
 			tr.Events = append([]iotrace.Event{gather}, tr.Events...)
@@ -254,8 +253,8 @@ func TestWord(t *testing.T) {
 		words[r] = fmt.Sprint("remedy ", r)
 	}
 	seen := map[string]bool{}
-	for _, p := range synth.Patterns() {
-		tr := generate(t, synth.Spec{Pattern: p, Shared: true, Size: 5000, Ranks: 8, Ops: 200})
+	for _, p := range iotracetest.Patterns() {
+		tr := generate(t, iotracetest.Spec{Pattern: p, Shared: true, Size: 5000, Ranks: 8, Ops: 200})
 		tr.Source = "ckpt"
 		r := Analyze(tr, Options{})
 		finding.Word(r.Insights, words)
@@ -304,7 +303,7 @@ func TestThresholds(t *testing.T) {
 		}
 	}
 	// One's own thresholds are what counts.
-	tr := generate(t, synth.Spec{Size: 4096, Ranks: 8})
+	tr := generate(t, iotracetest.Spec{Size: 4096, Ranks: 8})
 	own, err := finding.ReadThresholds(bytes.NewReader([]byte("small_bytes: 512\n")))
 	if err != nil {
 		t.Fatal(err)
@@ -315,8 +314,8 @@ func TestThresholds(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	a := builtin(t, "dmtcp", synth.Params{})
-	b := builtin(t, "dmtcp", synth.Params{Seed: 5, Ranks: 16})
+	a := builtin(t, "dmtcp", iotracetest.Params{})
+	b := builtin(t, "dmtcp", iotracetest.Params{Seed: 5, Ranks: 16})
 	c := Compare(a, b)
 	if len(c.Files) != 0 || len(c.OnlyA) != 4 || len(c.OnlyB) != 16 || c.SamePattern {
 		t.Errorf("4 against 16 ranks: %d files in both, only a %d, only b %d", len(c.Files), len(c.OnlyA), len(c.OnlyB))
@@ -350,7 +349,7 @@ func TestCompare(t *testing.T) {
 	if d := find(c.Files[0].Differences, "burst_1_bytes"); d.A != 8192 || d.B != 8192 || !d.Same {
 		t.Errorf("burst: %+v", d)
 	}
-	if d := find(Compare(builtin(t, "minighost", synth.Params{}), a).Job, "access"); d.TextA != "shared" || d.TextB != "independent" || d.Relative != nil {
+	if d := find(Compare(builtin(t, "minighost", iotracetest.Params{}), a).Job, "access"); d.TextA != "shared" || d.TextB != "independent" || d.Relative != nil {
 		t.Errorf("access: %+v", d)
 	}
 }

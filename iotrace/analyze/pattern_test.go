@@ -11,7 +11,6 @@ import (
 	"ckpt/internal/race"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
-	"ckpt/iotrace/synth"
 )
 
 // TestPatternLength holds the description of a pattern against those with more
@@ -50,32 +49,23 @@ func TestPatternLength(t *testing.T) {
 	}
 	for _, name := range []string{"dmtcp", "minighost"} {
 		check(name, func(ranks int) *iotrace.Trace {
-			tr, err := synth.Builtin(name, synth.Params{Ranks: ranks, Class: "A", Aggregators: ranks / 4})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tr := iotracetest.Builtin(name, iotracetest.Params{Ranks: ranks, Class: "A", Aggregators: ranks / 4})
 			return tr
 		})
 	}
-	for _, p := range []synth.Pattern{synth.Contiguous, synth.StridedSimple, synth.StridedNested} {
+	for _, p := range []iotracetest.Pattern{iotracetest.Contiguous, iotracetest.StridedSimple, iotracetest.StridedNested} {
 		for _, shared := range []bool{false, true} {
 			check(fmt.Sprintf("%s, shared %v", p, shared), func(ranks int) *iotrace.Trace {
-				tr, err := synth.Generate(synth.Spec{Pattern: p, Shared: shared, Ranks: ranks, Ops: 60})
-				if err != nil {
-					t.Fatal(err)
-				}
+				tr := iotracetest.Generate(iotracetest.Spec{Pattern: p, Shared: shared, Ranks: ranks, Ops: 60})
 				return tr
 			})
 		}
 	}
 	// Random requests and those of varying size differ between any two ranks; the
 	// description has a line for each.
-	for _, p := range []synth.Pattern{synth.Random, synth.StridedVariable} {
+	for _, p := range []iotracetest.Pattern{iotracetest.Random, iotracetest.StridedVariable} {
 		check(string(p), func(ranks int) *iotrace.Trace {
-			tr, err := synth.Generate(synth.Spec{Pattern: p, Shared: true, Ranks: ranks, Ops: 400, Variable: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tr := iotracetest.Generate(iotracetest.Spec{Pattern: p, Shared: true, Ranks: ranks, Ops: 400, Variable: true})
 			return tr
 		})
 	}
@@ -256,18 +246,12 @@ func TestPatternText(t *testing.T) {
 
 // TestPatternUnfolds replays descriptions and gets the requests back.
 func TestPatternUnfolds(t *testing.T) {
-	for _, p := range []synth.Pattern{synth.Contiguous, synth.StridedSimple, synth.StridedNested} {
-		tr, err := synth.Generate(synth.Spec{Pattern: p, Shared: true, Ranks: 6, Ops: 77})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, p := range []iotracetest.Pattern{iotracetest.Contiguous, iotracetest.StridedSimple, iotracetest.StridedNested} {
+		tr := iotracetest.Generate(iotracetest.Spec{Pattern: p, Shared: true, Ranks: 6, Ops: 77})
 		unfolds(t, tr)
 	}
-	for _, name := range synth.Builtins() {
-		tr, err := synth.Builtin(name, synth.Params{Ranks: 9, Class: "A", Aggregators: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range iotracetest.Builtins() {
+		tr := iotracetest.Builtin(name, iotracetest.Params{Ranks: 9, Class: "A", Aggregators: 3})
 		unfolds(t, tr)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/synth"
+	"ckpt/iotrace/iotracetest"
 )
 
 // nonsense makes events of whatever bytes there are, with numbers that are small,
@@ -146,13 +146,10 @@ func TestAnalyzeAnything(t *testing.T) {
 // TestBytes: what is written and read comes out in every sum.
 func TestBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tr, err := synth.Generate(synth.Spec{
-			Pattern: rapid.SampledFrom(synth.Patterns()).Draw(t, "pattern"), Shared: rapid.Bool().Draw(t, "shared"), Read: rapid.Bool().Draw(t, "read"),
+		tr := iotracetest.Generate(iotracetest.Spec{
+			Pattern: rapid.SampledFrom(iotracetest.Patterns()).Draw(t, "pattern"), Shared: rapid.Bool().Draw(t, "shared"), Read: rapid.Bool().Draw(t, "read"),
 			Variable: rapid.Bool().Draw(t, "variable"), Ranks: rapid.IntRange(2, 5).Draw(t, "ranks"), Ops: rapid.IntRange(1, 40).Draw(t, "ops"),
 			Bursts: rapid.IntRange(1, 3).Draw(t, "bursts"), Noise: 0.1, Seed: rapid.Uint64().Draw(t, "seed")})
-		if err != nil {
-			t.Fatal(err)
-		}
 		checkReport(t, tr)
 		var want float64
 		var sizes, times []float64

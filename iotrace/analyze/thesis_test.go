@@ -5,22 +5,19 @@ import (
 	"testing"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/synth"
+	"ckpt/iotrace/iotracetest"
 )
 
-func builtin(t testing.TB, name string, p synth.Params) *Report {
+func builtin(t testing.TB, name string, p iotracetest.Params) *Report {
 	t.Helper()
-	tr, err := synth.Builtin(name, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := iotracetest.Builtin(name, p)
 	return Analyze(tr, Options{})
 }
 
 // TestDMTCP: independent, sequential, irregular sizes, two bursts, the first of
 // 44 writes and 8192 bytes (León, Figures 3.14-3.17 and 5.14, Table 2.6).
 func TestDMTCP(t *testing.T) {
-	for _, p := range []synth.Params{{}, {Ranks: 16, Class: "C", Seed: 3}, {Ranks: 64, Class: "D", Seed: 9}} {
+	for _, p := range []iotracetest.Params{{}, {Ranks: 16, Class: "C", Seed: 3}, {Ranks: 64, Class: "D", Seed: 9}} {
 		r := builtin(t, "dmtcp", p)
 		if r.Access != Independent || r.Spatial != SequentialAccess || r.Detail != Contiguous || r.Sizes.Kind != "variable" {
 			t.Errorf("%+v: %s, %s, %s, sizes %s", p, r.Access, r.Spatial, r.Detail, r.Sizes.Kind)
@@ -44,7 +41,7 @@ func TestDMTCP(t *testing.T) {
 		}
 	}
 	// BT.B.4: 155.12 MiB in the second burst (Figure 5.14).
-	if b := builtin(t, "dmtcp", synth.Params{}).Files[0].Bursts[1]; math.Abs(float64(b.Bytes)/(1<<20)-155.12) > 0.005 {
+	if b := builtin(t, "dmtcp", iotracetest.Params{}).Files[0].Bursts[1]; math.Abs(float64(b.Bytes)/(1<<20)-155.12) > 0.005 {
 		t.Errorf("second burst of BT.B.4: %.3f MiB", float64(b.Bytes)/(1<<20))
 	}
 }
@@ -52,7 +49,7 @@ func TestDMTCP(t *testing.T) {
 // TestMiniGhost: shared, all ranks strided at first, then large regular writes of
 // the aggregators only, and reads (León, Figures 4.8-4.10, Table 4.8).
 func TestMiniGhost(t *testing.T) {
-	for _, p := range []synth.Params{{}, {Ranks: 16}, {Ranks: 16, Class: "C", Aggregators: 4}, {Ranks: 64, Class: "C", Aggregators: 2, Buffer: 4 << 20}} {
+	for _, p := range []iotracetest.Params{{}, {Ranks: 16}, {Ranks: 16, Class: "C", Aggregators: 4}, {Ranks: 64, Class: "C", Aggregators: 2, Buffer: 4 << 20}} {
 		r := builtin(t, "minighost", p)
 		f := r.Files[0]
 		if len(r.Files) != 1 || f.Access != Shared || f.Spatial != StridedAccess || f.Ranks != len(ranksOf(p)) {
@@ -73,17 +70,17 @@ func TestMiniGhost(t *testing.T) {
 		}
 	}
 	// Four ranks: 152.59 MiB, 76.29 of each of two aggregators (Figure 4.10).
-	if f := builtin(t, "minighost", synth.Params{}).Files[0]; math.Abs(float64(f.BytesWritten)/(1<<20)-152.59) > 0.005 {
+	if f := builtin(t, "minighost", iotracetest.Params{}).Files[0]; math.Abs(float64(f.BytesWritten)/(1<<20)-152.59) > 0.005 {
 		t.Errorf("file of four ranks: %.3f MiB", float64(f.BytesWritten)/(1<<20))
 	}
 }
 
-func ranksOf(p synth.Params) []int { return make([]int, max(4, p.Ranks)) }
+func ranksOf(p iotracetest.Params) []int { return make([]int, max(4, p.Ranks)) }
 
 // TestDeepLearning: independent, one file for each epoch, by rank 0, strided with
 // backward seeks, irregular.
 func TestDeepLearning(t *testing.T) {
-	for _, p := range []synth.Params{{}, {Ranks: 1, Class: "A"}, {Ranks: 8, Class: "D"}, {Ranks: 2, Network: "mlp", Layers: []int64{401408, 512, 5120, 40, 128}}} {
+	for _, p := range []iotracetest.Params{{}, {Ranks: 1, Class: "A"}, {Ranks: 8, Class: "D"}} {
 		r := builtin(t, "deeplearning", p)
 		if len(r.Files) != 3 || r.Access != Independent || r.Spatial != StridedAccess || r.ActiveRanks != 1 {
 			t.Errorf("%+v: %d files, %s, %s, %d active ranks", p, len(r.Files), r.Access, r.Spatial, r.ActiveRanks)

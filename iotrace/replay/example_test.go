@@ -6,8 +6,8 @@ import (
 	"log"
 	"os"
 
+	"ckpt/iotrace/iotracetest"
 	"ckpt/iotrace/replay"
-	"ckpt/iotrace/synth"
 )
 
 // What would a checkpoint of MiniGhost cost here, with twice the ranks?
@@ -17,10 +17,7 @@ func ExampleRun() {
 		log.Fatal(err)
 	}
 	defer os.Remove(dir)
-	trace, err := synth.Builtin("minighost", synth.Params{Class: "A", Ranks: 4})
-	if err != nil {
-		log.Fatal(err)
-	}
+	trace := iotracetest.Builtin("minighost", iotracetest.Params{Class: "A", Ranks: 4})
 	res, err := replay.Run(context.Background(), trace, replay.Options{Dir: dir, Ranks: 8})
 	if err != nil {
 		log.Fatal(err)

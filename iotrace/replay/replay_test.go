@@ -19,7 +19,6 @@ import (
 	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
-	"ckpt/iotrace/synth"
 )
 
 func TestMain(m *testing.M) {
@@ -94,12 +93,9 @@ func sequential(t *iotrace.Trace) {
 	t.Sort()
 }
 
-func builtin(tb testing.TB, name string, p synth.Params) *iotrace.Trace {
+func builtin(tb testing.TB, name string, p iotracetest.Params) *iotrace.Trace {
 	tb.Helper()
-	t, err := synth.Builtin(name, p)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	t := iotracetest.Builtin(name, p)
 	return t
 }
 
@@ -110,16 +106,13 @@ func TestSameOperations(t *testing.T) {
 		"per rank":   iotracetest.PerRank(4, 5, 2),
 		"aggregated": iotracetest.Aggregated(8, 3, 2),
 	}
-	for _, name := range synth.Builtins() {
-		traces[name] = builtin(t, name, synth.Params{Class: "A"})
+	for _, name := range iotracetest.Builtins() {
+		traces[name] = builtin(t, name, iotracetest.Params{Class: "A"})
 	}
-	for _, pattern := range synth.Patterns() {
+	for _, pattern := range iotracetest.Patterns() {
 		for _, shared := range []bool{false, true} {
 			for _, read := range []bool{false, true} {
-				tr, err := synth.Generate(synth.Spec{Pattern: pattern, Shared: shared, Read: read, Variable: true, Ranks: 3, Ops: 60, Bursts: 2, Noise: 0.1, Seed: 3})
-				if err != nil {
-					t.Fatal(err)
-				}
+				tr := iotracetest.Generate(iotracetest.Spec{Pattern: pattern, Shared: shared, Read: read, Variable: true, Ranks: 3, Ops: 60, Bursts: 2, Noise: 0.1, Seed: 3})
 				traces[fmt.Sprintf("%s shared=%t read=%t", pattern, shared, read)] = tr
 			}
 		}
@@ -354,7 +347,7 @@ func TestDisk(t *testing.T) {
 				}
 				d.Close()
 			}
-			tr := builtin(t, "minighost", synth.Params{Class: "A", Ranks: 4, Buffer: 1 << 20})
+			tr := builtin(t, "minighost", iotracetest.Params{Class: "A", Ranks: 4, Buffer: 1 << 20})
 			end := tr.Events[len(tr.Events)-1].End
 			tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Rank: 1, File: 0, Peer: iotrace.None, Offset: 20 << 20, Bytes: 1 << 20,
 				Start: end, End: end}, iotrace.Event{Op: iotrace.Read, Rank: 1, File: int32(len(tr.Files)), Peer: iotrace.None, Offset: 10, Bytes: 9 << 20,

@@ -9,16 +9,15 @@ import (
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
-	"ckpt/iotrace/synth"
 )
 
 // TestResizeWrites: the trace writes the bytes that were asked for, to a page for each
 // large request; small requests keep their size, and requests keep their order and
 // touch where they touched.
 func TestResizeWrites(t *testing.T) {
-	for _, name := range synth.Builtins() {
+	for _, name := range iotracetest.Builtins() {
 		rapid.Check(t, func(rt *rapid.T) {
-			in, _ := chosen(builtin(t, name, synth.Params{Class: "A", Ranks: rapid.IntRange(1, 5).Draw(rt, "ranks")}))
+			in, _ := chosen(builtin(t, name, iotracetest.Params{Class: "A", Ranks: rapid.IntRange(1, 5).Draw(rt, "ranks")}))
 			before := volumeOf(in)
 			want := int64(float64(before) * rapid.Float64Range(0.6, 20).Draw(rt, "factor"))
 			out := copied(in)

@@ -13,7 +13,6 @@ import (
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
-	"ckpt/iotrace/synth"
 )
 
 func scaled(tb testing.TB, t *iotrace.Trace, n int) *iotrace.Trace {
@@ -45,7 +44,7 @@ func offsets(t *iotrace.Trace) map[int][]string {
 // MiniGhost of as many ranks, to the last offset: the pieces of the header of all
 // ranks in turn, and behind it the variables, each in parts of the aggregators.
 func TestScaleMiniGhost(t *testing.T) {
-	small := synth.Params{Class: "A", Ranks: 4, Aggregators: 2, Buffer: 1 << 20}
+	small := iotracetest.Params{Class: "A", Ranks: 4, Aggregators: 2, Buffer: 1 << 20}
 	for _, n := range []int{2, 8, 16} {
 		large := small
 		large.Ranks, large.Aggregators = n, n/2
@@ -58,7 +57,7 @@ func TestScaleMiniGhost(t *testing.T) {
 
 // TestScaleFiles: files that ranks have alone are there again under the new numbers.
 func TestScaleFiles(t *testing.T) {
-	got := scaled(t, builtin(t, "dmtcp", synth.Params{Class: "A", Ranks: 4}), 6)
+	got := scaled(t, builtin(t, "dmtcp", iotracetest.Params{Class: "A", Ranks: 4}), 6)
 	var want []string
 	for r := range 6 {
 		want = append(want, fmt.Sprintf("ckpt_bt.A.4_rank%d.dmtcp", r))
@@ -239,12 +238,9 @@ func TestScaleProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		shared := rapid.Bool().Draw(rt, "shared")
 		k := rapid.IntRange(2, 6).Draw(rt, "ranks")
-		tr, err := synth.Generate(synth.Spec{Pattern: rapid.SampledFrom(synth.Patterns()).Draw(rt, "pattern"), Shared: shared,
+		tr := iotracetest.Generate(iotracetest.Spec{Pattern: rapid.SampledFrom(iotracetest.Patterns()).Draw(rt, "pattern"), Shared: shared,
 			Variable: rapid.Bool().Draw(rt, "variable"), Ranks: k, Ops: rapid.IntRange(1, 30).Draw(rt, "ops"), Size: 4096, Bursts: rapid.IntRange(1, 2).Draw(rt, "bursts"),
 			Seed: rapid.Uint64().Draw(rt, "seed")})
-		if err != nil {
-			rt.Fatal(err)
-		}
 		n := rapid.IntRange(1, 20).Draw(rt, "n")
 		got := scaled(t, tr, n)
 		type done struct {

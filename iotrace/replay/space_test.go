@@ -9,15 +9,14 @@ import (
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
-	"ckpt/iotrace/synth"
 )
 
 // TestScaleBytes: each request stays, in its order, touches where it touched, and has
 // the factor times its bytes, up to a byte or a page.
 func TestScaleBytes(t *testing.T) {
-	for _, name := range synth.Builtins() {
+	for _, name := range iotracetest.Builtins() {
 		rapid.Check(t, func(rt *rapid.T) {
-			in, _ := chosen(builtin(t, name, synth.Params{Class: "A", Ranks: rapid.IntRange(1, 5).Draw(rt, "ranks")}))
+			in, _ := chosen(builtin(t, name, iotracetest.Params{Class: "A", Ranks: rapid.IntRange(1, 5).Draw(rt, "ranks")}))
 			factor := rapid.Float64Range(0.001, 20).Draw(rt, "factor")
 			out := copied(in)
 			if err := scaleBytes(out, factor); err != nil {
@@ -97,7 +96,7 @@ func TestPlanningStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	m := newMemFS()
-	if _, err := Run(ctx, builtin(t, "dmtcp", synth.Params{Ranks: 2}), Options{fs: m, Dir: "/new"}); !errors.Is(err, context.Canceled) || len(m.names()) > 0 {
+	if _, err := Run(ctx, builtin(t, "dmtcp", iotracetest.Params{Ranks: 2}), Options{fs: m, Dir: "/new"}); !errors.Is(err, context.Canceled) || len(m.names()) > 0 {
 		t.Errorf("%v, %v", err, m.names())
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
 	"ckpt/iotrace/strace"
-	"ckpt/iotrace/synth"
 )
 
 // straced is set to a name and a directory in the process that runs under strace.
@@ -23,15 +22,12 @@ const straced = "CKPT_TEST_REPLAY"
 // stracedTraces are those that are replayed under strace.
 func stracedTraces(tb testing.TB) map[string]*iotrace.Trace {
 	out := map[string]*iotrace.Trace{"perrank": iotracetest.PerRank(3, 5, 2)}
-	for _, name := range synth.Builtins() {
-		p := synth.Params{Class: "A", Ranks: 3}
+	for _, name := range iotracetest.Builtins() {
+		p := iotracetest.Params{Class: "A", Ranks: 3}
 		if name == "dmtcp" {
 			p.Ranks = 1 // 126 MiB
 		}
-		t, err := synth.Builtin(name, p)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		t := iotracetest.Builtin(name, p)
 		out[name] = t
 	}
 	for _, t := range out {

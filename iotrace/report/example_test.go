@@ -6,16 +6,12 @@ import (
 	"path/filepath"
 
 	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/iotracetest"
 	"ckpt/iotrace/report"
-	"ckpt/iotrace/synth"
 )
 
 func ExampleHTML() {
-	trace, err := synth.Builtin("dmtcp", synth.Params{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	trace := iotracetest.Builtin("dmtcp", iotracetest.Params{})
 	dir, err := os.MkdirTemp("", "report")
 	if err != nil {
 		fmt.Println(err)

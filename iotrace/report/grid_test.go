@@ -11,7 +11,6 @@ import (
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/iotracetest"
-	"ckpt/iotrace/synth"
 )
 
 // TestGrid: a grid that is not full keeps all. A full one keeps a request near each
@@ -83,13 +82,10 @@ var benchEvents = flag.Int("events", 1_000_000, "events of the traces of Benchma
 
 // BenchmarkReport writes the page of a trace of each pattern, without its analysis.
 func BenchmarkReport(b *testing.B) {
-	for _, p := range synth.Patterns() {
+	for _, p := range iotracetest.Patterns() {
 		b.Run(string(p), func(b *testing.B) {
-			tr, err := synth.Generate(synth.Spec{Pattern: p, Shared: true, Ranks: 64, Ops: *benchEvents / 64 / 20, Bursts: 20,
-				Every: 10 * time.Second, Size: 4096, Variable: p != synth.StridedSimple, Noise: 0.05, Seed: 1})
-			if err != nil {
-				b.Fatal(err)
-			}
+			tr := iotracetest.Generate(iotracetest.Spec{Pattern: p, Shared: true, Ranks: 64, Ops: *benchEvents / 64 / 20, Bursts: 20,
+				Every: 10 * time.Second, Size: 4096, Variable: p != iotracetest.StridedSimple, Noise: 0.05, Seed: 1})
 			r := analyze.Analyze(tr, analyze.Options{})
 			cpu := iotracetest.ProcessorTime()
 			for b.Loop() {

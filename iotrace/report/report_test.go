@@ -23,25 +23,19 @@ import (
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/analyze/finding"
-	"ckpt/iotrace/synth"
+	"ckpt/iotrace/iotracetest"
 )
 
 // traces are some of all kinds, with and without sense.
 func traces(t *testing.T) map[string]*iotrace.Trace {
 	t.Helper()
 	out := map[string]*iotrace.Trace{"empty": {}}
-	for _, name := range synth.Builtins() {
-		tr, err := synth.Builtin(name, synth.Params{Ranks: 16})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range iotracetest.Builtins() {
+		tr := iotracetest.Builtin(name, iotracetest.Params{Ranks: 16})
 		out[name] = tr
 	}
-	for _, p := range []synth.Pattern{synth.Random, synth.StridedNested} {
-		tr, err := synth.Generate(synth.Spec{Pattern: p, Shared: true, Ranks: 40, Ops: 300, Bursts: 3, Noise: 0.1, Variable: true, Every: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, p := range []iotracetest.Pattern{iotracetest.Random, iotracetest.StridedNested} {
+		tr := iotracetest.Generate(iotracetest.Spec{Pattern: p, Shared: true, Ranks: 40, Ops: 300, Bursts: 3, Noise: 0.1, Variable: true, Every: time.Second})
 		out[string(p)] = tr
 	}
 	one := func(e iotrace.Event) *iotrace.Trace {
@@ -84,7 +78,7 @@ func TestDraw(t *testing.T) {
 				if err := Draw(&again, kind, "svg", tr, r, file); err != nil || !bytes.Equal(svg.Bytes(), again.Bytes()) {
 					t.Errorf("%s of %s: not the same again", kind, name)
 				}
-				if file != "" || !race.Nightly() && name != "hostile" && name != string(synth.Random) {
+				if file != "" || !race.Nightly() && name != "hostile" && name != string(iotracetest.Random) {
 					continue
 				}
 				if err := Draw(&pixels, kind, "png", tr, r, file); err != nil {
@@ -249,10 +243,7 @@ func TestNames(t *testing.T) {
 // TestMarks: whatever there is, no more than the limit is drawn, and something of
 // everything.
 func TestMarks(t *testing.T) {
-	tr, err := synth.Generate(synth.Spec{Pattern: synth.Random, Shared: true, Ranks: 16, Ops: 3000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := iotracetest.Generate(iotracetest.Spec{Pattern: iotracetest.Random, Shared: true, Ranks: 16, Ops: 3000})
 	r := analyze.Analyze(tr, analyze.Options{})
 	p, err := layOut(SpaceTime, tr, r, "", 500)
 	if err != nil {

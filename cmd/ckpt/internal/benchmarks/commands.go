@@ -4,7 +4,6 @@ package benchmarks
 import (
 	"github.com/spf13/cobra"
 
-	"ckpt/cmd/ckpt/internal/traces"
 	"ckpt/cmd/ckpt/internal/ui"
 )
 
@@ -18,6 +17,6 @@ func newBenchCommand(g *ui.Globals) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchWriteCommand(g), newBenchCodecCommand(g), traces.NewBenchCommand(g), newBenchModesCommand(g), newBenchOverheadCommand(g), newBenchSieveCommand(g), newBenchStorageCommand(g), newBenchTuneCommand(g), newBenchTierCommand(g), newBenchInterferenceCommand(g))
+	cmd.AddCommand(newBenchWriteCommand(g), newBenchCodecCommand(g), newBenchModesCommand(g), newBenchOverheadCommand(g), newBenchSieveCommand(g), newBenchStorageCommand(g), newBenchTuneCommand(g), newBenchTierCommand(g), newBenchInterferenceCommand(g))
 	return cmd
 }

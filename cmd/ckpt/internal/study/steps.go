@@ -183,13 +183,13 @@ func (s *Study) replay() {
 		s.leave("replay", "no --storage DIR was given: times are those of the storage of the small runs")
 		return
 	}
-	source := []string{"--builtin", "dmtcp"}
-	after := []string{"time"}
-	if s.Command == "" {
-		last := s.Small[len(s.Small)-1]
-		source = []string{last.Name + "@1", "--store", s.store()}
-		after = append(after, "run-"+strconv.Itoa(last.NP))
+	if s.Command != "" {
+		s.leave("replay", "only jobs of ckpt record the I/O of their checkpoints")
+		return
 	}
+	last := s.Small[len(s.Small)-1]
+	source := []string{last.Name + "@1", "--store", s.store()}
+	after := []string{"time", "run-" + strconv.Itoa(last.NP)}
 	for _, layout := range layouts {
 		args := append(append([]string{"trace", "replay"}, source...), "--dir", filepath.Join(s.Storage, "ckpt-study-replay"), "--overwrite",
 			"--ranks", strconv.Itoa(s.Target), "--bytes", s.written(), "--at-most", strconv.FormatInt(s.Limit, 10), "--layout", layout)

@@ -45,7 +45,7 @@ ranks of one job.`,
 		Example: `  ckpt trace analyze bt.S.4-1@2
   ckpt trace analyze job.trace --exclude '*.log' --files all
   ckpt trace analyze job.strace --gap 10ms --insights
-  ckpt trace analyze --builtin dmtcp --json`,
+  ckpt trace analyze job.darshan --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.show {
 				return showThresholds(g)

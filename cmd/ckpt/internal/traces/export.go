@@ -107,7 +107,7 @@ table is in FILE.counters.csv. JSON lines have both, and import reads them.
 ` + traceInputHelp,
 		Example: `  ckpt trace export bt.S.4-1 --format chrome -o bt.json
   ckpt trace export job.strace --format csv -o - | head
-  ckpt trace export --builtin minighost --format dxt -o minighost.dxt`,
+  ckpt trace export job.darshan --format dxt -o job.dxt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format == "" {
 				return ui.BadUsage("no format given", "add --format "+exportFormats)
@@ -128,7 +128,7 @@ table is in FILE.counters.csv. JSON lines have both, and import reads them.
 			if binary := format == "events" || format == "parquet"; binary && out == "-" && ui.IsTerminal(g.CommandOutput()) {
 				return ui.BadUsage("refusing to write "+format+" to a terminal", "add -o FILE, or a pipe")
 			}
-			if format == "dxt" && in.builtin == "" && len(args) == 1 && !in.limits() {
+			if format == "dxt" && len(args) == 1 && !in.limits() {
 				if log, err := in.dxtLog(args[0]); err != nil {
 					return in.failure(err)
 				} else if log != nil {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,17 +22,14 @@ import (
 	"ckpt/iotrace/analyze/finding"
 	"ckpt/iotrace/scope"
 	"ckpt/iotrace/source"
-	"ckpt/iotrace/synth"
 )
 
-// traceInput is the source of a trace: files of any known format, the traces of
-// checkpoints in the store, or a built-in one.
+// traceInput is the source of a trace: files of any known format, or the traces of
+// checkpoints in the store.
 type traceInput struct {
-	builtin, class string
-	ranks          int
-	lenient        bool
-	begun          io.Reader     // a stream whose beginning was read
-	codec          finding.Codec // of the job whose trace was read
+	lenient bool
+	begun   io.Reader     // a stream whose beginning was read
+	codec   finding.Codec // of the job whose trace was read
 	scoping
 	aside scope.Aside // of the trace that was read
 }
@@ -46,37 +42,14 @@ text, Darshan logs and DXT text, CSV, JSON lines, Parquet.`
 // addFlags adds the flags of all commands that read a trace. With keeps, the command
 // sets no files apart unless it is asked to.
 func (in *traceInput) addFlags(f *pflag.FlagSet, keeps bool) {
-	f.StringVar(&in.builtin, "builtin", "", "use a built-in trace: "+strings.Join(synth.Builtins(), ", ")+"; or the training of a network, like dl.C.8")
-	ui.Choices(f, "builtin", synth.Builtins()...)
-	f.IntVar(&in.ranks, "builtin-ranks", 4, "ranks of the built-in trace")
-	f.StringVar(&in.class, "builtin-class", "", "size of the built-in trace, A to D (default B)")
-	ui.Choices(f, "builtin-class", "A", "B", "C", "D")
 	f.BoolVar(&in.lenient, "lenient", false, "read the intact part of a damaged or cut trace")
 	in.scoping.addFlags(f, keeps)
 }
 
-// traces reads all named traces, or the built-in one.
+// traces reads all named traces.
 func (in *traceInput) traces(g *ui.Globals, args []string) ([]*iotrace.Trace, error) {
-	if in.builtin != "" {
-		if len(args) > 0 {
-			return nil, ui.BadUsage(fmt.Sprintf("--builtin %s and %s", in.builtin, args[0]), "give one of them")
-		}
-		params := synth.Params{Ranks: in.ranks, Class: in.class}
-		name, training := trainingOf(in.builtin, &params)
-		if !training && !slices.Contains(synth.Builtins(), in.builtin) {
-			return nil, ui.BadUsage(fmt.Sprintf("--builtin %s: unknown trace", in.builtin), "choose one of "+strings.Join(synth.Builtins(), ", "))
-		}
-		if in.ranks < 1 {
-			return nil, ui.BadUsage(fmt.Sprintf("--builtin-ranks %d: want a number from 1", in.ranks), "")
-		}
-		t, err := synth.Builtin(name, params)
-		if err != nil {
-			return nil, ui.AsUsage(err)
-		}
-		return []*iotrace.Trace{t}, nil
-	}
 	if len(args) == 0 {
-		return nil, ui.BadUsage("no trace given", "name a file or a job, or give --builtin "+synth.Builtins()[0])
+		return nil, ui.BadUsage("no trace given", "name a file or a job")
 	}
 	var all []*iotrace.Trace
 	for _, name := range args {
@@ -124,7 +97,7 @@ func (in *traceInput) trace(g *ui.Globals, args []string) (*iotrace.Trace, error
 
 // whole reads one trace with all that is in it.
 func (in *traceInput) whole(g *ui.Globals, args []string) (*iotrace.Trace, error) {
-	if in.builtin != "" || len(args) < 2 {
+	if len(args) < 2 {
 		all, err := in.traces(g, args)
 		if err != nil {
 			return nil, err

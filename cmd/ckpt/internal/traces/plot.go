@@ -36,7 +36,7 @@ requests for each file, as SVG, PNG or PDF.
 ` + scopeHelp + `
 
 ` + traceInputHelp,
-		Example: "  ckpt trace plot bt.S.4-1 --kind offsets -o offsets.svg\n  ckpt trace plot --builtin dmtcp --kind sizes -o sizes.png",
+		Example: "  ckpt trace plot bt.S.4-1 --kind offsets -o offsets.svg\n  ckpt trace plot job.strace --kind sizes -o sizes.png",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			format := strings.TrimPrefix(filepath.Ext(out), ".")
 			if format != "svg" && format != "png" && format != "pdf" {

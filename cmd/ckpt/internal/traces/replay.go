@@ -54,7 +54,7 @@ the rules. A replay whose files do not fit into the free space does not begin.
 
 ` + traceInputHelp,
 		Example: `  ckpt trace replay bt.S.4-1 --dir /scratch/try
-  ckpt trace replay --builtin dmtcp --dir /scratch/try --ranks 64 --direct
+  ckpt trace replay job.darshan --dir /scratch/try --ranks 64 --direct
   ckpt trace replay job.strace --dir /scratch/try --layout shared --keep-gaps
   ckpt trace replay large.trace --dir /scratch/try --scale-bytes 0.01`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,4 +1,4 @@
-package synth
+package iotracetest
 
 import "math/rand/v2"
 

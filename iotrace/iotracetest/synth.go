@@ -1,13 +1,67 @@
-package synth
+package iotracetest
 
 import (
-	"container/heap"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"ckpt/iotrace"
 )
+
+// A Pattern describes how offsets follow each other.
+type Pattern string
+
+// The patterns, with the names of package analyze.
+const (
+	Contiguous      Pattern = "contiguous"       // each request begins where the one before ended
+	Sequential      Pattern = "sequential"       // forward, with holes of up to half a request
+	StridedSimple   Pattern = "strided-simple"   // constant distance between starts
+	StridedNested   Pattern = "strided-nested"   // groups of strided requests, a larger stride apart
+	StridedVariable Pattern = "strided-variable" // forward, with varying holes of one to eight requests
+	Random          Pattern = "random"           // anywhere
+	Mixed           Pattern = "mixed"            // several kinds of patterns in turn
+)
+
+// Patterns returns all patterns.
+func Patterns() []Pattern {
+	return []Pattern{Contiguous, Sequential, StridedSimple, StridedNested, StridedVariable, Random, Mixed}
+}
+
+// A Spec describes a trace. Zero values have defaults.
+type Spec struct {
+	Pattern  Pattern       // default Contiguous
+	Shared   bool          // one file for all ranks, not one per rank
+	Read     bool          // read instead of write
+	Variable bool          // requests of a quarter of Size to Size
+	Ranks    int           // default 4
+	Ops      int           // data operations of a rank in each burst, without noise; default 100
+	Size     int64         // of a request, bytes; default 64 KiB
+	Bursts   int           // default 1
+	Every    time.Duration // between the starts of bursts; default and minimum is a second of silence
+	Noise    float64       // probability of a stray operation before each one, up to 0.5
+	Seed     uint64
+}
+
+func (s Spec) prepared() Spec {
+	if s.Pattern == "" {
+		s.Pattern = Contiguous
+	}
+	if s.Ranks == 0 {
+		s.Ranks = 4
+	}
+	if s.Ops == 0 {
+		s.Ops = 100
+	}
+	if s.Size == 0 {
+		s.Size = 64 << 10
+	}
+	if s.Bursts == 0 {
+		s.Bursts = 1
+	}
+	return s
+}
 
 // The model of time: a request takes latency + size / rate, plus or minus a fifth, and
 // a pause precedes the next one. Noise is an occasional longer pause.
@@ -19,45 +73,39 @@ const (
 	silence    = time.Second // at least, between bursts
 )
 
-// Generate generates the trace that s describes. Ten million events take a few
-// seconds, and no memory beyond the events.
-func Generate(s Spec) (*iotrace.Trace, error) {
-	s, err := s.prepared()
-	if err != nil {
-		return nil, err
-	}
+// Generate generates the trace that s describes.
+func Generate(s Spec) *iotrace.Trace {
+	s = s.prepared()
 	tr := &iotrace.Trace{Job: "synthetic " + string(s.Pattern), Source: "synth"}
-	q := make(queue, s.Ranks)
 	for rank := range s.Ranks {
 		tr.Ranks = append(tr.Ranks, iotrace.Rank{Rank: rank, Node: fmt.Sprintf("node%d", rank/16)})
-		file := 0
-		if !s.Shared {
-			file = rank
+		file := rank
+		switch {
+		case !s.Shared:
+			tr.Files = append(tr.Files, fmt.Sprintf("rank-%d.dat", rank))
+		case rank == 0:
+			tr.Files = []string{"shared.dat"}
+			fallthrough
+		default:
+			file = 0
 		}
-		if file == len(tr.Files) {
-			name := "shared.dat"
-			if !s.Shared {
-				name = fmt.Sprintf("rank-%d.dat", rank)
-			}
-			tr.Files = append(tr.Files, name)
+		x := newSource(&s, rank, file)
+		if s.Shared && !s.Read && rank == 0 { // no rank opens a file that is not there
+			x.ahead[0].Create = true
 		}
-		q[rank] = newSource(&s, rank, file)
-	}
-	tr.Events = make([]iotrace.Event, 0, s.Ranks*(s.Bursts*int(float64(s.Ops)*(1+s.Noise))+3)+64)
-	heap.Init(&q)
-	if s.Shared && !s.Read { // no rank opens a file that is not there
-		q[0].ahead[0].Create = true
-	}
-	for len(q) > 0 {
-		e, ok := q[0].pop()
-		tr.Events = append(tr.Events, e)
-		if ok {
-			heap.Fix(&q, 0)
-		} else {
-			heap.Pop(&q)
+		for more := true; more; {
+			var e iotrace.Event
+			e, more = x.pop()
+			tr.Events = append(tr.Events, e)
 		}
 	}
-	return tr, nil
+	slices.SortStableFunc(tr.Events, inTime)
+	return tr
+}
+
+// inTime orders events by their start, then by rank.
+func inTime(a, b iotrace.Event) int {
+	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Rank, b.Rank))
 }
 
 // A source generates the events of one rank. It always holds the next one.
@@ -165,24 +213,4 @@ func (x *source) time(e *iotrace.Event) {
 	e.Start = x.now
 	e.End = e.Start + int64(d)
 	x.now = e.End + x.r.Int64N(int64(pause))
-}
-
-// queue is a heap of sources, ordered by their next event.
-type queue []*source
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	a, b := q[i], q[j]
-	if a.ahead[0].Start != b.ahead[0].Start {
-		return a.ahead[0].Start < b.ahead[0].Start
-	}
-	return a.rank < b.rank
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(*source)) }
-func (q *queue) Pop() any {
-	old := *q
-	x := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return x
 }
