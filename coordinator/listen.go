@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"ckpt/coordinator/job"
-	"ckpt/coordinator/wire/secure"
+	"ckpt/coordinator/wire"
 	"ckpt/internal/wording"
 )
 
@@ -64,13 +64,13 @@ func reason(err error) string {
 
 // listenAt opens the socket of the run for other hosts.
 func (s *socket) listenAt(address string) error {
-	key, err := secure.NewKey(s.token)
+	key, err := wire.NewKey(s.token)
 	if err != nil {
 		return err
 	}
 	if s.listener, err = key.Listen(address); err != nil {
 		return err
 	}
-	s.address = secure.Network + ":" + s.listener.Addr().String()
+	s.address = wire.TLS + ":" + s.listener.Addr().String()
 	return nil
 }

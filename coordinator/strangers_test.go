@@ -22,7 +22,6 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
-	"ckpt/coordinator/wire/secure"
 	"ckpt/image"
 	"ckpt/internal/needs"
 	"ckpt/internal/vfs"
@@ -196,11 +195,11 @@ func ports(t *testing.T, processes []int) (list []string) {
 func TestStrangersOnTheNetwork(t *testing.T) {
 	t.Parallel()
 	runTried(t, "127.0.0.1", func(a *target) {
-		listening := append(ports(t, a.ranks), strings.TrimPrefix(a.address, secure.Network+":"))
+		listening := append(ports(t, a.ranks), strings.TrimPrefix(a.address, wire.TLS+":"))
 		if len(listening) < 1+4 {
 			t.Errorf("only %v listen", listening)
 		}
-		other, err := secure.NewKey("another token")
+		other, err := wire.NewKey("another token")
 		if err != nil {
 			t.Error(err)
 			return
@@ -236,7 +235,7 @@ func TestStrangersOnTheNetwork(t *testing.T) {
 			}
 		}
 		coordinator := listening[len(listening)-1]
-		for range secure.MaxUnproven + 20 {
+		for range wire.MaxUnproven + 20 {
 			conn, err := net.Dial("tcp", coordinator)
 			if err != nil {
 				t.Error(err)
@@ -245,7 +244,7 @@ func TestStrangersOnTheNetwork(t *testing.T) {
 			silent = append(silent, conn)
 		}
 		// One that knows the token, and does not say so.
-		if key, err := secure.NewKey(a.token); err != nil {
+		if key, err := wire.NewKey(a.token); err != nil {
 			t.Error(err)
 		} else if conn, err := key.Dial(context.Background(), coordinator); err == nil {
 			silent = append(silent, conn)

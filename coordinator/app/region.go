@@ -107,3 +107,23 @@ func smooth(x, y, z float64, comp int) float64 {
 // long demonstration would then checkpoint nothing; a source that moves by a
 // thousandth keeps every word of the solution changing.
 func ripple(iter int) float64 { return 1 + 1e-3*math.Sin(0.7*float64(iter)) }
+
+// ProgressRegion is the region of a checkpoint at application level that holds the
+// iteration counter and the residuals. It is the same on all ranks.
+const ProgressRegion = "progress"
+
+// Progress returns what ProgressRegion holds, a part of the region runtime. The rest of
+// that one is constant.
+func (a *App) Progress() []byte {
+	return a.runtime.mem[:runtimeHeader+8*len(a.runtime.history)]
+}
+
+// Resume completes the memory of a rank after a restart at application level: Init has
+// run, and the arrays that were saved have been restored. Progress is what [App.Progress]
+// was.
+func (a *App) Resume(progress []byte) {
+	copy(a.Progress(), progress)
+	if k, ok := a.kernel.(recomputer); ok {
+		k.recompute(a.Iteration())
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/internal/durable"
+	"ckpt/zones"
 )
 
 // The history of a job is a file of JSON lines beside its checkpoints: the
@@ -159,4 +160,134 @@ func (q *journalQueue) write() {
 		}
 		q.mu.Lock()
 	}
+}
+
+// DescribeCheckpoint describes a committed checkpoint as its manifest tells.
+func DescribeCheckpoint(s image.Summary) *CheckpointEvent {
+	var log image.LogStats
+	if s.Log != nil {
+		log = *s.Log
+	}
+	return &CheckpointEvent{Type: "checkpoint", Job: s.Job, Number: s.Number, Iteration: int(s.Iteration), Ranks: s.Ranks, Of: s.Of,
+		LogBytes: log.Bytes, LogFsyncs: log.Fsyncs, LogSeconds: log.Seconds,
+		Zones: s.Bytes, Memory: s.Memory, StoredBytes: s.StoredBytes, Files: s.Files, Latency: s.Latency, Pause: s.Pause, TurnWait: s.TurnWait}
+}
+
+// A CheckpointEvent describes a committed checkpoint. Times are in seconds,
+// sizes in bytes.
+type CheckpointEvent struct {
+	Type        string       `json:"type"` // "checkpoint"
+	Job         string       `json:"job"`
+	Number      int          `json:"number"`
+	Iteration   int          `json:"iteration"`
+	Ranks       int          `json:"ranks"`
+	Of          []int        `json:"of,omitempty"`     // which ranks, unless all
+	Zones       zones.Sizes  `json:"zones"`            // of an image of each rank, added up
+	Memory      *zones.Sizes `json:"memory,omitempty"` // with the segment once for each node, the library once
+	StoredBytes int64        `json:"stored_bytes"`     // added to the store
+	Files       int          `json:"files"`            // added to the store, the manifest included
+	// StorageLevel is local or protected if it went to directories of the nodes, and is
+	// not in the store yet.
+	StorageLevel string        `json:"storage_level,omitempty"`
+	Latency      image.Latency `json:"latency_s"`
+	Pause        float64       `json:"pause_s"` // how long the application stood still
+	// TurnWait is for how long its writes waited for other jobs on the same storage: a part of
+	// the total latency beside the three, and of the pause if the application waited for
+	// the writes.
+	TurnWait float64 `json:"turn_wait_s,omitempty"`
+	// Of the messages logged since the checkpoint before: bytes, fsyncs, and the
+	// seconds that the ranks spent in these, together.
+	LogBytes   int64   `json:"log_bytes,omitempty"`
+	LogFsyncs  int64   `json:"log_fsyncs,omitempty"`
+	LogSeconds float64 `json:"log_s,omitempty"`
+}
+
+// Costs returns what the checkpoint itself has cost: its latency and its pause without the
+// wait for other jobs. Async says that the application computed while it was written.
+func (e *CheckpointEvent) Costs(async bool) (latency, pause float64) {
+	latency, pause = max(0, e.Latency.Total-e.TurnWait), e.Pause
+	if !async {
+		pause = max(0, pause-e.TurnWait)
+	}
+	return latency, pause
+}
+
+// UnmarshalJSON also reads lines of earlier versions, whose zones are in the field
+// bytes.
+func (e *CheckpointEvent) UnmarshalJSON(b []byte) error {
+	type plain CheckpointEvent
+	old := struct {
+		*plain
+		Bytes *zones.Sizes `json:"bytes"`
+	}{plain: (*plain)(e)}
+	if err := json.Unmarshal(b, &old); err != nil {
+		return err
+	}
+	if old.Bytes != nil {
+		e.Zones = *old.Bytes
+	}
+	return nil
+}
+
+// A RestartedEvent says what a restart cost: of the ranks that a failure took back, or of
+// all ranks when a user restarted the job. It comes when the ranks are where they were
+// before, or cannot get there any more. Times are in seconds, sizes in bytes.
+type RestartedEvent struct {
+	Type   string `json:"type"` // "restarted"
+	Failed bool   `json:"after_failure"`
+	Of     []int  `json:"of,omitempty"` // which ranks, with several groups
+	Ranks  int    `json:"ranks"`
+	Groups int    `json:"group_count"`
+	From   []int  `json:"from_checkpoints"`
+	// Seconds is from the failure, or the start of the run, until all ranks compute. Read
+	// of it was reading images, in the slowest rank, and Log reading message logs.
+	Seconds   float64 `json:"restart_s"`
+	Read      float64 `json:"image_read_s"`
+	ReadBytes int64   `json:"image_read_bytes"` // unpacked, of all ranks
+	Log       float64 `json:"log_read_s"`
+	LogBytes  int64   `json:"log_read_bytes"`
+	// TurnWait is the part of Seconds in which the slowest rank waited for other jobs before it
+	// could read.
+	TurnWait float64 `json:"turn_wait_s,omitempty"`
+	// Repeated iterations add up over the ranks. LostWork is the time from the checkpoint to
+	// the failure, 0 if that is not known, and Replay the time until all ranks were where
+	// they had been, nil if they never were.
+	Repeated int      `json:"repeated_iterations"`
+	LostWork float64  `json:"lost_work_s,omitempty"`
+	Replay   *float64 `json:"replay_s,omitempty"`
+}
+
+// newestBytes is how much of the end of a journal is read for its newest events.
+const newestBytes = 256 << 10
+
+// NewestRestarts returns the last restarts in the end of a job's journal, at most so many.
+// It returns what it can read of a missing or damaged journal.
+func NewestRestarts(j *image.Job, most int) []RestartedEvent {
+	list := newest[RestartedEvent](j, "restarted")
+	return list[max(0, len(list)-most):]
+}
+
+// newest returns the events of a type in the end of a job's journal.
+func newest[T any](j *image.Job, kind string) []T {
+	f, err := j.FS().Open(filepath.Join(j.Dir(), journalName))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil
+	}
+	var list []T
+	begin := max(0, size-newestBytes) // a line that is cut is no event
+	_, _ = durable.ReadLines(io.NewSectionReader(f, begin, size-begin), func(line []byte) {
+		var ev struct {
+			Type string `json:"type"`
+		}
+		var full T
+		if json.Unmarshal(line, &ev) == nil && ev.Type == kind && json.Unmarshal(line, &full) == nil {
+			list = append(list, full)
+		}
+	})
+	return list
 }

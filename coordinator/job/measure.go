@@ -2,13 +2,19 @@ package job
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"ckpt/dataset"
 	"ckpt/image"
+	"ckpt/image/container"
+	"ckpt/image/plan"
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -100,4 +106,230 @@ func appAndClass(app string) (name, class string) {
 		return strings.ToLower(parts[0]), "-"
 	}
 	return strings.ToLower(strings.Join(parts[:len(parts)-2], ".")), parts[len(parts)-2]
+}
+
+// MeasureRun measures a job: what each of its checkpoints stored, by zone and region, and
+// what it cost. It reads manifests, indexes of files and the journal. Checkpoints that
+// cannot be read are left out, and are in the error.
+func MeasureRun(j *image.Job) (dataset.JobRun, error) {
+	spec, err := ReadSpec(j)
+	if err != nil {
+		return dataset.JobRun{}, err
+	}
+	numbers, err := j.Checkpoints()
+	if err != nil {
+		return dataset.JobRun{}, err
+	}
+	run := describeRun(j, spec)
+	r := runReader{job: j, np: spec.NP, async: spec.Async, events: ReadEvents(j, 0), last: make(map[int]int64)}
+	var failed error
+	for _, n := range numbers {
+		c, err := r.checkpoint(n)
+		if errors.Is(err, image.ErrCheckpointNotFound) || errors.Is(err, errOtherRanks) {
+			continue // pruned this moment, or of another number of ranks
+		}
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		run.Checkpoints = append(run.Checkpoints, c)
+	}
+	if run.Program && run.Incremental {
+		tellFollowing(run.Checkpoints)
+	}
+	run.Logs, run.Restarts = readCosts(j, spec)
+	if len(run.Checkpoints) == 0 {
+		return run, errors.Join(failed, fmt.Errorf("job %s has no checkpoint in the store to measure: %w", j.Name(), image.ErrCheckpointNotFound))
+	}
+	return run, failed
+}
+
+// tellFollowing corrects which checkpoints were full: a checkpoint that refers to no other
+// looks so too where the program changes all memory between two. Then none refers to any.
+func tellFollowing(list []dataset.JobCheckpoint) {
+	if slices.ContainsFunc(list, func(c dataset.JobCheckpoint) bool { return !c.Full }) {
+		return
+	}
+	for i := range list {
+		list[i].Full = i == 0
+	}
+}
+
+// describeRun says how a job ran.
+func describeRun(j *image.Job, spec *Resolved) dataset.JobRun {
+	s := &spec.Spec
+	run := dataset.JobRun{Job: j.Name(), Engine: dataset.Ckpt, MPI: cmp.Or(dataset.MPIName(s.MPI), s.MPI), NP: s.NP, Mapping: s.Mapping,
+		Mode: string(s.Mode), GroupSize: s.GroupSize, Codec: spec.Codec.String(), Layout: string(cmp.Or(s.WritePath.Layout, plan.PerRank)),
+		Aggregators: max(0, s.WritePath.Aggregators), Incremental: s.Incremental, Async: s.Async, Workload: s.Workload, Storage: filepath.Dir(filepath.Dir(j.Dir()))}
+	run.App, run.Class = appAndClass(s.App)
+	run.Program = s.Program != nil
+	if s.Origin != "" {
+		run.Engine, run.Codec = dataset.Engine(s.Origin), ""
+	}
+	if spec.Several() {
+		run.Log = spec.Log.String()
+	}
+	return run
+}
+
+// errOtherRanks says that a checkpoint is of another number of ranks than the job was
+// launched with: it tells nothing of that run.
+var errOtherRanks = errors.New("the checkpoint is of another number of ranks")
+
+// A runReader measures checkpoints of a job, oldest first.
+type runReader struct {
+	job    *image.Job
+	np     int
+	async  bool
+	events Events
+	last   map[int]int64 // iteration of the newest checkpoint of each group
+}
+
+func (r *runReader) checkpoint(n int) (dataset.JobCheckpoint, error) {
+	m, err := r.job.Manifest(n)
+	if err != nil {
+		return dataset.JobCheckpoint{}, err
+	}
+	if m.NP != r.np {
+		return dataset.JobCheckpoint{}, errOtherRanks
+	}
+	s := m.Summary()
+	ev := r.events.Describe(s)
+	_, pause := ev.Costs(r.async)
+	c := dataset.JobCheckpoint{Number: n, Group: m.Group, Ranks: len(m.Ranks), Iterations: int(m.Iteration - r.last[m.Group]), Full: true,
+		Memory: s.Bytes, StoredBytes: s.StoredBytes, CoordinationS: ev.Latency.Coordination, ManagementS: ev.Latency.Management,
+		StorageS: ev.Latency.Storage, PauseS: pause, LogBytes: ev.LogBytes}
+	r.last[m.Group] = m.Iteration
+	if s.Memory != nil {
+		c.Memory = *s.Memory
+	}
+	if m.Origin != "" {
+		// Its images are stored in parts, but the checkpointer wrote them whole.
+		c.Unpacked, c.Stored, c.StoredBytes, c.Files = c.Memory, c.Memory, c.Memory.Total(), len(m.Ranks)
+		return c, nil
+	}
+	return c, r.stored(m, &c)
+}
+
+// stored adds up what the files of a checkpoint hold.
+func (r *runReader) stored(m *image.Manifest, c *dataset.JobCheckpoint) error {
+	at := make(map[string]int) // index in c.Regions
+	for _, f := range m.Files {
+		library := m.WroteLibrary(f)
+		if !library && f.Number() != m.Number {
+			continue
+		}
+		t, err := r.job.Tally(m, f.Path)
+		if err != nil {
+			return err
+		}
+		if !library {
+			c.Files++
+			c.Overhead += t.Overhead
+			c.Full = c.Full && t.References == 0
+		}
+		for _, region := range t.Regions {
+			c.Unpacked.Add(region.Zone, region.Unpacked)
+			c.Stored.Add(region.Zone, region.Packed)
+			if library {
+				continue
+			}
+			i, ok := at[region.Name]
+			if !ok {
+				i = len(c.Regions)
+				at[region.Name] = i
+				c.Regions = append(c.Regions, dataset.JobRegion{Name: region.Name, Zone: region.Zone})
+			}
+			add(&c.Regions[i], region)
+		}
+	}
+	return nil
+}
+
+func add(sum *dataset.JobRegion, t container.RegionTally) {
+	sum.Memory += t.Zeros + t.Referenced + t.Unpacked
+	sum.Zeros += t.Zeros
+	sum.Unpacked += t.Unpacked
+	sum.Stored += t.Packed
+}
+
+// readCosts returns what the message logs of a job cost, nil without groups, and its
+// restarts, as far as the journal knows them.
+func readCosts(j *image.Job, spec *Resolved) (*dataset.JobLogs, []dataset.JobRestart) {
+	c := &costReader{np: float64(spec.NP), last: make(map[int]int), known: true}
+	if f, err := j.FS().Open(filepath.Join(j.Dir(), journalName)); err == nil {
+		defer f.Close()
+		if size, err := f.Size(); err == nil {
+			_, _ = durable.ReadLines(io.NewSectionReader(f, 0, size), c.line)
+		}
+	}
+	if !spec.Several() {
+		return nil, c.restarts
+	}
+	return &c.logs, c.restarts
+}
+
+// A costReader adds up the costs of logs, line by line of a journal.
+type costReader struct {
+	np       float64
+	last     map[int]int // by the first rank of a group, the iteration of its newest checkpoint
+	known    bool        // a group without a checkpoint began at iteration 0, with an empty log
+	started  bool        // a run was seen
+	logs     dataset.JobLogs
+	restarts []dataset.JobRestart
+}
+
+func (c *costReader) line(line []byte) {
+	var kind struct {
+		Type      string `json:"type"`
+		Iteration int    `json:"iteration"`
+	}
+	if json.Unmarshal(line, &kind) != nil {
+		return
+	}
+	switch kind.Type {
+	case "start":
+		// A restart replays logs even where it begins at iteration 0.
+		c.begin(kind.Iteration == 0 && !c.started)
+		c.started = true
+	case "recovery":
+		// Ranks that went back log nothing that they replay.
+		c.begin(false)
+	case "checkpoint":
+		c.checkpoint(line)
+	case "restarted":
+		var ev RestartedEvent
+		if json.Unmarshal(line, &ev) == nil && ev.Ranks > 0 {
+			c.restarts = append(c.restarts, ev.Restart())
+		}
+	}
+}
+
+func (c *costReader) begin(known bool) {
+	clear(c.last)
+	c.known = known
+}
+
+// checkpoint adds what the ranks of a group logged since the checkpoint before.
+func (c *costReader) checkpoint(line []byte) {
+	var ev CheckpointEvent
+	if json.Unmarshal(line, &ev) != nil || len(ev.Of) == 0 {
+		return
+	}
+	before, ok := c.last[ev.Of[0]]
+	c.last[ev.Of[0]] = ev.Iteration
+	if !ok && !c.known || ev.Iteration <= before {
+		return
+	}
+	c.logs.Iterations += float64((ev.Iteration-before)*ev.Ranks) / c.np
+	c.logs.Bytes += ev.LogBytes
+	c.logs.Commits += ev.LogFsyncs
+	c.logs.Seconds += ev.LogSeconds
+}
+
+// Restart returns the event as a measurement. How long the storage was with other jobs is no
+// part of what a restart costs.
+func (e *RestartedEvent) Restart() dataset.JobRestart {
+	return dataset.JobRestart{Failed: e.Failed, Groups: e.Groups, Ranks: e.Ranks, TotalS: max(0, e.Seconds-e.TurnWait), ReadS: e.Read, LogS: e.Log,
+		ReadBytes: e.ReadBytes, LogBytes: e.LogBytes, LostIterations: float64(e.Repeated) / float64(e.Ranks), LostS: e.LostWork, ReplayS: e.Replay}
 }

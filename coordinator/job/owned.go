@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -96,4 +97,13 @@ func ReadState(j *image.Job, v any) error {
 		return OfAnother(StatePath(j))
 	}
 	return nil
+}
+
+// Encode marshals a body of ours, which cannot fail.
+func Encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", v, err))
+	}
+	return b
 }

@@ -1,6 +1,11 @@
 package job
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -8,6 +13,8 @@ import (
 
 	"ckpt/image"
 	"ckpt/image/codec"
+	"ckpt/image/dmtcp"
+	"ckpt/internal/durable"
 	"ckpt/internal/wording"
 )
 
@@ -94,4 +101,134 @@ func (p *Program) script() string {
 		}
 	}
 	return ""
+}
+
+// InputLimit is how much of a standard input a job keeps.
+const InputLimit = 64 << 20
+
+// inputName is the file with the standard input of a program.
+const inputName = "stdin.json"
+
+// An Input is the standard input of a program, as its job keeps it for later runs.
+type Input struct {
+	Data  []byte `json:"data,omitempty"`
+	Ended bool   `json:"ended"` // else more may have come after Data
+	// File holds it, in place of Data: it is longer than InputLimit.
+	File *InputFile `json:"file,omitempty"`
+}
+
+// An InputFile is a file that is read again, unless it has changed.
+type InputFile struct {
+	Path     string `json:"path"`
+	At       int64  `json:"at"` // where the program begins to read
+	Size     int64  `json:"size"`
+	Modified int64  `json:"modified_ns"`
+}
+
+// WriteInput keeps the standard input of a job.
+func WriteInput(j *image.Job, in Input) error {
+	b, err := sealOwned(j, in)
+	if err != nil {
+		return err
+	}
+	return durable.Replace(j.FS(), filepath.Join(j.Dir(), inputName), b)
+}
+
+// ReadInput returns the standard input of a job, nil if it has kept none, as before there
+// was a file for it.
+func ReadInput(j *image.Job) (*Input, error) {
+	var in Input
+	err := readOwned(j, filepath.Join(j.Dir(), inputName), 2*InputLimit, &in, durable.ReadSealed)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &in, nil
+}
+
+// Check reports whether the input can be given again.
+func (in *Input) Check(j *image.Job) error {
+	again := wording.Sprintf("{restart %s} -- COMMAND with a command that reads its input from a file", j.Name())
+	if f := in.File; f != nil {
+		fi, err := os.Stat(f.Path)
+		if err == nil && (fi.Size() != f.Size || fi.ModTime().UnixNano() != f.Modified) {
+			err = errors.New("it has changed since")
+		}
+		if err != nil {
+			return &UsageError{Text: fmt.Sprintf("standard input of job %s was the file %s: %v", j.Name(), f.Path, err), Fix: "put it back as it was; or " + again}
+		}
+	}
+	if !in.Ended && len(in.Data) > 0 {
+		return &UsageError{Text: fmt.Sprintf("standard input of job %s had not ended when its run did: only the first %d bytes are known", j.Name(), len(in.Data)), Fix: again}
+	}
+	return nil
+}
+
+// Import stores a checkpoint of another checkpointer as the next one of a job,
+// which it makes if there is none. Only imported checkpoints of the same program
+// and number of ranks belong to one job.
+func Import(ctx context.Context, store *image.Store, name string, set *dmtcp.Set, opt dmtcp.Options) (*image.Manifest, error) {
+	spec := Spec{ID: image.NewID(), Origin: dmtcp.Origin, App: set.Images[0].Name, NP: set.NP, Mapping: set.Mapping, MPI: set.Images[0].MPI, Mode: Coordinated}
+	text, err := spec.Encode()
+	if err != nil {
+		return nil, err
+	}
+	job, err := lockImported(store, name, &spec)
+	if errors.Is(err, image.ErrJobNotFound) || errors.Is(err, errUnused) {
+		job, err = store.TakeOverJob(name, text, func(job *image.Job) error { return Forsake(job) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer job.Unlock()
+	if _, err := job.Sweep(); err != nil {
+		return nil, err
+	}
+	return set.Import(ctx, job, opt)
+}
+
+// errUnused says that a job is the remains of an import that failed.
+var errUnused = errors.New("the job has no checkpoint")
+
+// lockImported opens a job for another import into it.
+func lockImported(store *image.Store, name string, want *Spec) (*image.Job, error) {
+	job, err := store.Job(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := job.Lock(); err != nil {
+		return nil, err
+	}
+	_, err = store.Own()
+	var text []byte
+	if err == nil {
+		text, err = job.Spec()
+	}
+	if err == nil {
+		var have *Resolved
+		if have, err = decodeSpec(text); err == nil {
+			err = sameImported(job, have, want)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, job.Unlock())
+	}
+	return job, nil
+}
+
+func sameImported(job *image.Job, have *Resolved, want *Spec) error {
+	name := job.Name()
+	if have.Origin != want.Origin {
+		return &UsageError{fmt.Sprintf("job %s is one of ckpt's own", name), wording.Sprintf("import under another {job}")}
+	}
+	if latest, err := job.Latest(); err != nil || latest == 0 {
+		return errors.Join(err, errUnused)
+	}
+	if have.App != want.App || have.NP != want.NP {
+		return &UsageError{fmt.Sprintf("job %s holds %d ranks of %s, the images are %d of %s", name, have.NP, have.App, want.NP, want.App),
+			wording.Sprintf("import under another {job}")}
+	}
+	return nil
 }

@@ -1,15 +1,19 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/recovery"
 	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // A StoredLine is where the groups of a job resume if all of them fail at once, as far
@@ -193,3 +197,184 @@ func (l *StoredLine) addPresent(status *Status) {
 
 // Name names the ranks of a group.
 func (l *StoredLine) Name(g int) string { return NameRanks(l.Groups[g]) }
+
+// A storedJob is what the store holds of a job of several groups.
+type storedJob struct {
+	// Found are the manifests of each group, oldest first, of the checkpoints that
+	// it can go back to.
+	Found [][]*image.Manifest
+	// Passed says which checkpoints it passes over, for they are missing or
+	// damaged: each group keeps a spare one.
+	Passed     []error
+	unreadable []int // their numbers
+}
+
+// Miss adds to Passed the newest checkpoint of each group, if it has gone without a
+// trace. If the job restarts from scratch, nothing is missed, and Found is nil.
+func (s *storedJob) Miss(l *Baseline) {
+	if l.FromScratch() {
+		s.Found = nil
+		return
+	}
+	for g, n := range l.Taken {
+		if g >= len(s.Found) || n <= 0 || slices.Contains(s.unreadable, n) ||
+			slices.ContainsFunc(s.Found[g], func(m *image.Manifest) bool { return m.Number >= n }) {
+			continue
+		}
+		s.Passed = append(s.Passed, &MissingError{What: fmt.Sprintf("checkpoint %d, which has been taken", n)})
+	}
+}
+
+// Reason joins what was passed over: the first says what is wrong.
+func (s *storedJob) Reason() error {
+	if n := len(s.Passed); n > 2 {
+		return fmt.Errorf("%w; and %d more", s.Passed[0], n-1)
+	}
+	return errors.Join(s.Passed...)
+}
+
+// ReadStored reads manifests, lengths of files and the states of channels; a rank that
+// restores a checkpoint reads the rest. It leaves out checkpoints older than the baseline
+// of their group.
+func ReadStored(job *image.Job, spec *Resolved, base []int) (*storedJob, error) {
+	numbers, err := job.Checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	s := &storedJob{Found: make([][]*image.Manifest, len(spec.Groups))}
+	for _, n := range numbers {
+		if g := (n - 1) % len(spec.Groups); g < len(base) && n < base[g] {
+			continue
+		}
+		m, err := readTaken(job, spec, n)
+		if err != nil {
+			if _, err := job.Manifest(n); errors.Is(err, image.ErrCheckpointNotFound) {
+				continue // removed this moment, its files too
+			}
+		}
+		if err != nil && spec.Several() && Unrestorable(err) && !ofDescription(job, err) {
+			s.Passed = append(s.Passed, fmt.Errorf("checkpoint %d is passed over: %w", n, err))
+			s.unreadable = append(s.unreadable, n)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.Found[m.Group] = append(s.Found[m.Group], m)
+	}
+	return s, nil
+}
+
+// addNodes adds the checkpoints that only nodes have, of a job that keeps some there: it has
+// one group. It fails if none is seen, and nodes have some.
+func (s *storedJob) addNodes(ctx context.Context, job *image.Job, spec *Resolved) error {
+	l, err := LevelsOf(ctx, job, spec)
+	if err != nil || l.Tier == nil {
+		return err
+	}
+	all, err := l.Checkpoints()
+	if err != nil {
+		return err
+	}
+	seen := false
+	for _, c := range all {
+		seen = seen || c.Seen()
+		if !c.Stored && c.Version != nil {
+			s.Found[0] = append(s.Found[0], c.Version.Manifest)
+		}
+		if !c.Seen() {
+			s.Passed = append(s.Passed, l.Unreached(c.Number))
+		}
+	}
+	slices.SortFunc(s.Found[0], func(a, b *image.Manifest) int { return a.Number - b.Number })
+	if !seen {
+		if err := l.Explain(0, image.ErrCheckpointNotFound); err != image.ErrCheckpointNotFound {
+			return err
+		}
+	}
+	return nil
+}
+
+// readTaken reads checkpoint n as far as ReadStored does.
+func readTaken(job *image.Job, spec *Resolved, n int) (*image.Manifest, error) {
+	m, err := job.Manifest(n)
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.CheckTaken(job, m); err != nil {
+		return nil, err
+	}
+	if err := checkFiles(job, m); err != nil {
+		return nil, err
+	}
+	if !spec.Several() {
+		return m, nil // there are no channels
+	}
+	for i := range m.Ranks {
+		if _, err := ReadChannels(context.Background(), job, spec, m, m.Ranks[i].Rank); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// ofDescription reports whether the description of the job is damaged: no checkpoint
+// makes up for that.
+func ofDescription(job *image.Job, err error) bool {
+	d := new(durable.DamageError)
+	return errors.As(err, &d) && d.File == job.SpecPath()
+}
+
+// checkFiles looks whether the files of a checkpoint are there, in full length.
+func checkFiles(job *image.Job, m *image.Manifest) error {
+	for _, f := range m.Files {
+		path := filepath.Join(job.Dir(), f.Path)
+		info, err := job.FS().Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return &MissingError{What: fmt.Sprintf("%s, which checkpoint %d needs", path, m.Number)}
+		case err != nil:
+			return err
+		case info.Size() != f.Bytes:
+			return &durable.DamageError{File: path, Offset: min(info.Size(), f.Bytes), Reason: fmt.Sprintf("it has %d bytes, checkpoint %d says %d", info.Size(), m.Number, f.Bytes)}
+		}
+	}
+	return nil
+}
+
+// CheckTaken checks that a checkpoint is one that the job can have taken.
+func (s *Resolved) CheckTaken(job *image.Job, m *image.Manifest) error {
+	wrong := func(format string, args ...any) error {
+		return &durable.DamageError{File: ManifestPath(job, m.Number), Reason: fmt.Sprintf(format, args...)}
+	}
+	group := (m.Number - 1) % len(s.Groups)
+	ranks := s.Groups[group]
+	if s.mayBeDealt(m) {
+		ranks = everyRank(m.NP)
+	}
+	switch {
+	case m.App != s.App || m.NP != s.NP && !s.mayBeDealt(m) || m.MPI != s.MPI || Mode(m.Mode) != s.Mode:
+		return wrong("it is of %s with %d ranks, %s, %s, the job is %s with %d ranks, %s, %s", m.App, m.NP, m.MPI, m.Mode, s.App, s.NP, s.MPI, s.Mode)
+	case m.Level != string(s.Level):
+		return wrong("it is at level %q, the job at %q", cmp.Or(m.Level, string(System)), s.LevelOf())
+	case max(1, m.Groups) != len(s.Groups) || m.Group != group:
+		return wrong("it is of group %d of %d, checkpoint %d of the job is of group %d of %d", m.Group, m.Groups, m.Number, group, len(s.Groups))
+	case s.Origin != "":
+		// It counts no iterations, and its ranks have no settings.
+	case m.Iteration < 1 || s.Program == nil && m.Iteration > int64(s.Iterations):
+		return wrong("iteration %d is out of range: the job has %d", m.Iteration, s.Iterations)
+	case len(m.Mapping) == 0:
+		return wrong("it has no mapping")
+	case !slices.EqualFunc(m.Ranks, ranks, func(r image.Rank, rank int) bool { return r.Rank == rank }):
+		return wrong("its ranks are not %s, in this order", NameRanks(ranks))
+	}
+	for i, r := range m.Ranks {
+		if r.File == "" && (i == 0 || !s.SavesArrays()) {
+			return wrong("rank %d has no file", r.Rank)
+		}
+	}
+	if err := s.checkDescribed(m); err != nil {
+		return wrong("%v", err)
+	}
+	return nil
+}

@@ -1,11 +1,18 @@
 package job
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
+	"strings"
 	"sync"
 
 	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/internal/wording"
@@ -93,4 +100,212 @@ func ReadSpec(job *image.Job) (*Resolved, error) {
 		return nil, senseless(job, err)
 	}
 	return spec, nil
+}
+
+// Resolved is a Spec whose texts have been read and checked against each other. The
+// typed fields hide those of the Spec that have the same name.
+type Resolved struct {
+	Spec
+	Implementation mpi.Implementation
+	Log            channel.Kind       // of messages between groups
+	Stagger        supervisor.Stagger // of the checkpoints of groups
+	Codec          codec.Setting
+	Nodes          []int          // of each rank
+	Groups         [][]int        // the ranks of each group, ascending
+	GroupOf        []int          // of each rank
+	Layouts        []*JointLayout // of each group; nil: every rank writes a file of its own
+	instance       func() (*dataset.Instance, error)
+}
+
+// Several reports whether the job has more than one group.
+func (r *Resolved) Several() bool { return len(r.Groups) > 1 }
+
+// Instance is the workload. It is evaluated when it is first asked for, since a job
+// with a damaged one can still be listed, verified and pruned.
+func (r *Resolved) Instance() (*dataset.Instance, error) { return r.instance() }
+
+func (s Spec) evaluate() (*dataset.Instance, error) {
+	w, err := dataset.ParseWorkload([]byte(s.Workload), s.App)
+	if err != nil {
+		return nil, err
+	}
+	return w.InstanceOn(s.Class, cmp.Or(s.Launched, s.NP), s.NP)
+}
+
+// ProtocolSchedule returns the schedule as the protocol takes it.
+func (r *Resolved) ProtocolSchedule() protocol.Schedule {
+	p := protocol.Schedule{Every: r.Schedule.Every, Interval: r.Schedule.Interval, Overhead: r.Schedule.Overhead}
+	for i := range r.Schedule.Count {
+		// n checkpoints cut the run into n+1 parts, none at the very end.
+		p.At = append(p.At, (i+1)*r.Iterations/(r.Schedule.Count+1))
+	}
+	return p
+}
+
+// NoCheckpoints says that the job will not take checkpoints by itself although that seems
+// to be expected, "" if it will or if it is not.
+func (r *Resolved) NoCheckpoints() string {
+	after := ""
+	if r.AutoRestart {
+		after = "; ranks that fail restart from the beginning"
+		if r.Program != nil {
+			after = "; until then a program that fails restarts from the beginning"
+		}
+	}
+	switch {
+	case r.Program == nil && r.Schedule.Every >= r.Iterations:
+		return wording.Sprintf("no checkpoint will be taken: {every} %d, and the job has %d iterations%s", r.Schedule.Every, r.Iterations, after)
+	case r.Schedule == Schedule{} && (r.AutoRestart || r.Keep > 0):
+		asked := wording.Sprintf("{auto-restart}")
+		if !r.AutoRestart {
+			asked = wording.Sprintf("{keep} %d", r.Keep)
+		}
+		if r.Program != nil {
+			return asked + wording.Sprintf(" without {every}, {interval} or {overhead}: no checkpoint is taken before {checkpoint JOB} or ckpt_save asks for one") + after
+		}
+		return asked + wording.Sprintf(" without {every}, {count}, {interval} or {overhead}: no checkpoint is taken before {checkpoint JOB} asks for one") + after
+	}
+	return ""
+}
+
+// CheckRunnable refuses a stored job that cannot run, for reasons that no option of the
+// user can change.
+func (r *Resolved) CheckRunnable(job *image.Job) error {
+	if r.Origin != "" && r.Program == nil {
+		return &UsageError{fmt.Sprintf("job %s was imported from %s: ckpt cannot run it", job.Name(), r.Origin),
+			wording.Sprintf("{export %s@N DIR} gives the images back; restart them with dmtcp_restart", job.Name())}
+	}
+	if r.Program != nil {
+		return nil
+	}
+	if _, ok := Launchers[r.Launcher]; !ok && r.Launcher != "" && r.Launcher != LocalLauncher {
+		return senseless(job, fmt.Errorf("launcher %q is unknown", r.Launcher))
+	}
+	inst, err := r.Instance()
+	if err == nil && inst.String() != r.App {
+		err = fmt.Errorf("the workload is that of %s, the job is %s", inst, r.App)
+	}
+	if err != nil {
+		return senseless(job, err)
+	}
+	return nil
+}
+
+// parseOr parses a text; an empty one means the usual value.
+func parseOr[T any](text string, usual T, parse func(string) (T, error)) (T, error) {
+	if text == "" {
+		return usual, nil
+	}
+	return parse(text)
+}
+
+// resolveMode reads how groups work, and refuses settings that contradict each other.
+func (s *Resolved) resolveMode() (err error) {
+	switch s.Mode {
+	case Coordinated:
+		if given := s.ofGroups(); len(given) > 0 {
+			return &UsageError{given[0] + " is for groups of ranks that do not take checkpoints together", wording.Sprintf("add {mode} uncoordinated or {mode} semi")}
+		}
+	case Uncoordinated, Semi:
+	default:
+		return &UsageError{fmt.Sprintf("mode %q is unknown", s.Mode), wording.Sprintf("{mode} takes coordinated, uncoordinated or semi")}
+	}
+	if s.GroupSize != 0 && s.Mode != Semi {
+		return &UsageError{wording.Sprintf("{group-size} %d: groups are for semi-coordinated checkpoints", s.GroupSize), wording.Sprintf("add {mode} semi")}
+	}
+	if s.GroupSize < 0 || s.GroupSize > s.NP {
+		return &UsageError{wording.Sprintf("{group-size} %d: the job has %d ranks", s.GroupSize, s.NP), fmt.Sprintf("give 1 to %d", s.NP)}
+	}
+	if s.Log, err = parseOr(s.Spec.Log, channel.Receiver, channel.ParseKind); err != nil {
+		return &UsageError{err.Error(), wording.Sprintf("{log} takes pessimistic-receiver, pessimistic-sender, optimistic or none")}
+	}
+	if s.Mode == Semi && (s.Log == channel.Optimistic || s.Log == channel.None) {
+		return &UsageError{wording.Sprintf("{log} %s: messages between groups of several ranks are logged pessimistically", s.Log),
+			wording.Sprintf("leave {log} out, or use {mode} uncoordinated")}
+	}
+	if s.Stagger, err = parseOr(s.Spec.Stagger, supervisor.Spread, supervisor.ParseStagger); err != nil {
+		return &UsageError{err.Error(), wording.Sprintf("{stagger} takes none, spread or random")}
+	}
+	if !(s.Jitter >= 0 && s.Jitter < 1) {
+		percent := math.Round(s.Jitter*1e4) / 1e2 // as the user wrote it
+		return &UsageError{wording.Sprintf("{jitter} %g%%: not a part of the interval", percent), "give 0% to 99%"}
+	}
+	if s.Mode != Coordinated && s.Launcher != "" && s.Launcher != LocalLauncher {
+		return &UsageError{wording.Sprintf("{mode} %s: %s ends all ranks when one dies", s.Mode, s.Launcher), wording.Sprintf("use {launcher} local")}
+	}
+	return nil
+}
+
+// ofGroups lists the flags that were given and need several groups.
+func (s *Spec) ofGroups() []string {
+	var given []string
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{{wording.Sprintf("{log}"), s.Log != ""}, {wording.Sprintf("{stagger}"), s.Stagger != ""}, {wording.Sprintf("{jitter}"), s.Jitter != 0}} {
+		if f.given {
+			given = append(given, f.name)
+		}
+	}
+	return given
+}
+
+// OneGroup says so, if groups were asked for and all ranks are in one; else it is
+// empty.
+func (s *Resolved) OneGroup() string {
+	if s.Mode != Semi || s.NP == 1 || s.Several() {
+		return ""
+	}
+	text := wording.Sprintf("{mode} semi: all %d ranks are one group, as with {mode} coordinated", s.NP)
+	switch given := s.ofGroups(); len(given) {
+	case 0:
+	case 1:
+		text += ", and " + given[0] + " has no effect"
+	default:
+		text += ", and " + strings.Join(given, " and ") + " have no effect"
+	}
+	return text + wording.Sprintf("; {nodes}, {map} or {group-size} makes several")
+}
+
+// CheckRestart refuses to restart a job in a way that its groups make no sense of:
+// under its mapping it was was.
+func (s *Resolved) CheckRestart(was Mapping, checkpoint int) error {
+	if s.Mode == Semi && s.GroupSize == 0 && was.String() != s.Mapping.String() {
+		return &UsageError{fmt.Sprintf("mapping %s: the groups are the nodes %s", s.Mapping, was), wording.Sprintf("keep the mapping, or launch with {group-size}")}
+	}
+	if checkpoint != 0 && s.Several() {
+		return &UsageError{fmt.Sprintf("checkpoint %d is of some ranks only: the job takes %s checkpoints, and resumes from its recovery line", checkpoint, s.Mode),
+			wording.Sprintf("leave {checkpoint} out; {show JOB} {recovery-line} shows where it resumes")}
+	}
+	return nil
+}
+
+// divide divides the ranks into groups.
+func (s *Resolved) divide() {
+	for rank := range s.NP {
+		var first bool // of its group
+		switch {
+		case s.Mode == Uncoordinated:
+			first = true
+		case s.Mode == Semi && s.GroupSize > 0:
+			first = rank%s.GroupSize == 0
+		case s.Mode == Semi:
+			first = rank == 0 || s.Nodes[rank] != s.Nodes[rank-1]
+		default:
+			first = rank == 0
+		}
+		if first {
+			s.Groups = append(s.Groups, nil)
+		}
+		last := len(s.Groups) - 1
+		s.Groups[last], s.GroupOf = append(s.Groups[last], rank), append(s.GroupOf, last)
+	}
+}
+
+// NameRanks names ranks that follow each other, as those of a group do.
+func NameRanks(ranks []int) string {
+	if len(ranks) == 1 {
+		return fmt.Sprintf("rank %d", ranks[0])
+	}
+	return fmt.Sprintf("ranks %d-%d", ranks[0], ranks[len(ranks)-1])
 }

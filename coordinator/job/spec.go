@@ -1,3 +1,23 @@
+// Package job is what a store keeps of a job besides the images of its ranks: the
+// description ([Spec]), how it ended, the message logs, the output, the journal, the
+// traces and, of several groups, the baseline. Restart, verification and pruning read
+// all of it; a running coordinator writes it.
+//
+//	job                  the Spec, as JSON
+//	stdin.json           the standard input of a program, for later runs
+//	line.json            the baseline of several groups: the checkpoints still needed
+//	logs/rank-R          the message log of a rank, in segments of package msglog
+//	output.jsonl         lines that the ranks have put out, each once
+//	history.jsonl        the journal: the events of all runs
+//	result.json          how the last run ended
+//	traces/NNNN.trace    the I/O of a checkpoint
+//
+// # Promises
+//
+//   - A job of several groups is restarted from checkpoints and logs that fit together,
+//     or an error names the file that is missing or damaged.
+//   - Nothing is removed before the baseline says, durably, that nobody needs it.
+//   - A line of output is shown once, however often the job is restarted.
 package job
 
 import (
@@ -13,6 +33,7 @@ import (
 	"ckpt/image/nodes"
 	"ckpt/image/plan"
 	"ckpt/internal/wording"
+	"ckpt/zones"
 )
 
 // A Spec describes a job completely: with it and a checkpoint the job can be
@@ -157,3 +178,98 @@ const (
 	Uncoordinated Mode = "uncoordinated" // every rank for itself
 	Semi          Mode = "semi"          // the ranks of a node, or of a group of Spec.GroupSize
 )
+
+// A Level says what the checkpoints of a job hold.
+type Level string
+
+const (
+	System      Level = "system"      // all of the memory
+	Application Level = "application" // what the application needs to continue
+)
+
+// LevelOf returns the level of the checkpoints of a job. A program stores what it
+// protects, unless another checkpointer takes its memory.
+func (s *Spec) LevelOf() Level {
+	switch {
+	case s.Level != "":
+		return s.Level
+	case s.Program != nil && s.Origin == "":
+		return Application
+	}
+	return System
+}
+
+// SavesArrays reports whether ranks store only the arrays that have to be saved.
+func (s *Spec) SavesArrays() bool { return s.Level == Application }
+
+// checkLevel refuses a level that the job cannot have.
+func (s *Spec) checkLevel() error {
+	switch {
+	case s.Level != "" && s.Level != System && s.Level != Application:
+		return &UsageError{fmt.Sprintf("level %q is unknown", string(s.Level)), wording.Sprintf("{level} takes system or application")}
+	case s.Level != "" && s.Program != nil:
+		return &UsageError{wording.Sprintf("{level} %s: a program stores what it protects", s.Level), wording.Sprintf("leave {level} out")}
+	}
+	return nil
+}
+
+// Stores reports whether a rank stores a region of the data zone in a checkpoint after
+// iteration iter, and whether the region is the same on all ranks: then the first rank
+// of the checkpoint stores it for all. After the last iteration no array is computed
+// anew, so that all are stored.
+func (r *Resolved) Stores(inst *dataset.Instance, region string, iter int) (stored, replicated bool) {
+	for _, a := range inst.Arrays {
+		if a.Name == region {
+			return a.Save || iter >= r.Iterations, a.Replicated
+		}
+	}
+	return false, false
+}
+
+// StoredZones returns the size of regions that are all in the data zone.
+func StoredZones(regions []zones.Region) (s zones.Sizes) {
+	for _, r := range regions {
+		s.Data += r.Size
+	}
+	return s
+}
+
+// Owner returns the rank of a checkpoint that has stored what is the same on all.
+func Owner(m *image.Manifest) *image.Rank { return &m.Ranks[0] }
+
+// StorageTurns says whether a job takes turns with others on the storage of the store.
+type StorageTurns string
+
+const (
+	NoTurns   StorageTurns = ""     // it writes and reads when it wants to
+	UseTurns  StorageTurns = "on"   // if the storage has a controller
+	AutoTurns StorageTurns = "auto" // and starts one if it has none
+)
+
+// ParseTurns reads the value of an option: on, off or auto.
+func ParseTurns(text string) (StorageTurns, error) {
+	if text == "off" {
+		return NoTurns, nil
+	}
+	t := StorageTurns(text)
+	if t == NoTurns {
+		return t, badTurns(text)
+	}
+	return t, t.Check()
+}
+
+// Check refuses what no description has.
+func (t StorageTurns) Check() error {
+	switch t {
+	case NoTurns, UseTurns, AutoTurns:
+		return nil
+	}
+	return badTurns(string(t))
+}
+
+func badTurns(text string) error {
+	return &UsageError{fmt.Sprintf("storage turns %q are unknown", text), wording.Sprintf("{storage-turns} takes on, off or auto")}
+}
+
+// TurnsName names a job among those that share a storage, which may be of several stores.
+func TurnsName(storeDir, job string) string { return job + " in " + storeDir }

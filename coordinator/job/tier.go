@@ -2,14 +2,19 @@ package job
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"ckpt/image"
 	"ckpt/image/container"
 	"ckpt/image/nodes"
 	"ckpt/image/plan"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/wording"
 )
@@ -157,4 +162,98 @@ func StorePart(ctx context.Context, store vfs.FS, t *nodes.Tier, m *image.Manife
 		return 0, err // of the store
 	}
 	return f.Bytes, nodes.DrainFile(ctx, from.Job, f, store, path, limit)
+}
+
+// A TierRun is what the journal of a job tells of checkpoints that went to directories of
+// the nodes first. Times are in seconds.
+type TierRun struct {
+	Pauses   []float64     // of checkpoints on the nodes, oldest first
+	Drains   []float64     // times of copying one into the store
+	Failures []TierFailure // that the job was restarted after
+}
+
+// A TierFailure says where the ranks found their parts of a checkpoint after a failure, and
+// how long the restart took. If restarts failed, too, it is the furthest level that one of
+// them needed.
+type TierFailure struct {
+	Local, Copied, Rebuilt, Stored int // ranks
+	RestartS                       float64
+}
+
+// NeedsStore says that the nodes had not all of the checkpoint.
+func (f *TierFailure) NeedsStore() bool { return f.Stored > 0 }
+
+// NeedsNodes says that other nodes than their own had the parts of some ranks.
+func (f *TierFailure) NeedsNodes() bool { return f.Stored == 0 && f.Copied+f.Rebuilt > 0 }
+
+// MeasureTier reads what the journal of a job tells of its nodes: nothing, if there is
+// none, and what is sound in a damaged one.
+func MeasureTier(j *image.Job) (*TierRun, error) {
+	f, err := j.FS().Open(filepath.Join(j.Dir(), journalName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &TierRun{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	r := &tierReader{}
+	_, err = durable.ReadLines(io.NewSectionReader(f, 0, size), r.line)
+	return &r.run, err
+}
+
+// A tierReader reads a journal line by line.
+type tierReader struct {
+	run TierRun
+	// found is where ranks found their parts since the last restart that succeeded.
+	found *TierFailure
+}
+
+// tierLine has the fields of the events that matter here.
+type tierLine struct {
+	Type    string  `json:"type"`
+	Level   string  `json:"storage_level"`
+	Pause   float64 `json:"pause_s"`
+	Copy    float64 `json:"copy_s"`
+	Waited  float64 `json:"turn_wait_s"`
+	Local   int     `json:"local_ranks"`
+	Copied  int     `json:"copied_ranks"`
+	Rebuilt int     `json:"rebuilt_ranks"`
+	Stored  int     `json:"stored_ranks"`
+	Failed  bool    `json:"after_failure"`
+	Restart float64 `json:"restart_s"`
+}
+
+func (r *tierReader) line(line []byte) {
+	var ev tierLine
+	if json.Unmarshal(line, &ev) != nil {
+		return
+	}
+	switch ev.Type {
+	case "start":
+		r.found = nil // a run that ended before its ranks computed tells of no failure
+	case "checkpoint":
+		if ev.Level != "" && ev.Pause > 0 {
+			r.run.Pauses = append(r.run.Pauses, ev.Pause)
+		}
+	case "storage_level":
+		if ev.Level == "stored" && ev.Copy > 0 {
+			r.run.Drains = append(r.run.Drains, max(0, ev.Copy-ev.Waited))
+		}
+	case "recovered":
+		found := &TierFailure{Local: ev.Local, Copied: ev.Copied, Rebuilt: ev.Rebuilt, Stored: ev.Stored}
+		if r.found == nil || found.NeedsStore() || found.NeedsNodes() && !r.found.NeedsStore() {
+			r.found = found
+		}
+	case "restarted":
+		if r.found != nil && ev.Failed {
+			r.found.RestartS = max(0, ev.Restart-ev.Waited)
+			r.run.Failures = append(r.run.Failures, *r.found)
+		}
+		r.found = nil
+	}
 }

@@ -1,8 +1,34 @@
+// Package process is the agent's side of a process of a real program: the link to the
+// client inside the process, the page that both share, and every way of taking the memory
+// of the process and of giving it back.
+//
+// The client, written in C or Python, is small: it calls the kernel, copies memory on
+// order and waits. All decisions are taken on this side.
+//
+//	p, err := process.Open(3)
+//	p.Welcome(nil)
+//	for call := range p.Calls() {
+//		p.Answer(process.Answer{Status: process.OK})
+//	}
+//
+// While a call is not answered, the process waits. [Process.Regions], [Process.Fetch],
+// [Process.Put], [Process.View] and [Process.Capture] need that.
+//
+// # Promises
+//
+//   - A client that breaks the rules of the link ends the link, nothing else. Only memory
+//     that the client has announced is read or written.
+//   - Capture returns every byte as it was at the time of the call, whatever the process
+//     does after the answer.
+//   - A system call that the kernel refuses is replaced by another way; [Process.Notes]
+//     tells which calls were refused.
 package process
 
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"slices"
 	"sync"
@@ -197,4 +223,166 @@ func (p *Process) Close() {
 		p.handle.close()
 		p.page.close()
 	})
+}
+
+// A Kind is the kind of a call that waits for an answer.
+type Kind uint32
+
+// The calls of a program that wait for an answer. The values are those of the link.
+const (
+	Restore  Kind = 4
+	Boundary Kind = 5
+	Wait     Kind = 6
+	Query    Kind = 7
+	Finalize Kind = 8
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Restore:
+		return "restore"
+	case Boundary:
+		return "boundary"
+	case Wait:
+		return "wait"
+	case Query:
+		return "query"
+	case Finalize:
+		return "finalize"
+	}
+	return fmt.Sprintf("kind(%d)", uint32(k))
+}
+
+// A Call is a call of the program that waits for [Process.Answer].
+type Call struct {
+	Kind Kind
+	// Save, Count and Step belong to a Boundary: the program asks for a checkpoint, the
+	// number of boundaries so far, and the program's own number of the step.
+	Save        bool
+	Count, Step int64
+	// Name is the region that a Query asks for. An empty one asks for the step.
+	Name string
+}
+
+// A Status is the result of a call, as the program sees it.
+type Status int32
+
+// The results. Negative ones are errors.
+const (
+	OK       Status = 0
+	Stop     Status = 1  // leave the loop
+	None     Status = -1 // there is no checkpoint to resume from
+	Argument Status = -2 // an argument of the call is wrong
+	Service  Status = -3 // the coordinator or the agent is gone
+	Damage   Status = -4 // a checkpoint is damaged
+	Full     Status = -5 // the disk is full
+	Mismatch Status = -6 // the checkpoint does not fit the program
+	IO       Status = -7 // another error of a disk
+)
+
+// An Answer ends a call. Value is the step to resume from, or what a Query asked for: the
+// bytes of a region, or the step. Text says what failed, and a hint.
+type Answer struct {
+	Status Status
+	Value  int64
+	Text   string
+}
+
+// maxText is the longest text that a client keeps.
+const maxText = 500
+
+// parseCall returns the call that a message makes.
+func parseCall(m message) (c Call, ok bool) {
+	c.Kind = Kind(m.kind)
+	switch c.Kind {
+	case Restore, Wait, Finalize:
+		return c, true
+	case Boundary:
+		c.Save, c.Count, c.Step = m.value&saveBit != 0, m.a, m.b
+		return c, c.Count > 0
+	case Query:
+		c.Name = string(m.payload)
+		return c, c.Name == "" || validName(c.Name) == nil
+	}
+	return c, false
+}
+
+// read takes the messages of the client until the link ends.
+func (p *Process) read() {
+	defer close(p.calls)
+	defer close(p.closed)
+	// A client that broke the rules must not wait for an answer.
+	defer p.link.close()
+	for {
+		m, files, err := p.link.receive()
+		if err == nil {
+			err = p.take(m, files)
+		}
+		if err != nil {
+			p.end(err)
+			return
+		}
+	}
+}
+
+func (p *Process) end(err error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, ErrEnded) || errors.Is(err, unix.ECONNRESET) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = fmt.Errorf("the client broke the rules of the link: %w", err)
+}
+
+// take carries out one message. An error ends the link.
+func (p *Process) take(m message, files []*os.File) error {
+	if m.kind != kindTracked {
+		closeAll(files)
+	}
+	switch m.kind {
+	case kindProtect:
+		r, err := parseRegion(m)
+		if err != nil {
+			return err
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.table.protect(r)
+	case kindForget:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.table.forget(string(m.payload))
+		return nil
+	case kindCopied, kindTracked:
+		r := reply{kind: m.kind, errno: unix.Errno(m.value), files: files}
+		select {
+		case p.answers <- r:
+			return nil
+		default:
+			closeAll(files)
+			return fmt.Errorf("message of kind %d answers no order", m.kind)
+		}
+	}
+	call, ok := parseCall(m)
+	if !ok {
+		return fmt.Errorf("message of kind %d is not valid", m.kind)
+	}
+	return p.pass(call)
+}
+
+// pass hands a call to the agent.
+func (p *Process) pass(call Call) error {
+	p.mu.Lock()
+	was := p.waiting
+	p.waiting = true
+	p.mu.Unlock()
+	if was {
+		return fmt.Errorf("call %v before the answer to the last one", call.Kind)
+	}
+	select {
+	case p.calls <- call:
+		return nil
+	case <-p.stopping:
+		return ErrEnded
+	}
 }

@@ -261,3 +261,69 @@ func (c *Coordinator) end(o Outcome) {
 	c.do(Broadcast{Quit{}})
 	c.finish(o)
 }
+
+// lacksSlot reports whether the ranks wait at the boundary for a slot, and not for each
+// other.
+func (c *Coordinator) lacksSlot() bool { return c.late && c.phase == storing }
+
+func (c *Coordinator) postponed(ev Postponed) {
+	if c.phase == storing && ev.Number == c.next {
+		c.late, c.wrote = true, c.now
+	}
+}
+
+// ordered notes that the ranks write from now on: the wait belongs to the coordination.
+func (c *Coordinator) ordered(ev Ordered) {
+	if !c.lacksSlot() || ev.Number != c.next {
+		return
+	}
+	c.late, c.wrote = false, c.now
+	for i := range c.ranks {
+		c.ranks[i].moved = c.now
+	}
+}
+
+// waitedForSlot aborts a checkpoint that has waited for a slot as long as a phase may last.
+// The computation goes on without it.
+func (c *Coordinator) waitedForSlot() bool {
+	if !c.lacksSlot() || c.now-c.wrote < c.cfg.Limits.Phase {
+		return false
+	}
+	c.abort(-1, fmt.Sprintf("the checkpoints before it were not stored within %v, and no slot is free for another", c.cfg.Limits.Phase), nil)
+	return true
+}
+
+// tellAfter is how long a checkpoint waits for a rank before the user is told, unless
+// iterations take longer.
+const tellAfter = 30 * time.Second
+
+// rankFactor is by how much an iteration may take longer than any before it.
+const rankFactor = 3
+
+// keepsWaiting looks at a rank that others wait for at the boundary of a checkpoint. The
+// user is told once of each checkpoint. It reports whether the rank has been declared
+// dead.
+func (c *Coordinator) keepsWaiting(r *rankState) bool {
+	if c.phase != stopping || r.answered {
+		return false
+	}
+	waits := c.now - r.moved
+	if p := c.cfg.Limits.Patience; p > 0 && waits >= p {
+		c.declareDead(r, fmt.Sprintf("has kept the others waiting at the boundary of checkpoint %d for %v", c.next, p))
+		return true
+	}
+	if waits >= max(tellAfter, rankFactor*c.longest) && c.waited != c.next {
+		c.waited = c.next
+		c.report(Notice{Kind: Waiting, Rank: r.rank, Checkpoint: c.next, Iter: r.iter, Pause: waits})
+	}
+	return false
+}
+
+// phaseLimit is how long the current phase may go on without progress of the rank waited
+// for.
+func (c *Coordinator) phaseLimit() time.Duration {
+	if c.phase == stopping {
+		return max(c.cfg.Limits.Phase, rankFactor*c.longest)
+	}
+	return c.cfg.Limits.Phase
+}

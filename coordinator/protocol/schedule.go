@@ -80,3 +80,97 @@ func (c *Coordinator) due() (time.Duration, bool) {
 	}
 	return 0, false
 }
+
+// A Walltime says when a job that has a limit of time is to be stopped: early enough for
+// a last checkpoint. Times count from the start of the run.
+type Walltime struct {
+	End    time.Duration // when the job is killed
+	Margin time.Duration // to spare
+	costs  []time.Duration
+}
+
+// wallMargin is what a run leaves for its program to end and for other delays. A short run
+// leaves a part of its time.
+const (
+	wallMargin = time.Minute
+	wallPart   = 10
+)
+
+// NewWalltime returns the limit of a run that may take so long. Cost is what a checkpoint
+// is expected to take until it is durable.
+func NewWalltime(end, cost time.Duration) *Walltime {
+	return &Walltime{End: end, Margin: min(wallMargin, end/wallPart), costs: []time.Duration{cost}}
+}
+
+// Took notes what a checkpoint took until it was durable. The first one replaces what was
+// expected.
+func (w *Walltime) Took(cost time.Duration, first bool) {
+	if first {
+		w.costs = nil
+	}
+	w.costs = append(w.costs, cost)
+	if len(w.costs) > recentCosts {
+		w.costs = slices.Delete(w.costs, 0, 1)
+	}
+}
+
+// At returns when the job is to be stopped: twice what the slowest of the newest
+// checkpoints took, and the margin, before the end. One may be under way, which the last
+// one has to wait for.
+func (w *Walltime) At() time.Duration {
+	return max(0, w.End-2*slices.Max(w.costs)-w.Margin)
+}
+
+// Left returns what is left at time now.
+func (w *Walltime) Left(now time.Duration) time.Duration { return max(0, w.End-now) }
+
+// demanded takes the wish of a rank that waits at a boundary for a checkpoint. All ranks
+// demand one at the same boundary, so that one serves them all. A rank that is alone with
+// its demand must not wait for ever.
+func (c *Coordinator) demanded(r *rankState, m Demand) {
+	r.iter = max(r.iter, m.Iter)
+	switch {
+	case c.phase == running, c.phase == aborting && r.answered:
+		r.demand = m.Iter // until startDue may serve it
+	case c.phase == stopping && m.Iter < c.boundary:
+		c.goOn(r)
+	}
+	// In all other phases a message that ends the wait is on its way, or will be.
+}
+
+// demands reports whether a rank waits for a checkpoint that it demanded.
+func (c *Coordinator) demands() bool {
+	return slices.ContainsFunc(c.ranks, func(r rankState) bool { return r.demand > 0 })
+}
+
+// passDemands lets ranks go on that wait at a boundary which others have passed.
+func (c *Coordinator) passDemands() {
+	for i := range c.ranks {
+		if r := &c.ranks[i]; r.demand > 0 && r.demand < c.boundary {
+			c.goOn(r)
+		}
+	}
+}
+
+func (c *Coordinator) goOn(r *rankState) {
+	r.demand = 0
+	c.do(Send{r.rank, StopAt{c.next, c.boundary}})
+}
+
+// refuseDemands lets ranks go on that wait for a checkpoint which will not come, because
+// a rank has ended.
+func (c *Coordinator) refuseDemands() {
+	c.propose()
+	c.abort(-1, "the job is finishing", nil)
+}
+
+// propose begins a checkpoint at a boundary that is still to be found.
+func (c *Coordinator) propose() {
+	for i := range c.ranks {
+		c.ranks[i].demand = 0
+	}
+	c.enter(proposing)
+	c.boundary = 0
+	c.serving, c.waiting = c.waiting, nil
+	c.began = c.now
+}

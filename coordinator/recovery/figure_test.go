@@ -13,13 +13,12 @@ import (
 	"testing"
 
 	"ckpt/coordinator/recovery"
-	"ckpt/coordinator/recovery/diagram"
 )
 
 // go test ./coordinator/recovery -out DIR leaves the drawings there.
 var out = flag.String("out", "", "directory for the drawings")
 
-func figure(t *testing.T, h *recovery.History, failed []int, mode recovery.InTransit, title string) diagram.Figure {
+func figure(t *testing.T, h *recovery.History, failed []int, mode recovery.InTransit, title string) recovery.Figure {
 	t.Helper()
 	opt := recovery.Options{InTransit: mode}
 	line, err := recovery.Find(h, failed, opt)
@@ -34,7 +33,7 @@ func figure(t *testing.T, h *recovery.History, failed []int, mode recovery.InTra
 	if err != nil {
 		t.Fatal(err)
 	}
-	return diagram.Figure{History: h, Line: line, Garbage: garbage, Useless: useless, Title: title}
+	return recovery.Figure{History: h, Line: line, Garbage: garbage, Useless: useless, Title: title}
 }
 
 // job is a random past: neighbours exchange messages, each rank checkpoints when it
@@ -69,7 +68,7 @@ func TestFigures(t *testing.T) {
 	unknown := &recovery.History{Ranks: slices.Clone(small.Ranks)}
 	unknown.Ranks[3].Current = nil
 	for name, c := range map[string]struct {
-		figure diagram.Figure
+		figure recovery.Figure
 		texts  []string
 	}{
 		"domino":   {figure(t, recovery.Domino(), []int{2}, recovery.Allowed, "The domino effect"), []string{"The domino effect", "rank 2", "work lost", "checkpoint, useless", "orphan: forces a rank back"}},
@@ -80,18 +79,18 @@ func TestFigures(t *testing.T) {
 		"unknown":  {figure(t, unknown, []int{3}, recovery.Allowed, ""), []string{"failure"}},
 		"crowd":    {figure(t, job(32, 3000, 4), []int{3, 5}, recovery.Allowed, ""), []string{"other messages are not drawn"}},
 		"relay":    {figure(t, recovery.Relay(64, 6), []int{17}, recovery.Forbidden, ""), []string{">63<"}},
-		"past":     {diagram.Figure{History: recovery.Domino()}, []string{"message"}},
-		"start":    {diagram.Figure{History: recovery.NewRecorder(1).History(), Axis: "time (s)"}, []string{"time (s)"}},
+		"past":     {recovery.Figure{History: recovery.Domino()}, []string{"message"}},
+		"start":    {recovery.Figure{History: recovery.NewRecorder(1).History(), Axis: "time (s)"}, []string{"time (s)"}},
 	} {
 		for format, magic := range map[string]string{"svg": "<?xml", "png": "\x89PNG", "pdf": "%PDF"} {
 			if format != "svg" && name != "domino" && *out == "" {
 				continue // they draw the same
 			}
 			var b, again bytes.Buffer
-			if err := diagram.Draw(&b, format, c.figure); err != nil {
+			if err := recovery.Draw(&b, format, c.figure); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if err := diagram.Draw(&again, format, c.figure); err != nil || !bytes.HasPrefix(b.Bytes(), []byte(magic)) {
+			if err := recovery.Draw(&again, format, c.figure); err != nil || !bytes.HasPrefix(b.Bytes(), []byte(magic)) {
 				t.Errorf("%s: %v, begins with %q", name, err, b.Bytes()[:8])
 			}
 			if *out != "" {
@@ -137,12 +136,12 @@ func checkSVG(t *testing.T, name string, b []byte, texts []string) {
 func TestDrawErrors(t *testing.T) {
 	full := errors.New("full")
 	for want, draw := range map[string]func() error{
-		"draw a history: it has no ranks": func() error { return diagram.Draw(io.Discard, "svg", diagram.Figure{History: &recovery.History{}}) },
+		"draw a history: it has no ranks": func() error { return recovery.Draw(io.Discard, "svg", recovery.Figure{History: &recovery.History{}}) },
 		"draw a history: rank 0 has no checkpoint": func() error {
-			return diagram.Draw(io.Discard, "svg", diagram.Figure{History: &recovery.History{Ranks: make([]recovery.Rank, 2)}})
+			return recovery.Draw(io.Discard, "svg", recovery.Figure{History: &recovery.History{Ranks: make([]recovery.Rank, 2)}})
 		},
-		"draw a history: unsupported format: \"gif\"": func() error { return diagram.Draw(io.Discard, "gif", diagram.Figure{History: recovery.Domino()}) },
-		"draw a history: full":                        func() error { return diagram.Draw(iotest{full}, "png", diagram.Figure{History: recovery.Domino()}) },
+		"draw a history: unsupported format: \"gif\"": func() error { return recovery.Draw(io.Discard, "gif", recovery.Figure{History: recovery.Domino()}) },
+		"draw a history: full":                        func() error { return recovery.Draw(iotest{full}, "png", recovery.Figure{History: recovery.Domino()}) },
 	} {
 		if err := draw(); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)

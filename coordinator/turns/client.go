@@ -2,15 +2,23 @@ package turns
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/wire"
+	"ckpt/image/iosched/arbiter"
 	"ckpt/internal/vfs"
 )
 
@@ -274,4 +282,104 @@ func (c *Client) find(burst uint64) *Turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.live[burst]
+}
+
+// maxSocketPath is the longest path of a Unix socket on Linux.
+const maxSocketPath = 107
+
+// dial connects to a controller: by its socket, or if that does not work, as on another
+// host, over the network.
+func dial(ctx context.Context, i *Info) (net.Conn, error) {
+	err := errors.New("it listens nowhere")
+	if i.Socket != "" {
+		var conn net.Conn
+		err = short(filepath.Join(i.Dir, dirName, i.Socket), func(path string) (err error) {
+			conn, err = mpi.Dial(ctx, "unix", path)
+			return err
+		})
+		if err == nil {
+			return conn, nil
+		}
+	}
+	if i.Address == "" {
+		return nil, fmt.Errorf("process %d on host %s listens on the socket of that host only: %w", i.PID, i.Host, err)
+	}
+	key, err := wire.NewKey(i.Token)
+	if err != nil {
+		return nil, err
+	}
+	return key.Dial(ctx, i.Address)
+}
+
+// short calls use with a path of a socket that is short enough: through a descriptor of
+// its directory, if need be.
+func short(path string, use func(string) error) error {
+	if len(path) <= maxSocketPath {
+		return use(path)
+	}
+	dir := filepath.Dir(path)
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", dir, err)
+	}
+	defer unix.Close(fd)
+	return use("/proc/self/fd/" + strconv.Itoa(fd) + "/" + filepath.Base(path))
+}
+
+// Status is what a controller knows. Times are in seconds.
+type Status struct {
+	PID     int       `json:"pid"`
+	Host    string    `json:"host"`
+	Started time.Time `json:"started"`
+	// Address is HOST:PORT for other hosts, "" without it.
+	Address     string `json:"address,omitempty"`
+	Connections int    `json:"connections"`
+	arbiter.Status
+}
+
+// Ask asks the controller of a directory how it is. The error is ErrNone if there is none
+// or the one that was there has died.
+func Ask(ctx context.Context, dir string) (*Status, error) {
+	info, err := Find(vfs.OS{}, dir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, defaultPatience)
+	defer cancel()
+	conn, err := dial(ctx, info)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNone, silent(ctx, err))
+	}
+	l, _, err := greet(ctx, conn, info, Who{})
+	if err = silent(ctx, err); errors.Is(err, errDied) {
+		err = fmt.Errorf("%w: %w", ErrNone, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer l.end()
+	stop := context.AfterFunc(ctx, l.drop)
+	defer stop()
+	l.send(&status{})
+	for {
+		m, err := readFrame(l.r, maxReport)
+		if err != nil {
+			return nil, silent(ctx, fmt.Errorf("%w: %w", errDied, err))
+		}
+		if m, ok := m.(*report); ok {
+			var s Status
+			if err := json.Unmarshal([]byte(m.JSON), &s); err != nil {
+				return nil, fmt.Errorf("status of the controller of %s: %w", info.Dir, err)
+			}
+			return &s, nil
+		}
+	}
+}
+
+// silent returns the error of a question that was not answered in time.
+func silent(ctx context.Context, err error) error {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return errSilent
+	}
+	return err
 }

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"ckpt/coordinator/wire/secure"
+	"ckpt/coordinator/wire"
 	"ckpt/image/iosched/arbiter"
 	"ckpt/internal/vfs"
 	"ckpt/internal/wording"
@@ -121,7 +121,7 @@ func (p *place) listen(i *Info, address string) (list []net.Listener, err error)
 		return list, err
 	}
 	i.Token = hex.EncodeToString(secret)
-	key, err := secure.NewKey(i.Token)
+	key, err := wire.NewKey(i.Token)
 	if err != nil {
 		return list, err
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"ckpt/coordinator/job"
@@ -243,4 +244,73 @@ func (c *Client) call(cmd Command) (Reply, error) {
 		return r, errors.New(r.Error)
 	}
 	return r, nil
+}
+
+// An UnreachableError says that a job runs, since a process has its lock, whose coordinator
+// cannot be reached from here: it has other files or another network, or its socket was
+// removed. It is image.ErrInUse.
+type UnreachableError struct {
+	Job  string
+	PID  int    // of the coordinator, on its host
+	Host string // "" if not known
+	Here bool   // it is a process of this host, and has its number here, too
+	Err  error  // why it cannot be reached
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("running, unreachable from here: %s has the lock of the job: %v", e.Process(), e.Err)
+}
+
+// Process names the process of the coordinator.
+func (e *UnreachableError) Process() string {
+	if e.Host == "" {
+		return fmt.Sprintf("process %d", e.PID)
+	}
+	return fmt.Sprintf("process %d on host %s", e.PID, e.Host)
+}
+
+func (e *UnreachableError) Unwrap() []error { return []error{image.ErrInUse, e.Err} }
+
+// alive returns an UnreachableError if a process that cannot be reached has the lock of the
+// job, nil if the announcement is of one that was killed.
+func (a *announcement) alive(j *image.Job, why error) error {
+	if locked, err := j.Locked(); err != nil || !locked {
+		return nil
+	}
+	id, host := ThisHost()
+	here := SameProcesses(a.Where, id) || a.Where == "" && a.Host == host
+	is, found := family.Find(a.PID)
+	if here && (!found || a.Start != "" && is.Start != a.Start) {
+		return nil // another process is about to run it, or to remove it
+	}
+	if errors.Is(why, os.ErrNotExist) {
+		why = fmt.Errorf("its socket %s is not here", a.Address)
+	}
+	return &UnreachableError{Job: j.Name(), PID: a.PID, Host: a.Host, Here: here, Err: why}
+}
+
+// SameProcesses reports whether two identities of hosts are of one host and one space of
+// process numbers, whatever files each sees.
+func SameProcesses(a, b string) bool {
+	x, y := strings.Split(a, "."), strings.Split(b, ".")
+	return len(x) == 3 && len(y) == 3 && x[0] == y[0] && x[2] == y[2]
+}
+
+// ThisHost identifies the host of this process, and names it for people. Processes with
+// equal identities share memory, and can signal each other. The name is that of the node
+// under Slurm, which may run several nodes on one host.
+func ThisHost() (id, name string) {
+	if name = os.Getenv("SLURMD_NODENAME"); name == "" {
+		name, _ = os.Hostname()
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		boot = []byte(name)
+	}
+	parts := []string{strings.TrimSpace(string(boot))}
+	for _, ns := range []string{"mnt", "pid"} { // a batch system may give a job a /dev/shm of its own
+		link, _ := os.Readlink("/proc/self/ns/" + ns) // mnt:[4026531841]
+		parts = append(parts, strings.Trim(strings.TrimPrefix(link, ns), ":[]"))
+	}
+	return strings.Join(parts, "."), name
 }

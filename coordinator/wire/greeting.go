@@ -1,3 +1,12 @@
+// Package wire is how the coordinator of a job speaks with its ranks and with other
+// commands: the environment of a rank process, the greeting that begins a connection,
+// the bodies of messages, errors that keep their kind on the way, and the [Client] of a
+// running job.
+//
+// # Promises
+//
+//   - A connection without the random token of the run is closed at its first line.
+//   - Sending to a rank never blocks, even if the rank does not read.
 package wire
 
 import (
@@ -10,10 +19,12 @@ import (
 	"io/fs"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"ckpt/coordinator/mpi"
-	"ckpt/coordinator/wire/secure"
 )
 
 // A Greeting is the first line on a connection to the coordinator. A
@@ -71,14 +82,14 @@ func Dial(ctx context.Context, address, token string) (net.Conn, error) {
 	}
 	ctx, done := context.WithTimeout(ctx, GreetingTime)
 	defer done()
-	if network != secure.Network {
+	if network != TLS {
 		conn, err := mpi.Dial(ctx, network, at)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: the coordinator is gone, or on another host, where it must listen on the network", err)
 		}
 		return conn, err
 	}
-	key, err := secure.NewKey(token)
+	key, err := NewKey(token)
 	if err != nil {
 		return nil, err
 	}
@@ -112,4 +123,74 @@ func ReadGreeting(conn net.Conn, r *bufio.Reader, token string) (Greeting, error
 		return g, errors.New("wrong token")
 	}
 	return g, conn.SetReadDeadline(time.Time{})
+}
+
+// The environment of a rank process.
+const (
+	EnvSocket      = "CKPT_SOCKET" // of the coordinator
+	EnvToken       = "CKPT_TOKEN"
+	EnvIncarnation = "CKPT_INCARNATION"
+	EnvBeat        = "CKPT_BEAT" // period of the signs of life
+	EnvRank        = "CKPT_RANK"
+	EnvAgent       = "CKPT_AGENT"  // path of the binary that is the agent of a program's process
+	EnvClient      = "CKPT_CLIENT" // the descriptor that leads to the client; set by the client
+)
+
+// RankVariables are where launchers tell a process its rank, ours first.
+var RankVariables = []string{EnvRank, "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}
+
+// SizeVariables are where launchers tell a process the number of ranks.
+var SizeVariables = []string{"PMIX_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}
+
+// acceptPause is the time between attempts to accept a connection.
+const acceptPause = 10 * time.Millisecond
+
+// AcceptAll passes connections on until the listener is closed. Descriptors or memory
+// may be short for a while: until then, those that connect wait in the backlog. Whenever
+// that has taken longer than patience, failing is told.
+func AcceptAll(l net.Listener, serve func(net.Conn), patience time.Duration, failing func(error)) {
+	last := time.Now() // when accepting did not fail
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			serve(conn)
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			time.Sleep(acceptPause)
+			if time.Since(last) < patience {
+				continue
+			}
+			failing(err)
+		}
+		last = time.Now()
+	}
+}
+
+// Ended reports whether the other end of a connection is closed. It takes nothing of what
+// the other end has sent.
+func Ended(conn net.Conn) bool {
+	for {
+		inner, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		conn = inner.NetConn()
+	}
+	c, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return true // closed by us
+	}
+	ended := false
+	err = raw.Control(func(fd uintptr) {
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(p, 0)
+		ended = err == nil && n > 0 && p[0].Revents != 0
+	})
+	return ended || err != nil
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"ckpt/coordinator/protocol"
-	"ckpt/coordinator/wire/secure"
 )
 
 // A Link carries messages over a connection. Sending never blocks: a peer that
@@ -32,7 +31,7 @@ type Link struct {
 
 func NewLink(conn net.Conn, r *bufio.Reader) (*Link, error) {
 	sc, ok := conn.(syscall.Conn)
-	if _, encrypts := conn.(*secure.Conn); encrypts {
+	if _, encrypts := conn.(*SecureConn); encrypts {
 		return &Link{conn: conn, r: r}, nil
 	}
 	if !ok {
@@ -139,14 +138,14 @@ func (l *Link) Receive() (protocol.Message, error) {
 // HangUp tells a rank on another host that the connection ends, without waiting for what
 // is queued. The rank then exits; until it has, its messages can be received.
 func (l *Link) HangUp() {
-	if c, ok := l.conn.(*secure.Conn); ok {
+	if c, ok := l.conn.(*SecureConn); ok {
 		c.HangUp()
 	}
 }
 
 // SetPatience ends a connection to another host that has acknowledged nothing for so long.
 func (l *Link) SetPatience(d time.Duration) error {
-	if c, ok := l.conn.(*secure.Conn); ok {
+	if c, ok := l.conn.(*SecureConn); ok {
 		return c.SetPatience(d)
 	}
 	return nil

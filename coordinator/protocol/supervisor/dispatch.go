@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"slices"
+
 	"ckpt/coordinator/protocol"
 )
 
@@ -131,4 +133,146 @@ func (s *Supervisor) startReady() {
 			s.start(g)
 		}
 	}
+}
+
+// announce tells the other groups where a new process is.
+func (s *Supervisor) announce(g *group, rank int) {
+	for _, o := range s.groups {
+		for _, peer := range o.ranks {
+			if o != g && s.ready[peer] {
+				s.do(o.id, s.moved(peer, rank))
+			}
+		}
+	}
+}
+
+// introduce tells a new process where the others are.
+func (s *Supervisor) introduce(g *group, rank int) {
+	for _, o := range s.groups {
+		for _, peer := range o.ranks {
+			if o != g && s.addr[peer] != "" {
+				s.do(g.id, s.moved(rank, peer))
+			}
+		}
+	}
+	s.recollect(g, rank)
+}
+
+// moved tells a rank where a process of another group is.
+func (s *Supervisor) moved(to, rank int) protocol.Send {
+	return protocol.Send{Rank: to, Message: protocol.Moved{Life: s.life(rank), Address: s.addr[rank]}}
+}
+
+// life is the present one of a rank.
+func (s *Supervisor) life(rank int) protocol.Life {
+	return protocol.Life{Rank: rank, Incarnation: uint64(s.of[rank].incarnation)}
+}
+
+// startOver restarts the whole job from scratch, with empty logs.
+func (s *Supervisor) startOver() {
+	for _, g := range s.groups {
+		if g.co.Commits() {
+			return
+		}
+	}
+	r := s.recovery
+	s.recovery = nil
+	account := protocol.Recovery{Failed: r.failed, Decided: s.now - r.since, From: make([]int, len(s.groups))}
+	s.do(Job, protocol.Report{Notice: protocol.Notice{Kind: protocol.FallingBack, Rank: -1,
+		Text: "no recovery line is left in the checkpoints and logs: the job restarts from scratch"}})
+	for _, g := range s.groups {
+		s.halt(g)
+		account.RolledBack, account.Ranks = append(account.RolledBack, g.id), account.Ranks+len(g.ranks)
+		account.Iterations = append(account.Iterations, g.lost(0))
+	}
+	s.do(Job, account)
+	s.wipe()
+	for _, g := range s.groups {
+		g.fresh = true
+		s.rollBack(g, 0)
+	}
+	s.do(Job, protocol.Collect{Base: slices.Clone(s.base)})
+}
+
+// wipe abandons all checkpoints. From here on until the logs are empty, a coordinator
+// that takes the job over has to restart it from scratch too: a part of the old history
+// would look like a whole one.
+func (s *Supervisor) wipe() {
+	for i := range s.base {
+		s.base[i] = -1
+	}
+	s.do(Job, protocol.Collect{Base: slices.Clone(s.base)})
+	for _, g := range s.groups {
+		s.do(g.id, protocol.Forget{Numbers: g.forget(0)})
+		s.base[g.id], g.floor = 0, nil
+	}
+}
+
+// A request is one for a checkpoint of every group.
+type request struct {
+	id      int // that of who asked
+	left    int // groups that have yet to answer
+	number  int // the newest checkpoint so far
+	failure string
+}
+
+// request takes one from outside.
+func (s *Supervisor) request(r protocol.Request) {
+	switch {
+	case !s.several():
+		s.feed(s.groups[0], protocol.Requested{Request: r})
+	case s.ended || s.outcome != nil:
+		s.do(Job, protocol.Answer{ID: r.ID, Err: "the job has ended"})
+	case r.Stop && r.Now:
+		s.endJob(protocol.Outcome{Result: protocol.StoppedByRequest, Rank: -1})
+		s.do(Job, protocol.Answer{ID: r.ID})
+	case r.Stop:
+		s.stops = append(s.stops, r.ID)
+	default:
+		s.nextID--
+		s.asked[s.nextID] = &request{id: r.ID, left: len(s.groups)}
+		id := s.nextID
+		for _, g := range s.groups {
+			s.feed(g, protocol.Requested{Request: protocol.Request{ID: id}})
+		}
+	}
+}
+
+// finishingText is what a Coordinator answers when it takes no more checkpoints.
+const finishingText = "the job is finishing"
+
+// answered takes the answer of a group.
+func (s *Supervisor) answered(a protocol.Answer) {
+	if !s.several() {
+		s.do(Job, a)
+		return
+	}
+	if s.stop != nil && a.ID == s.stop.internal && s.outcome == nil {
+		if a.Err != "" {
+			s.spoilStop(a.Err)
+		} else {
+			s.stop.number = max(s.stop.number, a.Number)
+		}
+		return
+	}
+	r := s.asked[a.ID]
+	if r == nil {
+		return // of a stop that failed already
+	}
+	r.left--
+	r.number = max(r.number, a.Number)
+	if a.Err != "" && (r.failure == "" || r.failure == finishingText) {
+		r.failure = a.Err
+	}
+	if r.left > 0 {
+		return
+	}
+	delete(s.asked, a.ID)
+	if r.failure == finishingText && r.number > 0 {
+		r.failure = "" // those that have ended need none any more
+	}
+	if r.failure != "" {
+		r.number = 0
+	}
+	s.do(Job, protocol.Answer{ID: r.id, Number: r.number, Err: r.failure})
 }

@@ -14,7 +14,6 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/channel"
 	rec "ckpt/coordinator/recovery"
-	"ckpt/coordinator/recovery/diagram"
 )
 
 // lineResult is the recovery line of a job as JSON.
@@ -124,11 +123,11 @@ func printLine(g *ui.Globals, l *job.StoredLine) error {
 			g.Printf("  group %d: %s\n", id, l.Name(id))
 		}
 	}
-	var diagram strings.Builder
-	if err := rec.Text(&diagram, l.Line, l.Garbage, unit); err != nil {
+	var text strings.Builder
+	if err := rec.Text(&text, l.Line, l.Garbage, unit); err != nil {
 		return err
 	}
-	g.Printf("%s", diagram.String())
+	g.Printf("%s", text.String())
 	switch {
 	case l.Pessimistic():
 		return g.Printf("\neach replays its message log from its checkpoint to its last state\n")
@@ -150,13 +149,13 @@ func lineUnit(l *job.StoredLine) string {
 
 // plotLine draws a recovery line into a file. If drawing fails, the file stays as it was.
 func plotLine(l *job.StoredLine, path, format string) error {
-	fig := diagram.Figure{History: l.History, Line: l.Line, Garbage: l.Garbage, Useless: l.Useless, Unit: lineUnit(l),
+	fig := rec.Figure{History: l.History, Line: l.Line, Garbage: l.Garbage, Useless: l.Useless, Unit: lineUnit(l),
 		Title: fmt.Sprintf("%s (%s, log %s): recovery line if all fail", l.Job, l.Mode, l.Log)}
 	if !l.Several() {
 		fig.Title = l.Job + " (coordinated): recovery line"
 	}
 	var b bytes.Buffer
-	if err := diagram.Draw(&b, format, fig); err != nil {
+	if err := rec.Draw(&b, format, fig); err != nil {
 		return err
 	}
 	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {

@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
+	"os/exec"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"ckpt/cmd/ckpt/internal/program"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image/container"
+	"ckpt/internal/family"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 	"ckpt/zones/proc"
@@ -239,11 +242,15 @@ func (o *zonesOptions) running(ctx context.Context, g *ui.Globals, rules *zones.
 	if err := ui.CheckProgram(command[0]); err != nil {
 		return nil, err
 	}
-	p, err := program.Start(command, g.Err)
+	out := &gate{to: g.Err}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stdout, cmd.Stderr = out, out
+	p, err := family.Start(cmd)
 	if err != nil {
 		return nil, err
 	}
 	defer p.End()
+	defer out.shut.Store(true)
 	w := watch{settle: settle}
 	deadline := time.After(within)
 	for ticks := time.NewTicker(lookEvery); ; {
@@ -271,6 +278,19 @@ func (o *zonesOptions) running(ctx context.Context, g *ui.Globals, rules *zones.
 			return ps, nil
 		}
 	}
+}
+
+// A gate lets output through until it is shut: that a command was ended is no news.
+type gate struct {
+	to   io.Writer
+	shut atomic.Bool
+}
+
+func (g *gate) Write(b []byte) (int, error) {
+	if g.shut.Load() {
+		return len(b), nil
+	}
+	return g.to.Write(b)
 }
 
 // A watch decides when the memory of a program is steady.

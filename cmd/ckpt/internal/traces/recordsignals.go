@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"ckpt/cmd/ckpt/internal/program"
 	"ckpt/internal/family"
 )
 
@@ -142,7 +141,7 @@ func (x *relay) end() {
 		how = syscall.SIGKILL
 	}
 	family.Signal(append(x.recorder.all(x.run), x.told...), how)
-	x.ended, x.late = true, time.After(program.Grace)
+	x.ended, x.late = true, time.After(family.Grace)
 }
 
 // pass hands a signal on, unless the command got it as a member of the group: many programs
@@ -167,5 +166,5 @@ func (x *relay) pass(s syscall.Signal) {
 			_ = syscall.Kill(pid, s)
 		}
 	}
-	x.late = time.After(program.Grace) // for what it has started
+	x.late = time.After(family.Grace) // for what it has started
 }

@@ -1,50 +1,40 @@
 package turns
 
 import (
+	"encoding/json"
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
+	"os/signal"
 	"slices"
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"ckpt/coordinator/launch"
 	"ckpt/internal/family"
 )
 
-// A group is a command with all processes that it starts. They run in a process group of
-// their own, so that they can be suspended together. If ckpt is killed, the command gets
-// SIGTERM; if it is suspended then, all its processes get SIGTERM and continue.
+// A group is a command with all processes that it starts, which are suspended together. If
+// ckpt is killed, the command gets SIGTERM; if it is suspended then, all its processes get
+// SIGTERM and continue.
 type group struct {
-	cmd   *exec.Cmd
-	guard *guard        // from when the command is suspended first, nil if none can be started
-	over  chan struct{} // closed when the command has ended
-	moved int64         // bytes of ckpt and all below it, when somebody looked last
+	cmd   *family.Command
+	guard *guard // from when the command is suspended first; nil if it cannot be started
+	moved int64  // bytes of ckpt and all below it, when somebody looked last
 }
 
 // stopping is how long suspend waits for processes that are in the middle of an operation.
 const stopping = 5 * time.Second
 
 // newGroup starts a command. Calls says which bytes its progress counts.
-func newGroup(command []string, calls bool, in io.Reader, out, errs io.Writer) (*group, error) {
-	g := &group{cmd: exec.Command(command[0], command[1:]...), over: make(chan struct{})}
+func newGroup(cmd *exec.Cmd, calls bool) (*group, error) {
+	g := &group{}
 	g.progress(calls)
-	g.cmd.Stdin, g.cmd.Stdout, g.cmd.Stderr = in, out, errs
-	g.cmd.WaitDelay = time.Second // a descendant may keep the output open
-	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	started := make(chan error)
-	go func() {
-		// The kernel sends Pdeathsig when the thread ends that has started the command.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := g.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = g.cmd.Wait() // the state of the process has more
-			close(g.over)
-		}
-	}()
-	return g, <-started
+	var err error
+	g.cmd, err = family.Start(cmd)
+	return g, err
 }
 
 // suspend stops all processes of the command. It returns when they stand still: a process
@@ -53,8 +43,8 @@ func (g *group) suspend() {
 	if g.guard == nil {
 		g.guard, _ = newGuard() // without it, the kernel resumes most commands
 	}
-	g.guard.tell(suspended{Group: g.cmd.Process.Pid})
-	_ = syscall.Kill(-g.cmd.Process.Pid, syscall.SIGSTOP) // it may end meanwhile
+	g.guard.tell(suspended{Group: g.cmd.PID()})
+	g.cmd.Signal(syscall.SIGSTOP)
 	seen := []family.Process{}
 	for late := time.Now().Add(stopping); time.Now().Before(late); time.Sleep(time.Millisecond) {
 		// Launchers of MPI programs make groups of their own, and a process may start
@@ -71,7 +61,7 @@ func (g *group) suspend() {
 			return
 		}
 		seen = append(seen, found...)
-		g.guard.tell(suspended{Group: g.cmd.Process.Pid, Processes: seen})
+		g.guard.tell(suspended{Group: g.cmd.PID(), Processes: seen})
 		family.Signal(found, syscall.SIGSTOP)
 	}
 }
@@ -79,7 +69,7 @@ func (g *group) suspend() {
 // resume continues what suspend has stopped.
 func (g *group) resume() {
 	family.Signal(g.family(), syscall.SIGCONT)
-	_ = syscall.Kill(-g.cmd.Process.Pid, syscall.SIGCONT) // it may end meanwhile
+	g.cmd.Signal(syscall.SIGCONT)
 	g.guard.tell(suspended{})
 }
 
@@ -88,13 +78,11 @@ func (g *group) release() { g.guard.release() }
 
 // signal passes a signal to the process group, even if that is suspended.
 func (g *group) signal(s os.Signal) {
-	if n, ok := s.(syscall.Signal); ok {
-		_ = syscall.Kill(-g.cmd.Process.Pid, n) // it may end meanwhile
-		g.resume()
-	}
+	g.cmd.Signal(s)
+	g.resume()
 }
 
-func (g *group) family() []family.Process { return family.Descendants(g.cmd.Process.Pid) }
+func (g *group) family() []family.Process { return family.Descendants(g.cmd.PID()) }
 
 // blocked reports whether a process of the command waits for a device.
 func (g *group) blocked() bool { return slices.ContainsFunc(g.family(), family.Process.Blocked) }
@@ -108,7 +96,7 @@ func (g *group) progress(calls bool) int64 {
 	switch {
 	case !calls:
 		all = family.BytesMoved(family.Descendants(os.Getpid()))
-	case g.cmd.Process != nil:
+	case g.cmd != nil:
 		all = family.BytesOfCalls(g.family()) // ckpt itself makes many
 	}
 	more := all - g.moved
@@ -119,11 +107,87 @@ func (g *group) progress(calls bool) int64 {
 	return more
 }
 
-// status is how the command ended, as shells say it: 128 and the number of a signal.
-func (g *group) status() int {
-	s, ok := g.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if ok && s.Signaled() {
-		return 128 + int(s.Signal())
+// A guard is a process that outlives ckpt. If ckpt is killed while its command is
+// suspended, the guard ends the command. The kernel does that only for an orphaned process
+// group, with SIGHUP: not for commands that ignore SIGHUP (nohup), not in containers whose
+// first process is of the same session, and not for processes in groups of their own.
+type guard struct{ pipe *os.File }
+
+// suspended is all that is not to stay so when ckpt ends: a process group, 0 for none, and
+// processes in groups of their own.
+type suspended struct {
+	Group     int              `json:"group,omitempty"`
+	Processes []family.Process `json:"processes,omitempty"`
+}
+
+// newGuard starts a guard.
+func newGuard() (*guard, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
 	}
-	return g.cmd.ProcessState.ExitCode()
+	defer r.Close()
+	cmd := exec.Command(launch.Self, "storage", "guard")
+	cmd.Args[0] = "ckpt"
+	cmd.Dir, cmd.Stdin = "/", r
+	// Signals to the session or process group of ckpt do not reach it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return &guard{w}, cmd.Process.Release()
+}
+
+// tell has the guard know what is suspended. It comes before the signals that suspend.
+func (g *guard) tell(s suspended) {
+	if g != nil {
+		_ = json.NewEncoder(g.pipe).Encode(s) // a guard that was killed is missed by nobody
+	}
+}
+
+// release ends the guard.
+func (g *guard) release() {
+	if g != nil {
+		g.tell(suspended{})
+		g.pipe.Close()
+	}
+}
+
+func newGuardCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "guard",
+		Short:  "End a suspended command when ckpt storage turn is killed; started by it",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			guardUntilEnd(cmd.InOrStdin())
+			return nil
+		},
+	}
+}
+
+// guardUntilEnd reads what is suspended until the writer ends, and ends what was suspended
+// then.
+func guardUntilEnd(in io.Reader) {
+	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	var last suspended
+	for d := json.NewDecoder(in); ; {
+		var next suspended
+		if err := d.Decode(&next); err != nil {
+			break // a message that is torn came before its signals
+		}
+		last = next
+	}
+	last.end()
+}
+
+// end has all processes continue with SIGTERM.
+func (s suspended) end() {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
+		if s.Group > 0 {
+			_ = syscall.Kill(-s.Group, sig) // it may have ended
+		}
+		family.Signal(s.Processes, sig)
+	}
 }

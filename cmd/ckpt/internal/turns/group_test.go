@@ -47,12 +47,14 @@ func stands(g *group) bool {
 func TestGroupSuspends(t *testing.T) {
 	var out bytes.Buffer
 	// setsid is how launchers of MPI programs start theirs.
-	g, err := newGroup([]string{"sh", "-c", "setsid -w sh -c 'while :; do :; done' & while :; do :; done"}, false, nil, &out, &out)
+	cmd := exec.Command("sh", "-c", "setsid -w sh -c 'while :; do :; done' & while :; do :; done")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	g, err := newGroup(cmd, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.release()
-	defer func() { _ = g.cmd.Process.Kill() }()
+	defer func() { _ = cmd.Process.Kill() }()
 	eventually(t, "both processes", func() bool { return len(g.family()) >= 2 })
 	for range 3 {
 		if g.suspend(); !stands(g) {
@@ -66,15 +68,15 @@ func TestGroupSuspends(t *testing.T) {
 	defer family.Signal(all, syscall.SIGKILL)
 	g.suspend()
 	g.signal(syscall.SIGTERM)
-	<-g.over
-	if got := g.status(); got != 128+int(syscall.SIGTERM) {
+	<-g.cmd.Over()
+	if got := g.cmd.Status(); got != 128+int(syscall.SIGTERM) {
 		t.Errorf("status %d, want that of SIGTERM", got)
 	}
 }
 
 // TestGroupLaunches: a shell that is just starting a program stands still, too.
 func TestGroupLaunches(t *testing.T) {
-	g, err := newGroup([]string{"sh", "-c", "while :; do /bin/true; done"}, false, nil, nil, nil)
+	g, err := newGroup(exec.Command("sh", "-c", "while :; do /bin/true; done"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,21 +88,21 @@ func TestGroupLaunches(t *testing.T) {
 		g.resume()
 	}
 	g.signal(syscall.SIGKILL)
-	<-g.over
+	<-g.cmd.Over()
 }
 
 // TestGroupStatus: the status of the command is passed on.
 func TestGroupStatus(t *testing.T) {
 	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -KILL $$": 128 + 9} {
-		g, err := newGroup([]string{"sh", "-c", script}, false, nil, nil, nil)
+		g, err := newGroup(exec.Command("sh", "-c", script), false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if <-g.over; g.status() != want {
-			t.Errorf("%s: status %d, want %d", script, g.status(), want)
+		if <-g.cmd.Over(); g.cmd.Status() != want {
+			t.Errorf("%s: status %d, want %d", script, g.cmd.Status(), want)
 		}
 	}
-	if _, err := newGroup([]string{filepath.Join(t.TempDir(), "none")}, false, nil, nil, nil); err == nil {
+	if _, err := newGroup(exec.Command(filepath.Join(t.TempDir(), "none")), false); err == nil {
 		t.Error("a command was started that is not there")
 	}
 }
@@ -112,11 +114,11 @@ func TestGroupProgress(t *testing.T) {
 	if m, err := medium.Of(filepath.Dir(file)); err != nil || m.Class == medium.Memory {
 		needs.Skip(t, "temporary files on a disk")
 	}
-	g, err := newGroup([]string{"sh", "-c", "dd if=/dev/zero of=" + file + " bs=64k count=16 status=none; true"}, false, nil, nil, nil)
+	g, err := newGroup(exec.Command("sh", "-c", "dd if=/dev/zero of="+file+" bs=64k count=16 status=none; true"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-g.over
+	<-g.cmd.Over()
 	got := g.progress(false)
 	if b, err := os.ReadFile("/proc/self/io"); err != nil || !strings.Contains(string(b), "write_bytes") || got == 0 {
 		needs.Skip(t, "a kernel that counts bytes")
@@ -160,7 +162,7 @@ func TestGroupDeath(t *testing.T) {
 
 // suspendedGroup suspends a command, writes its number to a file, and waits to be killed.
 func suspendedGroup(t *testing.T, file string) {
-	g, err := newGroup([]string{"sh", "-c", "setsid sleep 1000 & sleep 1000 & while :; do sleep 0.1; done"}, false, nil, nil, nil)
+	g, err := newGroup(exec.Command("sh", "-c", "setsid sleep 1000 & sleep 1000 & while :; do sleep 0.1; done"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,17 +170,17 @@ func suspendedGroup(t *testing.T, file string) {
 		all := g.family()
 		return len(all) >= 4 && slices.ContainsFunc(all, func(p family.Process) bool {
 			of, err := syscall.Getpgid(p.PID)
-			return err == nil && of == p.PID && of != g.cmd.Process.Pid
+			return err == nil && of == p.PID && of != g.cmd.PID()
 		})
 	})
 	g.suspend()
-	if err := os.WriteFile(file+".new", []byte(strconv.Itoa(g.cmd.Process.Pid)), 0o600); err != nil {
+	if err := os.WriteFile(file+".new", []byte(strconv.Itoa(g.cmd.PID())), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(file+".new", file); err != nil {
 		t.Fatal(err)
 	}
-	<-g.over
+	<-g.cmd.Over()
 }
 
 // groupDeath kills a process that has suspended a command.

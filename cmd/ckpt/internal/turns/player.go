@@ -3,8 +3,8 @@ package turns
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"syscall"
 	"time"
@@ -107,7 +107,7 @@ func (p *player) play(ctx context.Context) (*turnResult, error) {
 			why = quiet
 		case over:
 			p.end()
-			p.result.ExitStatus = p.group.status()
+			p.result.ExitStatus = p.group.cmd.Status()
 			p.result.Wall = time.Since(began).Seconds()
 			return &p.result, nil
 		}
@@ -120,11 +120,12 @@ func (p *player) play(ctx context.Context) (*turnResult, error) {
 
 // start starts the command.
 func (p *player) start() (err error) {
-	var in io.Reader
+	cmd := exec.Command(p.command[0], p.command[1:]...)
 	if f, ok := p.g.In.(*os.File); ok && !ui.IsTerminal(f) {
-		in = f
+		cmd.Stdin = f
 	}
-	if p.group, err = newGroup(p.command, p.calls, in, p.g.CommandOutput(), p.g.Err); err != nil {
+	cmd.Stdout, cmd.Stderr = p.g.CommandOutput(), p.g.Err
+	if p.group, err = newGroup(cmd, p.calls); err != nil {
 		return fmt.Errorf("start %s: %w", p.command[0], err)
 	}
 	return nil
@@ -149,7 +150,7 @@ func (p *player) compute() cause {
 	var moved int64
 	for since := time.Now(); ; {
 		select {
-		case <-p.group.over:
+		case <-p.group.cmd.Over():
 			p.progress()
 			return over
 		case <-tick.C:
@@ -186,7 +187,7 @@ func (p *player) await(ctx context.Context) (cause, error) {
 		select {
 		case err := <-entered:
 			return granted, err
-		case <-p.group.over:
+		case <-p.group.cmd.Over():
 			leave()
 			return over, nil
 		case s := <-p.signals:
@@ -207,7 +208,7 @@ func (p *player) hold() cause {
 	var moved int64
 	for since := time.Now(); ; {
 		select {
-		case <-p.group.over:
+		case <-p.group.cmd.Over():
 			return over
 		case <-wanted:
 			return revoked
