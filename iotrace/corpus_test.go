@@ -18,8 +18,8 @@ import (
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/read"
 	"ckpt/iotrace/scope"
-	"ckpt/iotrace/source"
 )
 
 // corpus is a directory that testdata/traces/make has written.
@@ -116,7 +116,7 @@ func (c *corpusCase) check(t *testing.T) {
 // open imports the case's text, or reads what ckpt trace record made of it.
 func (c *corpusCase) open(t *testing.T) *iotrace.Trace {
 	t.Helper()
-	if tr, _, err := source.File(filepath.Join(*corpus, c.name+".trace"), iotrace.Options{}); !errors.Is(err, fs.ErrNotExist) {
+	if tr, _, err := read.File(filepath.Join(*corpus, c.name+".trace"), iotrace.Options{}); !errors.Is(err, fs.ErrNotExist) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func (c *corpusCase) open(t *testing.T) *iotrace.Trace {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	tr, rep, err := source.Stream(f.Name(), d, iotrace.Options{})
+	tr, rep, err := read.Stream(f.Name(), d, iotrace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

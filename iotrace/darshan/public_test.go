@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/dxt"
 )
 
 // TestPublicLogs reads the logs of a directory, CKPT_DARSHAN_LOGS, and compares them
@@ -184,7 +183,7 @@ func (x *comparison) dxt(tr *iotrace.Trace, text string) {
 		}
 		return
 	}
-	want, _, err := dxt.Read(strings.NewReader(text), iotrace.Options{Strict: true})
+	want, _, err := ReadText(strings.NewReader(text), iotrace.Options{Strict: true})
 	if err != nil {
 		x.differs("text of darshan-dxt-parser: %v", err)
 		return

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 )
 
 // rows make events of the texts of their columns.
@@ -109,7 +108,7 @@ func absent(b []byte) bool {
 // integer reads a whole number, or returns another one if it is absent. Programs that
 // keep numbers as fractions write 5.0 or 5e3.
 func integer(b []byte, other int64) (int64, bool) {
-	if n, ok := line.Int(b); ok {
+	if n, ok := iotrace.Int(b); ok {
 		return n, true
 	}
 	if absent(b) {

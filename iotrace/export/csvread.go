@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 )
 
 // ReadCSV reads the output of WriteCSV and WriteRows, and rows of them that another
 // program has chosen, ordered or written anew. With Lenient it skips bad lines and notes them
 // in the report, and returns the events of a truncated text.
 func ReadCSV(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
-	c := &csvReader{rows: newRows(o), in: line.NewReader(r), o: o, rep: &iotrace.Report{}}
+	c := &csvReader{rows: newRows(o), in: iotrace.NewLines(r), o: o, rep: &iotrace.Report{}}
 	if f := iotrace.Detect(c.in.Head()); f != iotrace.FormatCSV {
 		return nil, c.rep, iotrace.WrongFormat(c.in.Head(), iotrace.FormatCSV)
 	}
@@ -35,7 +34,7 @@ func ReadCSV(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, e
 
 type csvReader struct {
 	rows
-	in  *line.Reader
+	in  *iotrace.Lines
 	o   iotrace.Options
 	rep *iotrace.Report
 
@@ -153,7 +152,7 @@ func (c *csvReader) about(what string, f [][]byte) string {
 		}
 		c.t.Origin = t.UTC()
 	case "#rank":
-		n, ok := line.Int(f[0])
+		n, ok := iotrace.Int(f[0])
 		if !ok {
 			return "invalid rank"
 		}
@@ -170,13 +169,13 @@ func (c *csvReader) about(what string, f [][]byte) string {
 			return "the file is listed twice"
 		}
 	case "#renaming":
-		at, ok := line.Int(f[2])
+		at, ok := iotrace.Int(f[2])
 		if !ok || len(f[0]) == 0 || len(f[1]) == 0 || at < -iotrace.MaxTime || at > iotrace.MaxTime {
 			return "the renaming has no names, or an impossible time"
 		}
 		c.t.Renames = append(c.t.Renames, iotrace.Renaming{From: c.file(f[0]), To: c.file(f[1]), At: at})
 	case "#end":
-		n, ok := line.Int(f[0])
+		n, ok := iotrace.Int(f[0])
 		if !ok || n != c.count {
 			return "the number of events is not what the end says"
 		}

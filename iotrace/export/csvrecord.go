@@ -2,9 +2,8 @@ package export
 
 import (
 	"bytes"
+	"ckpt/iotrace"
 	"io"
-
-	"ckpt/iotrace/line"
 )
 
 // next reads a record and splits it.
@@ -52,8 +51,8 @@ func (c *csvReader) next() error {
 		}
 		c.joined = append(append(c.joined, '\n'), l...)
 		quotes += bytes.Count(l, []byte(`"`))
-		if len(c.joined) > line.MaxLength {
-			return c.in.Errorf("the record from line %d on is longer than %d bytes", c.first, line.MaxLength)
+		if len(c.joined) > iotrace.MaxLine {
+			return c.in.Errorf("the record from line %d on is longer than %d bytes", c.first, iotrace.MaxLine)
 		}
 	}
 	if !c.in.Whole() || quotes%2 != 0 {

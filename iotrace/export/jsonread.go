@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 )
 
 // A jsonHead has the members of the line of the whole trace.
@@ -29,7 +28,7 @@ type jsonHead struct {
 // not understand and notes them; an object whose lines end too early ends where a line
 // begins with another one.
 func ReadJSON(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
-	j := &jsonReader{rows: newRows(o), in: line.NewReader(r), o: o, rep: &iotrace.Report{}}
+	j := &jsonReader{rows: newRows(o), in: iotrace.NewLines(r), o: o, rep: &iotrace.Report{}}
 	j.fields = make([][]byte, numFields)
 	for i := range j.column {
 		j.column[i] = i
@@ -49,7 +48,7 @@ func ReadJSON(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, 
 
 type jsonReader struct {
 	rows
-	in  *line.Reader
+	in  *iotrace.Lines
 	o   iotrace.Options
 	rep *iotrace.Report
 
@@ -115,8 +114,8 @@ func (j *jsonReader) whole(l []byte) ([]byte, error) {
 			return j.joined, nil
 		}
 		j.joined = append(append(j.joined, '\n'), l...)
-		if len(j.joined) > line.MaxLength {
-			return nil, j.in.Errorf("the object from line %d on is longer than %d bytes", j.first, line.MaxLength)
+		if len(j.joined) > iotrace.MaxLine {
+			return nil, j.in.Errorf("the object from line %d on is longer than %d bytes", j.first, iotrace.MaxLine)
 		}
 		depth += nesting(l)
 	}
@@ -169,7 +168,7 @@ func (j *jsonReader) bad(text []byte, reason string) error {
 	switch {
 	case reason == "":
 	case j.o.Lenient:
-		j.rep.Note(j.first, string(text[:min(len(text), line.MaxLength)]), reason)
+		j.rep.Note(j.first, string(text[:min(len(text), iotrace.MaxLine)]), reason)
 	default:
 		return &iotrace.FormatError{Line: j.first, Reason: reason}
 	}

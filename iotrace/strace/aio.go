@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 )
 
 // A request of Linux' asynchronous I/O (libaio), from io_submit to the io_getevents that
@@ -68,10 +67,10 @@ func (c *call) describe(r *request, text []byte) {
 	fields := members(text)
 	r.listed = true
 	r.data = address(fields["aio_data"])
-	if o, ok := line.Int(fields["aio_offset"]); ok {
+	if o, ok := iotrace.Int(fields["aio_offset"]); ok {
 		r.offset = o
 	}
-	if n, ok := line.Int(fields["aio_nbytes"]); ok {
+	if n, ok := iotrace.Int(fields["aio_nbytes"]); ok {
 		r.bytes = n
 	}
 	switch string(fields["aio_lio_opcode"]) {
@@ -101,7 +100,7 @@ func vectorBytes(text []byte) (sum int64) {
 		return iotrace.None
 	}
 	for _, v := range list {
-		n, ok := line.Int(members(v)["iov_len"])
+		n, ok := iotrace.Int(members(v)["iov_len"])
 		if !ok || n < 0 || n > math.MaxInt64-sum {
 			return iotrace.None
 		}
@@ -124,7 +123,7 @@ func (c *call) results() bool {
 		if i < int64(len(list)) {
 			fields := members(list[i])
 			data = address(fields["data"])
-			if res, ok = line.Int(fields["res"]); !ok {
+			if res, ok = iotrace.Int(fields["res"]); !ok {
 				return false
 			}
 			if res < 0 {
@@ -284,7 +283,7 @@ func members(b []byte) map[string][]byte {
 func address(b []byte) uint64 {
 	hex, ok := bytes.CutPrefix(b, []byte("0x"))
 	if !ok || len(hex) > 16 {
-		n, _ := line.Int(b)
+		n, _ := iotrace.Int(b)
 		return uint64(n)
 	}
 	var n uint64

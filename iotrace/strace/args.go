@@ -2,8 +2,7 @@ package strace
 
 import (
 	"bytes"
-
-	"ckpt/iotrace/line"
+	"ckpt/iotrace"
 )
 
 // splitArgs splits the arguments of a call, up to the closing parenthesis, and returns
@@ -151,7 +150,7 @@ func parseResult(b []byte) (r result, ok bool) {
 	case bytes.HasPrefix(word, []byte("0x")):
 		r.value, _ = hexNumber(word[2:]) // of an address: only mmap needs it
 	default:
-		if r.value, ok = line.Int(word); !ok {
+		if r.value, ok = iotrace.Int(word); !ok {
 			return r, false
 		}
 		if r.failed = r.value < 0; r.failed {
@@ -173,7 +172,7 @@ func duration(b []byte) (ns int64, odd bool) {
 		return -1, false
 	}
 	word := b[at+1 : n-1]
-	ns, ok := line.Seconds(word)
+	ns, ok := iotrace.Seconds(word)
 	if ok && ns >= 0 && ns <= maxDuration {
 		return ns, false
 	}
@@ -194,7 +193,7 @@ func parseFD(b []byte) (fd int64, note []byte, ok bool) {
 	if string(word) == "AT_FDCWD" {
 		return atCWD, note, true
 	}
-	fd, ok = line.Int(word)
+	fd, ok = iotrace.Int(word)
 	return fd, note, ok && fd == int64(int32(fd))
 }
 

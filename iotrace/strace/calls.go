@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 )
 
 // A call is a successful system call.
@@ -302,4 +301,4 @@ func (c *call) pair() bool {
 }
 
 // number reads a numeric argument.
-func (c *call) number(i int) (int64, bool) { return line.Int(c.arg(i)) }
+func (c *call) number(i int) (int64, bool) { return iotrace.Int(c.arg(i)) }

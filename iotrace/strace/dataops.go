@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 )
 
 // moves lists the calls that move bytes of their first descriptor.
@@ -26,7 +25,7 @@ func (c *call) transfer(op iotrace.Op, offset []byte) bool {
 	}
 	at := int64(iotrace.None)
 	if offset != nil {
-		at, ok = line.Int(offset)
+		at, ok = iotrace.Int(offset)
 		// For preadv2 and pwritev2, -1 means the position. The other calls refuse it.
 		if !ok || at < 0 && (at != -1 || c.name != "preadv2" && c.name != "pwritev2") {
 			c.err = fmt.Errorf("invalid offset %.30s", offset)
@@ -158,7 +157,7 @@ func pointedOffset(b []byte) (int64, bool) {
 	if i < 0 {
 		return 0, false
 	}
-	n, ok := line.Int(bytes.TrimSpace(b[1:i]))
+	n, ok := iotrace.Int(bytes.TrimSpace(b[1:i]))
 	return n, ok && n >= 0
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 )
 
 // A TaskFile is the output of strace -ff for one process or thread.
@@ -76,7 +75,7 @@ type taskText struct {
 	merge *taskMerge
 
 	file  *os.File // nil before its first line
-	in    *line.Reader
+	in    *iotrace.Lines
 	line  []byte // the next line
 	entry entry
 	at    int64  // its time, or that of the line before
@@ -106,7 +105,7 @@ func (s *taskText) open(tell func(int)) (err error) {
 	if s.file, err = os.Open(s.Name); err != nil {
 		return err
 	}
-	s.in = line.NewReader(telling{s.file, tell})
+	s.in = iotrace.NewLines(telling{s.file, tell})
 	return nil
 }
 

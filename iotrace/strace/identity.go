@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 	"ckpt/iotrace/scope"
 )
 
@@ -138,7 +137,7 @@ func mpiRank(environment []byte) int {
 				continue
 			}
 			value, whole := bytes.CutSuffix(value, []byte(`"`))
-			if n, ok := line.Int(value); ok && whole && n >= 0 && n <= maxRank {
+			if n, ok := iotrace.Int(value); ok && whole && n >= 0 && n <= maxRank {
 				best, rank = i, int(n)
 			}
 			break

@@ -2,8 +2,7 @@ package strace
 
 import (
 	"bytes"
-
-	"ckpt/iotrace/line"
+	"ckpt/iotrace"
 )
 
 // The kinds of lines.
@@ -53,20 +52,20 @@ func split(l []byte) entry {
 			return e
 		}
 		e.pid, rest = pid, after[i+1:]
-	} else if word, after := line.Field(l); len(word) > 0 && word[0] >= '0' && word[0] <= '9' {
+	} else if word, after := iotrace.Field(l); len(word) > 0 && word[0] >= '0' && word[0] <= '9' {
 		// The first word is a process, or a time if it has a point or colon or is
 		// large.
 		if pid, ok := processNumber(word); ok {
 			e.pid, rest = pid, after
 		}
 	}
-	if word, after := line.Field(rest); len(word) > 0 && word[0] >= '0' && word[0] <= '9' {
+	if word, after := iotrace.Field(rest); len(word) > 0 && word[0] >= '0' && word[0] <= '9' {
 		if e.clock, e.time = parseTime(word); e.clock == noClock {
 			return e
 		}
 		rest = after
-		if next, after := line.Field(rest); bytes.HasPrefix(next, []byte("(+")) { // -r
-			_, rest = line.Field(after)
+		if next, after := iotrace.Field(rest); bytes.HasPrefix(next, []byte("(+")) { // -r
+			_, rest = iotrace.Field(after)
 			if bytes.HasSuffix(next, []byte(")")) {
 				rest = after
 			}
@@ -84,7 +83,7 @@ func processNumber(b []byte) (int64, bool) {
 	if i := bytes.IndexByte(b, '<'); i >= 0 {
 		b = b[:i]
 	}
-	n, ok := line.Int(b)
+	n, ok := iotrace.Int(b)
 	return n, ok && n > 0 && n <= maxProcess
 }
 
@@ -92,16 +91,16 @@ func processNumber(b []byte) (int64, bool) {
 func parseTime(b []byte) (clock, int64) {
 	h, rest, ok := bytes.Cut(b, []byte(":"))
 	if !ok {
-		ns, ok := line.Seconds(b)
+		ns, ok := iotrace.Seconds(b)
 		if !ok || ns < 0 {
 			return noClock, 0
 		}
 		return unixClock, ns
 	}
 	m, s, ok := bytes.Cut(rest, []byte(":"))
-	hours, hok := line.Int(h)
-	minutes, mok := line.Int(m)
-	ns, sok := line.Seconds(s)
+	hours, hok := iotrace.Int(h)
+	minutes, mok := iotrace.Int(m)
+	ns, sok := iotrace.Seconds(s)
 	if !ok || !hok || !mok || !sok || hours < 0 || hours > 23 || minutes < 0 || minutes > 59 || ns < 0 || ns >= 61e9 {
 		return noClock, 0
 	}
@@ -117,7 +116,7 @@ func (e *entry) body(b []byte) {
 	switch {
 	case bytes.HasPrefix(b, []byte("+++ superseded by execve in pid ")):
 		e.kind = supersededLine
-		e.name, _ = line.Field(b[len("+++ superseded by execve in pid "):])
+		e.name, _ = iotrace.Field(b[len("+++ superseded by execve in pid "):])
 	case bytes.HasPrefix(b, []byte("+++ ")):
 		e.kind = exitLine
 	case bytes.HasPrefix(b, []byte("--- ")), bytes.HasPrefix(b, []byte("[ Process PID=")):

@@ -2,7 +2,6 @@ package strace
 
 import (
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 )
 
 // lockRange handles a call that may wait for a lock on a part of a file. ROMIO locks the
@@ -22,7 +21,7 @@ func (c *call) lockRange() bool {
 	}
 	offset := int64(iotrace.None)
 	if string(member(c.arg(2), "l_whence")) == "SEEK_SET" {
-		at, ok := line.Int(member(c.arg(2), "l_start"))
+		at, ok := iotrace.Int(member(c.arg(2), "l_start"))
 		if !ok {
 			return false
 		}

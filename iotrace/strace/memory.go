@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 	"ckpt/iotrace/scope"
 )
 
@@ -69,7 +68,7 @@ func (c *call) mmap() bool {
 		return ok
 	}
 	n, ok := c.number(1)
-	offset, ok2 := line.Int(c.arg(5))
+	offset, ok2 := iotrace.Int(c.arg(5))
 	if hex, is := bytes.CutPrefix(c.arg(5), []byte("0x")); is {
 		offset, ok2 = hexNumber(hex)
 	}

@@ -2,9 +2,8 @@ package strace
 
 import (
 	"bytes"
+	"ckpt/iotrace"
 	"maps"
-
-	"ckpt/iotrace/line"
 )
 
 // A task is a thread; a process may have only one.
@@ -121,7 +120,7 @@ func pidfd(args []byte) (fd int64, ok bool) {
 	for _, name := range []string{"pidfd=[", "parent_tid=["} {
 		if _, after, ok := bytes.Cut(args, []byte(name)); ok {
 			if i := bytes.IndexAny(after, "<]"); i >= 0 {
-				return line.Int(after[:i])
+				return iotrace.Int(after[:i])
 			}
 		}
 	}
@@ -268,7 +267,7 @@ func (im *importer) lost(t *task) {
 // superseded handles a thread that called exec. It continues under the number of its
 // process.
 func (im *importer) superseded(t *task, by []byte) {
-	n, ok := line.Int(by)
+	n, ok := iotrace.Int(by)
 	o := im.tasks[n]
 	if !ok || o == nil {
 		return

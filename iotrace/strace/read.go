@@ -11,13 +11,12 @@ import (
 	"strings"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 )
 
 // Read converts the output of strace into a trace.
 func Read(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
 	im := newImporter(o)
-	im.in, im.seen = line.NewReader(r), &course{}
+	im.in, im.seen = iotrace.NewLines(r), &course{}
 	if f := iotrace.Detect(im.in.Head()); f != iotrace.FormatStrace {
 		return nil, im.rep, iotrace.WrongFormat(im.in.Head(), iotrace.FormatStrace)
 	}
@@ -57,7 +56,7 @@ func newImporter(o iotrace.Options) *importer {
 }
 
 type importer struct {
-	in  *line.Reader
+	in  *iotrace.Lines
 	o   iotrace.Options
 	rep *iotrace.Report
 	t   *iotrace.Trace

@@ -14,7 +14,6 @@ import (
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
-	"ckpt/iotrace/line"
 )
 
 // show writes events as "10 write /f @5 +100": rank, operation, file, offset,
@@ -832,7 +831,7 @@ func TestEndOrder(t *testing.T) {
 func TestLongLine(t *testing.T) {
 	const lines = 10
 	for _, part := range []string{"<a", "3</f>, ", "3<UNIX:[1], "} {
-		long := "10 1700000001.0 read(" + strings.Repeat(part, (line.MaxLength-100)/len(part)) + "\n"
+		long := "10 1700000001.0 read(" + strings.Repeat(part, (iotrace.MaxLine-100)/len(part)) + "\n"
 		text := stamped("sync() = 0") + strings.Repeat(long, lines)
 		_, rep, err := Read(strings.NewReader(text), iotrace.Options{})
 		if err != nil || rep.Unknown != lines {
@@ -842,7 +841,7 @@ func TestLongLine(t *testing.T) {
 }
 
 func BenchmarkLongLine(b *testing.B) {
-	for _, size := range []int{line.MaxLength / 16, line.MaxLength - 100} {
+	for _, size := range []int{iotrace.MaxLine / 16, iotrace.MaxLine - 100} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			text := stamped("sync() = 0") + "10 1700000001.0 read(" + strings.Repeat("<a", size/2) + "\n"
 			b.SetBytes(int64(len(text)))

@@ -2,7 +2,6 @@ package strace
 
 import (
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 )
 
 // ringSetup handles io_uring_setup. With IORING_SETUP_SQPOLL, the kernel takes requests
@@ -52,8 +51,8 @@ func (c *call) reflink(request string) bool {
 		to.node.size = n
 	default:
 		fields := members(c.arg(2))
-		length, ok := line.Int(fields["src_length"])
-		at, ok2 := line.Int(fields["dest_offset"])
+		length, ok := iotrace.Int(fields["src_length"])
+		at, ok2 := iotrace.Int(fields["dest_offset"])
 		if ok && ok2 && length > 0 { // 0 means up to the end
 			n = length
 		}

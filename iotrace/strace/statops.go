@@ -2,7 +2,6 @@ package strace
 
 import (
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 )
 
 // stat handles a stat of a path. The structure has the length of the file.
@@ -94,7 +93,7 @@ func learnSize(n *node, info []byte) {
 		return
 	}
 	for _, m := range []string{"st_size", "stx_size"} {
-		if size, ok := line.Int(member(info, m)); ok && size >= 0 {
+		if size, ok := iotrace.Int(member(info, m)); ok && size >= 0 {
 			n.size = size
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 )
 
 func (im *importer) line(l []byte) error {
@@ -30,7 +29,7 @@ func (im *importer) entry(e *entry, l []byte) error {
 	case messageLine:
 		return nil
 	case attachedLine:
-		if n, ok := line.Int(e.name); ok && im.tasks[n] == nil {
+		if n, ok := iotrace.Int(e.name); ok && im.tasks[n] == nil {
 			im.attached[n] = true
 		}
 		return nil
@@ -70,11 +69,11 @@ func (im *importer) mend(l []byte) []byte {
 		return l
 	}
 	i := bytes.LastIndex(l, []byte(message))
-	if i <= 0 || len(l) > line.MaxLength {
+	if i <= 0 || len(l) > iotrace.MaxLine {
 		return l
 	}
 	number, ok := bytes.CutSuffix(l[i+len(message):], []byte(" attached"))
-	n, ok2 := line.Int(number)
+	n, ok2 := iotrace.Int(number)
 	if !ok || !ok2 {
 		return l
 	}

@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -14,18 +13,16 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/iotrace"
-	"ckpt/iotrace/dxt"
 	"ckpt/iotrace/export"
 )
 
 // exporters write a trace in some format.
-var exporters = map[string]func(w io.Writer, t *iotrace.Trace) (left int64, err error){
-	"events":  whole(iotrace.WriteTrace),
-	"chrome":  whole(export.WriteChrome),
-	"csv":     whole(export.WriteRows),
-	"jsonl":   whole(export.WriteJSON),
-	"parquet": whole(export.WriteParquet),
-	"dxt":     dxt.Write,
+var exporters = map[string]func(w io.Writer, t *iotrace.Trace) error{
+	"events":  iotrace.WriteTrace,
+	"chrome":  export.WriteChrome,
+	"csv":     export.WriteRows,
+	"jsonl":   export.WriteJSON,
+	"parquet": export.WriteParquet,
 }
 
 // A lineCounter counts the written lines.
@@ -42,47 +39,7 @@ func (c *lineCounter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-const exportFormats = "chrome, csv, dxt, events, jsonl or parquet"
-
-func whole(write func(io.Writer, *iotrace.Trace) error) func(io.Writer, *iotrace.Trace) (int64, error) {
-	return func(w io.Writer, t *iotrace.Trace) (int64, error) { return 0, write(w, t) }
-}
-
-// dxtLog reads DXT text so that it can be exported byte for byte. It returns nil for
-// other formats, and for damaged text with --lenient, which is read as any trace.
-func (in *traceInput) dxtLog(name string) (*dxt.Log, error) {
-	f := os.Stdin
-	if name != "-" {
-		var err error
-		if f, err = os.Open(name); err != nil {
-			return nil, nil // a job, or an error that reading the trace will report
-		}
-	}
-	fi, err := f.Stat()
-	file := err == nil && fi.Mode().IsRegular() && name != "-"
-	if file {
-		defer f.Close()
-	}
-	r := bufio.NewReaderSize(f, iotrace.HeadBytes)
-	head, err := r.Peek(iotrace.HeadBytes)
-	if err != nil && err != io.EOF && file {
-		return nil, nil // likewise
-	}
-	if iotrace.Detect(head) != iotrace.FormatDXT || in.lenient && !file {
-		if !file {
-			in.begun = r // it cannot be read from the beginning again
-		}
-		return nil, nil
-	}
-	log, err := dxt.ReadLog(r)
-	if err != nil && in.lenient {
-		return nil, nil
-	}
-	if name == "-" {
-		name = "standard input"
-	}
-	return log, iotrace.Named(err, name)
-}
+const exportFormats = "chrome, csv, events, jsonl or parquet"
 
 func newExportCommand(g *ui.Globals) *cobra.Command {
 	var in traceInput
@@ -91,9 +48,8 @@ func newExportCommand(g *ui.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export TRACE... --format FORMAT -o FILE",
 		Short: "Write a trace for other tools",
-		Long: `Write a trace as Chrome trace JSON (ui.perfetto.dev, chrome://tracing), Darshan
-DXT text, CSV, JSON lines, Parquet (with the columns of WisIO) or an events
-file.
+		Long: `Write a trace as Chrome trace JSON (ui.perfetto.dev, chrome://tracing), CSV,
+JSON lines, Parquet (with the columns of WisIO) or an events file.
 
 CSV has the names of the columns and a line per event. FILE.meta.json beside it
 has the job, the ranks, the files and the warnings; with --comments the CSV has
@@ -106,8 +62,7 @@ table is in FILE.counters.csv. JSON lines have both, and import reads them.
 
 ` + traceInputHelp,
 		Example: `  ckpt trace export bt.S.4-1 --format chrome -o bt.json
-  ckpt trace export job.strace --format csv -o - | head
-  ckpt trace export job.darshan --format dxt -o job.dxt`,
+  ckpt trace export job.strace --format csv -o - | head`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format == "" {
 				return ui.BadUsage("no format given", "add --format "+exportFormats)
@@ -120,23 +75,13 @@ table is in FILE.counters.csv. JSON lines have both, and import reads them.
 				return ui.BadUsage("--comments without --format csv", "leave --comments out")
 			}
 			if comments {
-				write = whole(export.WriteCSV)
+				write = export.WriteCSV
 			}
 			if out == "" {
 				return ui.BadUsage("no output given", "add -o FILE, or -o - for standard output")
 			}
 			if binary := format == "events" || format == "parquet"; binary && out == "-" && ui.IsTerminal(g.CommandOutput()) {
 				return ui.BadUsage("refusing to write "+format+" to a terminal", "add -o FILE, or a pipe")
-			}
-			if format == "dxt" && len(args) == 1 && !in.limits() {
-				if log, err := in.dxtLog(args[0]); err != nil {
-					return in.failure(err)
-				} else if log != nil {
-					if err := g.WriteFile(cmd.Context(), out, func(w io.Writer) error { _, err := log.WriteTo(w); return err }); err != nil {
-						return err
-					}
-					return in.tellOutput(g, out, format, &iotrace.Trace{}, log.Segments())
-				}
 			}
 			t, err := in.trace(g, args)
 			if err != nil {
@@ -145,24 +90,19 @@ table is in FILE.counters.csv. JSON lines have both, and import reads them.
 			counted := len(t.Events) == 0 && len(t.Counters) > 0
 			switch {
 			case counted && format == "csv" && !comments:
-				write = whole(export.WriteCounters)
-			case counted && (comments || format == "chrome" || format == "dxt"):
+				write = export.WriteCounters
+			case counted && (comments || format == "chrome"):
 				return ui.BadUsage("the trace has counters and no events, which "+format+" describes",
 					"--format jsonl and events keep them, --format csv is a table of them; ckpt trace analyze shows them")
 			}
-			var left int64
 			b := g.NewBar("write", int64(len(t.Events)), false)
-			err = g.WriteFile(cmd.Context(), out, func(w io.Writer) (err error) {
+			err = g.WriteFile(cmd.Context(), out, func(w io.Writer) error {
 				if b != nil && format != "events" && format != "parquet" { // others have an event per line
 					w = &lineCounter{w: w, tell: b.Set}
 				}
-				left, err = write(w, t)
-				return err
+				return write(w, t)
 			})
 			b.Clear()
-			if err == nil && left > 0 {
-				g.Warn("%s no place in the format: left out", ui.Plural(int(left), "event has", "events have"))
-			}
 			if err == nil && format == "csv" && !comments && out != "-" {
 				err = in.writeBeside(cmd.Context(), g, out, t)
 			}
@@ -197,7 +137,7 @@ type outputResult struct {
 	Output string `json:"output"`
 	Format string `json:"format"`
 	Bytes  int64  `json:"bytes"`
-	Events int    `json:"events"` // of the trace; not all have a place in each format
+	Events int    `json:"events"` // of the trace
 	scoped
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -20,15 +19,14 @@ import (
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/analyze/finding"
+	"ckpt/iotrace/read"
 	"ckpt/iotrace/scope"
-	"ckpt/iotrace/source"
 )
 
 // traceInput is the source of a trace: files of any known format, or the traces of
 // checkpoints in the store.
 type traceInput struct {
 	lenient bool
-	begun   io.Reader     // a stream whose beginning was read
 	codec   finding.Codec // of the job whose trace was read
 	scoping
 	aside scope.Aside // of the trace that was read
@@ -77,7 +75,7 @@ func (in *traceInput) read(g *ui.Globals, args []string) ([]*iotrace.Trace, []*i
 		defer b.Clear()
 		opt.Progress = b.Set
 	}
-	all, reports, err := source.Files(args, opt, func(name string) (*iotrace.Trace, *iotrace.Report, error) { return in.open(g, name) })
+	all, reports, err := read.Files(args, opt, func(name string) (*iotrace.Trace, *iotrace.Report, error) { return in.open(g, name) })
 	return all, reports, in.failure(err)
 }
 
@@ -128,16 +126,8 @@ func merged(all []*iotrace.Trace) (*iotrace.Trace, error) {
 // open reads one source.
 func (in *traceInput) open(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.Report, error) {
 	opt := iotrace.Options{Lenient: in.lenient}
-	stream := in.begun
-	shown := name
 	if name == "-" {
-		shown = "standard input"
-		if stream == nil {
-			stream = os.Stdin
-		}
-	}
-	if stream != nil {
-		t, rep, err := source.Stream(shown, stream, opt)
+		t, rep, err := read.Stream("standard input", os.Stdin, opt)
 		return t, rep, in.failure(err)
 	}
 	path := name
@@ -169,7 +159,7 @@ func (in *traceInput) file(g *ui.Globals, path string, opt iotrace.Options) (*io
 		defer b.Clear()
 		opt.Progress = b.Set
 	}
-	return source.File(path, opt)
+	return read.File(path, opt)
 }
 
 // all reads the traces of all checkpoints of a job as one.

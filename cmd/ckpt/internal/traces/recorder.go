@@ -16,7 +16,7 @@ import (
 	"ckpt/internal/family"
 	"ckpt/iotrace"
 	"ckpt/iotrace/bpf"
-	"ckpt/iotrace/source"
+	"ckpt/iotrace/read"
 )
 
 // A recorder records a command and all processes that it starts.
@@ -136,7 +136,7 @@ func (r *straceRecorder) trace(lenient bool) (*iotrace.Trace, *iotrace.Report, e
 	if err != nil {
 		dir = ""
 	}
-	return source.File(r.text.name, iotrace.Options{Lenient: lenient, Directory: dir})
+	return read.File(r.text.name, iotrace.Options{Lenient: lenient, Directory: dir})
 }
 
 func (r *straceRecorder) cut() error {
@@ -162,7 +162,7 @@ func (r *straceRecorder) sample(ctx context.Context, command []string, stderr io
 	if err := cmp.Or(run.Run(), pipe.finish()); err != nil {
 		return 0, err
 	}
-	t, _, err := source.Stream(r.text.name, &text, iotrace.Options{})
+	t, _, err := read.Stream(r.text.name, &text, iotrace.Options{})
 	if err != nil {
 		return 0, err
 	}

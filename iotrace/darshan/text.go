@@ -1,4 +1,4 @@
-package dxt
+package darshan
 
 import (
 	"bytes"
@@ -9,11 +9,33 @@ import (
 	"time"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/line"
 )
 
-// A record is the head of the segments of a file by one rank.
-type record struct {
+// ReadText converts the text of darshan-dxt-parser, of versions 3.1 to 3.6. With Lenient
+// it skips segments that it cannot parse and notes them in the report, and returns the
+// events of a truncated text. A text that is cut between two records looks whole.
+func ReadText(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
+	p := &parser{in: iotrace.NewLines(r), o: o, rep: &iotrace.Report{},
+		t: &iotrace.Trace{Source: "darshan", Events: make([]iotrace.Event, 0, o.Events)}}
+	p.tables = iotrace.NewTables(p.t)
+	if err := p.run(); err != nil {
+		return nil, p.rep, err
+	}
+	if p.t.Job == "" && p.job != "" && p.job != "0" {
+		p.t.Job = "job " + p.job
+	}
+	if !p.records {
+		p.t.Warnings = append(p.t.Warnings, iotrace.Warning{Code: "no-records",
+			Text: "The DXT text has no record: the trace has no operation. " +
+				"Import the .darshan log itself, which has counters, " +
+				"or run the program with DXT_ENABLE_IO_TRACE=1."})
+	}
+	p.t.Sort()
+	return p.t, p.rep, nil
+}
+
+// A heading is the head of the segments of a file by one rank.
+type heading struct {
 	file, host    string
 	rank          int64
 	writes, reads int64 // announced, or -1
@@ -24,27 +46,24 @@ type record struct {
 	skipped             int64 // segments that could not be parsed
 }
 
-// A visitor receives the contents of a text, in order. It must copy what it keeps.
-type visitor interface {
-	text(l []byte) // a line other than a segment
-	segment(r *record, s *segment, l []byte) error
-}
-
 // A parser reads a text.
 type parser struct {
-	in  *line.Reader
+	in  *iotrace.Lines
 	o   iotrace.Options
 	rep *iotrace.Report
-	v   visitor
 
-	exe, job string
-	source   string // of a trace that ckpt wrote
-	start    int64  // seconds since 1970
-	rec      record
-	open     bool // inside a record
-	records  bool // there is one
-	empty    bool // the text says that it has no data
-	seg      segment
+	t      *iotrace.Trace
+	tables *iotrace.Tables
+	named  int64 // the line of the record that is of this rank and file
+	onRank int32
+	onFile int32
+
+	job     string
+	rec     heading
+	open    bool // inside a record
+	records bool // there is one
+	empty   bool // the text says that it has no data
+	seg     segment
 }
 
 func (p *parser) run() error {
@@ -90,10 +109,8 @@ func (p *parser) cut(err error) error {
 }
 
 func (p *parser) line(l []byte) error {
-	whole := l
 	l = bytes.TrimSuffix(l, []byte("\r")) // Windows line ends
 	if len(l) == 0 || l[0] == '#' {
-		p.v.text(whole)
 		return p.comment(l)
 	}
 	s := &p.seg
@@ -117,17 +134,25 @@ func (p *parser) line(l []byte) error {
 		}
 		return p.in.Errorf("%s", reason)
 	}
+	if p.named != p.rec.line {
+		p.named = p.rec.line
+		p.onRank = p.tables.Rank(iotrace.Rank{Rank: int(p.rec.rank), Node: p.rec.host})
+		p.onFile = p.tables.File(p.rec.file)
+	}
+	e := s.event()
+	e.Rank, e.File = p.onRank, p.onFile
+	p.t.Events = append(p.t.Events, e)
 	if s.write {
 		p.rec.gotWrites++
 	} else {
 		p.rec.gotReads++
 	}
-	return p.v.segment(&p.rec, s, whole)
+	return nil
 }
 
 // check returns the reason if a segment is impossible.
 func (p *parser) check(s *segment) string {
-	e := iotrace.Event{Op: iotrace.Read, Offset: s.offset, Bytes: s.length, Start: s.start, End: s.end}
+	e := s.event()
 	if err := e.Check(1, 1); err != nil {
 		return err.Error()
 	}
@@ -161,17 +186,19 @@ func (p *parser) comment(l []byte) error {
 	case p.open && bytes.HasPrefix(l, []byte("# Module ")):
 		p.rec.noOffset = !bytes.Contains(l, []byte("Offset"))
 	case bytes.HasPrefix(l, []byte("# exe: ")):
-		p.exe = strings.TrimSpace(string(l[len("# exe: "):]))
+		p.t.Job = strings.TrimSpace(string(l[len("# exe: "):]))
 	case bytes.HasPrefix(l, []byte("# jobid: ")):
 		p.job = strings.TrimSpace(string(l[len("# jobid: "):]))
 	case bytes.HasPrefix(l, []byte("# start_time: ")):
-		n, ok := line.Int(bytes.TrimSpace(l[len("# start_time: "):]))
-		if !ok || n < 0 || n > maxStart {
+		n, ok := iotrace.Int(bytes.TrimSpace(l[len("# start_time: "):]))
+		if !ok || n < 0 || n > lastSecond {
 			return p.in.Errorf("invalid start time of the job")
 		}
-		p.start = n
+		if p.t.Origin = (time.Time{}); n > 0 {
+			p.t.Origin = time.Unix(n, 0).UTC()
+		}
 	case bytes.HasPrefix(l, []byte(sourceLine)):
-		p.source = strings.TrimSpace(string(l[len(sourceLine):]))
+		p.t.Source = strings.TrimSpace(string(l[len(sourceLine):]))
 	case bytes.HasPrefix(l, []byte("# no DXT module data")):
 		p.empty = true
 	case bytes.HasPrefix(l, []byte("# description of columns:")):
@@ -180,8 +207,8 @@ func (p *parser) comment(l []byte) error {
 	return nil
 }
 
-// maxStart is the last second of the year 9999.
-const maxStart = 253402300799
+// sourceLine stands in texts that earlier versions of ckpt wrote.
+const sourceLine = "# metadata: source = "
 
 // about handles a line in the head of a record.
 func (p *parser) about(s string) error {
@@ -194,7 +221,7 @@ func (p *parser) about(s string) error {
 			return p.in.Errorf("the record has no file name")
 		}
 		p.open, p.records = true, true
-		p.rec = record{file: name, line: p.in.Number(), writes: -1, reads: -1}
+		p.rec = heading{file: name, line: p.in.Number(), writes: -1, reads: -1}
 		return nil
 	}
 	if !p.open {
@@ -215,7 +242,7 @@ func (p *parser) about(s string) error {
 }
 
 func (p *parser) rank(number, host string) error {
-	n, ok := line.Int([]byte(number))
+	n, ok := iotrace.Int([]byte(number))
 	if !ok {
 		return p.in.Errorf("invalid rank of the record")
 	}
@@ -226,8 +253,8 @@ func (p *parser) rank(number, host string) error {
 func (p *parser) counts(s string) error {
 	writes, reads, ok := strings.Cut(strings.TrimPrefix(s, "write_count: "), ", read_count: ")
 	var wok, rok bool
-	p.rec.writes, wok = line.Int([]byte(writes))
-	p.rec.reads, rok = line.Int([]byte(reads))
+	p.rec.writes, wok = iotrace.Int([]byte(writes))
+	p.rec.reads, rok = iotrace.Int([]byte(reads))
 	if !ok || !wok || !rok || p.rec.writes < 0 || p.rec.reads < 0 {
 		return p.in.Errorf("invalid counts of the record")
 	}
@@ -262,10 +289,108 @@ func (p *parser) finish() error {
 		r.line, r.writes, r.reads, r.gotWrites, r.gotReads)
 }
 
-// origin returns time 0 of the job.
-func (p *parser) origin() time.Time {
-	if p.start == 0 {
-		return time.Time{}
+// A segment is a read or write.
+type segment struct {
+	write      bool
+	index      int64 // among the writes or reads of the record
+	offset     int64 // iotrace.None if unknown
+	length     int64
+	start, end int64  // ns
+	rest       []byte // rest of the line
+	module     iotrace.Module
+	rank       int64
+}
+
+func (s *segment) event() iotrace.Event {
+	e := iotrace.Event{Op: iotrace.Read, Module: s.module, Peer: iotrace.None,
+		Offset: s.offset, Bytes: s.length, Start: s.start, End: s.end}
+	if s.write {
+		e.Op = iotrace.Write
 	}
-	return time.Unix(p.start, 0).UTC()
+	return e
+}
+
+// parse reads a line. It returns the reason if the line is invalid.
+func (s *segment) parse(l []byte, noOffset bool) (reason string) {
+	if reason = s.words(l, noOffset); reason == "" {
+		return ""
+	}
+	// Large numbers fill their columns, and leave no blank between them. Versions up to
+	// 3.1.5 print the length in 13 places.
+	for _, length := range []int{16, 13} {
+		if s.columns(l, noOffset, length) {
+			return ""
+		}
+	}
+	return reason
+}
+
+// words reads a line with blanks between the columns.
+func (s *segment) words(l []byte, noOffset bool) (reason string) {
+	*s = segment{offset: iotrace.None}
+	tag, l := iotrace.Field(l)
+	switch string(tag) {
+	case "X_POSIX":
+	case "X_MPIIO":
+		s.module = iotrace.MPIIO
+	default:
+		return "this is not a segment of X_POSIX or X_MPIIO"
+	}
+	var ok bool
+	word, l := iotrace.Field(l)
+	if s.rank, ok = iotrace.Int(word); !ok {
+		return "invalid rank"
+	}
+	op, l := iotrace.Field(l)
+	switch string(op) {
+	case "write":
+		s.write = true
+	case "read":
+	default:
+		return "the operation is neither write nor read"
+	}
+	word, l = iotrace.Field(l)
+	if s.index, ok = iotrace.Int(word); !ok || s.index < 0 {
+		return "invalid number of the segment"
+	}
+	if !noOffset {
+		word, l = iotrace.Field(l)
+		if s.offset, ok = iotrace.Int(word); !ok {
+			return "invalid offset"
+		}
+	}
+	word, l = iotrace.Field(l)
+	if s.length, ok = iotrace.Int(word); !ok {
+		return "invalid length"
+	}
+	word, l = iotrace.Field(l)
+	if s.start, ok = iotrace.Seconds(word); !ok {
+		return "invalid start"
+	}
+	word, l = iotrace.Field(l)
+	if s.end, ok = iotrace.Seconds(word); !ok {
+		return "invalid end"
+	}
+	s.rest = l
+	return ""
+}
+
+// columns reads a line by the columns of Darshan's
+// printf("%8s%8d%7s%9d%16d%16d%12.4f%12.4f"); MPI-IO up to 3.1.8 has no offset.
+func (s *segment) columns(l []byte, noOffset bool, length int) bool {
+	places := []int{8, 8, 7, 9, 16, length, 12, 12}
+	if noOffset {
+		places = append(places[:4], places[5:]...)
+	}
+	var spaced []byte
+	for _, n := range places {
+		if len(l) < n {
+			return false
+		}
+		spaced = append(append(spaced, l[:n]...), ' ')
+		l = l[n:]
+	}
+	// A column must be one word.
+	return s.words(spaced, noOffset) == "" && len(bytes.TrimSpace(s.rest)) == 0 &&
+		(len(l) == 0 || l[0] == ' ')
 }

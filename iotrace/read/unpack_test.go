@@ -1,4 +1,4 @@
-package unpack
+package read
 
 import (
 	"bytes"
@@ -52,19 +52,19 @@ func TestFormats(t *testing.T) {
 	for _, how := range []string{"gzip", "xz", "zstd"} {
 		b := pack(t, how, text)
 		// Two packed files in a row are one, as for the programs.
-		r := NewReader(iotest.HalfReader(bytes.NewReader(append(bytes.Clone(b), b...))))
+		r := unpack(iotest.HalfReader(bytes.NewReader(append(bytes.Clone(b), b...))))
 		got, err := io.ReadAll(r)
-		if err != nil || string(got) != text+text || r.Format() != how || r.Used() != int64(2*len(b)) {
-			t.Errorf("%s: %d bytes of %d, %v", how, len(got), r.Used(), err)
+		if err != nil || string(got) != text+text || r.format != how || r.in.n != int64(2*len(b)) {
+			t.Errorf("%s: %d bytes of %d, %v", how, len(got), r.in.n, err)
 		}
 		r.Close()
 	}
-	if got, err := io.ReadAll(NewReader(strings.NewReader(helloBZ))); err != nil || string(got) != "hello\n" {
+	if got, err := io.ReadAll(unpack(strings.NewReader(helloBZ))); err != nil || string(got) != "hello\n" {
 		t.Errorf("%q, %v", got, err)
 	}
 	for _, plain := range []string{"", "x", "hello", "BZh9", "\x1f\x8b"} {
-		r := NewReader(strings.NewReader(plain))
-		if got, err := io.ReadAll(r); err != nil || string(got) != plain || r.Format() != "" {
+		r := unpack(strings.NewReader(plain))
+		if got, err := io.ReadAll(r); err != nil || string(got) != plain || r.format != "" {
 			t.Errorf("%q: %q, %v", plain, got, err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestPrograms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := io.ReadAll(NewReader(bytes.NewReader(b))); err != nil || string(got) != text {
+		if got, err := io.ReadAll(unpack(bytes.NewReader(b))); err != nil || string(got) != text {
 			t.Errorf("%v: %d bytes, %v", args, len(got), err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestDamage(t *testing.T) {
 	for _, how := range []string{"gzip", "xz", "zstd"} {
 		b := pack(t, how, text)
 		for n := 10; n < len(b); n++ {
-			r := NewReader(bytes.NewReader(b[:n]))
+			r := unpack(bytes.NewReader(b[:n]))
 			got, err := io.ReadAll(r)
 			var fe *iotrace.FormatError
 			if !errors.As(err, &fe) || !strings.HasPrefix(text, string(got)) || fe.Offset > int64(n) {
@@ -105,18 +105,18 @@ func TestDamage(t *testing.T) {
 		}
 		b[len(b)/2] ^= 0x10
 		var fe *iotrace.FormatError
-		if _, err := io.ReadAll(NewReader(bytes.NewReader(b))); !errors.As(err, &fe) {
+		if _, err := io.ReadAll(unpack(bytes.NewReader(b))); !errors.As(err, &fe) {
 			t.Errorf("%s changed: %v", how, err)
 		}
 	}
 	// The bytes in front of the cut are not lost.
 	b := pack(t, "xz", text)
-	if got, err := io.ReadAll(NewReader(bytes.NewReader(b[:len(b)*3/4]))); !errors.Is(err, iotrace.ErrTruncated) || len(got) == 0 {
+	if got, err := io.ReadAll(unpack(bytes.NewReader(b[:len(b)*3/4]))); !errors.Is(err, iotrace.ErrTruncated) || len(got) == 0 {
 		t.Errorf("xz cut: %d bytes, %v", len(got), err)
 	}
 	broken := errors.New("broken")
 	b = pack(t, "gzip", text)
-	if _, err := io.ReadAll(NewReader(io.MultiReader(bytes.NewReader(b[:30]), iotest.ErrReader(broken)))); !errors.Is(err, broken) {
+	if _, err := io.ReadAll(unpack(io.MultiReader(bytes.NewReader(b[:30]), iotest.ErrReader(broken)))); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 }
@@ -128,11 +128,11 @@ func TestMemory(t *testing.T) {
 	b[i+2] = 40                    // 4 GiB
 	block := b[12:][:int(b[12])*4] // its header, behind which its checksum is
 	binary.LittleEndian.PutUint32(b[12+len(block):], crc32.ChecksumIEEE(block))
-	if _, err := io.ReadAll(NewReader(bytes.NewReader(b))); err == nil || !strings.Contains(err.Error(), "of memory") {
+	if _, err := io.ReadAll(unpack(bytes.NewReader(b))); err == nil || !strings.Contains(err.Error(), "of memory") {
 		t.Error(err)
 	}
 	b = []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0xff, 0, 0, 0, 0, 0}
-	if _, err := io.ReadAll(NewReader(bytes.NewReader(b))); err == nil {
+	if _, err := io.ReadAll(unpack(bytes.NewReader(b))); err == nil {
 		t.Error("a window of 4 TiB")
 	}
 }
@@ -143,7 +143,7 @@ func FuzzUnpack(f *testing.F) {
 	}
 	f.Add([]byte(helloBZ))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r := NewReader(bytes.NewReader(b))
+		r := unpack(bytes.NewReader(b))
 		defer r.Close()
 		var fe *iotrace.FormatError
 		if _, err := io.Copy(io.Discard, io.LimitReader(r, 1<<20)); err != nil && !errors.As(err, &fe) {

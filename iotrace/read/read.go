@@ -1,12 +1,12 @@
-// Package source opens a trace of any known format. It recognises the format by the
-// contents, never by the name.
+// Package read opens a trace of any known format, packed or not. It recognises the format
+// by the contents, never by the name.
 //
-//	t, report, err := source.File("out.strace", iotrace.Options{})
-//	t, report, err = source.Stream("-", os.Stdin, iotrace.Options{})
-//	traces, reports, err := source.Files(names, iotrace.Options{}, open)
+//	t, report, err := read.File("out.strace", iotrace.Options{})
+//	t, report, err = read.Stream("-", os.Stdin, iotrace.Options{})
+//	traces, reports, err := read.Files(names, iotrace.Options{}, open)
 //
 // Errors name the file and the line or offset.
-package source
+package read
 
 import (
 	"bufio"
@@ -19,10 +19,8 @@ import (
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/darshan"
-	"ckpt/iotrace/dxt"
 	"ckpt/iotrace/export"
 	"ckpt/iotrace/strace"
-	"ckpt/iotrace/unpack"
 )
 
 // File reads a trace file: an events file, output of strace, a Darshan log or DXT text,
@@ -46,7 +44,7 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 		return nil, &iotrace.Report{}, err
 	}
 	head = head[:n]
-	if unpack.Format(head) != "" {
+	if packedBy(head) != "" {
 		o.Events = guessLines(f, fi.Size())
 		t, rep, err := Stream(name, &progress{f, 0, o.Progress}, o)
 		if err == nil && rep.Format == iotrace.FormatCSV {
@@ -69,7 +67,7 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 			return nil, &iotrace.Report{}, iotrace.Named(err, name)
 		}
 	}
-	t, rep, err := read(name, head, &progress{f, 0, o.Progress}, o)
+	t, rep, err := detected(name, head, &progress{f, 0, o.Progress}, o)
 	if err == nil && rep.Format == iotrace.FormatCSV {
 		err = beside(name, t, o)
 	}
@@ -124,20 +122,21 @@ func (p *progressAt) ReadAt(b []byte, at int64) (int, error) {
 // Stream reads a trace from a pipe or similar, which may be packed. The name is for
 // errors. Parquet needs a file.
 func Stream(name string, r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
-	whole := unpack.NewReader(r)
+	whole := unpack(r)
 	defer whole.Close()
 	br := bufio.NewReaderSize(whole, iotrace.HeadBytes)
 	head, err := br.Peek(iotrace.HeadBytes)
 	if err != nil && err != io.EOF && len(head) == 0 {
 		return nil, &iotrace.Report{}, iotrace.Named(err, name)
 	}
-	return read(name, head, br, o)
+	return detected(name, head, br, o)
 }
 
 // mostLog bounds a Darshan log that is not in a file, and so is kept in memory.
 const mostLog = 512 << 20
 
-func read(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotrace.Trace, rep *iotrace.Report, err error) {
+// detected reads a trace of the format that its head shows.
+func detected(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotrace.Trace, rep *iotrace.Report, err error) {
 	format := iotrace.Detect(head)
 	switch format {
 	case iotrace.FormatEvents:
@@ -145,7 +144,7 @@ func read(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotrace.
 	case iotrace.FormatStrace:
 		t, rep, err = strace.Read(r, o)
 	case iotrace.FormatDXT:
-		t, rep, err = dxt.Read(r, o)
+		t, rep, err = darshan.ReadText(r, o)
 	case iotrace.FormatCSV:
 		t, rep, err = export.ReadCSV(r, o)
 	case iotrace.FormatJSONLines:
@@ -197,7 +196,7 @@ func guessLines(f *os.File, size int64) int {
 		sample = 4 << 20
 		most   = 4 // lines that a packed byte may become
 	)
-	r := unpack.NewReader(io.NewSectionReader(f, 0, size))
+	r := unpack(io.NewSectionReader(f, 0, size))
 	defer r.Close()
 	b, _ := io.ReadAll(io.LimitReader(r, sample)) // reading the trace reports the error
 	switch iotrace.Detect(b[:min(len(b), iotrace.HeadBytes)]) {
@@ -207,5 +206,5 @@ func guessLines(f *os.File, size int64) int {
 	}
 	lines := float64(bytes.Count(b, []byte("\n")))
 	// A tenth more: memory that is not used is not taken from the system.
-	return int(min(1.1*lines*float64(size)/float64(max(r.Used(), 1))+1000, most*float64(size)))
+	return int(min(1.1*lines*float64(size)/float64(max(r.in.n, 1))+1000, most*float64(size)))
 }

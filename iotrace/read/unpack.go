@@ -1,19 +1,4 @@
-// Package unpack reads files that gzip, bzip2, xz or zstd has packed. It recognises them
-// by their first bytes, never by their names.
-//
-//	r := unpack.NewReader(in)
-//	defer r.Close()
-//	… r.Read …, r.Format()
-//
-// # Promises
-//
-//   - A file that is not packed is passed on as it is.
-//   - Packed files are unpacked piece by piece: memory does not grow with what they
-//     become, so that a small file that becomes a large one does no harm. The window of
-//     zstd and the dictionary of xz take up to 128 MiB.
-//   - Damage is a *iotrace.FormatError with the offset in the packed file. The bytes in
-//     front of it are returned first.
-package unpack
+package read
 
 import (
 	"bufio"
@@ -34,9 +19,9 @@ import (
 // and twice what xz -9 needs.
 const mostWindow = 128 << 20
 
-// Format returns the name of the packer of a file that begins with head, "" if it is
+// packedBy returns the name of the packer of a file that begins with head, "" if it is
 // not packed.
-func Format(head []byte) string {
+func packedBy(head []byte) string {
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b, 8}):
 		return "gzip"
@@ -50,19 +35,22 @@ func Format(head []byte) string {
 	return ""
 }
 
-// A Reader reads what a file holds.
-type Reader struct {
+// An unpacker reads what a file holds, which gzip, bzip2, xz or zstd may have packed. It
+// unpacks piece by piece, so that a small file that becomes a large one does no harm.
+// Damage is a *iotrace.FormatError with the offset in the packed file, behind the bytes in
+// front of it.
+type unpacker struct {
 	in     counter
 	format string
 	from   io.Reader
 	close  func()
 }
 
-// NewReader returns a reader of what r holds. Errors come from Read.
-func NewReader(r io.Reader) *Reader {
-	x := &Reader{in: counter{r: bufio.NewReaderSize(r, iotrace.HeadBytes)}, close: func() {}}
+// unpack returns a reader of what r holds. Errors come from Read.
+func unpack(r io.Reader) *unpacker {
+	x := &unpacker{in: counter{r: bufio.NewReaderSize(r, iotrace.HeadBytes)}, close: func() {}}
 	head, _ := x.in.r.Peek(iotrace.HeadBytes) // Read reports the error
-	x.format = Format(head)
+	x.format = packedBy(head)
 	var err error
 	switch x.format {
 	case "gzip":
@@ -85,14 +73,8 @@ func NewReader(r io.Reader) *Reader {
 	return x
 }
 
-// Format returns the name of the packer, "" if the file is not packed.
-func (x *Reader) Format() string { return x.format }
-
-// Used returns how many bytes of the file were read, as far as they were used.
-func (x *Reader) Used() int64 { return x.in.n }
-
 // Read reads unpacked bytes.
-func (x *Reader) Read(b []byte) (int, error) {
+func (x *unpacker) Read(b []byte) (int, error) {
 	n, err := x.from.Read(b)
 	if err == nil || err == io.EOF || x.format == "" || x.in.err != nil {
 		if x.in.err != nil && n == 0 {
@@ -111,7 +93,7 @@ func (x *Reader) Read(b []byte) (int, error) {
 }
 
 // Close frees memory. It does not close the reader below.
-func (x *Reader) Close() { x.close() }
+func (x *unpacker) Close() { x.close() }
 
 // A counter counts the bytes that are used. It reads single bytes fast, so that packers
 // need no buffer of their own.

@@ -1,4 +1,4 @@
-package line
+package iotrace_test
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 	"ckpt/iotrace"
 )
 
-func TestReader(t *testing.T) {
-	r := NewReader(strings.NewReader("one\n\nthree"))
+func TestLines(t *testing.T) {
+	r := iotrace.NewLines(strings.NewReader("one\n\nthree"))
 	if string(r.Head()) != "one\n\nthree" {
 		t.Errorf("head %q", r.Head())
 	}
@@ -34,11 +34,11 @@ func TestReader(t *testing.T) {
 }
 
 func TestLongLine(t *testing.T) {
-	r := NewReader(strings.NewReader("x\n" + strings.Repeat("y", MaxLength) + "\n"))
+	r := iotrace.NewLines(strings.NewReader("x\n" + strings.Repeat("y", iotrace.MaxLine) + "\n"))
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Next(); err == nil || err.Error() != fmt.Sprintf("line 2: the line is longer than %d bytes", MaxLength) {
+	if _, err := r.Next(); err == nil || err.Error() != fmt.Sprintf("line 2: the line is longer than %d bytes", iotrace.MaxLine) {
 		t.Error(err)
 	}
 }
@@ -46,17 +46,17 @@ func TestLongLine(t *testing.T) {
 func TestInt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64().Draw(t, "n")
-		if got, ok := Int(fmt.Append(nil, n)); !ok || got != n {
+		if got, ok := iotrace.Int(fmt.Append(nil, n)); !ok || got != n {
 			t.Fatalf("%d: %d, %v", n, got, ok)
 		}
 		s := rapid.StringMatching(`-?[0-9]{0,22}[x+-]?`).Draw(t, "s")
 		want, ok := new(big.Int).SetString(s, 10)
 		ok = ok && want.IsInt64() && !strings.Contains(s, "+")
-		if got, gotOK := Int([]byte(s)); gotOK != ok || ok && got != want.Int64() {
+		if got, gotOK := iotrace.Int([]byte(s)); gotOK != ok || ok && got != want.Int64() {
 			t.Fatalf("%s: %d, %v", s, got, gotOK)
 		}
 	})
-	if n, ok := Int([]byte("-9223372036854775808")); !ok || n != math.MinInt64 {
+	if n, ok := iotrace.Int([]byte("-9223372036854775808")); !ok || n != math.MinInt64 {
 		t.Error(n, ok)
 	}
 }
@@ -66,12 +66,12 @@ func TestSeconds(t *testing.T) {
 		"0": 0, "0.0": 0, "1": 1e9, "1.": 1e9, ".5": 5e8, "0.0001": 1e5, "1700000000.123456": 1700000000123456000,
 		"-0.25": -25e7, "0.1234567899": 123456789, "0.000000001": 1, "12.3456": 12345600000, "0.00000000055": 0,
 	} {
-		if got, ok := Seconds([]byte(s)); !ok || got != want {
+		if got, ok := iotrace.Seconds([]byte(s)); !ok || got != want {
 			t.Errorf("%s: %d, %v", s, got, ok)
 		}
 	}
 	for _, s := range []string{"", ".", "-", "1.2.3", "x", "1x", "9223372036854775807", "9223372037.0e", "1e9"} {
-		if got, ok := Seconds([]byte(s)); ok {
+		if got, ok := iotrace.Seconds([]byte(s)); ok {
 			t.Errorf("%q: %d", s, got)
 		}
 	}
@@ -82,7 +82,7 @@ func TestSeconds(t *testing.T) {
 		if n < 0 {
 			sign, a = "-", -n
 		}
-		if got, ok := Seconds(fmt.Appendf(nil, "%s%d.%09d", sign, a/1e9, a%1e9)); !ok || got != n {
+		if got, ok := iotrace.Seconds(fmt.Appendf(nil, "%s%d.%09d", sign, a/1e9, a%1e9)); !ok || got != n {
 			t.Fatalf("%d: %d, %v", n, got, ok)
 		}
 	})
@@ -92,7 +92,7 @@ func TestField(t *testing.T) {
 	rest := []byte(" one\ttwo   three")
 	for _, want := range []string{"one", "two", "three", "", ""} {
 		var w []byte
-		if w, rest = Field(rest); string(w) != want {
+		if w, rest = iotrace.Field(rest); string(w) != want {
 			t.Errorf("%q, not %q", w, want)
 		}
 	}
