@@ -23,7 +23,6 @@ import (
 
 	"ckpt/zones"
 	"ckpt/zones/dmtcp"
-	"ckpt/zones/elfcore"
 	"ckpt/zones/proc"
 )
 
@@ -79,8 +78,8 @@ func (r *Reader) File(ctx context.Context, name string) ([]*zones.Process, error
 	switch {
 	case dmtcp.IsImage(head):
 		p, err = dmtcp.Read(ctx, name, f, fi.Size())
-	case elfcore.IsCore(head):
-		p, err = elfcore.Read(ctx, name, f, fi.Size())
+	case isCore(head):
+		p, err = readCore(ctx, name, f, fi.Size())
 	case looksLikeMaps(head), bytes.HasPrefix(head, gzipMagic):
 		return one(r.Text(name, f))
 	default:

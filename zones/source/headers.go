@@ -1,4 +1,4 @@
-package elfcore
+package source
 
 import (
 	"cmp"
@@ -39,7 +39,7 @@ func (c *core) readHeaders() error {
 	if err := c.read(b, 0); err != nil {
 		return err
 	}
-	if !IsCore(b) {
+	if !isCore(b) {
 		return c.fail(0, "not an ELF core file")
 	}
 	class, data := elf.Class(b[elf.EI_CLASS]), elf.Data(b[elf.EI_DATA])

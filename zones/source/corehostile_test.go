@@ -1,4 +1,4 @@
-package elfcore
+package source
 
 import (
 	"debug/elf"
@@ -9,7 +9,7 @@ import (
 	"ckpt/zones"
 )
 
-func TestReadMalformed(t *testing.T) {
+func TestCoreMalformed(t *testing.T) {
 	u32 := func(n uint32) []byte { return le.AppendUint32(nil, n) }
 	u64 := func(n uint64) []byte { return le.AppendUint64(nil, n) }
 	const (
@@ -122,7 +122,7 @@ func TestReadNotesTooLarge(t *testing.T) {
 	b := f.bytes()
 	size := int64(1 << 40)
 	le.PutUint64(b[fileHeader+32:], maxNotes+1)
-	_, err := Read(t.Context(), "core", sparse(b), size)
+	_, err := readCore(t.Context(), "core", sparse(b), size)
 	var e *zones.FormatError
 	if !errors.As(err, &e) || !strings.Contains(e.Reason, "notes of more than 64 MiB") {
 		t.Errorf("%v", err)

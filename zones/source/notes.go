@@ -1,4 +1,4 @@
-package elfcore
+package source
 
 import (
 	"bytes"

@@ -1,33 +1,4 @@
-// Package elfcore reads the areas of memory from a core file, as the kernel
-// writes it when a program crashes and gcore when it is asked to.
-//
-//	f, err := os.Open("core.4711")
-//	p, err := elfcore.Read(ctx, f.Name(), f, size)
-//
-// A core file is an ELF file of type ET_CORE (elf(5), core(5)):
-//
-//	ELF header        64 bytes; where the program headers are and how many
-//	program headers   56 bytes each: PT_NOTE, then one PT_LOAD an area
-//	notes             name, type, contents:
-//	                  NT_PRSTATUS  registers of a thread, the crashed one first
-//	                  NT_PRPSINFO  pid, name of the program
-//	                  NT_AUXV      what the kernel told the program at its start
-//	                  NT_FILE      files behind areas: addresses, offset, path
-//	contents          of the areas; often less than the area is long: the
-//	                  kernel leaves out what files hold (coredump_filter)
-//
-// Area.Stored is the length of an area's contents in the file; Process.Overhead is the
-// rest. A core says less than /proc: areas have their file and their protection, but
-// neither the kind of mapping nor the kernel's own names. Names are restored where
-// they are certain ([stack], [heap], [vdso], [vsyscall]; memory shared through files
-// in /dev/shm and similar). Other memory without a file stays anonymous. Resident,
-// Dirty and Occupied are unknown.
-//
-// Only cores of 64-bit little-endian machines can be read. Files are not trusted:
-// contradictions and references beyond the end of the file are *zones.FormatError
-// values with the offset, and memory is allocated only for contents that exist.
-// for what a field claims.
-package elfcore
+package source
 
 import (
 	"context"
@@ -40,9 +11,9 @@ import (
 	"ckpt/zones"
 )
 
-// IsCore reports whether a file that begins with head is a core file of any machine.
+// isCore reports whether a file that begins with head is a core file of any machine.
 // It needs 18 bytes.
-func IsCore(head []byte) bool {
+func isCore(head []byte) bool {
 	if len(head) < 18 || string(head[:4]) != elf.ELFMAG {
 		return false
 	}
@@ -53,8 +24,27 @@ func IsCore(head []byte) bool {
 	return elf.Type(order.Uint16(head[16:])) == elf.ET_CORE
 }
 
-// Read reads the areas of a process from its core file r of the given size.
-func Read(ctx context.Context, name string, r io.ReaderAt, size int64) (*zones.Process, error) {
+// readCore reads the areas of a process from its core file r of the given size: an ELF file
+// of type ET_CORE (elf(5), core(5)), as the kernel or gcore writes it.
+//
+//	ELF header        64 bytes; where the program headers are and how many
+//	program headers   56 bytes each: PT_NOTE, then one PT_LOAD an area
+//	notes             name, type, contents:
+//	                  NT_PRSTATUS  registers of a thread, the crashed one first
+//	                  NT_PRPSINFO  pid, name of the program
+//	                  NT_AUXV      what the kernel told the program at its start
+//	                  NT_FILE      files behind areas: addresses, offset, path
+//	contents          of the areas; often less than the area is long: the
+//	                  kernel leaves out what files hold (coredump_filter)
+//
+// A core says less than /proc: areas have their file and their protection, but neither
+// the kind of mapping nor the kernel's own names. Names are restored where they are
+// certain ([stack], [heap], [vdso], [vsyscall]). Resident, Dirty and Occupied are unknown.
+//
+// Files are not trusted: contradictions and references beyond the end of the file are
+// *zones.FormatError values with the offset, and memory is allocated only for contents
+// that exist.
+func readCore(ctx context.Context, name string, r io.ReaderAt, size int64) (*zones.Process, error) {
 	c := &core{ctx: ctx, name: name, r: r, size: size}
 	if err := c.readHeaders(); err != nil {
 		return nil, err
@@ -140,4 +130,20 @@ func (c *core) read(b []byte, offset int64) error {
 func (c *core) inFile(offset, n uint64) bool {
 	size := uint64(c.size)
 	return offset <= size && n <= size-offset
+}
+
+// rank reads the rank, and the number of ranks, from the environment, which lies at the
+// upper end of the stack.
+func (c *core) rank(p *zones.Process, stack int) error {
+	a := &c.areas[stack]
+	if a.Stored < a.Bytes() {
+		return nil // the upper end is missing
+	}
+	b := make([]byte, min(a.Stored, zones.StackTop))
+	if err := c.read(b, c.contents[stack]+a.Stored-int64(len(b))); err != nil {
+		return err
+	}
+	p.Rank = zones.RankOnStack(b)
+	p.JobRanks, p.NodeRanks = zones.JobOnStack(b)
+	return nil
 }

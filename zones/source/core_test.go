@@ -1,4 +1,4 @@
-package elfcore
+package source
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 )
 
 func read(b []byte) (*zones.Process, error) {
-	return Read(context.Background(), "core", bytes.NewReader(b), int64(len(b)))
+	return readCore(context.Background(), "core", bytes.NewReader(b), int64(len(b)))
 }
 
 func mustRead(t *testing.T, f *file) *zones.Process {
@@ -27,10 +27,10 @@ func mustRead(t *testing.T, f *file) *zones.Process {
 	return p
 }
 
-func TestRead(t *testing.T) {
+func TestCore(t *testing.T) {
 	f := sample("HOME=/root", "PMI_RANK=3", "PMI_SIZE=4")
 	b := f.bytes()
-	if !IsCore(b[:18]) {
+	if !isCore(b[:18]) {
 		t.Error("not recognised as a core")
 	}
 	p, err := read(b)
@@ -273,7 +273,7 @@ func TestIsCore(t *testing.T) {
 		{"big-endian core", change(sample(), 5, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4), true},
 		{"text", []byte("55d6d9924000-55d6d9926000 r--p"), false},
 	} {
-		if got := IsCore(c.head); got != c.want {
+		if got := isCore(c.head); got != c.want {
 			t.Errorf("%s: %v", c.what, got)
 		}
 	}
@@ -282,17 +282,17 @@ func TestIsCore(t *testing.T) {
 func TestReadFails(t *testing.T) {
 	cause := errors.New("disk on fire")
 	size := int64(len(sample().bytes()))
-	if _, err := Read(t.Context(), "core", failing{cause}, size); !errors.Is(err, cause) {
+	if _, err := readCore(t.Context(), "core", failing{cause}, size); !errors.Is(err, cause) {
 		t.Errorf("a reader that fails: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Read(ctx, "core", bytes.NewReader(sample().bytes()), size); !errors.Is(err, context.Canceled) {
+	if _, err := readCore(ctx, "core", bytes.NewReader(sample().bytes()), size); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	// The file was cut between the question for its size and now.
 	b := sample().bytes()
-	_, err := Read(t.Context(), "core", bytes.NewReader(b[:100]), size)
+	_, err := readCore(t.Context(), "core", bytes.NewReader(b[:100]), size)
 	var f *zones.FormatError
 	if !errors.As(err, &f) || f.Offset != 100 || !strings.Contains(f.Reason, "the file ends here") {
 		t.Errorf("a file that shrank: %v", err)
