@@ -12,18 +12,6 @@ type blend []bell
 // A bell is the normal distribution of one hypothesis.
 type bell struct{ weight, mean, sd float64 }
 
-// noiseLevel is one assumption about how far a measurement lies from its law, as a
-// relative standard deviation.
-type noiseLevel struct{ sd, prior float64 }
-
-// noiseLevels are the assumptions: sizes that repeat to a page, ordinary scatter of up
-// to 2 %, block sizes that no smooth law follows (3.5 % in the tables of the thesis), and
-// measurements that no law describes.
-var noiseLevels = []noiseLevel{
-	{0.0003, 0.08}, {0.001, 0.10}, {0.0025, 0.13}, {0.005, 0.17}, {0.009, 0.18}, {0.014, 0.15},
-	{0.02, 0.10}, {0.03, 0.05}, {0.045, 0.025}, {0.08, 0.01}, {0.2, 0.004}, {0.6, 0.001},
-}
-
 // unlikely is the share of the best hypothesis below which another does not count.
 const unlikely = 1e-4
 

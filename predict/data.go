@@ -19,6 +19,9 @@ type App struct {
 	inst *dataset.Instance
 }
 
+// appOf is the application of a workload.
+func appOf(inst *dataset.Instance) App { return App{inst.Name, inst.Class, inst.NP, inst} }
+
 // Instance is the evaluated workload; nil if none is known.
 func (a App) Instance() *dataset.Instance { return a.inst }
 
@@ -86,7 +89,7 @@ func (m *Model) Application(s string, np int) (App, error) {
 	}
 	inst, err := dataset.ParseApp(s, np)
 	if err == nil {
-		return App{inst.Name, inst.Class, inst.NP, inst}, nil
+		return appOf(inst), nil
 	}
 	var spec *dataset.SpecError
 	if !errors.As(err, &spec) || spec.Reason != dataset.UnknownApp && spec.Reason != dataset.UnknownClass {
@@ -125,16 +128,6 @@ func (m *Model) applied(name, class string, np int) (App, error) {
 	var err error
 	a.inst, err = w.Instance(class, np)
 	return a, err
-}
-
-// A zoneEstimate names the law and points behind the prediction of a zone.
-type zoneEstimate struct {
-	estimated
-	law   string
-	basis string
-	n     int
-	// warning says why the estimate deserves doubt, if it does.
-	warning string
 }
 
 // meanData predicts the mean of the data zone over runs.
@@ -176,65 +169,8 @@ func (m *Model) meanData(a App, mpi string, law Law, nodes int) (zoneEstimate, e
 	return e, nil
 }
 
-// farStructure is the left-out error from which on a spec does not describe measurements.
-const farStructure = 0.05
-
-// variant says why the laws are better than the structure: the spec describes another
-// variant of the program. It is "" where they are not.
-func (s *series) variant() string {
-	if s == nil || s.Drift == nil || s.Laws == nil {
-		return ""
-	}
-	best := math.Inf(1)
-	for _, f := range s.Laws.Fits {
-		if f.LOO > 0 {
-			best = min(best, f.LOO)
-		}
-	}
-	s.Drift.once.Do(s.Drift.prepare)
-	if miss := s.Drift.leftOut; miss > farStructure && miss > indistinct*best {
-		return fmt.Sprintf("the measurements do not follow the workload spec of %s (off by %.0f %%), so laws are used", s.App, 100*miss)
-	}
-	return ""
-}
-
-// laws returns the laws of a series that the user asks for, and their points.
-func (s *series) laws(law Law, nodes int) (*lawSet, []point, error) {
-	switch {
-	case law == Thesis:
-		f, used, err := thesisLaw(s, nodes)
-		if err != nil {
-			return nil, nil, err
-		}
-		f.Weight = 1
-		set := &lawSet{Fits: []*lawFit{f}, N: len(used)}
-		set.Low, set.High = span(used)
-		return set, used, nil
-	case law != Auto:
-		set, err := oneLaw(law, s.Points)
-		return set, s.Points, err
-	case s.Laws == nil:
-		_, err := chooseLaws(s.Points)
-		return nil, nil, err
-	}
-	return s.Laws, s.Points, nil
-}
-
 func (m *Model) dataOf(inst *dataset.Instance, mpi string) (zoneEstimate, error) {
-	return m.data(App{inst.Name, inst.Class, inst.NP, inst}, mpi, Structural, 1)
-}
-
-func tables(list []string) string {
-	if len(list) == 0 {
-		return "no table"
-	}
-	if strings.ContainsAny(list[0], "/") || strings.HasSuffix(list[0], ".csv") {
-		return strings.Join(list, ", ")
-	}
-	if len(list) == 1 {
-		return "Table " + list[0]
-	}
-	return "Tables " + strings.Join(list, ", ")
+	return m.data(appOf(inst), mpi, Structural, 1)
 }
 
 // structural evaluates the workload spec and adds the runtime constant. The constant
@@ -248,9 +184,8 @@ func (m *Model) structural(inst *dataset.Instance, mpi string) (zoneEstimate, er
 			return zoneEstimate{}, fmt.Errorf("%s: %w", s.name(), err)
 		}
 		low, high := span(s.Points)
-		return zoneEstimate{b.estimate(beyond(p, low, high)), string(Structural),
-			fmt.Sprintf("workload spec of %s, %s of %s, %d points from %g to %g processes (%s)",
-				inst.Name, s.Drift.calibrated(), s.name(), len(s.Points), low, high, tables(s.Tables)), len(s.Points), ""}, nil
+		return zoneOf(b.estimate(beyond(p, low, high)), len(s.Points), "workload spec of %s, %s of %s, %d points from %g to %g processes (%s)",
+			inst.Name, s.Drift.calibrated(), s.name(), len(s.Points), low, high, tables(s.Tables)), nil
 	}
 	// Another class of the same application.
 	var found []*series
@@ -265,8 +200,8 @@ func (m *Model) structural(inst *dataset.Instance, mpi string) (zoneEstimate, er
 	if n := float64(len(found)); n > 0 {
 		c := sum / n
 		sd := math.Sqrt(max(0, squares/n-c*c) + driftDoubt*driftDoubt*c*c/4)
-		return zoneEstimate{estimate(arrays+c, student(max(3, n))*sd*math.Sqrt(1+1/n), 1), string(Structural),
-			fmt.Sprintf("workload spec of %s, runtime constant of its other classes under %s", inst.Name, mpi), len(found), ""}, nil
+		return zoneOf(estimate(arrays+c, student(max(3, n))*sd*math.Sqrt(1+1/n), 1), len(found),
+			"workload spec of %s, runtime constant of its other classes under %s", inst.Name, mpi), nil
 	}
 	runtime := float64(inst.Runtime) / (1 << 20)
 	basis := fmt.Sprintf("workload spec of %s with its runtime constant, not calibrated", inst.Name)
@@ -274,11 +209,16 @@ func (m *Model) structural(inst *dataset.Instance, mpi string) (zoneEstimate, er
 		shift, sd, n := m.openMPIShift()
 		if n > 0 {
 			v := arrays + runtime + shift
-			return zoneEstimate{estimate(v, student(float64(max(3, n)))*math.Hypot(sd, driftDoubt*runtime), 1), string(Structural),
-				basis + fmt.Sprintf(", plus what Open MPI adds to others (%d pairs)", n), n, ""}, nil
+			return zoneOf(estimate(v, student(float64(max(3, n)))*math.Hypot(sd, driftDoubt*runtime), 1), n,
+				basis+", plus what Open MPI adds to others (%d pairs)", n), nil
 		}
 	}
-	return zoneEstimate{estimate(arrays+runtime, student(driftDof)*driftDoubt*runtime, 1), string(Structural), basis, 0, ""}, nil
+	return zoneOf(estimate(arrays+runtime, student(driftDof)*driftDoubt*runtime, 1), 0, "%s", basis), nil
+}
+
+// zoneOf is a structural estimate from n points.
+func zoneOf(e estimated, n int, basis string, args ...any) zoneEstimate {
+	return zoneEstimate{estimated: e, law: string(Structural), basis: fmt.Sprintf(basis, args...), n: n}
 }
 
 // openMPIShift is the additional memory of a process under Open MPI compared with
@@ -313,4 +253,74 @@ func (m *Model) shared(mpi, app string, pn int) estimated {
 		return f.predict(app, pn)
 	}
 	return estimated{Extrapolation: 1}
+}
+
+// data predicts the data zone of a process in one run. Only the thesis has different laws
+// for one node and for several.
+func (m *Model) data(a App, mpi string, law Law, nodes int) (zoneEstimate, error) {
+	e, err := m.meanData(a, mpi, law, nodes)
+	if err != nil {
+		return e, err
+	}
+	if f, _ := m.variedOf(a, mpi); f != nil && (law == "" || law == Auto) {
+		return e, nil // its laws know the runs of all problem sizes
+	}
+	if s := m.series(a.Name, a.Class, mpi); s != nil {
+		e.estimated = s.Repeats.widen(e.estimated)
+	}
+	return e, nil
+}
+
+// variedOf finds the laws for an application of a problem size that is given as a
+// number, or nil.
+func (m *Model) variedOf(a App, mpi string) (*variedFit, float64) {
+	v, ok := dataset.ParseVaried(a.Class)
+	if !ok || a.inst != nil {
+		return nil, 0
+	}
+	for _, f := range m.Varied {
+		if f.App == a.Name && f.MPI == mpi && strings.EqualFold(f.Param, v.Param) {
+			return f, v.Value
+		}
+	}
+	return nil, 0
+}
+
+// variedApp parses NAME.PARAM=VALUE. Applications with a workload spec vary a parameter
+// of the spec, others the one that the model was fitted to.
+func (m *Model) variedApp(s string, np int) (a App, ok bool, err error) {
+	i := strings.LastIndexByte(s, '.')
+	if i < 0 {
+		return App{}, false, nil
+	}
+	name, class := s[:i], s[i+1:]
+	v, ok := dataset.ParseVaried(class)
+	if !ok {
+		return App{}, false, nil
+	}
+	if np < 1 {
+		return App{}, true, refuseFor(GiveProcs, "%s: the number of processes is missing", s)
+	}
+	var params []string
+	for _, f := range m.Varied {
+		if f.App == name && strings.EqualFold(f.Param, v.Param) {
+			return App{Name: name, Class: v.Class(), NP: np}, true, nil
+		}
+		if f.App == name {
+			params = append(params, f.Param)
+		}
+	}
+	w, err := dataset.LoadWorkload(name)
+	if err != nil || len(params) > 0 && !w.Varies(v.Param) {
+		problem := "the model has no measurements of " + name + " that vary " + v.Param
+		if len(params) > 0 {
+			problem += ", but " + strings.Join(params, ", ")
+		}
+		return App{}, true, refuseFor(VaryParam, "%s", problem)
+	}
+	inst, err := w.VariedInstance(class, np)
+	if err != nil {
+		return App{}, true, err
+	}
+	return appOf(inst), true, nil
 }

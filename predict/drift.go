@@ -145,6 +145,12 @@ func (d *drift) prepare() {
 	d.choose(values)
 }
 
+// missed is the left-out error of the chosen forms, 0 if there are too few points.
+func (d *drift) missed() float64 {
+	d.once.Do(d.prepare)
+	return d.leftOut
+}
+
 // choose keeps the forms whose left-out error is within a factor of the best. The value
 // of a prediction is theirs, its interval that of all forms.
 func (d *drift) choose(values []float64) {

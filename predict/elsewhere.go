@@ -43,7 +43,7 @@ func (s side) times(n float64) side { return side{n * s.below, n * s.above} }
 
 // around is the estimate of a value with sides.
 func (s side) around(value, extrapolation float64) estimated {
-	return estimated{value, max(0, value-s.below), value + s.above, max(1, extrapolation)}
+	return between(value, max(0, value-s.below), value+s.above, max(1, extrapolation))
 }
 
 // elsewhere returns the zones of a request that were measured on another machine.

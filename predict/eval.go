@@ -8,11 +8,6 @@ import (
 	"ckpt/dataset"
 )
 
-// A CountFunc returns how many checkpoints of some seconds an overhead pays for in a
-// run of some seconds, at which interval, and how long the run then takes. The command
-// passes the rule of package interval.
-type CountFunc func(overhead, appSeconds, checkpointSeconds float64) (count int, intervalSeconds, totalSeconds float64, err error)
-
 // A Row compares a prediction with a measurement. Sizes are in MiB, times in seconds.
 // Errors are signed fractions of the measured value. Missing values are nil.
 type Row struct {
@@ -67,8 +62,8 @@ type QuantityErrors struct {
 // data zone is structural with one calibration point (the smallest number of processes
 // of each application, class and MPI library), the others leave out the predicted job
 // or row.
-func Evaluate(count CountFunc) (*Evaluation, error) {
-	ev := &evaluator{count: count}
+func Evaluate() (*Evaluation, error) {
+	ev := &evaluator{}
 	var err error
 	if ev.rows, err = dataset.Measurements(); err != nil {
 		return nil, err
@@ -128,7 +123,6 @@ func unitOf(quantity string) string {
 }
 
 type evaluator struct {
-	count      CountFunc
 	rows       []dataset.Measurement
 	base       *Model
 	calibrated *Model

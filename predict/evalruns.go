@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"ckpt/dataset"
+	"ckpt/interval"
 )
 
 // examples are the two worked examples for the number of checkpoints.
@@ -39,17 +41,16 @@ func (ev *evaluator) examples() error {
 		}
 		ours := estimated{Value: t.Latency.Total, Low: t.LowS, High: t.HighS}
 		ev.add(e.table, row+", one checkpoint", "time", e.measCheckpoint, e.estCheckpoint, ours, "measured: sum of the times of the zones")
-		if ev.count == nil {
-			continue
-		}
-		n, interval, total, err := ev.count(e.overhead, e.appTime, e.estCheckpoint)
+		seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+		b := interval.Budget{Overhead: e.overhead, App: seconds(e.appTime), Checkpoint: seconds(e.estCheckpoint)}
+		s, err := b.Schedule()
 		if err != nil {
 			return err
 		}
 		exact := func(v float64) estimated { return estimated{Value: v, Low: v, High: v} }
-		ev.add(e.table, row, "count", float64(e.count), float64(e.count), exact(float64(n)), "from the checkpoint time of the thesis")
-		ev.add(e.table, row+", interval", "time", 0, e.interval, exact(interval), "from the checkpoint time of the thesis")
-		ev.add(e.table, row+", whole run", "time", e.measTotal, e.estTotal, exact(total), "from the checkpoint time of the thesis")
+		ev.add(e.table, row, "count", float64(e.count), float64(e.count), exact(float64(s.Count)), "from the checkpoint time of the thesis")
+		ev.add(e.table, row+", interval", "time", 0, e.interval, exact(s.Interval.Seconds()), "from the checkpoint time of the thesis")
+		ev.add(e.table, row+", whole run", "time", e.measTotal, e.estTotal, exact(s.Total.Seconds()), "from the checkpoint time of the thesis")
 	}
 	return nil
 }
@@ -93,12 +94,12 @@ func (ev *evaluator) useCase() error {
 }
 
 // algorithm1 is Algorithm 1 of the thesis with constants of 16 and 32 MiB.
-func (m *Model) algorithm1(f dataset.ImageFile) (float64, error) {
+func algorithm1(m *Model, f dataset.ImageFile) (float64, error) {
 	_, inst, err := caseOf(f)
 	if err != nil {
 		return 0, err
 	}
-	r, err := Request{App: App{inst.Name, inst.Class, inst.NP, inst}, Mapping: f.Mapping, MPI: f.MPI, IO: FullIO, Aggregators: f.Aggregators, Law: Thesis}.normal()
+	r, err := Request{App: appOf(inst), Mapping: f.Mapping, MPI: f.MPI, IO: FullIO, Aggregators: f.Aggregators, Law: Thesis}.normal()
 	if err != nil {
 		return 0, err
 	}
@@ -118,7 +119,7 @@ func (ev *evaluator) imageFiles() error {
 		return err
 	}
 	for i, f := range files {
-		thesis, err := ev.base.algorithm1(f)
+		thesis, err := algorithm1(ev.base, f)
 		if err != nil {
 			return err
 		}

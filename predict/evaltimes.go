@@ -67,7 +67,7 @@ func (ev *evaluator) thesisTime(c dataset.CollectiveTime) (float64, error) {
 
 // plus adds a time known exactly.
 func plus(seconds float64, e estimated) estimated {
-	return estimated{seconds + e.Value, seconds + e.Low, seconds + e.High, e.Extrapolation}
+	return between(seconds+e.Value, seconds+e.Low, seconds+e.High, e.Extrapolation)
 }
 
 // tracedTime is the latency of Figure 5.10, with its row of Table 5.3 left out.

@@ -76,7 +76,7 @@ func (m *Model) Figure(r Request) (*Figure, error) {
 	}
 	if f := m.whole(r.App.Name, r.App.Class, r.MPI); f != nil {
 		e := f.predict(1, float64(r.App.NP))
-		return f.figure(1, &Band{float64(r.App.NP), e.Value, e.Low, e.High}), nil
+		return variedFigure(f, 1, &Band{float64(r.App.NP), e.Value, e.Low, e.High}), nil
 	}
 	e, err := m.data(r.App, r.MPI, r.Law, len(r.Mapping))
 	if err != nil {
@@ -84,7 +84,7 @@ func (m *Model) Figure(r Request) (*Figure, error) {
 	}
 	asked := &Band{float64(r.App.NP), e.Value, e.Low, e.High}
 	if f, n := m.variedOf(r.App, r.MPI); f != nil && (r.Law == Auto || r.Law == "") {
-		return f.figure(n, asked), nil
+		return variedFigure(f, n, asked), nil
 	}
 	s := m.series(r.App.Name, r.App.Class, r.MPI)
 	if s == nil {
@@ -95,14 +95,6 @@ func (m *Model) Figure(r Request) (*Figure, error) {
 		rows = append(rows, dataset.Measurement{Table: s.table(), App: s.App, Class: s.Class, MPI: s.MPI, NP: int(pt.P), PPN: int(pt.P), Data: pt.MiB})
 	}
 	return dataFigure(rows, nil, r.Law, asked)
-}
-
-// table returns the table of a series; points do not store theirs.
-func (s *series) table() string {
-	if len(s.Tables) == 0 {
-		return ""
-	}
-	return s.Tables[0]
 }
 
 // separate splits rows into those behind the law and the others.

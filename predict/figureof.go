@@ -40,17 +40,8 @@ func (f *Figure) draw(law func(x float64) estimated) error {
 	return f.residuals(func(x float64) (estimated, error) { return law(x), nil })
 }
 
-// auto replaces the law auto by what predictions use: the structure, unless the
-// measurements do not follow it.
-func (s *series) auto(law Law) Law {
-	if (law == Auto || law == "") && s.Drift != nil && s.variant() == "" {
-		return Structural
-	}
-	return law
-}
-
-// figure draws the laws of whole files, or of a problem size n.
-func (f *variedFit) figure(n float64, asked *Band) *Figure {
+// variedFigure draws the laws of whole files, or of a problem size n.
+func variedFigure(f *variedFit, n float64, asked *Band) *Figure {
 	out := &Figure{Asked: asked, X: "processes", Y: "image file of a process [MiB]", CurveName: f.String(),
 		Title: fmt.Sprintf("Files of %s.%s, %s", f.App, f.Class, f.MPI)}
 	if f.Param != "" {
@@ -87,7 +78,7 @@ func wholeFigure(rows []dataset.Measurement) (*Figure, error) {
 	if len(m.Whole) == 0 {
 		return nil, refuse("measure zones, or whole files", "no row has a data zone or a file")
 	}
-	return m.Whole[0].figure(1, nil), nil
+	return variedFigure(m.Whole[0], 1, nil), nil
 }
 
 // unmeasured draws the prediction of an application of which no run was measured, from a

@@ -27,7 +27,7 @@ func (m *Model) Fits() []FitRow {
 		if s.Drift != nil {
 			name, coefficients := s.Drift.form()
 			out = append(out, FitRow{Series: s.name(), Law: "structural: " + name, Points: len(s.Points), Low: low, High: high,
-				Coefficients: coefficients, LOO: s.Drift.leftOut, Weight: 1})
+				Coefficients: coefficients, LOO: s.Drift.missed(), Weight: 1})
 		}
 		if s.Laws == nil {
 			continue
@@ -38,10 +38,10 @@ func (m *Model) Fits() []FitRow {
 		}
 	}
 	for _, f := range m.Varied {
-		out = append(out, f.rows("")...)
+		out = append(out, variedRows(f, "")...)
 	}
 	for _, f := range m.Whole {
-		out = append(out, f.rows("file ")...)
+		out = append(out, variedRows(f, "file ")...)
 	}
 	for _, mpi := range []string{"mpich", "openmpi"} {
 		if c := m.Library[mpi]; c != nil {
@@ -54,8 +54,8 @@ func (m *Model) Fits() []FitRow {
 	return out
 }
 
-// rows describes the laws of a problem size, or of whole files.
-func (f *variedFit) rows(prefix string) (out []FitRow) {
+// variedRows describes the laws of a problem size, or of whole files.
+func variedRows(f *variedFit, prefix string) (out []FitRow) {
 	_, p := f.spans()
 	for _, l := range f.Laws {
 		var coef []float64

@@ -221,14 +221,6 @@ func fitIO(mpi string, files []dataset.ImageFile, m *Model) (*ioFit, error) {
 	return f, nil
 }
 
-func mean(list []float64) float64 {
-	s := 0.0
-	for _, v := range list {
-		s += v / float64(len(list))
-	}
-	return s
-}
-
 // plain predicts the file of a process other than an aggregator, in MiB.
 func (f *ioFit) plain(c ioCase, data, shared estimated) estimated {
 	row, known := c.plainRow(data.Value, shared.Value)

@@ -261,3 +261,24 @@ func (f *latencyFit) interval(p parts, slowest float64, load nodeLoad, w writing
 	relative := math.Sqrt(variance*(1+f.leverage(row, max(p.Total, 1e-9))) + drift*drift + w.codec.doubt*w.codec.doubt + w.doubt*w.doubt)
 	return estimate(p.Total, student(dof)*relative*p.Total, factor)
 }
+
+// describe names the method and where it holds.
+func (f *latencyFit) describe(w writing) (model, valid string) {
+	model = fmt.Sprintf("coordination(np) + management(stored) + stored / (rate · ppn^%.2f)", f.Gamma)
+	valid = fmt.Sprintf("%g to %g processes per node and %.1f to %.1f GiB per node, on local disks like that of AFS-1 (Tables 5.3-5.6)",
+		f.Low, f.High, f.LowMiB/1024, f.HighMiB/1024)
+	if w.shared {
+		model = "coordination(np) + management(stored) + the longer of stored / server and stored of a node / link"
+		if f.Server != nil {
+			r, _ := f.Server.rate("")
+			valid = fmt.Sprintf("a file system that all nodes share, of %.0f MiB/s, and %.0f MiB/s for one node, like that of AFS-1 (Table 5.14)", r.Server, r.Link)
+		}
+	}
+	if w.probe != nil {
+		valid = fmt.Sprintf("the file system of %s: %.0f MiB/s with %d writers, measured now", w.probe.Dir, w.probe.MiBPerS, w.probe.Writers)
+		if w.shared {
+			valid += "; all nodes share it"
+		}
+	}
+	return model, valid
+}

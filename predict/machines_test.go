@@ -77,7 +77,7 @@ func TestMisfit(t *testing.T) {
 func TestSingleProcess(t *testing.T) {
 	data, shared := map[int]float64{}, map[int]float64{1: 0.2}
 	for _, np := range []int{2, 4, 8, 16} {
-		shared[np] = 25.5 + physical(float64(np))
+		shared[np] = 25.5 + 4*float64(np) + float64(np*np)/16
 	}
 	for np := range shared {
 		data[np] = 1000 / float64(np)
@@ -86,7 +86,7 @@ func TestSingleProcess(t *testing.T) {
 	for _, np := range []int{1, 2, 16, 32} {
 		want := shared[np]
 		if np == 32 {
-			want = 25.5 + physical(32)
+			want = 25.5 + 4*32 + 32*32/16.
 		}
 		if got := sizeOf(t, m, np).Zones.Shared; math.Abs(got-want) > 0.02*want+0.01 {
 			t.Errorf("%d processes: shared zone of %.2f MiB, want %.2f", np, got, want)

@@ -95,7 +95,7 @@ func (ev *evaluator) minighost() error {
 		}
 		ev.add(r.table, r.String(), "total", r.mib, 0, estimate(float64(s.Total)/(1<<20), 0, 1), "checkpoint of the application, one file")
 		if r.writes > 0 {
-			ours := estimated{float64(s.Writes), float64(s.Writes), float64(s.WritesHigh), 1}
+			ours := between(float64(s.Writes), float64(s.Writes), float64(s.WritesHigh), 1)
 			ev.add(r.table, r.String(), "write count", r.writes, 0, ours, "requests of the checkpoint of the application")
 		}
 	}
@@ -103,7 +103,7 @@ func (ev *evaluator) minighost() error {
 }
 
 // NoteMeasured notes what the thesis has of the application, or misprints.
-func (s *ApplicationSize) NoteMeasured() error {
+func NoteMeasured(s *ApplicationSize) error {
 	rows, err := miniGhostRows()
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -17,13 +16,6 @@ import (
 
 // modelVersion is written into model files.
 const modelVersion = 1
-
-// Limits of fits: leaving out each point in turn costs the square of their number,
-// calibrating the cube. The longest built-in series has 25 points.
-const (
-	maxPoints = 400
-	maxRows   = 4000
-)
 
 // maxModel bounds the text of a model; that of all built-in tables has 60 KiB.
 const maxModel = 8 << 20
@@ -52,24 +44,6 @@ type Model struct {
 	Engine  dataset.Engine `json:"engine,omitempty"`
 	Service *service.Fit   `json:"service,omitempty"`
 }
-
-// A series is the data zone of one application, class and MPI library over
-// process counts.
-type series struct {
-	App    string   `json:"app"`
-	Class  string   `json:"class"`
-	MPI    string   `json:"mpi"`
-	Tables []string `json:"tables"`
-	Points []point  `json:"points"`
-	// Drift is the calibration of the structure, or nil if that is unknown.
-	Drift *drift `json:"drift,omitempty"`
-	// Repeats are how repeated runs differ, nil if there are none.
-	Repeats *repeats `json:"repeats,omitempty"`
-	// Laws are those that the points support, or nil if there are too few.
-	Laws *lawSet `json:"fit,omitempty"`
-}
-
-func (s *series) name() string { return s.App + "." + s.Class + " " + s.MPI }
 
 // Default is the model of the built-in tables: León (2022), Tables 4.1-4.3,
 // 5.1-5.6, 5.8-5.11, 5.13, 5.14 and 5.16. All of it was measured on another machine
@@ -114,7 +88,7 @@ var builtIn = sync.OnceValues(func() (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Latency.Server, err = fitServer(times, m)
+	m.Latency.Server, err = m.fitServer(times)
 	return m, err
 })
 
@@ -157,7 +131,7 @@ func fitSizes(rows []dataset.Measurement) (*Model, error) {
 	for _, r := range rows {
 		m.Sources = addTables(m.Sources, r.Table)
 		if r.Library > 0 {
-			library[r.MPI] = append(library[r.MPI], point{float64(r.NP), r.Library})
+			library[r.MPI] = append(library[r.MPI], point{P: float64(r.NP), MiB: r.Library})
 		}
 		if r.Shared > 0 && !r.SharedDoubtful {
 			shared[r.MPI] = append(shared[r.MPI], r)
@@ -169,8 +143,8 @@ func fitSizes(rows []dataset.Measurement) (*Model, error) {
 				m.Series = append(m.Series, s)
 			}
 			s.Tables = addTables(s.Tables, r.Table)
-			s.Points = append(s.Points, point{float64(r.NP), r.Data})
-			s.Repeats = addRuns(s.Repeats, r, r.Data, r.Scatter.Data)
+			s.Points = append(s.Points, point{P: float64(r.NP), MiB: r.Data})
+			s.Repeats = addRuns(s.Repeats, r.Runs, r.Data, r.Scatter.Data)
 		}
 	}
 	specs := map[string]*dataset.Workload{}
@@ -210,35 +184,6 @@ func addTables(list []string, names string) []string {
 		}
 	}
 	return list
-}
-
-// fit calibrates the structure, unless w is nil, and fits the laws.
-func (s *series) fit(w *dataset.Workload) error {
-	if w != nil {
-		d := &drift{}
-		for _, pt := range s.Points {
-			inst, err := w.VariedInstance(s.Class, int(pt.P))
-			if err != nil {
-				d = nil
-				break
-			}
-			d.add(pt.P, structure(inst), pt.MiB)
-		}
-		s.Drift = d
-	}
-	if distinct(s.Points) >= 2 {
-		var err error
-		if s.Laws, err = chooseLaws(s.Points); err != nil {
-			return fmt.Errorf("%s: %w", s.name(), err)
-		}
-	}
-	return nil
-}
-
-// structure returns the size of the arrays of a process in MiB, without the runtime
-// constant of the spec.
-func structure(inst *dataset.Instance) float64 {
-	return float64(inst.DataBytes()-inst.Runtime) / (1 << 20)
 }
 
 func (m *Model) series(app, class, mpi string) *series {
@@ -352,55 +297,6 @@ func (m *Model) check() error {
 	}
 	if m.Latency != nil {
 		return m.Latency.check()
-	}
-	return nil
-}
-
-func (s *series) checkFit() error {
-	if d := s.Drift; d != nil {
-		if len(d.X) == 0 || len(d.X) != len(d.R) || len(d.X) > maxPoints {
-			return errors.New("calibration has no points")
-		}
-		for i := range d.X {
-			if !(math.Abs(d.X[i]) < 20 && math.Abs(d.R[i]) < 1<<40) {
-				return errors.New("calibration is impossible")
-			}
-		}
-		if err := d.restore(s.Points); err != nil {
-			return err
-		}
-	}
-	if s.Laws == nil {
-		if n := distinct(s.Points); n >= 2 {
-			return fmt.Errorf("points of %d numbers of processes have no law", n)
-		}
-		return nil
-	}
-	s.Laws.points = s.Points
-	weight := 0.0
-	for _, f := range s.Laws.Fits {
-		if f == nil || !slices.Contains(fitted(), f.Law) && f.Law != Thesis || !(math.Abs(f.Exponent) < 10) || !(f.Weight >= 0 && f.Weight <= 1) {
-			return errors.New("law is not known")
-		}
-		k := len(f.Law.basis(1, f.Exponent))
-		if len(f.Coef) != k {
-			return fmt.Errorf("law %s: %d coefficients, want %d", f.Law, len(f.Coef), k)
-		}
-		if g := len(f.slopes(1)); len(f.Gram) != g*g { // which uses the coefficients
-			return fmt.Errorf("law %s: a matrix of %d numbers, want %d", f.Law, len(f.Gram), g*g)
-		}
-		if err := finite(f.Coef, f.Gram, []float64{f.RSS}); err != nil {
-			return fmt.Errorf("law %s: %w", f.Law, err)
-		}
-		for _, p := range []float64{1, 1 << 20} {
-			if !(f.at(p) > 0) {
-				return fmt.Errorf("law %s: not positive", f.Law)
-			}
-		}
-		weight += f.Weight
-	}
-	if len(s.Laws.Fits) == 0 || math.Abs(weight-1) > 1e-6 {
-		return errors.New("weights of the laws do not add up to 1")
 	}
 	return nil
 }

@@ -259,3 +259,38 @@ func TestOtherSharedLaw(t *testing.T) {
 		t.Errorf("one row: %v", err)
 	}
 }
+
+// Fitting all built-in tables of sizes, 96 rows.
+func BenchmarkFitAllTables(b *testing.B) {
+	rows, err := dataset.Measurements()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := fitSizes(rows); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Nothing that is computed depends on the order of maps.
+func TestDeterministic(t *testing.T) {
+	first := ""
+	for range 5 {
+		rows, err := dataset.Measurements()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := fitSizes(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf("%+v", m.Fits())
+		if first == "" {
+			first = text
+		}
+		if text != first {
+			t.Fatal("two fits of the same rows differ")
+		}
+	}
+}

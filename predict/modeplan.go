@@ -2,16 +2,18 @@ package predict
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"slices"
+	"time"
 
 	"ckpt/dataset"
+	"ckpt/interval"
 	"ckpt/predict/modes"
 )
 
-// A Failing is a job on a machine that fails, as a FailureFunc takes it. Times are in
-// seconds.
-type Failing struct {
+// A failing job runs on a machine that fails. Times are in seconds.
+type failing struct {
 	AppS     float64
 	CostS    float64 // that the job loses to one checkpoint of every group
 	RestartS float64
@@ -24,10 +26,6 @@ type Failing struct {
 	// Scratch says that each failure takes the job back to its beginning.
 	Scratch bool
 }
-
-// A FailureFunc returns the interval between checkpoints and the expected time of the
-// run. The time is +Inf if the job is not expected to end.
-type FailureFunc func(Failing) (intervalS, totalS float64, err error)
 
 // A ModePlanning asks for a comparison of modes and logs.
 type ModePlanning struct {
@@ -43,6 +41,7 @@ type ModePlanning struct {
 	GroupSize int
 	Together  float64 // share of the groups that store at the same time
 	IntervalS float64 // 0: the best of each mode
+	Overhead  float64 // bounds what checkpoints may cost, unless it is 0
 }
 
 // A ModeOption is one mode and log of a comparison.
@@ -65,9 +64,9 @@ type ModeOption struct {
 	Best   bool
 }
 
-// PlanModes predicts every mode and log and marks the best by the expected time. Options
+// Modes predicts every mode and log and marks the best by the expected time. Options
 // are sorted, the best first.
-func (m *Model) PlanModes(p ModePlanning, solve FailureFunc) ([]ModeOption, error) {
+func Modes(m *Model, p ModePlanning) ([]ModeOption, error) {
 	r, err := p.Request.normal()
 	if err != nil {
 		return nil, err
@@ -85,7 +84,7 @@ func (m *Model) PlanModes(p ModePlanning, solve FailureFunc) ([]ModeOption, erro
 			if log != modes.NoGroups && len(p.Logs) > 0 && !slices.Contains(p.Logs, log) {
 				continue
 			}
-			o, err := m.modeOption(&p, r, size, mode, log, solve)
+			o, err := modeOption(m, &p, r, size, mode, log)
 			if err != nil {
 				return nil, err
 			}
@@ -117,8 +116,8 @@ func (p *ModePlanning) check() error {
 }
 
 // modeOption predicts one mode and log.
-func (m *Model) modeOption(p *ModePlanning, r Request, size *Size, mode modes.Mode, log modes.Log, solve FailureFunc) (*ModeOption, error) {
-	c, err := m.modeCase(p, r, size, mode, log)
+func modeOption(m *Model, p *ModePlanning, r Request, size *Size, mode modes.Mode, log modes.Log) (*ModeOption, error) {
+	c, err := modeCase(m, p, r, size, mode, log)
 	if err != nil {
 		return nil, err
 	}
@@ -130,20 +129,20 @@ func (m *Model) modeOption(p *ModePlanning, r Request, size *Size, mode modes.Mo
 	if o.GroupCount == 1 {
 		o.Log = modes.NoGroups
 	}
-	return o, o.expect(p, solve)
+	return o, o.expect(p)
 }
 
 // modeCase describes a mode and log to package modes.
-func (m *Model) modeCase(p *ModePlanning, r Request, size *Size, mode modes.Mode, log modes.Log) (*modes.Case, error) {
+func modeCase(m *Model, p *ModePlanning, r Request, size *Size, mode modes.Mode, log modes.Log) (*modes.Case, error) {
 	groups, err := modes.Groups(mode, r.Mapping, p.GroupSize)
 	if err != nil {
 		return nil, refuse("choose coordinated, semi or uncoordinated", "%v", err)
 	}
 	c := &modes.Case{Mode: mode, Log: log, Mapping: r.Mapping, Groups: groups, Together: p.Together, Machine: m.Modes, IterationS: p.AppS}
 	if p.Engine == dataset.Ckpt {
-		c.Store, err = m.storingOwn(p, r)
+		c.Store, err = m.StoredParts(r, p.Storing, p.Probe)
 	} else {
-		c.Store, err = m.storing(size, r, p.Codec, p.Probe)
+		c.Store, err = m.ImageParts(size, r, p.Codec, p.Probe)
 	}
 	if err != nil {
 		return nil, err
@@ -151,53 +150,22 @@ func (m *Model) modeCase(p *ModePlanning, r Request, size *Size, mode modes.Mode
 	// Rates are measured on jobs of ckpt. These read the data zone: the library is that of
 	// the program, and of a segment one page is stored.
 	c.ReadMiB = size.Files[0].Zones.Data
-	if inst := r.App.inst; inst != nil {
+	if inst := r.App.Instance(); inst != nil {
 		c.Traffic, c.IterationS = modes.Count(inst, groups), p.AppS/float64(inst.Iterations)
 	}
 	c.LoggedBytes = m.Modes.Logged(r.App.Name, r.App.Class, r.App.NP, mode, log, groups)
-	if mode != modes.Coordinated && (r.App.inst == nil || len(r.App.inst.Messages) == 0) && c.LoggedBytes == nil && log != modes.None {
+	if mode != modes.Coordinated && (r.App.Instance() == nil || len(r.App.Instance().Messages) == 0) && c.LoggedBytes == nil && log != modes.None {
 		return nil, refuse("describe its messages in a YAML file, see docs/WORKLOADS.md, or fit a model to a job with groups", "the messages of %s are not known", r.App)
 	}
 	return c, nil
 }
 
-// storing predicts the time of storing a part of the ranks.
-func (m *Model) storing(size *Size, r Request, codec string, probe *Probe) (modes.Storing, error) {
-	if m.Latency == nil {
-		return nil, refuse("use the built-in model", "the model has no times")
-	}
-	c, err := m.Latency.codec(codec)
-	if err != nil {
-		return nil, err
-	}
-	full := map[int]nodeLoad{}
-	for _, l := range loads(size) {
-		full[l.ppn] = l
-	}
-	return func(perNode []int, agree int) (modes.Range, float64, error) {
-		w := writing{np: agree, codec: c, name: cmp.Or(codec, "none"), probe: probe, doubt: size.doubt(), shared: r.IO != NoIO}
-		for i, n := range perNode {
-			if n == 0 {
-				continue
-			}
-			l := full[r.Mapping[i]]
-			share := float64(n) / float64(l.ppn)
-			w.nodes = append(w.nodes, nodeLoad{ppn: n, data: share * l.data, rest: share * l.rest, total: share * l.total})
-		}
-		if len(w.nodes) == 0 {
-			return modes.Range{}, 0, nil
-		}
-		_, total, stored := m.Latency.predict(w)
-		return modes.Range{Value: total.Value, Low: total.Low, High: total.High}, stored, nil
-	}, nil
-}
-
 // expect computes what failures make of the costs.
-func (o *ModeOption) expect(p *ModePlanning, solve FailureFunc) error {
-	f := Failing{AppS: p.AppS, CostS: o.AllS.Value, RestartS: o.RestartS.Value, Groups: o.GroupCount > 1, Slowdown: o.Slowdown.Value,
+func (o *ModeOption) expect(p *ModePlanning) error {
+	f := failing{AppS: p.AppS, CostS: o.AllS.Value, RestartS: o.RestartS.Value, Groups: o.GroupCount > 1, Slowdown: o.Slowdown.Value,
 		Growth: o.KeptS.Value, Replay: o.ReplaySpeed.Value, IntervalS: p.IntervalS}
 	var err error
-	if o.IntervalS, o.TotalS.Value, err = solve(f); err != nil {
+	if o.IntervalS, o.TotalS.Value, err = p.failing(f); err != nil {
 		return err
 	}
 	tau := o.IntervalS
@@ -217,7 +185,7 @@ func (o *ModeOption) expect(p *ModePlanning, solve FailureFunc) error {
 		{&o.TotalS.High, o.AllS.High, o.FailS.High, o.Slowdown.High, o.KeptS.High, o.ReplaySpeed.Low, o.Domino},
 	} {
 		f.CostS, f.RestartS, f.Slowdown, f.Growth, f.Replay, f.Scratch = end.cost, end.restart, end.slowdown, end.growth, end.replay, end.scratch
-		if _, *end.to, err = solve(f); err != nil {
+		if _, *end.to, err = p.failing(f); err != nil {
 			return err
 		}
 	}
@@ -244,3 +212,54 @@ func (o *ModeOption) lost(p *ModePlanning, tau float64) modes.Range {
 	}
 	return l
 }
+
+// failing returns the interval between checkpoints and the expected time of the run, +Inf if
+// the job is not expected to end.
+func (p *ModePlanning) failing(f failing) (tau, total float64, err error) {
+	m := interval.Model{Cost: durationOf(f.CostS), MTBF: durationOf(p.MTBFS), Restart: durationOf(f.RestartS)}
+	if f.Groups && !f.Scratch {
+		m.Mode = interval.Uncoordinated
+		m.Logging = interval.Logging{Slowdown: f.Slowdown, Share: 1, Growth: f.Growth, Replay: f.Replay}
+	}
+	if tau = f.IntervalS; tau == 0 {
+		best, err := m.BestUpTo(durationOf(f.AppS), affordable(f.AppS, f.CostS, p.Overhead))
+		if err != nil {
+			return f.AppS, math.Inf(1), outOfRange(err)
+		}
+		tau = best.Interval.Seconds()
+	}
+	work, every := f.AppS, tau
+	if f.Scratch {
+		work = work/(1-f.Slowdown) + math.Ceil(work/tau-1)*f.CostS
+		every = work
+	}
+	if work > maxSeconds {
+		return tau, math.Inf(1), nil
+	}
+	expected, err := m.Expected(durationOf(work), durationOf(every))
+	if err != nil {
+		return tau, math.Inf(1), outOfRange(err)
+	}
+	return tau, expected.Seconds(), nil
+}
+
+// maxSeconds is below the longest time.Duration.
+const maxSeconds = 9e9
+
+// affordable is how many checkpoints an accepted overhead pays for, 0 for any overhead.
+func affordable(app, cost, overhead float64) int {
+	if overhead == 0 || cost == 0 {
+		return math.MaxInt32
+	}
+	return int(min(math.MaxInt32, overhead*app/cost))
+}
+
+// outOfRange drops the error of a job that never ends: it is a result here.
+func outOfRange(err error) error {
+	if errors.As(err, new(*interval.RangeError)) {
+		return nil
+	}
+	return err
+}
+
+func durationOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ckpt/dataset"
+	"ckpt/interval"
 )
 
 // An Aim is the quantity that a plan minimizes.
@@ -127,12 +128,12 @@ type Option struct {
 }
 
 // schedule fills in the checkpoints of an option.
-func (o *Option) schedule(p *Planning, count CountFunc) error {
+func (o *Option) schedule(p *Planning) error {
 	var err error
 	if n := float64(p.Checkpoints); n > 0 {
 		o.Count, o.TotalS = p.Checkpoints, o.AppS+n*o.CheckpointS
 		o.IntervalS = o.TotalS / (n + 1)
-	} else if o.Count, o.IntervalS, o.TotalS, err = count(p.Overhead, o.AppS, o.CheckpointS); err != nil {
+	} else if o.Count, o.IntervalS, o.TotalS, err = budget(p.Overhead, o.AppS, o.CheckpointS); err != nil {
 		return err
 	}
 	o.LostS = o.IntervalS / 2
@@ -157,9 +158,9 @@ func markBest(options []Option) {
 	}
 }
 
-// Plan predicts every combination and marks the best by the aim. Options are
+// Compare predicts every combination and marks the best by the aim. Options are
 // sorted: those that fit first, guesses behind others, then best first.
-func (m *Model) Plan(p Planning, count CountFunc) ([]Option, error) {
+func Compare(m *Model, p Planning) ([]Option, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func (m *Model) Plan(p Planning, count CountFunc) ([]Option, error) {
 			for _, aggregators := range p.Aggregators {
 				for _, buffer := range p.BuffersMiB {
 					r := Request{App: p.App, Mapping: mapping, MPI: mpi, IO: p.IO, Aggregators: aggregators, BufferMiB: buffer, Law: p.Law}
-					options, err := m.options(&p, r, data, count)
+					options, err := configurations(m, &p, r, data)
 					if err != nil {
 						return nil, err
 					}
@@ -205,8 +206,8 @@ const farOut = 5
 // Within is the factor up to which an option counts as measured, not extrapolated.
 const Within = 1.05
 
-// options predicts one job under every codec.
-func (m *Model) options(p *Planning, r Request, data zoneEstimate, count CountFunc) ([]Option, error) {
+// configurations predicts one job under every codec.
+func configurations(m *Model, p *Planning, r Request, data zoneEstimate) ([]Option, error) {
 	r, err := r.normal()
 	if err != nil {
 		return nil, err
@@ -216,7 +217,7 @@ func (m *Model) options(p *Planning, r Request, data zoneEstimate, count CountFu
 		return nil, nil
 	}
 	if p.Engine == dataset.Ckpt {
-		return m.storedOptions(p, r, app, count)
+		return storedOptions(m, p, r, app)
 	}
 	size, err := m.assemble(r, data)
 	if err != nil {
@@ -244,7 +245,7 @@ func (m *Model) options(p *Planning, r Request, data zoneEstimate, count CountFu
 		o.LowMiB, o.HighMiB = size.LowMiB*share, size.HighMiB*share
 		// A new checkpoint is complete before an old one goes.
 		o.StorageMiB = float64(p.Keep+1) * t.StoredMiB
-		if err := o.schedule(p, count); err != nil {
+		if err := o.schedule(p); err != nil {
 			return nil, err
 		}
 		o.Guess = o.LowS <= 0 || o.Extrapolation >= farOut
@@ -252,16 +253,6 @@ func (m *Model) options(p *Planning, r Request, data zoneEstimate, count CountFu
 		out = append(out, o)
 	}
 	return out, nil
-}
-
-// blocks fills nodes with ppn processes each, the last with the rest.
-func blocks(np, ppn int) []int {
-	m := make([]int, 0, np/ppn+1)
-	for np > 0 {
-		m = append(m, min(ppn, np))
-		np -= ppn
-	}
-	return m
 }
 
 // compare orders options by what fits, what is no guess, and by the aim, ties by the
@@ -291,4 +282,12 @@ func (p *Planning) compare(a, b Option) int {
 		return cmp.Or(cmp.Compare(a.TotalS, b.TotalS), storage, lost)
 	}
 	return cmp.Or(time, storage, lost)
+}
+
+// budget is the rule of package interval: how many checkpoints of some seconds an overhead
+// pays for, at which interval, and how long the run then takes.
+func budget(overhead, app, checkpoint float64) (count int, intervalS, totalS float64, err error) {
+	b := interval.Budget{Overhead: overhead, App: durationOf(app), Checkpoint: durationOf(checkpoint)}
+	s, err := b.Schedule()
+	return s.Count, s.Interval.Seconds(), s.Total.Seconds(), err
 }

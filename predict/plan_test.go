@@ -2,7 +2,6 @@ package predict
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -11,21 +10,12 @@ import (
 	"ckpt/dataset"
 )
 
-// budget stands in for package interval, which predict does not import.
-func budget(overhead, app, checkpoint float64) (int, float64, float64, error) {
-	n := math.Floor(overhead * app / checkpoint)
-	if n < 2 {
-		return 0, (1 + overhead) * app, app, nil
-	}
-	return int(n) - 1, (1 + overhead) * app / n, app + (n-1)*checkpoint, nil
-}
-
 func TestPlan(t *testing.T) {
 	m := model(t)
 	p := Planning{App: app(t, m, "bt.D.64"), Overhead: 0.3, AppSeconds: 1137.53, Keep: 2}
 	for _, aim := range []Aim{LeastTime, LeastStorage, LeastLost} {
 		p.Minimize = aim
-		options, err := m.Plan(p, budget)
+		options, err := Compare(m, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +38,7 @@ func TestPlan(t *testing.T) {
 	}
 	// A store that is too small for anything: no best.
 	p.CapacityMiB = 1
-	options, err := m.Plan(p, budget)
+	options, err := Compare(m, p)
 	if err != nil || slices.ContainsFunc(options, func(o Option) bool { return o.Fits || o.Best }) {
 		t.Errorf("fits into 1 MiB: %v", err)
 	}
@@ -73,7 +63,7 @@ func TestPlanTotal(t *testing.T) {
 			best = c
 		}
 	}
-	options, err := m.Plan(p, budget)
+	options, err := Compare(m, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +76,7 @@ func TestPlanTotal(t *testing.T) {
 	}
 	for aim, nodes := range map[Aim]int{LeastTime: 4, LeastStorage: 4} {
 		p.Minimize = aim
-		if options, err = m.Plan(p, budget); err != nil || options[0].Nodes != nodes {
+		if options, err = Compare(m, p); err != nil || options[0].Nodes != nodes {
 			t.Errorf("%s: %d nodes, want %d: %v", aim, options[0].Nodes, nodes, err)
 		}
 	}
@@ -95,7 +85,7 @@ func TestPlanTotal(t *testing.T) {
 // A limit on nodes keeps to it, and uses all that it allows.
 func TestPlanMaxNodes(t *testing.T) {
 	m := model(t)
-	options, err := m.Plan(Planning{App: app(t, m, "bt.D.64"), Overhead: 0.3, AppSeconds: 7200, MaxNodes: 3}, budget)
+	options, err := Compare(m, Planning{App: app(t, m, "bt.D.64"), Overhead: 0.3, AppSeconds: 7200, MaxNodes: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +101,7 @@ func TestPlanBestMeasured(t *testing.T) {
 	p := Planning{App: app(t, m, "bt.D.64"), Overhead: 0.3, AppSeconds: 7200}
 	for _, ppn := range [][]int{nil, {16, 32}} {
 		p.PPN = ppn
-		options, err := m.Plan(p, budget)
+		options, err := Compare(m, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +141,7 @@ func TestPlanRefuses(t *testing.T) {
 	} {
 		p := good
 		c.change(&p)
-		_, err := m.Plan(p, budget)
+		_, err := Compare(m, p)
 		var input *InputError
 		if !errors.As(err, &input) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", p, err, c.want)
@@ -178,19 +168,6 @@ func BenchmarkFitPredict(b *testing.B) {
 	}
 }
 
-// Fitting all built-in tables of sizes, 96 rows.
-func BenchmarkFitAllTables(b *testing.B) {
-	rows, err := dataset.Measurements()
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if _, err := fitSizes(rows); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // 10,000 configurations: 25 mappings × 2 libraries × 4 codecs × 10 numbers of
 // aggregators × 5 buffers.
 func BenchmarkPlan(b *testing.B) {
@@ -203,34 +180,12 @@ func BenchmarkPlan(b *testing.B) {
 		p.Aggregators = append(p.Aggregators, 1+i)
 	}
 	for b.Loop() {
-		options, err := m.Plan(p, budget)
+		options, err := Compare(m, p)
 		if err != nil {
 			b.Fatal(err)
 		}
 		if len(options) != 10_000 {
 			b.Fatalf("%d configurations", len(options))
-		}
-	}
-}
-
-// Nothing that is computed depends on the order of maps.
-func TestDeterministic(t *testing.T) {
-	first := ""
-	for range 5 {
-		rows, err := dataset.Measurements()
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := fitSizes(rows)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := fmt.Sprintf("%+v", m.Fits())
-		if first == "" {
-			first = text
-		}
-		if text != first {
-			t.Fatal("two fits of the same rows differ")
 		}
 	}
 }

@@ -108,9 +108,6 @@ func (p *Planning) places() error {
 	return nil
 }
 
-// nodesOf divides and rounds up: processes over nodes, or over processes per node.
-func nodesOf(np, by int) int { return (np + by - 1) / by }
-
 // buffers are those of the runs, or that of the library.
 func (p *Planning) buffers() (out []float64) {
 	for _, r := range p.Runs {

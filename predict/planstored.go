@@ -2,18 +2,15 @@ package predict
 
 import (
 	"slices"
-
-	"ckpt/predict/modes"
-	"ckpt/predict/service"
 )
 
 // storedOptions predicts one job of ckpt under every codec.
-func (m *Model) storedOptions(p *Planning, r Request, app float64, count CountFunc) ([]Option, error) {
+func storedOptions(m *Model, p *Planning, r Request, app float64) ([]Option, error) {
 	r.Aggregators, r.BufferMiB = 0, 0 // those of the I/O of an application
 	codecs := p.Codecs
 	if len(codecs) == 0 {
 		measured := m.Service.App(r.App.Name, r.App.Class).Codec()
-		if r.App.inst != nil || measured == "" {
+		if r.App.Instance() != nil || measured == "" {
 			codecs = append(codecs, "none") // else only the law of what jobs stored is known
 		}
 		if measured != "" && !slices.Contains(codecs, measured) {
@@ -33,7 +30,7 @@ func (m *Model) storedOptions(p *Planning, r Request, app float64, count CountFu
 		}
 		o := Option{PPN: slices.Max(r.Mapping), Nodes: len(r.Mapping), Mapping: r.Mapping, MPI: r.MPI, Codec: s.Codec, AppS: app,
 			Extrapolation: max(1, s.Extrapolation, s.FullTime.Extrapolation), Assumed: s.Assumed || s.FullTime.Default}
-		if err := o.scheduleStored(p, s, count); err != nil {
+		if err := o.scheduleStored(p, s); err != nil {
 			return nil, err
 		}
 		o.Guess = o.LowS <= 0 || o.Extrapolation >= farOut
@@ -45,14 +42,14 @@ func (m *Model) storedOptions(p *Planning, r Request, app float64, count CountFu
 
 // scheduleStored fills in the checkpoints of an option. Their mean cost depends on their
 // number, since the first one is the dearest.
-func (o *Option) scheduleStored(p *Planning, s *Stored, count CountFunc) error {
+func (o *Option) scheduleStored(p *Planning, s *Stored) error {
 	const mib = 1 << 20
 	o.FileMiB = s.Full.Total.Value / float64(s.Full.Files) / mib
 	n := max(1, p.Checkpoints)
 	for range meanRounds {
 		cost := s.MeanCost(n)
 		o.CheckpointS, o.LowS, o.HighS = cost.Value, cost.Low, cost.High
-		if err := o.schedule(p, count); err != nil {
+		if err := o.schedule(p); err != nil {
 			return err
 		}
 		n = max(1, o.Count)
@@ -71,42 +68,12 @@ const meanRounds = 4
 
 // Affordable returns how many checkpoints an overhead pays for. Their mean cost depends on
 // that number, so it is found by rounds.
-func (s *Stored) Affordable(overhead, app float64, count CountFunc) (n int, err error) {
+func Affordable(s *Stored, overhead, app float64) (n int, err error) {
 	n = 1
 	for range meanRounds {
-		if n, _, _, err = count(overhead, app, s.MeanCost(n).Value); err != nil {
+		if n, _, _, err = budget(overhead, app, s.MeanCost(n).Value); err != nil {
 			return 0, err
 		}
 	}
 	return n, nil
-}
-
-// storingOwn predicts the time of an incremental checkpoint of ckpt by some of the ranks:
-// their share of its bytes and files. The few full ones do not move the mean of a run.
-func (m *Model) storingOwn(p *ModePlanning, r Request) (modes.Storing, error) {
-	r.Aggregators, r.BufferMiB = 0, 0
-	s, err := m.Stored(r, p.Storing, p.Probe)
-	if err != nil {
-		return nil, err
-	}
-	return func(perNode []int, agree int) (modes.Range, float64, error) {
-		ranks := 0
-		for _, n := range perNode {
-			ranks += n
-		}
-		if ranks == 0 {
-			return modes.Range{}, 0, nil
-		}
-		c := s.Next.Part(float64(ranks) / float64(s.NP))
-		t := m.Service.Time(&service.Job{NP: agree}, &c, service.Amount{}, p.Storing.Async, p.Probe.bytesPerS())
-		return modes.Range{Value: t.Pause.Value, Low: t.Pause.Low, High: t.Pause.High}, c.Total.Value / (1 << 20), nil
-	}, nil
-}
-
-// bytesPerS is the rate of a probe, 0 without one.
-func (p *Probe) bytesPerS() float64 {
-	if p == nil {
-		return 0
-	}
-	return p.MiBPerS * (1 << 20)
 }

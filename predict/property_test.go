@@ -138,7 +138,7 @@ func TestSizesAddUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := Request{App: App{inst.Name, inst.Class, inst.NP, inst},
+		r := Request{App: appOf(inst),
 			MPI:     rapid.SampledFrom([]string{"mpich", "openmpi"}).Draw(t, "mpi"),
 			IO:      rapid.SampledFrom([]IO{NoIO, SimpleIO, FullIO}).Draw(t, "io"),
 			Mapping: blocks(inst.NP, rapid.IntRange(1, inst.NP).Draw(t, "ppn"))}

@@ -3,8 +3,6 @@ package predict
 import (
 	"errors"
 	"math"
-
-	"ckpt/dataset"
 )
 
 // A repeats has how runs of the same configuration differ, pooled over configurations: a
@@ -16,15 +14,15 @@ type repeats struct {
 	Dof float64 `json:"dof"`
 }
 
-// addRuns adds the runs behind a row, of which the mean and the scatter are of one zone.
-func addRuns(r *repeats, m dataset.Measurement, mean, scatter float64) *repeats {
-	if m.Runs < 2 || mean <= 0 {
+// addRuns adds runs of one configuration, with their mean and scatter.
+func addRuns(r *repeats, runs int, mean, scatter float64) *repeats {
+	if runs < 2 || mean <= 0 {
 		return r
 	}
 	if r == nil {
 		r = new(repeats)
 	}
-	dof := float64(m.Runs - 1)
+	dof := float64(runs - 1)
 	r.SD = math.Sqrt((r.SD*r.SD*r.Dof + scatter/mean*scatter/mean*dof) / (r.Dof + dof))
 	r.Dof += dof
 	return r
@@ -45,20 +43,4 @@ func (r *repeats) check() error {
 		return errors.New("the scatter of repeated runs is impossible")
 	}
 	return nil
-}
-
-// data predicts the data zone of a process in one run. Only the thesis has different laws
-// for one node and for several.
-func (m *Model) data(a App, mpi string, law Law, nodes int) (zoneEstimate, error) {
-	e, err := m.meanData(a, mpi, law, nodes)
-	if err != nil {
-		return e, err
-	}
-	if f, _ := m.variedOf(a, mpi); f != nil && (law == "" || law == Auto) {
-		return e, nil // its laws know the runs of all problem sizes
-	}
-	if s := m.series(a.Name, a.Class, mpi); s != nil {
-		e.estimated = s.Repeats.widen(e.estimated)
-	}
-	return e, nil
 }

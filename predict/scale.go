@@ -119,9 +119,9 @@ func (s *Scale) choose(points map[int]*ScalePoint, nps []int) error {
 	return nil
 }
 
-// Scale predicts the scaling curve of runs whose times without checkpoints are known.
+// PredictedScale predicts the scaling curve of runs whose times without checkpoints are known.
 // Each takes so many checkpoints; codec packs those of the compressed kind.
-func (m *Model) Scale(app, class, mpi string, runs []Run, checkpoints int, codec string) (*Scale, error) {
+func PredictedScale(m *Model, app, class, mpi string, runs []Run, checkpoints int, codec string) (*Scale, error) {
 	if err := checkCount(checkpoints); err != nil {
 		return nil, err
 	}

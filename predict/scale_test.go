@@ -56,7 +56,7 @@ func TestScale(t *testing.T) {
 	for _, p := range measured.Points {
 		runs = append(runs, Run{p.Mapping, p.Alone})
 	}
-	s, err := m.Scale("bt", "C", "mpich", runs, 1, "gzip")
+	s, err := PredictedScale(m, "bt", "C", "mpich", runs, 1, "gzip")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestScale(t *testing.T) {
 	if measured.Open(25, protected) {
 		t.Error("a measured time is its own interval")
 	}
-	if _, err := m.Scale("bt", "C", "mpich", nil, 1, "gzip"); err == nil {
+	if _, err := PredictedScale(m, "bt", "C", "mpich", nil, 1, "gzip"); err == nil {
 		t.Error("a curve without runs")
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"ckpt/dataset"
 )
 
 // A serverFit is a file system that the nodes of a job share. An application that
@@ -47,25 +45,27 @@ const (
 	serverDefault = "AFS-1"
 )
 
-// fitServer finds the rates from rows whose sizes the model m predicts.
-func fitServer(rows []dataset.CollectiveTime, m *Model) (*serverFit, error) {
-	f := &serverFit{Systems: map[string]serverRate{}, Between: serverBetween, LowMiB: math.Inf(1)}
-	type timed struct {
-		system                   string
-		nodes                    int
-		stored, fullest, seconds float64
+// A serverTime is the storage time of a checkpoint on a shared file system, with the MiB
+// that all nodes and the fullest one stored.
+type serverTime struct {
+	system                   string
+	nodes                    int
+	stored, fullest, seconds float64
+}
+
+// serverTime takes the time of a writing without its coordination.
+func (f *latencyFit) serverTime(w writing, seconds float64) serverTime {
+	t := serverTime{system: w.system, nodes: len(w.nodes), seconds: seconds - f.Coef[0]*float64(w.np)}
+	for _, n := range w.nodes {
+		t.stored, t.fullest = t.stored+n.total, max(t.fullest, n.total)
 	}
-	var list []timed
-	for _, c := range rows {
-		w, err := m.collective(c)
-		if err != nil {
-			return nil, err
-		}
-		t := timed{system: c.System, nodes: len(c.Mapping), seconds: c.Seconds - m.Latency.Coef[0]*float64(c.NP)}
-		for _, n := range w.nodes {
-			t.stored, t.fullest = t.stored+n.total, max(t.fullest, n.total)
-		}
-		list = append(list, t)
+	return t
+}
+
+// fitServer finds the rates of shared file systems.
+func fitServer(list []serverTime) (*serverFit, error) {
+	f := &serverFit{Systems: map[string]serverRate{}, Between: serverBetween, LowMiB: math.Inf(1)}
+	for _, t := range list {
 		f.LowMiB, f.HighMiB, f.Nodes = min(f.LowMiB, t.stored), max(f.HighMiB, t.stored), max(f.Nodes, t.nodes)
 	}
 	logs := func(system string, single bool) (sum float64, n float64) {
@@ -76,9 +76,9 @@ func fitServer(rows []dataset.CollectiveTime, m *Model) (*serverFit, error) {
 		}
 		return sum, n
 	}
-	for _, c := range rows {
-		one, n1 := logs(c.System, true)
-		many, n := logs(c.System, false)
+	for _, t := range list {
+		one, n1 := logs(t.system, true)
+		many, n := logs(t.system, false)
 		r := serverRate{}
 		switch {
 		case n == 0:
@@ -91,7 +91,7 @@ func fitServer(rows []dataset.CollectiveTime, m *Model) (*serverFit, error) {
 			r.Server = math.Exp(many / n)
 			r.Link = min(r.Server, math.Exp(one/n1))
 		}
-		f.Systems[c.System] = r
+		f.Systems[t.system] = r
 	}
 	if len(f.Systems) == 0 {
 		return nil, refuse("", "no times of shared file systems")
@@ -151,24 +151,4 @@ func (f *serverFit) check() error {
 		}
 	}
 	return nil
-}
-
-// requestFor is the job of a row.
-func (m *Model) requestFor(c dataset.CollectiveTime) (Request, error) {
-	a, err := m.Application(fmt.Sprintf("%s.%s.%d", c.App, c.Class, c.NP), 0)
-	return Request{App: a, Mapping: c.Mapping, MPI: c.MPI, IO: FullIO, Aggregators: c.Aggregators, BufferMiB: c.BufferMiB}, err
-}
-
-// collective is the checkpoint of a row, with predicted sizes.
-func (m *Model) collective(c dataset.CollectiveTime) (writing, error) {
-	r, err := m.requestFor(c)
-	if err != nil {
-		return writing{}, err
-	}
-	s, err := m.Size(r)
-	if err != nil {
-		return writing{}, err
-	}
-	codec, err := m.Latency.codec("none")
-	return writing{np: c.NP, nodes: loads(s), codec: codec, name: "none", doubt: s.doubt(), shared: true, system: c.System}, err
 }

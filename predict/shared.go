@@ -9,45 +9,6 @@ import (
 	"ckpt/dataset"
 )
 
-// Constants of Algorithm 2 (León 2022, s. 4.1.2), in MiB. C1 and C2 are not
-// printed; they follow from the printed estimates: C1 = 31.07 from 43.07 at
-// four processes (Table 5.10), C1 + C2 = 93.00 from nine estimates of Tables
-// 4.1-4.3.
-const (
-	algorithm2C1 = 31.07
-	algorithm2C2 = 61.93
-	algorithm2B  = 5
-)
-
-// algorithm2 is Algorithm 2: the shared zone under MPICH with p processes on a
-// node, in MiB. The algorithm prints "or" where it must say "and". Its ranges
-// end at 63; for 64 the thesis uses the value of 63 (534.00, Table 4.3), while
-// the last line would give 547 against 534.6 measured.
-func algorithm2(p int) float64 {
-	p = min(p, 63)
-	a := float64((p - 1) / 7)
-	n := float64(p)
-	switch {
-	case p <= 7:
-		return algorithm2C1 + (algorithm2B-1)*(n-1)
-	case p <= 14:
-		return algorithm2C2 + (algorithm2B+(a-1))*(n-8*a)
-	case p <= 21:
-		return algorithm2C1 + algorithm2C2 + (algorithm2B+(a-1))*(n-7*a)
-	}
-	sum := algorithm2C1 + algorithm2C2 + (algorithm2B+(a-1))*(n-7*a)
-	for i := 1.; i <= a-2; i++ {
-		sum += 7 * (algorithm2B + i)
-	}
-	return sum
-}
-
-// eq311 is Eq 3.11: the regression of the shared zone under MPICH, in MiB.
-func eq311(pn int) float64 {
-	n := float64(pn)
-	return 0.0617*n*n + 3.9983*n + 25.47
-}
-
 // physical is the memory that MPICH allocates beside a constant: a cell pool of 4 MiB
 // per process and 64 KiB per ordered pair.
 func physical(pn float64) float64 { return 4*pn + pn*pn/16 }

@@ -1,6 +1,8 @@
 package predict
 
 import (
+	"ckpt/predict/modes"
+	"ckpt/predict/service"
 	"fmt"
 	"math"
 	"strings"
@@ -219,4 +221,39 @@ func managerMiB(nodes int) float64 {
 		return 18.69 + 19.18 + 0.01
 	}
 	return 18.69 + 18.89 + 0.01 + float64(nodes-1)*(17.24+2.5+2.7)
+}
+
+// blocks fills nodes with ppn processes each, the last with the rest.
+func blocks(np, ppn int) []int {
+	m := make([]int, 0, np/ppn+1)
+	for np > 0 {
+		m = append(m, min(ppn, np))
+		np -= ppn
+	}
+	return m
+}
+
+// nodesOf divides and rounds up: processes over nodes, or over processes per node.
+func nodesOf(np, by int) int { return (np + by - 1) / by }
+
+// StoredParts predicts the time of an incremental checkpoint of ckpt by some of the ranks:
+// their share of its bytes and files. The few full ones do not move the mean of a run.
+func (m *Model) StoredParts(r Request, how Storing, probe *Probe) (modes.Storing, error) {
+	r.Aggregators, r.BufferMiB = 0, 0
+	s, err := m.Stored(r, how, probe)
+	if err != nil {
+		return nil, err
+	}
+	return func(perNode []int, agree int) (modes.Range, float64, error) {
+		ranks := 0
+		for _, n := range perNode {
+			ranks += n
+		}
+		if ranks == 0 {
+			return modes.Range{}, 0, nil
+		}
+		c := s.Next.Part(float64(ranks) / float64(s.NP))
+		t := m.Service.Time(&service.Job{NP: agree}, &c, service.Amount{}, how.Async, probe.bytesPerS())
+		return modes.Range{Value: t.Pause.Value, Low: t.Pause.Low, High: t.Pause.High}, c.Total.Value / (1 << 20), nil
+	}, nil
 }

@@ -129,10 +129,10 @@ func (m *Model) storedLaws(r Request, app *service.App, s *Stored) (*service.Law
 			continue
 		}
 		if pt.Full > 0 {
-			full = append(full, point{float64(pt.NP), pt.Full / (1 << 20)})
+			full = append(full, point{P: float64(pt.NP), MiB: pt.Full / (1 << 20)})
 		}
 		if pt.Next > 0 {
-			next = append(next, point{float64(pt.NP), pt.Next / (1 << 20)})
+			next = append(next, point{P: float64(pt.NP), MiB: pt.Next / (1 << 20)})
 		}
 	}
 	if len(next) == 0 {

@@ -1,7 +1,6 @@
 package predict
 
 import (
-	"slices"
 	"strings"
 	"sync"
 
@@ -38,62 +37,6 @@ var thesisCoefficients = sync.OnceValues(func() (map[string]coefficients, error)
 	return out, nil
 })
 
-// The laws of the thesis by the names of its table of models.
-const (
-	lawBTB        = "BT class B (Eq 3.10)"
-	lawBTDOneNode = "BT class D, 1 node (fig 4.3)"
-	lawSPB        = "SP class B, 1 node (fig 4.4)"
-	lawBTDNodes   = "BT class D, multi-node (fig 4.5)"
-	lawBTDCount   = "BT class D used in tables 4.5/4.6"
-)
-
-// thesisLaw is the law that the thesis uses for a series, with its fit points. If it
-// uses none, it is the thesis's procedure: the power law through the three smallest
-// process counts.
-func thesisLaw(s *series, nodes int) (*lawFit, []point, error) {
-	printed := map[string]string{"bt.B mpich": lawBTB, "sp.B mpich": lawSPB, "bt.D mpich": lawBTDOneNode}
-	chosen := map[string][]float64{"bt.B mpich": {4, 25, 36}, "sp.B mpich": {4, 16, 25}, "bt.D mpich": {16, 25, 36}}
-	key := printed[s.name()]
-	if nodes > 1 && key == lawBTDOneNode {
-		key = lawBTDNodes
-	}
-	var used []point
-	var seen []float64
-	points := slices.Clone(s.Points)
-	slices.SortStableFunc(points, func(a, b point) int {
-		switch {
-		case a.P < b.P:
-			return -1
-		case a.P > b.P:
-			return 1
-		}
-		return 0
-	})
-	for _, pt := range points {
-		if slices.Contains(seen, pt.P) || key != "" && !slices.Contains(chosen[s.name()], pt.P) || len(used) == 3 {
-			continue
-		}
-		used, seen = append(used, pt), append(seen, pt.P)
-	}
-	if key != "" && len(used) == 3 && s.ofThesis() {
-		all, err := thesisCoefficients()
-		if err != nil {
-			return nil, nil, err
-		}
-		if c, ok := all[key]; ok {
-			return thesisFit(c.a, c.b, used), used, nil
-		}
-	}
-	f, err := fitLaw(Thesis, used)
-	return f, used, err
-}
-
-// ofThesis tells whether the points of a series are the thesis's own, not a user's
-// measurements of the same application.
-func (s *series) ofThesis() bool {
-	return !slices.ContainsFunc(s.Tables, func(t string) bool { return len(t) == 0 || t[0] < '4' || t[0] > '5' })
-}
-
 // thesisLibrary is the library zone of the thesis in MiB: 2.45 for MPICH, 2.73
 // for Open MPI (Tables 4.1-4.3, 5.1).
 func thesisLibrary(mpi string) float64 {
@@ -120,4 +63,43 @@ func thesisSeconds(dataMiB, libraryMiB, sharedMiB float64) (data, library, share
 	return 1.46041308e-07*dataMiB*b - 0.00404367,
 		1.3205654e-07*libraryMiB*b - 0.00014156,
 		1.5359626e-07*sharedMiB*b - 0.0109242
+}
+
+// Constants of Algorithm 2 (León 2022, s. 4.1.2), in MiB. C1 and C2 are not
+// printed; they follow from the printed estimates: C1 = 31.07 from 43.07 at
+// four processes (Table 5.10), C1 + C2 = 93.00 from nine estimates of Tables
+// 4.1-4.3.
+const (
+	algorithm2C1 = 31.07
+	algorithm2C2 = 61.93
+	algorithm2B  = 5
+)
+
+// algorithm2 is Algorithm 2: the shared zone under MPICH with p processes on a
+// node, in MiB. The algorithm prints "or" where it must say "and". Its ranges
+// end at 63; for 64 the thesis uses the value of 63 (534.00, Table 4.3), while
+// the last line would give 547 against 534.6 measured.
+func algorithm2(p int) float64 {
+	p = min(p, 63)
+	a := float64((p - 1) / 7)
+	n := float64(p)
+	switch {
+	case p <= 7:
+		return algorithm2C1 + (algorithm2B-1)*(n-1)
+	case p <= 14:
+		return algorithm2C2 + (algorithm2B+(a-1))*(n-8*a)
+	case p <= 21:
+		return algorithm2C1 + algorithm2C2 + (algorithm2B+(a-1))*(n-7*a)
+	}
+	sum := algorithm2C1 + algorithm2C2 + (algorithm2B+(a-1))*(n-7*a)
+	for i := 1.; i <= a-2; i++ {
+		sum += 7 * (algorithm2B + i)
+	}
+	return sum
+}
+
+// eq311 is Eq 3.11: the regression of the shared zone under MPICH, in MiB.
+func eq311(pn int) float64 {
+	n := float64(pn)
+	return 0.0617*n*n + 3.9983*n + 25.47
 }

@@ -2,75 +2,11 @@ package predict
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
 	"ckpt/dataset"
 )
-
-// The thesis mode reproduces every estimate that the thesis prints, to 0.05 MiB,
-// or names it as a misprint.
-func TestThesisEstimates(t *testing.T) {
-	laws, err := thesisCoefficients()
-	if err != nil {
-		t.Fatal(err)
-	}
-	estimates, worst := 0, 0.
-	for _, tab := range thesisTables {
-		rows, err := tab.read()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := laws[tab.law]
-		for _, r := range rows {
-			data := c.a * math.Pow(float64(r.np), c.b)
-			if math.Abs(data-r.estimated.Data) > 0.05 {
-				t.Errorf("Table %s %s: data zone %.3f, printed %.2f", tab.number, r.name, data, r.estimated.Data)
-			}
-			worst = max(worst, math.Abs(data-r.estimated.Data))
-			estimates++
-			shared := algorithm2(r.pn)
-			if math.Abs(shared-r.estimated.Shared) > 0.05 {
-				if math.Abs(eq311(r.pn)-r.estimated.Shared) > 0.05 {
-					t.Errorf("Table %s %s: shared zone %.2f, printed %.2f is not Eq 3.11 either", tab.number, r.name, shared, r.estimated.Shared)
-				}
-				shared = r.estimated.Shared // a misprint, see TestMisprints
-			}
-			if total := data + thesisLibrary("mpich") + shared; math.Abs(total-r.estimatedFile) > 0.05 {
-				t.Errorf("Table %s %s: file %.3f, printed %.2f", tab.number, r.name, total, r.estimatedFile)
-			} else if n := float64(r.pn * r.nodes); r.estimatedTotal > 0 && math.Abs(n*total-r.estimatedTotal)/n > 0.05 {
-				t.Errorf("Table %s %s: Gstored %.2f, printed %.2f", tab.number, r.name, n*total, r.estimatedTotal)
-			}
-		}
-	}
-	examples, err := examplesOf()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := laws[lawBTDCount]
-	for _, e := range examples {
-		data := c.a * math.Pow(float64(e.np), c.b)
-		if math.Abs(data-e.estimated.Data) > 0.05 {
-			t.Errorf("Table %s: data zone %.3f, printed %.2f", e.table, data, e.estimated.Data)
-		}
-		worst = max(worst, math.Abs(data-e.estimated.Data))
-		estimates++
-		if math.Abs(eq311(e.pn)-e.estimated.Shared) > 0.05 {
-			t.Errorf("Table %s: shared zone %.3f, printed %.2f", e.table, eq311(e.pn), e.estimated.Shared)
-		}
-		d, l, s := thesisSeconds(e.estimated.Data, e.estimated.Library, e.estimated.Shared)
-		for i, v := range []float64{d, l, s} {
-			if math.Abs(v-e.estimatedTimes[i]) > 0.01 {
-				t.Errorf("Table %s: time of zone %d is %.3f s, printed %.2f", e.table, i, v, e.estimatedTimes[i])
-			}
-		}
-		if math.Abs(d+l+s-e.estCheckpoint) > 0.01 {
-			t.Errorf("Table %s: %.3f s, printed %.2f", e.table, d+l+s, e.estCheckpoint)
-		}
-	}
-	t.Logf("%d estimates of the data zone, worst difference %.4f MiB", estimates, worst)
-}
 
 // Where the printed law is used, the command's thesis mode is that law.
 func TestThesisMode(t *testing.T) {
@@ -136,23 +72,6 @@ func TestUseCase(t *testing.T) {
 	}
 }
 
-func TestMisprints(t *testing.T) {
-	list, err := misprints()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Join(list, "\n")
-	t.Log("\n" + text)
-	for _, want := range []string{"534.08", "249.37", "156.96", "492.43", "1638.40", "47.02"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%s is not listed", want)
-		}
-	}
-	if len(list) > 14 {
-		t.Errorf("%d misprints: more than are known", len(list))
-	}
-}
-
 // Manager files: Table 3.1 adds them up for 1, 2 and 4 nodes.
 func TestManagerFiles(t *testing.T) {
 	tab, err := dataset.LoadTable("3.1")
@@ -179,43 +98,4 @@ func TestManagerFiles(t *testing.T) {
 			t.Errorf("%s nodes: %.2f MiB, Table 3.1 adds up to %.2f", nodes, managerMiB(n), sum)
 		}
 	}
-}
-
-func model(t testing.TB) *Model {
-	t.Helper()
-	m, err := Default()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-func app(t testing.TB, m *Model, s string) App {
-	t.Helper()
-	a, err := m.Application(s, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-func size(t testing.TB, m *Model, r Request) *Size {
-	t.Helper()
-	s, err := m.Size(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// rowsOf are the measurements of one table and series.
-func rowsOf(t testing.TB, table, series string, np ...int) []dataset.Measurement {
-	t.Helper()
-	all, err := dataset.Measurements()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.DeleteFunc(all, func(m dataset.Measurement) bool {
-		return m.Table != table || m.Series() != series || len(np) > 0 && !slices.Contains(np, m.NP)
-	})
 }

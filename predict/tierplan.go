@@ -41,11 +41,11 @@ type TierCosts struct {
 
 // Tier predicts these costs. The rates are those of the caller, so that the ranges are
 // those of sizes and restarts.
-func (m *Model) Tier(p TierPlanning) (*TierCosts, error) {
+func Tier(m *Model, p TierPlanning) (*TierCosts, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	t, fixed, err := m.tierSizes(&p)
+	t, fixed, err := tierSizes(m, &p)
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +95,9 @@ func (p *TierPlanning) check() error {
 
 // tierSizes predicts the bytes, and the part of a checkpoint that no storage speeds up.
 // Files on the nodes are complete: no later checkpoint refers to an earlier one.
-func (m *Model) tierSizes(p *TierPlanning) (t *TierCosts, fixed float64, err error) {
+func tierSizes(m *Model, p *TierPlanning) (t *TierCosts, fixed float64, err error) {
 	if p.Engine == dataset.Ckpt {
-		return m.tierStored(p)
+		return tierStored(m, p)
 	}
 	i, err := m.Time(p.Request, p.Codec, nil)
 	if err != nil {
@@ -114,7 +114,7 @@ func (m *Model) tierSizes(p *TierPlanning) (t *TierCosts, fixed float64, err err
 	return &TierCosts{Mapping: i.Mapping, AllMiB: all, NodeMiB: all.Scale(node / math.Max(i.TotalMiB, 1e-9))}, i.Latency.Coordination + i.Latency.Management, nil
 }
 
-func (m *Model) tierStored(p *TierPlanning) (*TierCosts, float64, error) {
+func tierStored(m *Model, p *TierPlanning) (*TierCosts, float64, error) {
 	s, err := m.Stored(p.Request, p.Storing, nil)
 	if err != nil {
 		return nil, 0, err

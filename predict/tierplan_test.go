@@ -19,7 +19,7 @@ func tierPlanning(t *testing.T) (*Model, TierPlanning) {
 func TestTier(t *testing.T) {
 	m, p := tierPlanning(t)
 	for _, p.Engine = range []dataset.Engine{dataset.DMTCP, dataset.Ckpt} {
-		plain, err := m.Tier(p)
+		plain, err := Tier(m, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func TestTier(t *testing.T) {
 		}
 		q := p
 		q.Redundancy, q.Slowdown = 1, 0.1
-		partner, err := m.Tier(q)
+		partner, err := Tier(m, q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestTier(t *testing.T) {
 			t.Errorf("%s: a copy takes %g times as long, a drain costs %+v", p.Engine, got, partner.DrainCostS)
 		}
 		q.NetworkMiBPerS = 100
-		slow, err := m.Tier(q)
+		slow, err := Tier(m, q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestTierRefuses(t *testing.T) {
 	} {
 		p := good
 		change(&p)
-		if _, err := m.Tier(p); err == nil {
+		if _, err := Tier(m, p); err == nil {
 			t.Errorf("%s is not refused", name)
 		}
 	}

@@ -1,6 +1,8 @@
 package predict
 
 import (
+	"ckpt/predict/modes"
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -58,7 +60,7 @@ func (m *Model) timeOf(size *Size, r Request, codec string, probe *Probe) (*Time
 	w := writing{np: size.NP, nodes: loads(size), codec: c, name: t.Codec, probe: probe, doubt: size.doubtOf(probe), shared: r.IO != NoIO && r.IO != ""}
 	latency, total, stored := m.Latency.predict(w)
 	t.Latency, t.LowS, t.HighS, t.StoredMiB = latency, total.Low, total.High, stored
-	m.Latency.describe(t, w)
+	t.TimeModel, t.Valid = m.Latency.describe(w)
 	if t.Assumed = c.assumed; c.assumed {
 		t.Note = join(t.Note, "the thesis has no times of "+t.Codec+"; its rate and ratio are assumed from live solvers")
 	}
@@ -67,26 +69,6 @@ func (m *Model) timeOf(size *Size, r Request, codec string, probe *Probe) (*Time
 		t.Note = join(t.Note, fmt.Sprintf("time extrapolated by a factor of %.2g", total.Extrapolation))
 	}
 	return t, nil
-}
-
-// describe names the method and where it holds.
-func (f *latencyFit) describe(t *Time, w writing) {
-	t.TimeModel = fmt.Sprintf("coordination(np) + management(stored) + stored / (rate · ppn^%.2f)", f.Gamma)
-	t.Valid = fmt.Sprintf("%g to %g processes per node and %.1f to %.1f GiB per node, on local disks like that of AFS-1 (Tables 5.3-5.6)",
-		f.Low, f.High, f.LowMiB/1024, f.HighMiB/1024)
-	if w.shared {
-		t.TimeModel = "coordination(np) + management(stored) + the longer of stored / server and stored of a node / link"
-		if f.Server != nil {
-			r, _ := f.Server.rate("")
-			t.Valid = fmt.Sprintf("a file system that all nodes share, of %.0f MiB/s, and %.0f MiB/s for one node, like that of AFS-1 (Table 5.14)", r.Server, r.Link)
-		}
-	}
-	if w.probe != nil {
-		t.Valid = fmt.Sprintf("the file system of %s: %.0f MiB/s with %d writers, measured now", w.probe.Dir, w.probe.MiBPerS, w.probe.Writers)
-		if w.shared {
-			t.Valid += "; all nodes share it"
-		}
-	}
 }
 
 // doubt is the relative standard deviation of the size of a checkpoint.
@@ -99,13 +81,6 @@ func (s *Size) doubtOf(probe *Probe) float64 {
 		return s.here
 	}
 	return s.doubt()
-}
-
-func join(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "; " + b
 }
 
 // loads sums the files of a job by node. The data zone compresses like data,
@@ -156,4 +131,43 @@ func (t *Time) thesis() error {
 	t.TimeModel = "thesis: Eq 5.1 + 5.2 + 5.3"
 	t.Valid = "no congestion of the node"
 	return nil
+}
+
+// ImageParts predicts the time of storing a part of the ranks.
+func (m *Model) ImageParts(size *Size, r Request, codec string, probe *Probe) (modes.Storing, error) {
+	if m.Latency == nil {
+		return nil, refuse("use the built-in model", "the model has no times")
+	}
+	c, err := m.Latency.codec(codec)
+	if err != nil {
+		return nil, err
+	}
+	full := map[int]nodeLoad{}
+	for _, l := range loads(size) {
+		full[l.ppn] = l
+	}
+	return func(perNode []int, agree int) (modes.Range, float64, error) {
+		w := writing{np: agree, codec: c, name: cmp.Or(codec, "none"), probe: probe, doubt: size.doubt(), shared: r.IO != NoIO}
+		for i, n := range perNode {
+			if n == 0 {
+				continue
+			}
+			l := full[r.Mapping[i]]
+			share := float64(n) / float64(l.ppn)
+			w.nodes = append(w.nodes, nodeLoad{ppn: n, data: share * l.data, rest: share * l.rest, total: share * l.total})
+		}
+		if len(w.nodes) == 0 {
+			return modes.Range{}, 0, nil
+		}
+		_, total, stored := m.Latency.predict(w)
+		return modes.Range{Value: total.Value, Low: total.Low, High: total.High}, stored, nil
+	}, nil
+}
+
+// bytesPerS is the rate of a probe, 0 without one.
+func (p *Probe) bytesPerS() float64 {
+	if p == nil {
+		return 0
+	}
+	return p.MiBPerS * (1 << 20)
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"ckpt/dataset"
 )
 
 // A variedFit is the data zone of one application and MPI library over two variables:
@@ -204,58 +202,4 @@ func (f *variedFit) basis() string {
 		sizes = fmt.Sprintf("%s from %g to %g and ", f.Param, n[0], n[1])
 	}
 	return fmt.Sprintf("%s, %d points with %sfrom %g to %g processes (%s)", f.name(), len(f.Points), sizes, p[0], p[1], tables(f.Tables))
-}
-
-// variedOf finds the laws for an application of a problem size that is given as a
-// number, or nil.
-func (m *Model) variedOf(a App, mpi string) (*variedFit, float64) {
-	v, ok := dataset.ParseVaried(a.Class)
-	if !ok || a.inst != nil {
-		return nil, 0
-	}
-	for _, f := range m.Varied {
-		if f.App == a.Name && f.MPI == mpi && strings.EqualFold(f.Param, v.Param) {
-			return f, v.Value
-		}
-	}
-	return nil, 0
-}
-
-// variedApp parses NAME.PARAM=VALUE. Applications with a workload spec vary a parameter
-// of the spec, others the one that the model was fitted to.
-func (m *Model) variedApp(s string, np int) (a App, ok bool, err error) {
-	i := strings.LastIndexByte(s, '.')
-	if i < 0 {
-		return App{}, false, nil
-	}
-	name, class := s[:i], s[i+1:]
-	v, ok := dataset.ParseVaried(class)
-	if !ok {
-		return App{}, false, nil
-	}
-	if np < 1 {
-		return App{}, true, refuseFor(GiveProcs, "%s: the number of processes is missing", s)
-	}
-	var params []string
-	for _, f := range m.Varied {
-		if f.App == name && strings.EqualFold(f.Param, v.Param) {
-			return App{Name: name, Class: v.Class(), NP: np}, true, nil
-		}
-		if f.App == name {
-			params = append(params, f.Param)
-		}
-	}
-	w, err := dataset.LoadWorkload(name)
-	if err != nil || len(params) > 0 && !w.Varies(v.Param) {
-		problem := "the model has no measurements of " + name + " that vary " + v.Param
-		if len(params) > 0 {
-			problem += ", but " + strings.Join(params, ", ")
-		}
-		return App{}, true, refuseFor(VaryParam, "%s", problem)
-	}
-	inst, err := w.VariedInstance(class, np)
-	if err != nil {
-		return App{}, true, err
-	}
-	return App{inst.Name, inst.Class, inst.NP, inst}, true, nil
 }

@@ -227,9 +227,6 @@ func TestRepeatsWiden(t *testing.T) {
 			t.Errorf("%s: %+v from equal runs, %+v from others; want a half width of %g", name, narrow, wide, want)
 		}
 	}
-	if (&repeats{SD: math.NaN(), Dof: 2}).check() == nil || (&repeats{SD: 0.1, Dof: 2}).check() != nil {
-		t.Error("check")
-	}
 }
 
 // TestFiguresOfSizes: a figure has the law of the prediction, also of problem sizes, of

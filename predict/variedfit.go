@@ -4,60 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-
-	"ckpt/dataset"
 )
-
-// minVaried is the number of points from which on the laws of a problem size are fitted.
-// They have up to three coefficients, and one point must be left over.
-const minVaried = 4
-
-// fitVaried fits the laws of problem sizes to the rows whose class is one, of
-// applications without a workload spec.
-func (m *Model) fitVaried(rows []dataset.Measurement) error {
-	for _, r := range rows {
-		v, ok := dataset.ParseVaried(r.Class)
-		if !ok || r.Data == 0 || hasSpec(r.App, r.Class, r.NP) {
-			continue
-		}
-		i := slices.IndexFunc(m.Varied, func(f *variedFit) bool {
-			return f.App == r.App && f.MPI == r.MPI && f.Param == v.Param
-		})
-		if i < 0 {
-			i = len(m.Varied)
-			m.Varied = append(m.Varied, &variedFit{App: r.App, MPI: r.MPI, Param: v.Param})
-		}
-		f := m.Varied[i]
-		f.Tables = addTables(f.Tables, r.Table)
-		f.Points = append(f.Points, variedPoint{v.Value, float64(r.NP), r.Data})
-		f.Repeats = addRuns(f.Repeats, r, r.Data, r.Scatter.Data)
-	}
-	for _, f := range m.Varied {
-		n, p := f.spans()
-		if len(f.Points) < minVaried || n[0] == n[1] || p[0] == p[1] {
-			return refuse(fmt.Sprintf("measure at least %d runs, with two or more values of %s and of the process count", minVaried, f.Param),
-				"%s: %d points with %s from %g to %g and from %g to %g processes cannot fix a law of both", f.name(), len(f.Points), f.Param, n[0], n[1], p[0], p[1])
-		}
-		if err := f.fit(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// hasSpec tells whether a workload spec gives the structure of an application.
-func hasSpec(app, class string, np int) bool {
-	if strings.Contains(app, "/") {
-		return false
-	}
-	w, err := dataset.LoadWorkload(app)
-	if err != nil {
-		return false
-	}
-	_, err = w.VariedInstance(class, np)
-	return err == nil
-}
 
 // fit chooses among the laws by the error of points left out. Those within a factor of
 // the best cannot be told apart: they share the weight.

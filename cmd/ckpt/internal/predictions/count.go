@@ -9,6 +9,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/interval"
+	"ckpt/predict"
 	"ckpt/predict/service"
 )
 
@@ -103,7 +104,7 @@ func (o *countOptions) mean(c cost) (seconds service.Amount, mib float64) {
 	}
 	var q ui.Quantities
 	overhead, app := q.Share("--overhead", o.overhead), q.Duration("--app-time", o.app)
-	n, err := c.stored.Affordable(overhead, app.Seconds(), countBudget)
+	n, err := predict.Affordable(c.stored, overhead, app.Seconds())
 	if err != nil || q.Err != nil {
 		n = 1 // the command refuses these flags itself
 	}

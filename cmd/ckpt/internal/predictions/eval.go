@@ -27,7 +27,7 @@ table is listed, with the reason if it has no number that ckpt predicts.`,
 }
 
 func runPredictEval(g *ui.Globals) error {
-	ev, err := predict.Evaluate(countBudget)
+	ev, err := predict.Evaluate()
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func (o *intervalApp) fill(cmd *cobra.Command, g *ui.Globals, app string) error 
 	if s, err := ui.ParseDuration("--app-time", text); err == nil && s > 0 {
 		p.AppS = s.Seconds()
 	}
-	options, err := m.PlanModes(p, failing(p.MTBFS, 0))
+	options, err := predict.Modes(m, p)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func (o *jobOptions) predictSaved(g *ui.Globals, f *pflag.FlagSet, app string) e
 	}
 	s, err := predict.ApplicationOf(inst, mapping, o.aggregators, buffer)
 	if err == nil {
-		err = s.NoteMeasured()
+		err = predict.NoteMeasured(s)
 	}
 	if err != nil {
 		return err

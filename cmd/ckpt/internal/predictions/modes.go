@@ -160,50 +160,6 @@ func (o *modeOptions) parse() ([]modes.Mode, []modes.Log, error) {
 	return list, logs, nil
 }
 
-// failing is the rule of package interval in the form that predict needs. An overhead, if
-// it is not 0, bounds what checkpoints may cost.
-func failing(mtbf, overhead float64) predict.FailureFunc {
-	return func(f predict.Failing) (float64, float64, error) {
-		m := interval.Model{Cost: durationOf(f.CostS), MTBF: durationOf(mtbf), Restart: durationOf(f.RestartS)}
-		if f.Groups && !f.Scratch {
-			m.Mode = interval.Uncoordinated
-			m.Logging = interval.Logging{Slowdown: f.Slowdown, Share: 1, Growth: f.Growth, Replay: f.Replay}
-		}
-		tau := f.IntervalS
-		if tau == 0 {
-			best, err := m.BestUpTo(durationOf(f.AppS), affordable(f.AppS, f.CostS, overhead))
-			if err != nil {
-				return f.AppS, math.Inf(1), outOfRange(err)
-			}
-			tau = best.Interval.Seconds()
-		}
-		work, every := f.AppS, tau
-		if f.Scratch {
-			work = work/(1-f.Slowdown) + math.Ceil(work/tau-1)*f.CostS
-			every = work
-		}
-		if work > maxSeconds {
-			return tau, math.Inf(1), nil
-		}
-		total, err := m.Expected(durationOf(work), durationOf(every))
-		if err != nil {
-			return tau, math.Inf(1), outOfRange(err)
-		}
-		return tau, total.Seconds(), nil
-	}
-}
-
-// maxSeconds is below the longest time.Duration.
-const maxSeconds = 9e9
-
-// affordable is how many checkpoints an accepted overhead pays for, 0 for any overhead.
-func affordable(app, cost, overhead float64) int {
-	if overhead == 0 || cost == 0 {
-		return math.MaxInt32
-	}
-	return int(min(math.MaxInt32, overhead*app/cost))
-}
-
 // outOfRange drops the error of a job that never ends: it is a result here.
 func outOfRange(err error) error {
 	if errors.As(err, new(*interval.RangeError)) {
@@ -282,7 +238,8 @@ func runPlanModes(cmd *cobra.Command, g *ui.Globals, o *planOptions, m *predict.
 	if mp.Engine, mp.Storing = p.Engine, p.Storing; cmd.Flags().Changed("codec") {
 		mp.Storing.Codec = mp.Codec
 	}
-	options, err := m.PlanModes(mp, failing(mp.MTBFS, p.Overhead))
+	mp.Overhead = p.Overhead
+	options, err := predict.Modes(m, mp)
 	if err != nil {
 		return err
 	}

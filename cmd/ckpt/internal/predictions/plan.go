@@ -236,7 +236,7 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 	if o.modeOptions.Nodes > 0 && len(p.PPN) == 0 {
 		p.PPN = []int{(p.App.NP + o.modeOptions.Nodes - 1) / o.modeOptions.Nodes}
 	}
-	options, err := m.Plan(p, countBudget)
+	options, err := predict.Compare(m, p)
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func runPlanTier(cmd *cobra.Command, g *ui.Globals, o *planOptions, m *predict.M
 	if err != nil {
 		return err
 	}
-	costs, err := m.Tier(tp)
+	costs, err := predict.Tier(m, tp)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
-	"ckpt/interval"
 	"ckpt/predict"
 )
 
@@ -281,12 +280,5 @@ func printSize(g *ui.Globals, s *predict.Size) error {
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
 func between(low, high float64) string { return decimal(low) + " to " + decimal(high) }
-
-// countBudget is the rule of package interval in the form that predict needs.
-func countBudget(overhead, app, checkpoint float64) (int, float64, float64, error) {
-	b := interval.Budget{Overhead: overhead, App: durationOf(app), Checkpoint: durationOf(checkpoint)}
-	s, err := b.Schedule()
-	return s.Count, s.Interval.Seconds(), s.Total.Seconds(), err
-}
 
 func durationOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

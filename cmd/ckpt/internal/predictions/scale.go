@@ -88,7 +88,7 @@ func (o *scaleOptions) scale(name, class string) (*predict.Scale, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.Scale(name, class, mpi, runs, o.checkpoints, o.codec)
+	return predict.PredictedScale(m, name, class, mpi, runs, o.checkpoints, o.codec)
 }
 
 // times reads the run times that the flags choose.

@@ -59,7 +59,7 @@ func runTimeOfMode(ctx context.Context, g *ui.Globals, o *timeOptions, mo *modeO
 	if len(p.Logs) == 0 {
 		p.Logs = p.Modes[0].Logs()[:1]
 	}
-	options, err := m.PlanModes(p, failing(p.MTBFS, 0))
+	options, err := predict.Modes(m, p)
 	if err != nil {
 		return err
 	}

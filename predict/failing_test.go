@@ -1,4 +1,4 @@
-package predictions
+package predict
 
 import (
 	"math"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"ckpt/interval"
-	"ckpt/predict"
 )
 
 // TestPlannedCount: simulated with failures, a run with the interval that a plan uses
@@ -17,7 +16,8 @@ func TestPlannedCount(t *testing.T) {
 	for _, c := range []struct{ cost, restart, mtbf, overhead float64 }{
 		{300, 600, 20000, 0}, {300, 600, 20000, 0.03}, {300, 600, 500000, 0}, {2000, 2000, 30000, 0}, {50, 20, 4000, 0.1}, {300, 600, 30000, 0.001},
 	} {
-		tau, _, err := failing(c.mtbf, c.overhead)(predict.Failing{AppS: app, CostS: c.cost, RestartS: c.restart})
+		p := ModePlanning{MTBFS: c.mtbf, Overhead: c.overhead}
+		tau, _, err := p.failing(failing{AppS: app, CostS: c.cost, RestartS: c.restart})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,12 @@
+package predict
+
+import (
+	"math"
+	"testing"
+)
+
+func TestRepeatsCheck(t *testing.T) {
+	if (&repeats{SD: math.NaN(), Dof: 2}).check() == nil || (&repeats{SD: 0.1, Dof: 2}).check() != nil {
+		t.Error("check")
+	}
+}
