@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // A SavedArray is an array in a checkpoint at application level.
@@ -53,9 +54,9 @@ func ApplicationOf(inst *dataset.Instance, mapping []int, aggregators int, buffe
 	}
 	switch {
 	case aggregators < 1 || aggregators > inst.NP:
-		return nil, refuse("between 1 and the number of processes", "%d aggregators are impossible", aggregators)
+		return nil, fit.Refuse("between 1 and the number of processes", "%d aggregators are impossible", aggregators)
 	case inst.SavedBytes() == 0:
-		return nil, refuse("say save: true for the arrays that it needs to continue", "%s saves no array", inst)
+		return nil, fit.Refuse("say save: true for the arrays that it needs to continue", "%s saves no array", inst)
 	}
 	s := &ApplicationSize{App: inst.String(), NP: inst.NP, Mapping: mapping, Recomputed: inst.Runtime, Aggregators: aggregators, Buffer: buffer,
 		Model: "structural", Basis: "workload spec, the arrays that it saves"}

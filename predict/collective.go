@@ -2,28 +2,29 @@ package predict
 
 import (
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 	"fmt"
 	"slices"
 )
 
 // heldOutFiles has the files of the tables, each with its prediction from the jobs other
 // than its own.
-func heldOutFiles() ([]dataset.ImageFile, []estimated, error) {
+func HeldOutFiles() ([]dataset.ImageFile, []fit.Estimate, error) {
 	files, err := dataset.ImageFiles()
 	if err != nil {
 		return nil, nil, err
 	}
-	predicted, err := filesWithout(files)
+	predicted, err := FilesWithout(files)
 	return files, predicted, err
 }
 
 // filesWithout predicts every file from the jobs other than its own.
-func filesWithout(files []dataset.ImageFile) ([]estimated, error) {
-	base, err := builtIn()
+func FilesWithout(files []dataset.ImageFile) ([]fit.Estimate, error) {
+	base, err := BuiltIn()
 	if err != nil {
 		return nil, err
 	}
-	out := make([]estimated, 0, len(files))
+	out := make([]fit.Estimate, 0, len(files))
 	for begin := 0; begin < len(files); {
 		end := begin
 		for end < len(files) && files[end].Case() == files[begin].Case() {
@@ -49,109 +50,109 @@ func filesWithout(files []dataset.ImageFile) ([]estimated, error) {
 }
 
 // fileOf predicts one file of a table.
-func (m *Model) fileOf(f dataset.ImageFile) (estimated, error) {
-	c, inst, err := caseOf(f)
+func (m *Model) fileOf(f dataset.ImageFile) (fit.Estimate, error) {
+	c, inst, err := CaseOf(f)
 	if err != nil {
-		return estimated{}, err
+		return fit.Estimate{}, err
 	}
-	r, err := Request{App: appOf(inst), Mapping: f.Mapping, MPI: f.MPI, IO: FullIO, Aggregators: c.aggregators}.normal()
+	r, err := Request{App: AppOf(inst), Mapping: f.Mapping, MPI: f.MPI, IO: FullIO, Aggregators: c.Aggregators}.Normal()
 	if err != nil {
-		return estimated{}, err
+		return fit.Estimate{}, err
 	}
-	data, err := m.data(r.App, r.MPI, Auto, len(r.Mapping))
+	data, err := m.DataZone(r.App, r.MPI, fit.Auto, len(r.Mapping))
 	if err != nil {
-		return estimated{}, err
+		return fit.Estimate{}, err
 	}
-	k := File{PPN: ppnOf(f), Count: 1, Aggregator: f.Aggregator, first: f.Aggregator && f.Rank == 0 && f.MPI == "openmpi"}
-	k, err = m.file(r, k, data.estimated)
-	return k.estimate, err
+	k := File{PPN: PpnOf(f), Count: 1, Aggregator: f.Aggregator, First: f.Aggregator && f.Rank == 0 && f.MPI == "openmpi"}
+	k, err = m.file(r, k, data.Estimate)
+	return k.Estimate, err
 }
 
 // latencyWithout predicts row i from all others.
-func latencyWithout(rows []dataset.Latency, i int) (estimated, error) {
+func LatencyWithout(rows []dataset.Latency, i int) (fit.Estimate, error) {
 	l := rows[i]
 	rest := slices.Delete(slices.Clone(rows), i, i+1)
-	f, err := fitLatency(rest)
+	f, err := fit.FitLatency(rest)
 	if err != nil {
-		return estimated{}, err
+		return fit.Estimate{}, err
 	}
-	c, err := f.codec(l.Codec)
+	c, err := f.Codec(l.Codec)
 	if err != nil {
-		return estimated{}, err
+		return fit.Estimate{}, err
 	}
-	_, e, _ := f.predict(writing{np: l.NP, nodes: []nodeLoad{loadOf(l)}, codec: c, name: l.Codec})
+	_, e, _ := f.Predict(fit.Writing{NP: l.NP, Nodes: []fit.Load{loadOf(l)}, Codec: c, Name: l.Codec})
 	return e, nil
 }
 
-func loadOf(l dataset.Latency) nodeLoad {
-	return nodeLoad{ppn: l.NP, data: l.DataMiB, rest: l.RawMiB - l.DataMiB, total: l.RawMiB}
+func loadOf(l dataset.Latency) fit.Load {
+	return fit.Load{PPN: l.NP, Data: l.DataMiB, Rest: l.RawMiB - l.DataMiB, Total: l.RawMiB}
 }
 
 // volumeWithout predicts what row i stores under gzip from all others, in MiB.
-func volumeWithout(rows []dataset.Latency, i int) (estimated, error) {
-	g, err := fitGzip(slices.Delete(slices.Clone(rows), i, i+1))
+func VolumeWithout(rows []dataset.Latency, i int) (fit.Estimate, error) {
+	g, err := fit.FitGzip(slices.Delete(slices.Clone(rows), i, i+1))
 	if err != nil {
-		return estimated{}, err
+		return fit.Estimate{}, err
 	}
-	c, err := (&latencyFit{Gzip: g}).codec("gzip")
+	c, err := (&fit.Latency{Gzip: g}).Codec("gzip")
 	if err != nil {
-		return estimated{}, err
+		return fit.Estimate{}, err
 	}
-	v := c.stored(loadOf(rows[i]))
-	dof := float64(latencyPriorPoints + max(0, g.N-g.K))
-	return estimate(v, student(dof)*c.doubt*v, 1), nil
+	v := c.Stored(loadOf(rows[i]))
+	dof := float64(fit.LatencyPriorPoints + max(0, g.N-g.K))
+	return fit.Around(v, fit.Student(dof)*c.Doubt*v, 1), nil
 }
 
 // collectiveWithout predicts the time of row i from all others: of its system, or
 // without it (stranger) from other systems alone.
-func collectiveWithout(base *Model, rows []dataset.CollectiveTime, i int, stranger bool) (estimated, error) {
+func CollectiveWithout(base *Model, rows []dataset.CollectiveTime, i int, stranger bool) (fit.Estimate, error) {
 	rest := slices.Delete(slices.Clone(rows), i, i+1)
 	if stranger {
 		rest = slices.DeleteFunc(rest, func(c dataset.CollectiveTime) bool { return c.System == rows[i].System })
 	}
 	f, err := base.fitServer(rest)
 	if err != nil {
-		return estimated{}, err
+		return fit.Estimate{}, err
 	}
 	w, err := base.collective(rows[i])
 	if err != nil {
-		return estimated{}, err
+		return fit.Estimate{}, err
 	}
 	latency := *base.Latency
 	latency.Server = f
-	_, e, _ := latency.predict(w)
+	_, e, _ := latency.Predict(w)
 	return e, nil
 }
 
 // requestFor is the job of a row.
-func (m *Model) requestFor(c dataset.CollectiveTime) (Request, error) {
+func (m *Model) RequestFor(c dataset.CollectiveTime) (Request, error) {
 	a, err := m.Application(fmt.Sprintf("%s.%s.%d", c.App, c.Class, c.NP), 0)
 	return Request{App: a, Mapping: c.Mapping, MPI: c.MPI, IO: FullIO, Aggregators: c.Aggregators, BufferMiB: c.BufferMiB}, err
 }
 
 // collective is the checkpoint of a row, with predicted sizes.
-func (m *Model) collective(c dataset.CollectiveTime) (writing, error) {
-	r, err := m.requestFor(c)
+func (m *Model) collective(c dataset.CollectiveTime) (fit.Writing, error) {
+	r, err := m.RequestFor(c)
 	if err != nil {
-		return writing{}, err
+		return fit.Writing{}, err
 	}
 	s, err := m.Size(r)
 	if err != nil {
-		return writing{}, err
+		return fit.Writing{}, err
 	}
-	codec, err := m.Latency.codec("none")
-	return writing{np: c.NP, nodes: loads(s), codec: codec, name: "none", doubt: s.doubt(), shared: true, system: c.System}, err
+	codec, err := m.Latency.Codec("none")
+	return fit.Writing{NP: c.NP, Nodes: Loads(s), Codec: codec, Name: "none", Doubt: s.doubt(), Shared: true, System: c.System}, err
 }
 
 // fitServer fits the shared file systems to rows, whose sizes the model predicts.
-func (m *Model) fitServer(rows []dataset.CollectiveTime) (*serverFit, error) {
-	var list []serverTime
+func (m *Model) fitServer(rows []dataset.CollectiveTime) (*fit.Server, error) {
+	var list []fit.ServerTime
 	for _, c := range rows {
 		w, err := m.collective(c)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, m.Latency.serverTime(w, c.Seconds))
+		list = append(list, m.Latency.ServerTime(w, c.Seconds))
 	}
-	return fitServer(list)
+	return fit.FitServer(list)
 }

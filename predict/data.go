@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // An App is the application of a prediction, at a number of processes.
@@ -16,14 +17,14 @@ type App struct {
 	Class string
 	NP    int
 	// the evaluated workload spec, or nil if unknown
-	inst *dataset.Instance
+	Inst *dataset.Instance
 }
 
 // appOf is the application of a workload.
-func appOf(inst *dataset.Instance) App { return App{inst.Name, inst.Class, inst.NP, inst} }
+func AppOf(inst *dataset.Instance) App { return App{inst.Name, inst.Class, inst.NP, inst} }
 
 // Instance is the evaluated workload; nil if none is known.
-func (a App) Instance() *dataset.Instance { return a.inst }
+func (a App) Instance() *dataset.Instance { return a.Inst }
 
 func (a App) String() string {
 	if a.Class == noClass {
@@ -46,11 +47,11 @@ func (m *Model) sole(np int) (App, error) {
 	}
 	switch {
 	case len(names) > 1:
-		return App{}, refuseFor(NameApp, "the model has measurements of %s: name one", strings.Join(names, ", "))
+		return App{}, fit.RefuseFor(fit.NameApp, "the model has measurements of %s: name one", strings.Join(names, ", "))
 	case len(names) == 0:
-		return App{}, refuseFor(NameApp, "the model has measurements of no application by itself")
+		return App{}, fit.RefuseFor(fit.NameApp, "the model has measurements of no application by itself")
 	case np < 1:
-		return App{}, refuseFor(GiveProcs, "%s: the number of processes is missing", names[0])
+		return App{}, fit.RefuseFor(fit.GiveProcs, "%s: the number of processes is missing", names[0])
 	}
 	return m.applied(found.Name, found.Class, np)
 }
@@ -60,7 +61,7 @@ func (m *Model) sole(np int) (App, error) {
 func (m *Model) MeasuredMPI(a App, asked ...string) []string {
 	var all, both []string
 	for _, mpi := range []string{"mpich", "openmpi"} {
-		if a.inst != nil || m.series(a.Name, a.Class, mpi) == nil {
+		if a.Inst != nil || m.SeriesOf(a.Name, a.Class, mpi) == nil {
 			continue
 		}
 		all = append(all, mpi)
@@ -89,7 +90,7 @@ func (m *Model) Application(s string, np int) (App, error) {
 	}
 	inst, err := dataset.ParseApp(s, np)
 	if err == nil {
-		return appOf(inst), nil
+		return AppOf(inst), nil
 	}
 	var spec *dataset.SpecError
 	if !errors.As(err, &spec) || spec.Reason != dataset.UnknownApp && spec.Reason != dataset.UnknownClass {
@@ -102,7 +103,7 @@ func (m *Model) Application(s string, np int) (App, error) {
 			s = strings.Replace(s, "."+noClass, "", 1)
 		}
 		if s == name && np < 1 {
-			return App{}, refuseFor(GiveProcs, "%s: the number of processes is missing", s)
+			return App{}, fit.RefuseFor(fit.GiveProcs, "%s: the number of processes is missing", s)
 		}
 		if s == name {
 			return m.applied(known.Name, known.Class, np)
@@ -126,81 +127,81 @@ func (m *Model) applied(name, class string, np int) (App, error) {
 		return a, nil
 	}
 	var err error
-	a.inst, err = w.Instance(class, np)
+	a.Inst, err = w.Instance(class, np)
 	return a, err
 }
 
 // meanData predicts the mean of the data zone over runs.
-func (m *Model) meanData(a App, mpi string, law Law, nodes int) (zoneEstimate, error) {
-	free := law == "" || law == Auto
+func (m *Model) meanData(a App, mpi string, law fit.Law, nodes int) (fit.Zone, error) {
+	free := law == "" || law == fit.Auto
 	if f, n := m.variedOf(a, mpi); f != nil && free {
-		return f.data(n, a.NP), nil
+		return f.Data(n, a.NP), nil
 	}
 	if free {
-		law = Structural
-		if a.inst == nil {
-			law = Auto
+		law = fit.Structural
+		if a.Inst == nil {
+			law = fit.Auto
 		}
 	}
-	s := m.series(a.Name, a.Class, mpi)
+	s := m.SeriesOf(a.Name, a.Class, mpi)
 	variant := ""
-	if law == Structural {
-		if a.inst == nil {
-			return zoneEstimate{}, refuseFor(UseAutoLaw, "%s: the structure of the application is not known", a)
+	if law == fit.Structural {
+		if a.Inst == nil {
+			return fit.Zone{}, fit.RefuseFor(fit.UseAutoLaw, "%s: the structure of the application is not known", a)
 		}
-		if variant = s.variant(); variant == "" || !free {
-			return m.structural(a.inst, mpi)
+		if variant = s.Variant(); variant == "" || !free {
+			return m.structural(a.Inst, mpi)
 		}
-		law = Auto
+		law = fit.Auto
 	}
 	if s == nil {
-		return zoneEstimate{}, refuseFor(FitPoints, "%s.%s under %s was never measured, the law %s has no points", a.Name, a.Class, mpi, law)
+		return fit.Zone{}, fit.RefuseFor(fit.FitPoints, "%s.%s under %s was never measured, the law %s has no points", a.Name, a.Class, mpi, law)
 	}
-	set, points, err := s.laws(law, nodes)
+	set, points, err := s.LawsFor(law, nodes)
 	if err != nil {
-		return zoneEstimate{}, fmt.Errorf("%s: %w", s.name(), err)
+		return fit.Zone{}, fmt.Errorf("%s: %w", s.Name(), err)
 	}
-	e := zoneEstimate{estimated: set.predict(float64(a.NP)), law: set.String(), n: len(points)}
-	e.basis = fmt.Sprintf("%s, %d points from %g to %g processes (%s)", s.name(), len(points), set.Low, set.High, tables(s.Tables))
+	e := fit.Zone{Estimate: set.Predict(float64(a.NP)), Law: set.String(), N: len(points)}
+	e.Basis = fmt.Sprintf("%s, %d points from %g to %g processes (%s)", s.Name(), len(points), set.Low, set.High, fit.Tables(s.Tables))
 	if set.Misfit > 0 {
-		e.warning = fmt.Sprintf("no law fits the measurements: the best is off by up to %.0f %%", 100*set.Misfit)
+		e.Warning = fmt.Sprintf("no law fits the measurements: the best is off by up to %.0f %%", 100*set.Misfit)
 	}
-	e.warning = join(variant, e.warning)
+	e.Warning = fit.Join(variant, e.Warning)
 	return e, nil
 }
 
-func (m *Model) dataOf(inst *dataset.Instance, mpi string) (zoneEstimate, error) {
-	return m.data(appOf(inst), mpi, Structural, 1)
+func (m *Model) dataOf(inst *dataset.Instance, mpi string) (fit.Zone, error) {
+	return m.DataZone(AppOf(inst), mpi, fit.Structural, 1)
 }
 
 // structural evaluates the workload spec and adds the runtime constant. The constant
 // comes from measurements of the same application, class and MPI library, or from the
 // closest ones, with a wider interval.
-func (m *Model) structural(inst *dataset.Instance, mpi string) (zoneEstimate, error) {
-	arrays, p := structure(inst), float64(inst.NP)
-	if s := m.series(inst.Name, inst.Class, mpi); s != nil && s.Drift != nil {
-		b, err := s.Drift.predict(p, arrays)
+func (m *Model) structural(inst *dataset.Instance, mpi string) (fit.Zone, error) {
+	arrays, p := fit.Structure(inst), float64(inst.NP)
+	if s := m.SeriesOf(inst.Name, inst.Class, mpi); s != nil && s.Drift != nil {
+		b, err := s.Drift.Predict(p, arrays)
 		if err != nil {
-			return zoneEstimate{}, fmt.Errorf("%s: %w", s.name(), err)
+			return fit.Zone{}, fmt.Errorf("%s: %w", s.Name(), err)
 		}
-		low, high := span(s.Points)
-		return zoneOf(b.estimate(beyond(p, low, high)), len(s.Points), "workload spec of %s, %s of %s, %d points from %g to %g processes (%s)",
-			inst.Name, s.Drift.calibrated(), s.name(), len(s.Points), low, high, tables(s.Tables)), nil
+		low, high := fit.Span(s.Points)
+		return zoneOf(b.Estimate(fit.Beyond(p, low, high)), len(s.Points), "workload spec of %s, %s of %s, %d points from %g to %g processes (%s)",
+			inst.Name, s.Drift.Calibrated(), s.Name(), len(s.Points), low, high, fit.Tables(s.Tables)), nil
 	}
 	// Another class of the same application.
-	var found []*series
+	var found []*fit.Series
 	var sum, squares float64
 	for _, s := range m.Series {
 		if s.App == inst.Name && s.MPI == mpi && s.Drift != nil {
 			found = append(found, s)
-			r := mean(s.Drift.R)
+			r := fit.Mean(s.Drift.R)
 			sum, squares = sum+r, squares+r*r
 		}
 	}
 	if n := float64(len(found)); n > 0 {
 		c := sum / n
-		sd := math.Sqrt(max(0, squares/n-c*c) + driftDoubt*driftDoubt*c*c/4)
-		return zoneOf(estimate(arrays+c, student(max(3, n))*sd*math.Sqrt(1+1/n), 1), len(found),
+		sd := math.Sqrt(max(0, squares/n-c*c) + fit.DriftDoubt*fit.DriftDoubt*c*c/4)
+		return zoneOf(fit.Around(arrays+c, fit.Student(max(3, n))*sd*math.Sqrt(1+1/n), 1), len(found),
 			"workload spec of %s, runtime constant of its other classes under %s", inst.Name, mpi), nil
 	}
 	runtime := float64(inst.Runtime) / (1 << 20)
@@ -209,16 +210,16 @@ func (m *Model) structural(inst *dataset.Instance, mpi string) (zoneEstimate, er
 		shift, sd, n := m.openMPIShift()
 		if n > 0 {
 			v := arrays + runtime + shift
-			return zoneOf(estimate(v, student(float64(max(3, n)))*math.Hypot(sd, driftDoubt*runtime), 1), n,
+			return zoneOf(fit.Around(v, fit.Student(float64(max(3, n)))*math.Hypot(sd, fit.DriftDoubt*runtime), 1), n,
 				basis+", plus what Open MPI adds to others (%d pairs)", n), nil
 		}
 	}
-	return zoneOf(estimate(arrays+runtime, student(driftDof)*driftDoubt*runtime, 1), 0, "%s", basis), nil
+	return zoneOf(fit.Around(arrays+runtime, fit.Student(fit.DriftDof)*fit.DriftDoubt*runtime, 1), 0, "%s", basis), nil
 }
 
 // zoneOf is a structural estimate from n points.
-func zoneOf(e estimated, n int, basis string, args ...any) zoneEstimate {
-	return zoneEstimate{estimated: e, law: string(Structural), basis: fmt.Sprintf(basis, args...), n: n}
+func zoneOf(e fit.Estimate, n int, basis string, args ...any) fit.Zone {
+	return fit.Zone{Estimate: e, Law: string(fit.Structural), Basis: fmt.Sprintf(basis, args...), N: n}
 }
 
 // openMPIShift is the additional memory of a process under Open MPI compared with
@@ -227,7 +228,7 @@ func zoneOf(e estimated, n int, basis string, args ...any) zoneEstimate {
 func (m *Model) openMPIShift() (shift, sd float64, n int) {
 	var d []float64
 	for _, s := range m.Series {
-		other := m.series(s.App, s.Class, "mpich")
+		other := m.SeriesOf(s.App, s.Class, "mpich")
 		if s.MPI != "openmpi" || other == nil {
 			continue
 		}
@@ -243,39 +244,39 @@ func (m *Model) openMPIShift() (shift, sd float64, n int) {
 	if len(d) == 0 {
 		return 0, 0, 0
 	}
-	c := fitConstant(d)
+	c := fit.FitConstant(d)
 	return c.Mean, c.SD, c.N
 }
 
 // shared predicts the shared zone of a process with pn of them on its node.
-func (m *Model) shared(mpi, app string, pn int) estimated {
+func (m *Model) SharedZone(mpi, app string, pn int) fit.Estimate {
 	if f := m.Shared[mpi]; f != nil {
-		return f.predict(app, pn)
+		return f.Predict(app, pn)
 	}
-	return estimated{Extrapolation: 1}
+	return fit.Estimate{Extrapolation: 1}
 }
 
 // data predicts the data zone of a process in one run. Only the thesis has different laws
 // for one node and for several.
-func (m *Model) data(a App, mpi string, law Law, nodes int) (zoneEstimate, error) {
+func (m *Model) DataZone(a App, mpi string, law fit.Law, nodes int) (fit.Zone, error) {
 	e, err := m.meanData(a, mpi, law, nodes)
 	if err != nil {
 		return e, err
 	}
-	if f, _ := m.variedOf(a, mpi); f != nil && (law == "" || law == Auto) {
+	if f, _ := m.variedOf(a, mpi); f != nil && (law == "" || law == fit.Auto) {
 		return e, nil // its laws know the runs of all problem sizes
 	}
-	if s := m.series(a.Name, a.Class, mpi); s != nil {
-		e.estimated = s.Repeats.widen(e.estimated)
+	if s := m.SeriesOf(a.Name, a.Class, mpi); s != nil {
+		e.Estimate = s.Repeats.Widen(e.Estimate)
 	}
 	return e, nil
 }
 
 // variedOf finds the laws for an application of a problem size that is given as a
 // number, or nil.
-func (m *Model) variedOf(a App, mpi string) (*variedFit, float64) {
+func (m *Model) variedOf(a App, mpi string) (*fit.Varied, float64) {
 	v, ok := dataset.ParseVaried(a.Class)
-	if !ok || a.inst != nil {
+	if !ok || a.Inst != nil {
 		return nil, 0
 	}
 	for _, f := range m.Varied {
@@ -299,7 +300,7 @@ func (m *Model) variedApp(s string, np int) (a App, ok bool, err error) {
 		return App{}, false, nil
 	}
 	if np < 1 {
-		return App{}, true, refuseFor(GiveProcs, "%s: the number of processes is missing", s)
+		return App{}, true, fit.RefuseFor(fit.GiveProcs, "%s: the number of processes is missing", s)
 	}
 	var params []string
 	for _, f := range m.Varied {
@@ -316,11 +317,11 @@ func (m *Model) variedApp(s string, np int) (a App, ok bool, err error) {
 		if len(params) > 0 {
 			problem += ", but " + strings.Join(params, ", ")
 		}
-		return App{}, true, refuseFor(VaryParam, "%s", problem)
+		return App{}, true, fit.RefuseFor(fit.VaryParam, "%s", problem)
 	}
 	inst, err := w.VariedInstance(class, np)
 	if err != nil {
 		return App{}, true, err
 	}
-	return appOf(inst), true, nil
+	return AppOf(inst), true, nil
 }

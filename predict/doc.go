@@ -11,27 +11,28 @@
 //	size, err := m.Size(r)                    // files by zone, total, interval
 //	time, err := m.Time(r, "gzip", nil)       // coordination + management + storage
 //	stored, err := m.Stored(r, how, nil)      // what ckpt itself stores: package service
-//	options, err := m.Plan(planning, count)   // mappings × libraries × codecs × buffers
-//	eval, err := predict.Evaluate(count)      // everything against the tables
+//
+// Package fit has the laws, package plan compares ways to take checkpoints, and package eval
+// compares everything with the built-in tables.
 //
 // # Models
 //
 // An image is the sum of its zones, each with its own law:
 //
 //   - data: a share of the arrays of the workload spec plus a constant that the
-//     runtime adds, calibrated by as little as one measurement (drift.go). Without a known
-//     structure: laws of the number of processes (law.go), chosen by leave-one-out
+//     runtime adds, calibrated by as little as one measurement (fit.Drift). Without a known
+//     structure: laws of the number of processes (fit.Law), chosen by leave-one-out
 //     error and AICc, and averaged if the points cannot distinguish them
-//     (choose.go), or the thesis's power law (thesis.go)
+//     (fit.ChooseLaws), or the thesis's power law
 //   - library: a constant of the MPI build, from some number of processes on
-//     (library.go)
+//     (fit.FitLibrary)
 //   - shared: by processes per node, a constant + 4 MiB·pn + pn²/16 MiB under the MPICH
-//     of the tables; constant, linear or logarithmic under others (shared.go)
+//     of the tables; constant, linear or logarithmic under others (fit.Shared)
 //   - I/O buffer: the memory of an aggregator, the smaller of its buffer and its
 //     share of a collective write (iobuffer.go)
 //
 // The latency of a checkpoint is coordination(np) + management(stored bytes) +
-// stored bytes / rate(processes per node), fitted in latency.go.
+// stored bytes / rate(processes per node), fitted in fit.Latency.
 //
 // # Promises
 //
@@ -42,9 +43,9 @@
 //   - Predictions from another machine say so, and have an interval that holds what
 //     differs between machines (elsewhere.go).
 //   - Every prediction names the law and the points behind it.
-//   - The thesis's mode gives the thesis's numbers, to 0.05 MiB. [Evaluate] lists
+//   - The thesis's mode gives the thesis's numbers, to 0.05 MiB. Package eval lists
 //     those that it cannot give.
-//   - Impossible predictions are refused with an [InputError] and a hint.
+//   - Impossible predictions are refused with a [fit.InputError] and a hint.
 //   - The same input gives the same output, to the last digit.
 //
 // Sizes are in MiB = 2²⁰ bytes and times in seconds, as in the thesis's tables.

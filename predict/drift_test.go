@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // TestDriftTrend recomputes driftTrend: the mean over the series of the slope
@@ -25,12 +26,12 @@ func TestDriftTrend(t *testing.T) {
 	}
 	var slopes []float64
 	for _, s := range m.Series {
-		if s.Drift == nil || distinct(s.Points) < 3 {
+		if s.Drift == nil || fit.Distinct(s.Points) < 3 {
 			continue
 		}
 		_, slope := stat.LinearRegression(s.Drift.X, s.Drift.R, nil, false)
 		slopes = append(slopes, slope/stat.Mean(s.Drift.R, nil))
-		t.Logf("%-16s %+.3f", s.name(), slopes[len(slopes)-1])
+		t.Logf("%-16s %+.3f", s.Name(), slopes[len(slopes)-1])
 	}
 	mean, sd := stat.MeanStdDev(slopes, nil)
 	se := sd / math.Sqrt(float64(len(slopes)))

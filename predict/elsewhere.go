@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"ckpt/predict/fit"
 	"fmt"
 	"math"
 	"slices"
@@ -32,7 +33,7 @@ const (
 // A side is how far a size may lie below and above its value, in MiB.
 type side struct{ below, above float64 }
 
-func sides(e estimated) side { return side{e.Value - e.Low, e.High - e.Value} }
+func sides(e fit.Estimate) side { return side{e.Value - e.Low, e.High - e.Value} }
 
 // with adds an independent error.
 func (s side) with(o side) side {
@@ -42,8 +43,8 @@ func (s side) with(o side) side {
 func (s side) times(n float64) side { return side{n * s.below, n * s.above} }
 
 // around is the estimate of a value with sides.
-func (s side) around(value, extrapolation float64) estimated {
-	return between(value, max(0, value-s.below), value+s.above, max(1, extrapolation))
+func (s side) Around(value, extrapolation float64) fit.Estimate {
+	return fit.Between(value, max(0, value-s.below), value+s.above, max(1, extrapolation))
 }
 
 // elsewhere returns the zones of a request that were measured on another machine.
@@ -69,10 +70,10 @@ func (k *File) abroad(mpi string, zones []string) {
 			i = 1
 			s = segmentAbroad(mpi, k.Zones.Shared, k.MiB, k.PPN)
 		}
-		k.sides[i] = k.sides[i].with(s)
-		k.estimate = sides(k.estimate).with(s).around(k.estimate.Value, k.estimate.Extrapolation)
+		k.Sides[i] = k.Sides[i].with(s)
+		k.Estimate = sides(k.Estimate).with(s).Around(k.Estimate.Value, k.Estimate.Extrapolation)
 	}
-	k.Low, k.High = k.estimate.Low, k.estimate.High
+	k.Low, k.High = k.Estimate.Low, k.Estimate.High
 }
 
 // segmentAbroad is what the shared zone of a file may differ by.
@@ -103,5 +104,5 @@ func (s *Size) abroad(r Request, zones []string) {
 	default:
 		s.Basis += ", measured on another machine"
 	}
-	s.Note = join(s.Note, what+": one run of yours makes the interval narrow")
+	s.Note = fit.Join(s.Note, what+": one run of yours makes the interval narrow")
 }

@@ -9,7 +9,7 @@ import (
 // are 5 % off under an MPICH and 27 % under an Open MPI of today: intervals hold both.
 func TestElsewhere(t *testing.T) {
 	m := model(t)
-	near, err := builtIn()
+	near, err := BuiltIn()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // A Quantity is the quantity that a figure shows.
@@ -45,13 +46,13 @@ type Band struct{ X, Y, Low, High float64 }
 // NewFigure fits the rows of one application, class and MPI library whose process
 // counts are in only (processes per node for the shared zone; all rows if only is
 // empty), and evaluates the law over all rows.
-func NewFigure(q Quantity, rows []dataset.Measurement, only []int, law Law) (*Figure, error) {
+func NewFigure(q Quantity, rows []dataset.Measurement, only []int, law fit.Law) (*Figure, error) {
 	if len(rows) == 0 {
-		return nil, refuseFor(ChooseSeries, "there are no rows to draw")
+		return nil, fit.RefuseFor(fit.ChooseSeries, "there are no rows to draw")
 	}
 	for _, r := range rows {
 		if r.Series() != rows[0].Series() && q != SharedQuantity {
-			return nil, refuseFor(ChooseSeries, "the table has several series, %s and %s among them", rows[0].Series(), r.Series())
+			return nil, fit.RefuseFor(fit.ChooseSeries, "the table has several series, %s and %s among them", rows[0].Series(), r.Series())
 		}
 	}
 	switch q {
@@ -65,34 +66,34 @@ func NewFigure(q Quantity, rows []dataset.Measurement, only []int, law Law) (*Fi
 	case TotalQuantity:
 		return totalFigure(rows, only, law)
 	}
-	return nil, refuse("write data, shared or total", "quantity %q is unknown", q)
+	return nil, fit.Refuse("write data, shared or total", "quantity %q is unknown", q)
 }
 
 // Figure evaluates the model's data zone of a job's application.
 func (m *Model) Figure(r Request) (*Figure, error) {
-	r, err := r.normal()
+	r, err := r.Normal()
 	if err != nil {
 		return nil, err
 	}
 	if f := m.whole(r.App.Name, r.App.Class, r.MPI); f != nil {
-		e := f.predict(1, float64(r.App.NP))
+		e := f.Predict(1, float64(r.App.NP))
 		return variedFigure(f, 1, &Band{float64(r.App.NP), e.Value, e.Low, e.High}), nil
 	}
-	e, err := m.data(r.App, r.MPI, r.Law, len(r.Mapping))
+	e, err := m.DataZone(r.App, r.MPI, r.Law, len(r.Mapping))
 	if err != nil {
 		return nil, err
 	}
 	asked := &Band{float64(r.App.NP), e.Value, e.Low, e.High}
-	if f, n := m.variedOf(r.App, r.MPI); f != nil && (r.Law == Auto || r.Law == "") {
+	if f, n := m.variedOf(r.App, r.MPI); f != nil && (r.Law == fit.Auto || r.Law == "") {
 		return variedFigure(f, n, asked), nil
 	}
-	s := m.series(r.App.Name, r.App.Class, r.MPI)
+	s := m.SeriesOf(r.App.Name, r.App.Class, r.MPI)
 	if s == nil {
 		return m.unmeasured(r, asked)
 	}
 	var rows []dataset.Measurement
 	for _, pt := range s.Points {
-		rows = append(rows, dataset.Measurement{Table: s.table(), App: s.App, Class: s.Class, MPI: s.MPI, NP: int(pt.P), PPN: int(pt.P), Data: pt.MiB})
+		rows = append(rows, dataset.Measurement{Table: s.Table(), App: s.App, Class: s.Class, MPI: s.MPI, NP: int(pt.P), PPN: int(pt.P), Data: pt.MiB})
 	}
 	return dataFigure(rows, nil, r.Law, asked)
 }
@@ -135,7 +136,7 @@ func grid(f *Figure) []float64 {
 	return out
 }
 
-func dataFigure(rows []dataset.Measurement, only []int, law Law, asked *Band) (*Figure, error) {
+func dataFigure(rows []dataset.Measurement, only []int, law fit.Law, asked *Band) (*Figure, error) {
 	first := rows[0]
 	f := &Figure{Asked: asked, X: "processes", Y: "data zone of a process [MiB]", Title: fmt.Sprintf("Data zone of %s.%s, %s", first.App, first.Class, first.MPI)}
 	np := func(r dataset.Measurement) int { return r.NP }
@@ -143,34 +144,34 @@ func dataFigure(rows []dataset.Measurement, only []int, law Law, asked *Band) (*
 		func(dataset.Measurement) bool { return true })
 	f.Fitted, f.Held = fitted, held
 	if len(used) == 0 {
-		return nil, refuse("choose process counts of the table", "none of the points is in the table")
+		return nil, fit.Refuse("choose process counts of the table", "none of the points is in the table")
 	}
-	m, err := fitSizes(used)
+	m, err := FitSizes(used)
 	if err != nil {
 		return nil, err
 	}
 	s := m.Series[0]
-	f.Low, f.High = span(s.Points)
+	f.Low, f.High = fit.Span(s.Points)
 	// The thesis has one law for one node, another for several (Figures 4.3, 4.5).
 	nodes := (first.NP + first.PPN - 1) / first.PPN
-	if law = s.auto(law); law == Structural {
+	if law = s.AutoLaw(law); law == fit.Structural {
 		if err := f.structural(m, first); err != nil {
 			return nil, err
 		}
 	} else {
-		set, _, err := s.laws(law, nodes)
+		set, _, err := s.LawsFor(law, nodes)
 		if err != nil {
 			return nil, err
 		}
 		f.CurveName = set.String()
-		if err := f.draw(func(x float64) estimated { return s.Repeats.widen(set.predict(x)) }); err != nil {
+		if err := f.draw(func(x float64) fit.Estimate { return s.Repeats.Widen(set.Predict(x)) }); err != nil {
 			return nil, err
 		}
 	}
-	if t, _, err := thesisLaw(s, nodes); err == nil && law != Thesis {
+	if t, _, err := fit.ThesisLaw(s, nodes); err == nil && law != fit.Thesis {
 		f.ThesisName = fmt.Sprintf("thesis: %.5g·p^%.3f", t.Coef[0], t.Exponent)
 		for _, x := range grid(f) {
-			f.Thesis = append(f.Thesis, XY{x, t.at(x)})
+			f.Thesis = append(f.Thesis, XY{x, t.At(x)})
 		}
 	}
 	return f, nil
@@ -185,7 +186,7 @@ func (f *Figure) structural(m *Model, first dataset.Measurement) error {
 		return err
 	}
 	xs := grid(f)
-	f.CurveName = string(Structural)
+	f.CurveName = string(fit.Structural)
 	for np := int(xs[0]); float64(np) <= xs[len(xs)-1]; np++ {
 		inst, err := w.VariedInstance(first.Class, np)
 		if err != nil {
@@ -195,15 +196,15 @@ func (f *Figure) structural(m *Model, first dataset.Measurement) error {
 		if err != nil {
 			return err
 		}
-		f.falls(np, e.estimated)
+		f.falls(np, e.Estimate)
 	}
-	return f.residuals(func(x float64) (estimated, error) {
+	return f.residuals(func(x float64) (fit.Estimate, error) {
 		inst, err := w.VariedInstance(first.Class, near(x))
 		if err != nil {
-			return estimated{}, err
+			return fit.Estimate{}, err
 		}
 		e, err := m.dataOf(inst, first.MPI)
-		return e.estimated, err
+		return e.Estimate, err
 	})
 }
 
@@ -215,25 +216,25 @@ func sharedFigure(rows []dataset.Measurement, only []int) (*Figure, error) {
 		func(r dataset.Measurement) bool { return !r.SharedDoubtful })
 	f.Fitted, f.Held = fitted, held
 	if len(used) == 0 {
-		return nil, refuse("choose counts of the table", "none of the points is in the table")
+		return nil, fit.Refuse("choose counts of the table", "none of the points is in the table")
 	}
-	law, err := fitShared(mpi, used)
+	law, err := fit.FitShared(mpi, used)
 	if err != nil {
 		return nil, err
 	}
 	f.Low, f.High, f.CurveName = law.Low, law.High, law.Law
 	for _, x := range grid(f) {
 		pn := int(math.Round(x))
-		e := law.predict(rows[0].App, pn)
+		e := law.Predict(rows[0].App, pn)
 		if n := len(f.Curve); n > 0 && f.Curve[n-1].X == float64(pn) {
 			continue
 		}
 		f.Curve = append(f.Curve, Band{float64(pn), e.Value, e.Low, e.High})
 		if pn <= 64 { // Algorithm 2 ends there
-			f.Thesis = append(f.Thesis, XY{float64(pn), thesisShared(mpi, pn)})
+			f.Thesis = append(f.Thesis, XY{float64(pn), fit.ThesisShared(mpi, pn)})
 		}
 	}
-	if err := f.residuals(func(x float64) (estimated, error) { return law.predict(rows[0].App, near(x)), nil }); err != nil {
+	if err := f.residuals(func(x float64) (fit.Estimate, error) { return law.Predict(rows[0].App, near(x)), nil }); err != nil {
 		return nil, err
 	}
 	f.ThesisName = "thesis: Algorithm 2"
@@ -246,7 +247,7 @@ func sharedFigure(rows []dataset.Measurement, only []int) (*Figure, error) {
 // totalFigure predicts whole checkpoints under the mappings of the rows. Tables
 // print one row for each kind of node: rows of one process count that add up to
 // it are one job.
-func totalFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, error) {
+func totalFigure(rows []dataset.Measurement, only []int, law fit.Law) (*Figure, error) {
 	first := rows[0]
 	f := &Figure{X: "processes", Y: "one checkpoint [GiB]", Title: fmt.Sprintf("Checkpoint of %s.%s, %s", first.App, first.Class, first.MPI)}
 	var jobs [][]dataset.Measurement
@@ -258,7 +259,7 @@ func totalFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, erro
 		jobs = append(jobs, []dataset.Measurement{r})
 	}
 	slices.SortStableFunc(jobs, func(a, b []dataset.Measurement) int { return a[0].NP - b[0].NP })
-	base, err := builtIn()
+	base, err := BuiltIn()
 	if err != nil {
 		return nil, err
 	}
@@ -269,16 +270,16 @@ func totalFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, erro
 		}
 	}
 	if len(used) == 0 {
-		return nil, refuse("choose process counts of the table", "none of the points is in the table")
+		return nil, fit.Refuse("choose process counts of the table", "none of the points is in the table")
 	}
-	m, err := fitSizes(used)
+	m, err := FitSizes(used)
 	if err != nil {
 		return nil, err
 	}
 	m.Library, m.Shared = base.Library, base.Shared
-	f.Low, f.High = span(m.Series[0].Points)
+	f.Low, f.High = fit.Span(m.Series[0].Points)
 	for _, job := range jobs {
-		measured, mapping := 0., blocks(job[0].NP, job[0].PPN)
+		measured, mapping := 0., Blocks(job[0].NP, job[0].PPN)
 		if len(job) == 2 {
 			mapping = []int{job[0].PPN, job[1].PPN}
 			measured = float64(job[0].PPN)*job[0].File + float64(job[1].PPN)*job[1].File
@@ -303,8 +304,8 @@ func totalFigure(rows []dataset.Measurement, only []int, law Law) (*Figure, erro
 		f.Residuals = append(f.Residuals, Residual{at.X, measured/s.TotalMiB - 1, s.LowMiB/s.TotalMiB - 1, s.HighMiB/s.TotalMiB - 1,
 			len(only) == 0 || slices.Contains(only, job[0].NP)})
 		f.CurveName = s.Model
-		t, err := base.Size(Request{App: app, Mapping: mapping, MPI: first.MPI, Law: Thesis})
-		if err == nil && law != Thesis {
+		t, err := base.Size(Request{App: app, Mapping: mapping, MPI: first.MPI, Law: fit.Thesis})
+		if err == nil && law != fit.Thesis {
 			f.Thesis, f.ThesisName = append(f.Thesis, XY{at.X, t.TotalMiB / 1024}), "thesis"
 		}
 	}

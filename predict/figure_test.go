@@ -1,6 +1,9 @@
 package predict
 
-import "testing"
+import (
+	"ckpt/predict/fit"
+	"testing"
+)
 
 // The figures of the thesis can be drawn from its tables.
 func TestFigures(t *testing.T) {
@@ -8,15 +11,15 @@ func TestFigures(t *testing.T) {
 		name, table, series string
 		q                   Quantity
 		only                []int
-		law                 Law
+		law                 fit.Law
 	}{
-		{"3.21", "5.16", "bt.B mpich", DataQuantity, []int{4, 25, 36}, Auto},
-		{"3.22", "5.1", "bt.B mpich", SharedQuantity, []int{36}, Auto},
-		{"4.3", "4.1", "bt.D mpich", DataQuantity, []int{16, 25, 36}, Auto},
-		{"4.4", "4.2", "sp.B mpich", DataQuantity, []int{4, 16, 25}, Thesis},
-		{"4.5", "4.3", "bt.D mpich", DataQuantity, []int{16, 25, 36}, Structural},
-		{"4.6", "4.3", "bt.D mpich", SharedQuantity, nil, Auto},
-		{"5.1", "4.3", "bt.D mpich", TotalQuantity, []int{16}, Auto},
+		{"3.21", "5.16", "bt.B mpich", DataQuantity, []int{4, 25, 36}, fit.Auto},
+		{"3.22", "5.1", "bt.B mpich", SharedQuantity, []int{36}, fit.Auto},
+		{"4.3", "4.1", "bt.D mpich", DataQuantity, []int{16, 25, 36}, fit.Auto},
+		{"4.4", "4.2", "sp.B mpich", DataQuantity, []int{4, 16, 25}, fit.Thesis},
+		{"4.5", "4.3", "bt.D mpich", DataQuantity, []int{16, 25, 36}, fit.Structural},
+		{"4.6", "4.3", "bt.D mpich", SharedQuantity, nil, fit.Auto},
+		{"5.1", "4.3", "bt.D mpich", TotalQuantity, []int{16}, fit.Auto},
 	} {
 		f, err := NewFigure(c.q, rowsOf(t, c.table, c.series), c.only, c.law)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // A Residual is a measured point beside the law: the difference as a share of what the
@@ -16,7 +17,7 @@ type Residual struct {
 }
 
 // residuals compares the points of a figure with its law.
-func (f *Figure) residuals(law func(x float64) (estimated, error)) error {
+func (f *Figure) residuals(law func(x float64) (fit.Estimate, error)) error {
 	for i, list := range [][]XY{f.Fitted, f.Held} {
 		for _, pt := range list {
 			e, err := law(pt.X)
@@ -32,23 +33,23 @@ func (f *Figure) residuals(law func(x float64) (estimated, error)) error {
 }
 
 // draw evaluates a law along the figure and at its points.
-func (f *Figure) draw(law func(x float64) estimated) error {
+func (f *Figure) draw(law func(x float64) fit.Estimate) error {
 	for _, x := range grid(f) {
 		e := law(x)
 		f.Curve = append(f.Curve, Band{x, e.Value, e.Low, e.High})
 	}
-	return f.residuals(func(x float64) (estimated, error) { return law(x), nil })
+	return f.residuals(func(x float64) (fit.Estimate, error) { return law(x), nil })
 }
 
 // variedFigure draws the laws of whole files, or of a problem size n.
-func variedFigure(f *variedFit, n float64, asked *Band) *Figure {
+func variedFigure(f *fit.Varied, n float64, asked *Band) *Figure {
 	out := &Figure{Asked: asked, X: "processes", Y: "image file of a process [MiB]", CurveName: f.String(),
 		Title: fmt.Sprintf("Files of %s.%s, %s", f.App, f.Class, f.MPI)}
 	if f.Param != "" {
 		out.Y = "data zone of a process [MiB]"
 		out.Title = fmt.Sprintf("Data zone of %s.%s, %s", f.App, dataset.Varied{Param: f.Param, Value: n}.Class(), f.MPI)
 	}
-	sizes, p := f.spans()
+	sizes, p := f.Spans()
 	out.Low, out.High = p[0], p[1]
 	for _, pt := range f.Points {
 		if pt.N == n {
@@ -56,14 +57,14 @@ func variedFigure(f *variedFit, n float64, asked *Band) *Figure {
 		}
 	}
 	for _, x := range grid(out) {
-		e := f.predict(n, x)
+		e := f.Predict(n, x)
 		out.Curve = append(out.Curve, Band{x, e.Value, e.Low, e.High})
 	}
 	for _, pt := range f.Points { // of all problem sizes: one law describes them
-		e := f.predict(pt.N, pt.P)
+		e := f.Predict(pt.N, pt.P)
 		out.Residuals = append(out.Residuals, Residual{pt.P, pt.MiB/e.Value - 1, e.Low/e.Value - 1, e.High/e.Value - 1, true})
 	}
-	if beyond(n, sizes[0], sizes[1]) > 1 {
+	if fit.Beyond(n, sizes[0], sizes[1]) > 1 {
 		out.Low, out.High = math.Inf(1), 0 // all of the curve is extrapolated
 	}
 	return out
@@ -71,12 +72,12 @@ func variedFigure(f *variedFit, n float64, asked *Band) *Figure {
 
 // wholeFigure draws the whole files of rows.
 func wholeFigure(rows []dataset.Measurement) (*Figure, error) {
-	m, err := fitSizes(rows)
+	m, err := FitSizes(rows)
 	if err != nil {
 		return nil, err
 	}
 	if len(m.Whole) == 0 {
-		return nil, refuse("measure zones, or whole files", "no row has a data zone or a file")
+		return nil, fit.Refuse("measure zones, or whole files", "no row has a data zone or a file")
 	}
 	return variedFigure(m.Whole[0], 1, nil), nil
 }
@@ -84,9 +85,9 @@ func wholeFigure(rows []dataset.Measurement) (*Figure, error) {
 // unmeasured draws the prediction of an application of which no run was measured, from a
 // quarter to four times the processes that were asked for.
 func (m *Model) unmeasured(r Request, asked *Band) (*Figure, error) {
-	f := &Figure{Asked: asked, X: "processes", Y: "data zone of a process [MiB]", CurveName: string(Structural),
+	f := &Figure{Asked: asked, X: "processes", Y: "data zone of a process [MiB]", CurveName: string(fit.Structural),
 		Title: fmt.Sprintf("Data zone of %s.%s, %s", r.App.Name, r.App.Class, r.MPI), Low: asked.X, High: asked.X}
-	w := r.App.inst.Workload
+	w := r.App.Inst.Workload
 	for np := max(1, r.App.NP/4); np <= 4*r.App.NP; np++ {
 		inst, err := w.VariedInstance(r.App.Class, np)
 		if err != nil {
@@ -96,14 +97,14 @@ func (m *Model) unmeasured(r Request, asked *Band) (*Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.falls(np, e.estimated)
+		f.falls(np, e.Estimate)
 	}
 	return f, nil
 }
 
 // falls adds a point to the curve, unless a process has no less memory there than with
 // fewer processes. LU on 37 processes is a row of 37 slabs with more memory than on 36.
-func (f *Figure) falls(np int, e estimated) {
+func (f *Figure) falls(np int, e fit.Estimate) {
 	if n := len(f.Curve); n == 0 || e.Value < f.Curve[n-1].Y {
 		f.Curve = append(f.Curve, Band{float64(np), e.Value, e.Low, e.High})
 	}

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"ckpt/predict/fit"
 	"math"
 	"slices"
 )
@@ -15,12 +16,12 @@ func kinds(r Request) []File {
 			return
 		}
 		for i := range out {
-			if out[i].PPN == ppn && out[i].Aggregator == aggregator && out[i].first == first {
+			if out[i].PPN == ppn && out[i].Aggregator == aggregator && out[i].First == first {
 				out[i].Count += n
 				return
 			}
 		}
-		out = append(out, File{PPN: ppn, Count: n, Aggregator: aggregator, first: first})
+		out = append(out, File{PPN: ppn, Count: n, Aggregator: aggregator, First: first})
 	}
 	left := r.Aggregators
 	perNode := make([]int, len(r.Mapping))
@@ -42,7 +43,7 @@ func kinds(r Request) []File {
 		count(ppn, ppn-a, false, false)
 		if a > 0 {
 			// Under Open MPI the first aggregator of several nodes is larger.
-			first := i == 0 && r.MPI == "openmpi" && len(r.Mapping) > 1 && r.Law != Thesis
+			first := i == 0 && r.MPI == "openmpi" && len(r.Mapping) > 1 && r.Law != fit.Thesis
 			if first {
 				count(ppn, 1, true, true)
 				a--
@@ -61,7 +62,7 @@ func kinds(r Request) []File {
 
 func rankOf(f File) int {
 	switch {
-	case f.first:
+	case f.First:
 		return 2
 	case f.Aggregator:
 		return 1
@@ -70,60 +71,60 @@ func rankOf(f File) int {
 }
 
 // file predicts one kind of file.
-func (m *Model) file(r Request, k File, data estimated) (File, error) {
+func (m *Model) file(r Request, k File, data fit.Estimate) (File, error) {
 	library := m.Library[r.MPI]
 	if library == nil {
-		return k, refuse("measure it, or use the built-in model", "the library zone of %s was never measured", r.MPI)
+		return k, fit.Refuse("measure it, or use the built-in model", "the library zone of %s was never measured", r.MPI)
 	}
-	lib := library.predict()
+	lib := library.Predict()
 	if m.Shared[r.MPI] == nil {
-		return k, refuse("measure it, or use the built-in model", "the shared zone of %s was never measured", r.MPI)
+		return k, fit.Refuse("measure it, or use the built-in model", "the shared zone of %s was never measured", r.MPI)
 	}
-	shared := m.shared(r.MPI, r.App.Name, k.PPN)
+	shared := m.SharedZone(r.MPI, r.App.Name, k.PPN)
 	switch r.IO {
 	case SimpleIO:
-		lib = estimate(max(lib.Value, romioLibrary), 0.3, 1)
-		data = estimate(data.Value+simpleData, math.Hypot(data.half(), simpleDoubt), data.Extrapolation)
-		shared = estimate(shared.Value+simpleShared, math.Hypot(shared.half(), simpleDoubt), shared.Extrapolation)
+		lib = fit.Around(max(lib.Value, romioLibrary), 0.3, 1)
+		data = fit.Around(data.Value+simpleData, math.Hypot(data.Half(), simpleDoubt), data.Extrapolation)
+		shared = fit.Around(shared.Value+simpleShared, math.Hypot(shared.Half(), simpleDoubt), shared.Extrapolation)
 	case FullIO:
 		return m.fullFile(r, k, data, lib, shared)
 	}
-	k.estimate = independent(lib, data, shared)
+	k.Estimate = fit.Independent(lib, data, shared)
 	k.Zones = ZonesMiB{Library: lib.Value, Data: data.Value, Shared: shared.Value}
-	k.sides = [3]side{sides(data).with(sides(lib)), sides(shared)}
+	k.Sides = [3]side{sides(data).with(sides(lib)), sides(shared)}
 	return k, nil
 }
 
 // fullFile predicts a file of a job that writes collectively.
-func (m *Model) fullFile(r Request, k File, data, lib, shared estimated) (File, error) {
+func (m *Model) fullFile(r Request, k File, data, lib, shared fit.Estimate) (File, error) {
 	f := m.IO[r.MPI]
 	if f == nil {
-		return k, refuse("use the built-in model", "collective I/O under %s was never measured", r.MPI)
+		return k, fit.Refuse("use the built-in model", "collective I/O under %s was never measured", r.MPI)
 	}
-	c := ioCase{r.MPI, r.App.NP, len(r.Mapping), r.Aggregators, r.BufferMiB, collectiveWrite(r.App.inst)}
-	plain := f.plain(c, data, shared)
-	k.estimate = plain
+	c := IOCase{r.MPI, r.App.NP, len(r.Mapping), r.Aggregators, r.BufferMiB, CollectiveWrite(r.App.Inst)}
+	plain := f.File(c, data, shared)
+	k.Estimate = plain
 	if r.MPI == "mpich" {
 		lib.Value = max(lib.Value, romioLibrary)
 	}
 	rest := max(0, plain.Value-lib.Value)
 	k.Zones = ZonesMiB{Library: min(lib.Value, plain.Value), Data: min(data.Value, rest), Shared: rest - min(data.Value, rest)}
 	// The calibration of I/O covers library and shared zones, too.
-	k.sides = [3]side{sides(plain)}
+	k.Sides = [3]side{sides(plain)}
 	if k.Aggregator {
-		excess := f.excess(c, k.first)
-		k.estimate = independent(plain, excess)
-		k.estimate.Extrapolation = max(plain.Extrapolation, shared.Extrapolation)
+		excess := f.Aggregator(c, k.First)
+		k.Estimate = fit.Independent(plain, excess)
+		k.Estimate.Extrapolation = max(plain.Extrapolation, shared.Extrapolation)
 		k.Zones.IOBuffer = excess.Value
-		k.sides[2] = sides(excess)
+		k.Sides[2] = sides(excess)
 	}
 	return k, nil
 }
 
 // thesisFile predicts one kind of file with the thesis's method, Algorithm 1 with
 // constants. It has no intervals except those of its data zone.
-func thesisFile(r Request, k File, data estimated) File {
-	lib, shared, buffer := thesisLibrary(r.MPI), thesisShared(r.MPI, k.PPN), 0.
+func ThesisFile(r Request, k File, data fit.Estimate) File {
+	lib, shared, buffer := fit.ThesisLibrary(r.MPI), fit.ThesisShared(r.MPI, k.PPN), 0.
 	if r.IO != NoIO {
 		lib = max(lib, romioLibrary)
 	}
@@ -132,7 +133,7 @@ func thesisFile(r Request, k File, data estimated) File {
 	}
 	k.Zones = ZonesMiB{Library: lib, Data: data.Value, Shared: shared, IOBuffer: buffer}
 	half := 0.03 * shared // claimed: 0 to 3 %
-	k.estimate = estimate(k.Zones.total(), math.Hypot(data.half(), half), data.Extrapolation)
-	k.sides = [3]side{sides(data), {half, half}}
+	k.Estimate = fit.Around(k.Zones.Total(), math.Hypot(data.Half(), half), data.Extrapolation)
+	k.Sides = [3]side{sides(data), {half, half}}
 	return k
 }

@@ -1,5 +1,7 @@
 package predict
 
+import "ckpt/predict/fit"
+
 // A FitRow describes the fit of one series, for tables.
 type FitRow struct {
 	Series string  `json:"series"`
@@ -23,17 +25,17 @@ func (m *Model) Fits() []FitRow {
 		if f, _ := m.variedOf(App{Name: s.App, Class: s.Class}, s.MPI); f != nil {
 			continue // the laws of all problem sizes are used
 		}
-		low, high := span(s.Points)
+		low, high := fit.Span(s.Points)
 		if s.Drift != nil {
-			name, coefficients := s.Drift.form()
-			out = append(out, FitRow{Series: s.name(), Law: "structural: " + name, Points: len(s.Points), Low: low, High: high,
-				Coefficients: coefficients, LOO: s.Drift.missed(), Weight: 1})
+			name, coefficients := s.Drift.Form()
+			out = append(out, FitRow{Series: s.Name(), Law: "structural: " + name, Points: len(s.Points), Low: low, High: high,
+				Coefficients: coefficients, LOO: s.Drift.Missed(), Weight: 1})
 		}
 		if s.Laws == nil {
 			continue
 		}
 		for _, f := range s.Laws.Fits {
-			out = append(out, FitRow{Series: s.name(), Law: string(f.Law), Points: len(s.Points), Low: low, High: high,
+			out = append(out, FitRow{Series: s.Name(), Law: string(f.Law), Points: len(s.Points), Low: low, High: high,
 				Coefficients: f.Coef, Exponent: f.Exponent, LOO: f.LOO, AICc: f.AICc, Weight: f.Weight})
 		}
 	}
@@ -55,8 +57,8 @@ func (m *Model) Fits() []FitRow {
 }
 
 // variedRows describes the laws of a problem size, or of whole files.
-func variedRows(f *variedFit, prefix string) (out []FitRow) {
-	_, p := f.spans()
+func variedRows(f *fit.Varied, prefix string) (out []FitRow) {
+	_, p := f.Spans()
 	for _, l := range f.Laws {
 		var coef []float64
 		for _, c := range l.Coef {
@@ -64,7 +66,7 @@ func variedRows(f *variedFit, prefix string) (out []FitRow) {
 				coef = append(coef, c)
 			}
 		}
-		out = append(out, FitRow{Series: prefix + f.name(), Law: l.String(), Points: len(f.Points), Low: p[0], High: p[1],
+		out = append(out, FitRow{Series: prefix + f.Name(), Law: l.String(), Points: len(f.Points), Low: p[0], High: p[1],
 			Coefficients: coef, LOO: l.LOO, Weight: l.Weight})
 	}
 	return out

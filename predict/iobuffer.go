@@ -6,12 +6,13 @@ import (
 	"math"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // Default collective buffers, in MiB: ROMIO's cb_buffer_size as the thesis's
 // environment sets it, and OMPIO's temporary buffer (León 2022, s. 3.2.2).
 const (
-	romioBuffer = 16
+	RomioBuffer = 16
 	ompioBuffer = 32
 )
 
@@ -20,7 +21,7 @@ func bufferMiB(mpi string) float64 {
 	if mpi == "openmpi" {
 		return ompioBuffer
 	}
-	return romioBuffer
+	return RomioBuffer
 }
 
 // romioLibrary is the library zone of a build with ROMIO, in MiB: the mean of
@@ -52,9 +53,9 @@ const domainCap = 54.1
 // So 32 MiB buffers give 35, 24 and 17 MiB with 1, 2 and 3 aggregators, and 8 MiB
 // buffers the same with any number, as Figure 5.9 shows without a reason.
 type ioFit struct {
-	Plain  linear `json:"plain"`
-	Excess linear `json:"excess"`
-	Cases  int    `json:"cases"`
+	Plain  fit.Linear `json:"plain"`
+	Excess fit.Linear `json:"excess"`
+	Cases  int        `json:"cases"`
 	// Systems is the relative standard deviation between systems.
 	Systems float64 `json:"between_systems"`
 }
@@ -72,23 +73,23 @@ const (
 )
 
 // An ioCase is one job of Tables 5.8-5.11, with the values known before it ran.
-type ioCase struct {
-	mpi                 string
-	np, nodes           int
-	aggregators         int
-	bufferMiB, writeMiB float64
+type IOCase struct {
+	MPI                 string
+	NP, Nodes           int
+	Aggregators         int
+	BufferMiB, WriteMiB float64
 }
 
-func (c ioCase) multi() bool { return c.nodes > 1 }
+func (c IOCase) multi() bool { return c.Nodes > 1 }
 
 // domain is an aggregator's share of one collective write, in MiB.
-func (c ioCase) domain() float64 { return c.writeMiB / float64(max(1, c.aggregators)) }
+func (c IOCase) domain() float64 { return c.WriteMiB / float64(max(1, c.Aggregators)) }
 
 // plainRow is the basis of the size of a file without aggregator, with its part that
 // is known from the zones.
-func (c ioCase) plainRow(data, shared float64) (row []float64, known float64) {
+func (c IOCase) plainRow(data, shared float64) (row []float64, known float64) {
 	switch {
-	case c.mpi == "mpich":
+	case c.MPI == "mpich":
 		return []float64{1}, data + shared
 	case c.multi():
 		// Table 5.11: with several nodes the images are smaller than their data zone
@@ -101,15 +102,15 @@ func (c ioCase) plainRow(data, shared float64) (row []float64, known float64) {
 
 // excessRow is the basis of the additional memory of an aggregator. Under Open MPI the
 // first of several is larger.
-func (c ioCase) excessRow(first bool) []float64 {
-	held := min(c.bufferMiB, c.domain())
-	if c.mpi == "mpich" {
-		return []float64{held, float64(c.np)}
+func (c IOCase) excessRow(first bool) []float64 {
+	held := min(c.BufferMiB, c.domain())
+	if c.MPI == "mpich" {
+		return []float64{held, float64(c.NP)}
 	}
 	if !c.multi() {
 		return []float64{held, 0, 0, 0}
 	}
-	scale, extra := c.bufferMiB/ompioBuffer, 0.
+	scale, extra := c.BufferMiB/ompioBuffer, 0.
 	if first {
 		extra = scale
 	}
@@ -119,7 +120,7 @@ func (c ioCase) excessRow(first bool) []float64 {
 // collectiveWrite is the size of one collective write by all processes, in MiB. BT-IO
 // writes its solution, five doubles for each grid point (40 bursts of 162.18 MiB for
 // class C, Figure 3.5). Other codes are unknown.
-func collectiveWrite(inst *dataset.Instance) float64 {
+func CollectiveWrite(inst *dataset.Instance) float64 {
 	if inst == nil || inst.Name != "bt" {
 		return math.Inf(1)
 	}
@@ -128,20 +129,20 @@ func collectiveWrite(inst *dataset.Instance) float64 {
 }
 
 // caseOf describes the job of an image file.
-func caseOf(f dataset.ImageFile) (ioCase, *dataset.Instance, error) {
+func CaseOf(f dataset.ImageFile) (IOCase, *dataset.Instance, error) {
 	w, err := dataset.LoadWorkload(f.App)
 	if err != nil {
-		return ioCase{}, nil, err
+		return IOCase{}, nil, err
 	}
 	inst, err := w.Instance(f.Class, f.NP)
 	if err != nil {
-		return ioCase{}, nil, err
+		return IOCase{}, nil, err
 	}
-	return ioCase{f.MPI, f.NP, len(f.Mapping), f.Aggregators, bufferMiB(f.MPI), collectiveWrite(inst)}, inst, nil
+	return IOCase{f.MPI, f.NP, len(f.Mapping), f.Aggregators, bufferMiB(f.MPI), CollectiveWrite(inst)}, inst, nil
 }
 
 // ppnOf returns how many ranks share the node of a file's rank.
-func ppnOf(f dataset.ImageFile) int {
+func PpnOf(f dataset.ImageFile) int {
 	r := f.Rank
 	for _, n := range f.Mapping {
 		if r < n {
@@ -169,7 +170,7 @@ func fitIO(mpi string, files []dataset.ImageFile, m *Model) (*ioFit, error) {
 			continue
 		}
 		cases++
-		c, inst, err := caseOf(job[0])
+		c, inst, err := CaseOf(job[0])
 		if err != nil {
 			return nil, err
 		}
@@ -182,16 +183,16 @@ func fitIO(mpi string, files []dataset.ImageFile, m *Model) (*ioFit, error) {
 		var others, first, rest []float64
 		for _, f := range job {
 			switch {
-			case !f.Aggregator && ppnOf(f) == job[0].Mapping[0]:
+			case !f.Aggregator && PpnOf(f) == job[0].Mapping[0]:
 				others = append(others, f.MiB)
 			case f.Aggregator && f.Rank == 0:
 				first = append(first, f.MiB)
-			case f.Aggregator && ppnOf(f) == job[0].Mapping[0]:
+			case f.Aggregator && PpnOf(f) == job[0].Mapping[0]:
 				rest = append(rest, f.MiB)
 			}
 		}
-		base := mean(others)
-		row, known := c.plainRow(data.Value, m.shared(mpi, job[0].App, job[0].Mapping[0]).Value)
+		base := fit.Mean(others)
+		row, known := c.plainRow(data.Value, m.SharedZone(mpi, job[0].App, job[0].Mapping[0]).Value)
 		plainRows, plain, weights = append(plainRows, row), append(plain, base-known), append(weights, base)
 		for _, kind := range []struct {
 			sizes []float64
@@ -199,18 +200,18 @@ func fitIO(mpi string, files []dataset.ImageFile, m *Model) (*ioFit, error) {
 		}{{first, true}, {rest, false}} {
 			if len(kind.sizes) > 0 {
 				excessRows = append(excessRows, c.excessRow(kind.first))
-				excess, ones = append(excess, mean(kind.sizes)-base), append(ones, 1)
+				excess, ones = append(excess, fit.Mean(kind.sizes)-base), append(ones, 1)
 			}
 		}
 	}
 	if cases == 0 {
-		return nil, refuse("", "no files of %s", mpi)
+		return nil, fit.Refuse("", "no files of %s", mpi)
 	}
-	p, err := fitRobust(plainRows, plain, weights, nil)
+	p, err := fit.Robust(plainRows, plain, weights, nil)
 	if err != nil {
 		return nil, err
 	}
-	e, err := fitRobust(excessRows, excess, ones, nil)
+	e, err := fit.Robust(excessRows, excess, ones, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -222,42 +223,42 @@ func fitIO(mpi string, files []dataset.ImageFile, m *Model) (*ioFit, error) {
 }
 
 // plain predicts the file of a process other than an aggregator, in MiB.
-func (f *ioFit) plain(c ioCase, data, shared estimated) estimated {
+func (f *ioFit) File(c IOCase, data, shared fit.Estimate) fit.Estimate {
 	row, known := c.plainRow(data.Value, shared.Value)
-	v := f.Plain.at(row) + known
+	v := f.Plain.At(row) + known
 	dof := float64(max(0, f.Plain.N-f.Plain.K) + ioPriorPoints)
 	variance := (ioPriorPoints*ioPrior*ioPrior + f.Plain.RSS) / dof
-	half := student(dof) * v * math.Sqrt(variance*(1+f.Plain.leverage(row, v))+f.Systems*f.Systems)
-	return estimate(v, math.Sqrt(half*half+data.half()*data.half()), data.Extrapolation)
+	half := fit.Student(dof) * v * math.Sqrt(variance*(1+f.Plain.Leverage(row, v))+f.Systems*f.Systems)
+	return fit.Around(v, math.Sqrt(half*half+data.Half()*data.Half()), data.Extrapolation)
 }
 
 // excess predicts the additional memory of an aggregator, in MiB.
-func (f *ioFit) excess(c ioCase, first bool) estimated {
+func (f *ioFit) Aggregator(c IOCase, first bool) fit.Estimate {
 	row := c.excessRow(first)
-	v := f.Excess.at(row)
+	v := f.Excess.At(row)
 	dof := float64(max(0, f.Excess.N-f.Excess.K) + ioPriorPoints)
 	variance := (ioPriorPoints*excessPrior*excessPrior + f.Excess.RSS) / dof
-	half := student(dof) * math.Sqrt(variance*(1+f.Excess.leverage(row, 1)))
-	if math.IsInf(c.writeMiB, 1) {
+	half := fit.Student(dof) * math.Sqrt(variance*(1+f.Excess.Leverage(row, 1)))
+	if math.IsInf(c.WriteMiB, 1) {
 		// A code with small writes fills little of the buffer: FLASH I/O 5 of 16 MiB
 		// (Table 5.15).
 		half = max(half, v)
 	}
-	return estimate(v, half, 1)
+	return fit.Around(v, half, 1)
 }
 
 func (f *ioFit) check() error {
 	if f == nil || !(f.Systems >= 0 && f.Systems < 10) {
 		return errors.New("missing or impossible")
 	}
-	for _, c := range []ioCase{{mpi: "mpich"}, {mpi: "openmpi"}} {
+	for _, c := range []IOCase{{MPI: "mpich"}, {MPI: "openmpi"}} {
 		row, _ := c.plainRow(1, 1)
 		if len(row) == len(f.Plain.Coef) {
-			if err := f.Plain.valid(len(row), len(row)); err != nil {
+			if err := f.Plain.Valid(len(row), len(row)); err != nil {
 				return err
 			}
 			k := len(c.excessRow(true))
-			return f.Excess.valid(k, k)
+			return f.Excess.Valid(k, k)
 		}
 	}
 	return fmt.Errorf("want 1 or 3 coefficients, not %d", len(f.Plain.Coef))

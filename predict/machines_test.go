@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // fitOf fits rows of an application without a workload spec.
@@ -124,7 +125,7 @@ func TestShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return 0.29*structure(inst) + 0.4
+		return 0.29*fit.Structure(inst) + 0.4
 	}
 	for i, np := range []int{2, 4, 8} {
 		noise := 1 + 0.002*float64(i-1)
@@ -135,15 +136,15 @@ func TestShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, np := range []int{16, 32, 64} {
-		e, err := m.data(app(t, m, fmt.Sprintf("cg.B.%d", np)), "mpich", Auto, 1)
+		e, err := m.DataZone(app(t, m, fmt.Sprintf("cg.B.%d", np)), "mpich", fit.Auto, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if math.Abs(e.Value/at(np)-1) > 0.06 || !e.contains(at(np)) {
-			t.Errorf("%d processes: %+v, want %g", np, e.estimated, at(np))
+		if math.Abs(e.Value/at(np)-1) > 0.06 || !e.Contains(at(np)) {
+			t.Errorf("%d processes: %+v, want %g", np, e.Estimate, at(np))
 		}
-		if !strings.Contains(e.basis, "share of 0.29 of the arrays") {
-			t.Errorf("basis %q", e.basis)
+		if !strings.Contains(e.Basis, "share of 0.29 of the arrays") {
+			t.Errorf("basis %q", e.Basis)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 	"ckpt/predict/modes"
 	"ckpt/predict/service"
 )
@@ -28,17 +29,17 @@ type Model struct {
 	Sources []string `json:"sources"`
 	// Elsewhere are the zones that were measured on another machine than the user's:
 	// "data", or "library mpich". Their intervals hold what differs between machines.
-	Elsewhere []string              `json:"elsewhere,omitempty"`
-	Series    []*series             `json:"series"`
-	Library   map[string]*constant  `json:"library"`
-	Shared    map[string]*sharedFit `json:"shared"`
-	IO        map[string]*ioFit     `json:"io"`
-	Latency   *latencyFit           `json:"latency"`
+	Elsewhere []string                 `json:"elsewhere,omitempty"`
+	Series    []*fit.Series            `json:"series"`
+	Library   map[string]*fit.Constant `json:"library"`
+	Shared    map[string]*fit.Shared   `json:"shared"`
+	IO        map[string]*ioFit        `json:"io"`
+	Latency   *fit.Latency             `json:"latency"`
 	// Modes is what message logs and restarts cost, nil if that was not measured.
 	Modes *modes.Machine `json:"modes,omitempty"`
 	// Varied are the laws of problem sizes, Whole those of files without zones.
-	Varied []*variedFit `json:"varied,omitempty"`
-	Whole  []*variedFit `json:"whole,omitempty"`
+	Varied []*fit.Varied `json:"varied,omitempty"`
+	Whole  []*fit.Varied `json:"whole,omitempty"`
 	// Engine is the checkpointer that was measured, dmtcp if it is empty. Service is
 	// what ckpt itself stored of jobs, and how long that took.
 	Engine  dataset.Engine `json:"engine,omitempty"`
@@ -49,7 +50,7 @@ type Model struct {
 // 5.1-5.6, 5.8-5.11, 5.13, 5.14 and 5.16. All of it was measured on another machine
 // than the user's.
 var Default = sync.OnceValues(func() (*Model, error) {
-	m, err := builtIn()
+	m, err := BuiltIn()
 	if err != nil {
 		return nil, err
 	}
@@ -59,12 +60,12 @@ var Default = sync.OnceValues(func() (*Model, error) {
 })
 
 // builtIn is the model of the built-in tables for the machines of the tables.
-var builtIn = sync.OnceValues(func() (*Model, error) {
+var BuiltIn = sync.OnceValues(func() (*Model, error) {
 	rows, err := dataset.Measurements()
 	if err != nil {
 		return nil, err
 	}
-	m, err := fitSizes(rows)
+	m, err := FitSizes(rows)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ var builtIn = sync.OnceValues(func() (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.Latency, err = fitLatency(latencies); err != nil {
+	if m.Latency, err = fit.FitLatency(latencies); err != nil {
 		return nil, err
 	}
 	times, err := dataset.CollectiveTimes()
@@ -95,11 +96,11 @@ var builtIn = sync.OnceValues(func() (*Model, error) {
 // Fit makes a model of a user's measurements. Values that they lack (another MPI
 // library, aggregators, times) come from the built-in tables.
 func Fit(rows []dataset.Measurement) (*Model, error) {
-	base, err := builtIn()
+	base, err := BuiltIn()
 	if err != nil {
 		return nil, err
 	}
-	m, err := fitSizes(rows)
+	m, err := FitSizes(rows)
 	if err != nil {
 		return nil, err
 	}
@@ -121,50 +122,50 @@ func Fit(rows []dataset.Measurement) (*Model, error) {
 }
 
 // fitSizes fits the values in rows of zone sizes, and nothing else.
-func fitSizes(rows []dataset.Measurement) (*Model, error) {
+func FitSizes(rows []dataset.Measurement) (*Model, error) {
 	const means = "give means of repeated runs, and fewer process counts"
-	if len(rows) > maxRows {
-		return nil, refuse(means, "%d measurements are more than the %d that can be fitted", len(rows), maxRows)
+	if len(rows) > fit.MaxRows {
+		return nil, fit.Refuse(means, "%d measurements are more than the %d that can be fitted", len(rows), fit.MaxRows)
 	}
-	m := &Model{Version: modelVersion, Library: map[string]*constant{}, Shared: map[string]*sharedFit{}, IO: map[string]*ioFit{}}
-	library, shared := map[string][]point{}, map[string][]dataset.Measurement{}
+	m := &Model{Version: modelVersion, Library: map[string]*fit.Constant{}, Shared: map[string]*fit.Shared{}, IO: map[string]*ioFit{}}
+	library, shared := map[string][]fit.Point{}, map[string][]dataset.Measurement{}
 	for _, r := range rows {
 		m.Sources = addTables(m.Sources, r.Table)
 		if r.Library > 0 {
-			library[r.MPI] = append(library[r.MPI], point{P: float64(r.NP), MiB: r.Library})
+			library[r.MPI] = append(library[r.MPI], fit.Point{P: float64(r.NP), MiB: r.Library})
 		}
 		if r.Shared > 0 && !r.SharedDoubtful {
 			shared[r.MPI] = append(shared[r.MPI], r)
 		}
 		if r.Data > 0 {
-			s := m.series(r.App, r.Class, r.MPI)
+			s := m.SeriesOf(r.App, r.Class, r.MPI)
 			if s == nil {
-				s = &series{App: r.App, Class: r.Class, MPI: r.MPI}
+				s = &fit.Series{App: r.App, Class: r.Class, MPI: r.MPI}
 				m.Series = append(m.Series, s)
 			}
 			s.Tables = addTables(s.Tables, r.Table)
-			s.Points = append(s.Points, point{P: float64(r.NP), MiB: r.Data})
-			s.Repeats = addRuns(s.Repeats, r.Runs, r.Data, r.Scatter.Data)
+			s.Points = append(s.Points, fit.Point{P: float64(r.NP), MiB: r.Data})
+			s.Repeats = fit.AddRuns(s.Repeats, r.Runs, r.Data, r.Scatter.Data)
 		}
 	}
 	specs := map[string]*dataset.Workload{}
 	for _, s := range m.Series {
-		if len(s.Points) > maxPoints {
-			return nil, refuse(means, "%s: %d points are more than the %d that can be fitted", s.name(), len(s.Points), maxPoints)
+		if len(s.Points) > fit.MaxPoints {
+			return nil, fit.Refuse(means, "%s: %d points are more than the %d that can be fitted", s.Name(), len(s.Points), fit.MaxPoints)
 		}
 		if _, ok := specs[s.App]; !ok && !strings.Contains(s.App, "/") {
 			// An application without a spec has laws only.
 			specs[s.App], _ = dataset.LoadWorkload(s.App)
 		}
-		if err := s.fit(specs[s.App]); err != nil {
+		if err := s.Fit(specs[s.App]); err != nil {
 			return nil, err
 		}
 	}
 	for mpi, values := range library {
-		m.Library[mpi] = fitLibrary(values)
+		m.Library[mpi] = fit.FitLibrary(values)
 	}
 	for mpi, list := range shared {
-		f, err := fitShared(mpi, list)
+		f, err := fit.FitShared(mpi, list)
 		if err != nil {
 			return nil, err
 		}
@@ -186,7 +187,7 @@ func addTables(list []string, names string) []string {
 	return list
 }
 
-func (m *Model) series(app, class, mpi string) *series {
+func (m *Model) SeriesOf(app, class, mpi string) *fit.Series {
 	for _, s := range m.Series {
 		if s.App == app && s.Class == class && s.MPI == mpi {
 			return s
@@ -209,20 +210,20 @@ func ReadModel(r io.Reader) (*Model, error) {
 		return nil, err
 	}
 	if len(text) > maxModel {
-		return nil, refuseFor(FitModel, "model: longer than %d bytes", maxModel)
+		return nil, fit.RefuseFor(fit.FitModel, "model: longer than %d bytes", maxModel)
 	}
 	var m Model
 	if err := json.Unmarshal(text, &m); err != nil {
-		return nil, refuseFor(FitModel, "model: not a model of ckpt: %v", err)
+		return nil, fit.RefuseFor(fit.FitModel, "model: not a model of ckpt: %v", err)
 	}
 	if m.Version != modelVersion {
-		return nil, refuseFor(FitModel, "model: version %d is not known, this ckpt reads version %d", m.Version, modelVersion)
+		return nil, fit.RefuseFor(fit.FitModel, "model: version %d is not known, this ckpt reads version %d", m.Version, modelVersion)
 	}
 	if err := m.renew(); err != nil {
 		return nil, err
 	}
 	if err := m.check(); err != nil {
-		return nil, refuseFor(FitModel, "model: %v", err)
+		return nil, fit.RefuseFor(fit.FitModel, "model: %v", err)
 	}
 	return &m, nil
 }
@@ -243,16 +244,16 @@ func (m *Model) renew() error {
 // check verifies the properties of a model from a file that predictions rely on.
 func (m *Model) check() error {
 	for _, s := range m.Series {
-		if s == nil || s.App == "" || len(s.Points) == 0 || len(s.Points) > maxPoints {
+		if s == nil || s.App == "" || len(s.Points) == 0 || len(s.Points) > fit.MaxPoints {
 			return errors.New("a series has no name, no points or too many")
 		}
 		for _, pt := range s.Points {
 			if !(pt.P >= 1 && pt.P <= 1<<20 && pt.MiB > 0 && pt.MiB < 1<<40) {
-				return fmt.Errorf("series %s: point (%g, %g MiB) is impossible", s.name(), pt.P, pt.MiB)
+				return fmt.Errorf("series %s: point (%g, %g MiB) is impossible", s.Name(), pt.P, pt.MiB)
 			}
 		}
-		if err := errors.Join(s.Repeats.check(), s.checkFit()); err != nil {
-			return fmt.Errorf("series %s: %w", s.name(), err)
+		if err := errors.Join(s.Repeats.Check(), s.CheckFit()); err != nil {
+			return fmt.Errorf("series %s: %w", s.Name(), err)
 		}
 	}
 	for mpi, c := range m.Library {
@@ -267,8 +268,8 @@ func (m *Model) check() error {
 		if c := f.Single; c != nil && !(c.Mean >= 0 && c.Mean < 1<<40 && c.SD >= 0 && c.SD < 1<<40) {
 			return fmt.Errorf("shared zone of %s in a single process is impossible", mpi)
 		}
-		row, _ := sharedBasis(f.Law, 1)
-		if err := f.valid(len(row), len(row)+len(f.Offsets)); err != nil {
+		row, _ := fit.SharedBasis(f.Law, 1)
+		if err := f.Valid(len(row), len(row)+len(f.Offsets)); err != nil {
 			return fmt.Errorf("shared zone of %s: %w", mpi, err)
 		}
 	}
@@ -283,7 +284,7 @@ func (m *Model) check() error {
 		}
 	}
 	for _, f := range slices.Concat(m.Varied, m.Whole) {
-		if err := f.check(); err != nil {
+		if err := f.Check(); err != nil {
 			return err
 		}
 	}
@@ -296,7 +297,7 @@ func (m *Model) check() error {
 		}
 	}
 	if m.Latency != nil {
-		return m.Latency.check()
+		return m.Latency.Check()
 	}
 	return nil
 }

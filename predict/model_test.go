@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // A model that was written reads back and predicts the same.
@@ -26,9 +27,9 @@ func TestModelRoundTrip(t *testing.T) {
 	}
 	for _, r := range []Request{
 		{App: app(t, m, "bt.C.25"), Mapping: []int{4, 4, 4, 4, 4, 4, 1}, IO: FullIO},
-		{App: app(t, m, "sp.B.49"), Law: Power},
-		{App: app(t, m, "lu.C.144"), MPI: "openmpi", Mapping: blocks(144, 36)},
-		{App: app(t, m, "bt.D.100"), Law: Auto},
+		{App: app(t, m, "sp.B.49"), Law: fit.Power},
+		{App: app(t, m, "lu.C.144"), MPI: "openmpi", Mapping: Blocks(144, 36)},
+		{App: app(t, m, "bt.D.100"), Law: fit.Auto},
 	} {
 		a, b := size(t, m, r), size(t, again, r)
 		if !reflect.DeepEqual(a, b) {
@@ -63,7 +64,7 @@ func TestModelRefuses(t *testing.T) {
 			t.Fatalf("%s does not occur", c.old)
 		}
 		_, err := ReadModel(strings.NewReader(bad))
-		var input *InputError
+		var input *fit.InputError
 		if !errors.As(err, &input) || !strings.Contains(err.Error(), c.want) || input.Hint() == "" {
 			t.Errorf("%s: error %v, want %q and a hint", c.new, err, c.want)
 		}
@@ -89,7 +90,7 @@ func FuzzReadModel(f *testing.F) {
 		}
 		// An accepted model predicts or refuses, and never panics.
 		for _, s := range m.Series {
-			for _, law := range []Law{Auto, Structural, Power, Volume23, Thesis} {
+			for _, law := range []fit.Law{fit.Auto, fit.Structural, fit.Power, fit.Volume23, fit.Thesis} {
 				r := Request{App: App{Name: s.App, Class: s.Class, NP: 16}, MPI: s.MPI, Law: law, IO: FullIO}
 				if tm, err := m.Time(r, "gzip", nil); err == nil && math.IsNaN(tm.TotalMiB) {
 					t.Fatalf("%s: not a number", law)
@@ -119,7 +120,7 @@ func TestOneMeasurement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Request{App: app(t, m, "bt.B.64"), Law: Structural}
+	r := Request{App: app(t, m, "bt.B.64"), Law: fit.Structural}
 	theirs, ours := size(t, m, r).Zones.Data, size(t, model(t), r).Zones.Data
 	if d := theirs - ours; d < 1 || d > 2.5 { // 2.0 MiB of constant where BT.B has 0.4 to 0.8
 		t.Errorf("calibration moves the data zone by %.2f MiB", d)
@@ -134,11 +135,11 @@ func TestOneSharedZone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for pn, want := range map[int]float64{16: 130, 32: 130 + 64 + 48, 4: 130 - 48 - 15} { // 4 MiB·pn + pn²/16
-		if e := m.shared("mpich", "bt", pn); math.Abs(e.Value-want) > 0.01 || !e.contains(want) {
+		if e := m.SharedZone("mpich", "bt", pn); math.Abs(e.Value-want) > 0.01 || !e.Contains(want) {
 			t.Errorf("%d processes: %+v, want %.0f", pn, e, want)
 		}
 	}
-	if a, b := m.shared("openmpi", "bt", 16), model(t).shared("openmpi", "bt", 16); a != b {
+	if a, b := m.SharedZone("openmpi", "bt", 16), model(t).SharedZone("openmpi", "bt", 16); a != b {
 		t.Errorf("Open MPI was not measured: %+v instead of %+v", a, b)
 	}
 }
@@ -154,9 +155,9 @@ func TestPointsForLaws(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, law := range []Law{Auto, Power, Volume23, Thesis} {
+	for _, law := range []fit.Law{fit.Auto, fit.Power, fit.Volume23, fit.Thesis} {
 		_, err := m.Size(Request{App: a, Law: law})
-		var input *InputError
+		var input *fit.InputError
 		if !errors.As(err, &input) || !strings.Contains(err.Error(), "1 process count(s) cannot fix the 2 parameters") || !strings.Contains(input.Hint(), "measure another process count") {
 			t.Errorf("%s: %v", law, err)
 		}
@@ -191,12 +192,12 @@ func TestRequestRefuses(t *testing.T) {
 		{Request{App: App{Name: "none", Class: "B", NP: 4}}, "never measured"},
 	} {
 		_, err := m.Size(c.r)
-		var input *InputError
+		var input *fit.InputError
 		if !errors.As(err, &input) || !strings.Contains(err.Error(), c.want) || input.Hint() == "" {
 			t.Errorf("%+v: %v, want %q and a hint", c.r, err, c.want)
 		}
 	}
-	if _, err := ParseLaw("gravity"); err == nil {
+	if _, err := fit.ParseLaw("gravity"); err == nil {
 		t.Error("law gravity was accepted")
 	}
 }
@@ -205,7 +206,7 @@ func TestRequestRefuses(t *testing.T) {
 func TestProbe(t *testing.T) {
 	m := model(t)
 	r := Request{App: app(t, m, "bt.B.16"), Mapping: []int{4, 4, 4, 4}}
-	tm, err := m.Time(r, "none", &Probe{MiBPerS: 100, RelativeSD: 0.1, Writers: 1, Dir: "/scratch"})
+	tm, err := m.Time(r, "none", &fit.Probe{MiBPerS: 100, RelativeSD: 0.1, Writers: 1, Dir: "/scratch"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,16 +247,16 @@ func TestOtherSharedLaw(t *testing.T) {
 	for _, np := range []int{2, 4, 8} {
 		rows = append(rows, dataset.Measurement{App: "heat", Class: "-", MPI: "mpich", NP: np, PPN: np, Shared: measured[np]})
 	}
-	f, err := fitShared("mpich", rows)
+	f, err := fit.FitShared("mpich", rows)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, np := range []int{16, 64} {
-		if got := f.predict("heat", np).Value; math.Abs(got/measured[np]-1) > 0.2 {
+		if got := f.Predict("heat", np).Value; math.Abs(got/measured[np]-1) > 0.2 {
 			t.Errorf("%s: %.2f MiB at %d ranks, measured %.2f", f.Law, got, np, measured[np])
 		}
 	}
-	if _, err := fitShared("mpich", rows[:1]); err != nil {
+	if _, err := fit.FitShared("mpich", rows[:1]); err != nil {
 		t.Errorf("one row: %v", err)
 	}
 }
@@ -267,7 +268,7 @@ func BenchmarkFitAllTables(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := fitSizes(rows); err != nil {
+		if _, err := FitSizes(rows); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -281,7 +282,7 @@ func TestDeterministic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := fitSizes(rows)
+		m, err := FitSizes(rows)
 		if err != nil {
 			t.Fatal(err)
 		}

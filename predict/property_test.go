@@ -8,20 +8,21 @@ import (
 	"pgregory.net/rapid"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // drawPoints draws a falling data zone at two or more process counts, off by up
 // to a few percent, as measurements are.
-func drawPoints(t *rapid.T) []point {
+func drawPoints(t *rapid.T) []fit.Point {
 	n := rapid.IntRange(2, 8).Draw(t, "points")
 	a := rapid.Float64Range(1, 1e5).Draw(t, "volume")
 	b := rapid.Float64Range(0, 1e3).Draw(t, "surface")
-	p, out := 1., []point{}
+	p, out := 1., []fit.Point{}
 	for range n {
 		p *= rapid.Float64Range(1.3, 3).Draw(t, "step")
 		noise := rapid.Float64Range(0.97, 1.03).Draw(t, "noise")
 		q := math.Ceil(p) + float64(len(out)) // different counts
-		out = append(out, point{q, (a/q + b*math.Pow(q, -2./3)) * noise})
+		out = append(out, fit.Point{P: q, MiB: (a/q + b*math.Pow(q, -2./3)) * noise})
 	}
 	return out
 }
@@ -30,25 +31,25 @@ func drawPoints(t *rapid.T) []point {
 func TestLawsPositiveAndMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		points := drawPoints(t)
-		set, err := chooseLaws(points)
+		set, err := fit.ChooseLaws(points)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range set.Fits {
 			last := math.Inf(1)
 			for p := 1.; p < 1e5; p *= 1.5 {
-				v := f.at(p)
+				v := f.At(p)
 				if !(v > 0) {
 					t.Fatalf("%s is %g at %g", f.Law, v, p)
 				}
-				if v > last*(1+1e-9) && f.Law != Power && f.Law != PowerFloor {
+				if v > last*(1+1e-9) && f.Law != fit.Power && f.Law != fit.PowerFloor {
 					t.Fatalf("%s rises at %g", f.Law, p)
 				}
 				last = v
 			}
 		}
 		for p := 1.; p < 1e5; p *= 1.5 {
-			if e := set.predict(p); !(e.Value > 0) || e.Low < 0 || e.Low > e.Value || e.High < e.Value {
+			if e := set.Predict(p); !(e.Value > 0) || e.Low < 0 || e.Low > e.Value || e.High < e.Value {
 				t.Fatalf("%+v at %g", e, p)
 			}
 		}
@@ -64,16 +65,16 @@ func TestLawsScale(t *testing.T) {
 		for i := range scaled {
 			scaled[i].MiB *= c
 		}
-		a, err := chooseLaws(points)
+		a, err := fit.ChooseLaws(points)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := chooseLaws(scaled)
+		b, err := fit.ChooseLaws(scaled)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := rapid.Float64Range(1, 1e4).Draw(t, "p")
-		x, y := a.predict(p), b.predict(p)
+		x, y := a.Predict(p), b.Predict(p)
 		if math.Abs(y.Value/x.Value/c-1) > 1e-4 || math.Abs(y.High/x.High/c-1) > 1e-3 {
 			t.Fatalf("%g at %g becomes %g, not %g times", x.Value, p, y.Value, c)
 		}
@@ -85,19 +86,19 @@ func TestLawsScale(t *testing.T) {
 func TestIntervalsWiden(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		points := drawPoints(t)
-		set, err := chooseLaws(points)
+		set, err := fit.ChooseLaws(points)
 		if err != nil {
 			t.Fatal(err)
 		}
-		edge := set.predict(set.High)
+		edge := set.Predict(set.High)
 		for p := set.High; p < 100*set.High; p *= 1.3 {
-			if e := set.predict(p); e.High/e.Value < edge.High/edge.Value*(1-1e-9) || e.Low/e.Value > edge.Low/edge.Value*(1+1e-9) {
+			if e := set.Predict(p); e.High/e.Value < edge.High/edge.Value*(1-1e-9) || e.Low/e.Value > edge.Low/edge.Value*(1+1e-9) {
 				t.Fatalf("%g: interval of %+v is narrower than where the points end, %+v", p, e, edge)
 			}
 		}
-		d := &drift{}
+		d := &fit.Drift{}
 		for _, pt := range points {
-			d.add(pt.P, 100, 100+rapid.Float64Range(0.3, 3).Draw(t, "constant"))
+			d.Add(pt.P, 100, 100+rapid.Float64Range(0.3, 3).Draw(t, "constant"))
 		}
 		for _, step := range []float64{1.3, 1 / 1.3} {
 			last, p := 0., set.High
@@ -105,11 +106,11 @@ func TestIntervalsWiden(t *testing.T) {
 				p = set.Low
 			}
 			for range 10 {
-				b, err := d.predict(p, 100)
+				b, err := d.Predict(p, 100)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if e := b.estimate(1); e.High-e.Low < 0.85*last { // curves of several laws cross
+				if e := b.Estimate(1); e.High-e.Low < 0.85*last { // curves of several laws cross
 					t.Fatalf("%g: constant surer than nearer to the data", p)
 				} else {
 					last, p = e.High-e.Low, p*step
@@ -138,10 +139,10 @@ func TestSizesAddUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := Request{App: appOf(inst),
+		r := Request{App: AppOf(inst),
 			MPI:     rapid.SampledFrom([]string{"mpich", "openmpi"}).Draw(t, "mpi"),
 			IO:      rapid.SampledFrom([]IO{NoIO, SimpleIO, FullIO}).Draw(t, "io"),
-			Mapping: blocks(inst.NP, rapid.IntRange(1, inst.NP).Draw(t, "ppn"))}
+			Mapping: Blocks(inst.NP, rapid.IntRange(1, inst.NP).Draw(t, "ppn"))}
 		if r.IO == FullIO {
 			r.Aggregators = rapid.IntRange(0, inst.NP).Draw(t, "aggregators")
 			r.BufferMiB = rapid.SampledFrom([]float64{0, 1, 16, 64}).Draw(t, "buffer")
@@ -157,14 +158,14 @@ func TestSizesAddUp(t *testing.T) {
 			if !(f.MiB > 0) || f.Low > f.MiB || f.High < f.MiB || f.Low < 0 {
 				t.Fatalf("file %+v", f)
 			}
-			if math.Abs(f.Zones.total()-f.MiB) > 1e-6*f.MiB {
-				t.Fatalf("zones %+v add up to %g, not %g", f.Zones, f.Zones.total(), f.MiB)
+			if math.Abs(f.Zones.Total()-f.MiB) > 1e-6*f.MiB {
+				t.Fatalf("zones %+v add up to %g, not %g", f.Zones, f.Zones.Total(), f.MiB)
 			}
 		}
 		if count != inst.NP || math.Abs(total-s.TotalMiB) > 1e-6*total || s.LowMiB > s.TotalMiB || s.HighMiB < s.TotalMiB {
 			t.Fatalf("%d files, %g of %g MiB [%g, %g]", count, total, s.TotalMiB, s.LowMiB, s.HighMiB)
 		}
-		for _, codec := range Codecs() {
+		for _, codec := range fit.Codecs() {
 			tm, err := m.Time(r, codec, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -182,7 +183,7 @@ func TestSharedMonotone(t *testing.T) {
 	for _, mpi := range []string{"mpich", "openmpi"} {
 		last := 0.
 		for pn := 1; pn <= 256; pn++ {
-			e := m.shared(mpi, "bt", pn)
+			e := m.SharedZone(mpi, "bt", pn)
 			if e.Value < last {
 				t.Errorf("%s: shared zone falls at %d", mpi, pn)
 			}

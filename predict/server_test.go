@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // Nodes that write to one file system do not scale: of the times of Table 5.14 with 1,
@@ -36,7 +37,7 @@ func TestNodesShareServer(t *testing.T) {
 		}
 	}
 	// A measured rate is that of all nodes together.
-	p := &Probe{MiBPerS: 100, Writers: 4, Dir: "/scratch"}
+	p := &fit.Probe{MiBPerS: 100, Writers: 4, Dir: "/scratch"}
 	tm, err := m.Time(Request{App: app(t, m, "bt.B.16"), Mapping: []int{4, 4, 4, 4}, IO: FullIO}, "none", p)
 	if err != nil {
 		t.Fatal(err)
@@ -54,9 +55,9 @@ func TestUnknownServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, unknown, _ := m.Latency.predict(w)
-	w.system = "AFS-1"
-	_, known, _ := m.Latency.predict(w)
+	_, unknown, _ := m.Latency.Predict(w)
+	w.System = "AFS-1"
+	_, known, _ := m.Latency.Predict(w)
 	if unknown.High/unknown.Low <= 2*known.High/known.Low {
 		t.Errorf("interval of an unknown server %.1f to %.1f s, of a known one %.1f to %.1f", unknown.Low, unknown.High, known.Low, known.High)
 	}
@@ -67,7 +68,7 @@ func TestUnknownServer(t *testing.T) {
 func TestReadOldModel(t *testing.T) {
 	m := *model(t)
 	latency := *m.Latency
-	latency.Server, latency.Gzip = nil, linear{Coef: []float64{0.9}, Gram: []float64{0}, N: 2, K: 1}
+	latency.Server, latency.Gzip = nil, fit.Linear{Coef: []float64{0.9}, Gram: []float64{0}, N: 2, K: 1}
 	m.Latency = &latency
 	text, err := json.Marshal(&m)
 	if err != nil {

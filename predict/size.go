@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"ckpt/predict/fit"
 	"ckpt/predict/modes"
 	"ckpt/predict/service"
 	"fmt"
@@ -30,7 +31,7 @@ type Request struct {
 	// library by default.
 	Aggregators int
 	BufferMiB   float64
-	Law         Law
+	Law         fit.Law
 	// ManagerFiles adds the images of the processes that manage the job (ssh,
 	// mpiexec, proxies) to the total: Table 3.1.
 	ManagerFiles bool
@@ -71,7 +72,7 @@ type ZonesMiB struct {
 	IOBuffer float64
 }
 
-func (z ZonesMiB) total() float64 { return z.Library + z.Data + z.Shared + z.IOBuffer }
+func (z ZonesMiB) Total() float64 { return z.Library + z.Data + z.Shared + z.IOBuffer }
 
 // A File is one kind of image file: all processes of nodes with PPN processes
 // that are, or are not, aggregators.
@@ -83,9 +84,9 @@ type File struct {
 	High       float64
 	Aggregator bool
 	Zones      ZonesMiB
-	first      bool
-	sides      [3]side // of data and library, shared, I/O
-	estimate   estimated
+	First      bool
+	Sides      [3]side // of data and library, shared, I/O
+	Estimate   fit.Estimate
 }
 
 // maxPPN bounds the processes of a node: 16 times what was measured. The shared zone
@@ -93,9 +94,9 @@ type File struct {
 const maxPPN = 1024
 
 // normal checks a request and fills in defaults.
-func (r Request) normal() (Request, error) {
+func (r Request) Normal() (Request, error) {
 	if r.App.NP < 1 {
-		return r, refuseFor(GiveProcs, "%s.%s: the number of processes is missing", r.App.Name, r.App.Class)
+		return r, fit.RefuseFor(fit.GiveProcs, "%s.%s: the number of processes is missing", r.App.Name, r.App.Class)
 	}
 	if len(r.Mapping) == 0 {
 		r.Mapping = []int{r.App.NP}
@@ -103,34 +104,34 @@ func (r Request) normal() (Request, error) {
 	sum := 0
 	for _, n := range r.Mapping {
 		if n < 1 {
-			return r, refuse("give every node at least one process", "mapping %s: a node without processes", mappingText(r.Mapping))
+			return r, fit.Refuse("give every node at least one process", "mapping %s: a node without processes", mappingText(r.Mapping))
 		}
 		if n > maxPPN {
-			return r, refuseFor(GiveNodes, "%d processes on one node: no node runs so many", n)
+			return r, fit.RefuseFor(fit.GiveNodes, "%d processes on one node: no node runs so many", n)
 		}
 		sum += n
 	}
 	if sum != r.App.NP {
-		return r, refuse("the processes of all nodes must add up", "mapping %s places %d processes, the job has %d", mappingText(r.Mapping), sum, r.App.NP)
+		return r, fit.Refuse("the processes of all nodes must add up", "mapping %s places %d processes, the job has %d", mappingText(r.Mapping), sum, r.App.NP)
 	}
 	if r.MPI == "" {
 		r.MPI = "mpich"
 	}
 	if r.MPI != "mpich" && r.MPI != "openmpi" {
-		return r, refuse("write mpich or openmpi", "MPI library %q is unknown", r.MPI)
+		return r, fit.Refuse("write mpich or openmpi", "MPI library %q is unknown", r.MPI)
 	}
 	switch r.IO {
 	case "":
 		r.IO = NoIO
 	case NoIO, SimpleIO, FullIO:
 	default:
-		return r, refuse("write none, simple or full", "I/O %q is unknown", r.IO)
+		return r, fit.Refuse("write none, simple or full", "I/O %q is unknown", r.IO)
 	}
 	if r.IO != FullIO && (r.Aggregators != 0 || r.BufferMiB != 0) {
-		return r, refuseFor(UseCollectiveIO, "aggregators and buffers exist only for collective I/O")
+		return r, fit.RefuseFor(fit.UseCollectiveIO, "aggregators and buffers exist only for collective I/O")
 	}
 	if r.Aggregators < 0 || r.Aggregators > r.App.NP || math.IsNaN(r.BufferMiB) || r.BufferMiB < 0 || r.BufferMiB > 1<<20 {
-		return r, refuse("between 1 and the number of processes, and a buffer below 1 TiB", "%d aggregators with buffers of %g MiB are impossible", r.Aggregators, r.BufferMiB)
+		return r, fit.Refuse("between 1 and the number of processes, and a buffer below 1 TiB", "%d aggregators with buffers of %g MiB are impossible", r.Aggregators, r.BufferMiB)
 	}
 	if r.IO == FullIO && r.Aggregators == 0 {
 		r.Aggregators = len(r.Mapping) // ROMIO's cb_nodes
@@ -148,33 +149,33 @@ func mappingText(m []int) string {
 // Size predicts the images of one checkpoint of a job: Algorithm 1 of the
 // thesis, each zone by its own law.
 func (m *Model) Size(r Request) (*Size, error) {
-	r, err := r.normal()
+	r, err := r.Normal()
 	if err != nil {
 		return nil, err
 	}
-	if f := m.whole(r.App.Name, r.App.Class, r.MPI); f != nil && (r.Law == "" || r.Law == Auto) {
+	if f := m.whole(r.App.Name, r.App.Class, r.MPI); f != nil && (r.Law == "" || r.Law == fit.Auto) {
 		return m.wholeSize(r, f)
 	}
-	data, err := m.data(r.App, r.MPI, r.Law, len(r.Mapping))
+	data, err := m.DataZone(r.App, r.MPI, r.Law, len(r.Mapping))
 	if err != nil {
 		return nil, err
 	}
-	return m.assemble(r, data)
+	return m.Assemble(r, data)
 }
 
 // assemble adds the other zones to a known data zone.
-func (m *Model) assemble(r Request, data zoneEstimate) (*Size, error) {
-	s := &Size{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Model: data.law, Basis: data.basis}
+func (m *Model) Assemble(r Request, data fit.Zone) (*Size, error) {
+	s := &Size{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Model: data.Law, Basis: data.Basis}
 	for _, k := range kinds(r) {
 		var err error
-		if r.Law == Thesis {
-			k = thesisFile(r, k, data.estimated)
-		} else if k, err = m.file(r, k, data.estimated); err != nil {
+		if r.Law == fit.Thesis {
+			k = ThesisFile(r, k, data.Estimate)
+		} else if k, err = m.file(r, k, data.Estimate); err != nil {
 			return nil, err
 		}
-		k.MiB, k.Low, k.High = k.estimate.Value, k.estimate.Low, k.estimate.High
+		k.MiB, k.Low, k.High = k.Estimate.Value, k.Estimate.Low, k.Estimate.High
 		s.Files = append(s.Files, k)
-		s.Extrapolation = max(s.Extrapolation, k.estimate.Extrapolation)
+		s.Extrapolation = max(s.Extrapolation, k.Estimate.Extrapolation)
 	}
 	s.Zones = s.Files[0].Zones
 	s.add(r)
@@ -182,10 +183,10 @@ func (m *Model) assemble(r Request, data zoneEstimate) (*Size, error) {
 	if s.Extrapolation > 1.0001 {
 		s.Note = fmt.Sprintf("extrapolated by a factor of %.2g beyond the points fitted", s.Extrapolation)
 	}
-	if data.warning != "" {
-		s.Note = join(data.warning, s.Note)
+	if data.Warning != "" {
+		s.Note = fit.Join(data.Warning, s.Note)
 	}
-	if r.Law != Thesis {
+	if r.Law != fit.Thesis {
 		s.abroad(r, m.elsewhere(r.MPI))
 	}
 	return s, nil
@@ -200,13 +201,13 @@ func (s *Size) add(r Request) {
 		n := float64(f.Count)
 		s.TotalMiB += n * f.MiB
 		for i := range zones {
-			more := f.sides[i].times(n)
+			more := f.Sides[i].times(n)
 			zones[i] = side{zones[i].below + more.below, zones[i].above + more.above}
 		}
 	}
 	width := zones[0].with(zones[1]).with(zones[2])
 	if r.ManagerFiles {
-		s.ManagerMiB = managerMiB(len(s.Mapping))
+		s.ManagerMiB = ManagerMiB(len(s.Mapping))
 		s.TotalMiB += s.ManagerMiB
 		width = width.with(side{0.15 * s.ManagerMiB, 0.15 * s.ManagerMiB})
 	}
@@ -216,7 +217,7 @@ func (s *Size) add(r Request) {
 // managerMiB is the stored memory of the processes that manage a job under MPICH, in
 // MiB: mpiexec, the proxy of the first node, the restart script, and ssh, sshd and a
 // proxy for every other node (Table 3.1).
-func managerMiB(nodes int) float64 {
+func ManagerMiB(nodes int) float64 {
 	if nodes == 1 {
 		return 18.69 + 19.18 + 0.01
 	}
@@ -224,7 +225,7 @@ func managerMiB(nodes int) float64 {
 }
 
 // blocks fills nodes with ppn processes each, the last with the rest.
-func blocks(np, ppn int) []int {
+func Blocks(np, ppn int) []int {
 	m := make([]int, 0, np/ppn+1)
 	for np > 0 {
 		m = append(m, min(ppn, np))
@@ -234,11 +235,11 @@ func blocks(np, ppn int) []int {
 }
 
 // nodesOf divides and rounds up: processes over nodes, or over processes per node.
-func nodesOf(np, by int) int { return (np + by - 1) / by }
+func NodesOf(np, by int) int { return (np + by - 1) / by }
 
 // StoredParts predicts the time of an incremental checkpoint of ckpt by some of the ranks:
 // their share of its bytes and files. The few full ones do not move the mean of a run.
-func (m *Model) StoredParts(r Request, how Storing, probe *Probe) (modes.Storing, error) {
+func (m *Model) StoredParts(r Request, how Storing, probe *fit.Probe) (modes.Storing, error) {
 	r.Aggregators, r.BufferMiB = 0, 0
 	s, err := m.Stored(r, how, probe)
 	if err != nil {
@@ -253,7 +254,7 @@ func (m *Model) StoredParts(r Request, how Storing, probe *Probe) (modes.Storing
 			return modes.Range{}, 0, nil
 		}
 		c := s.Next.Part(float64(ranks) / float64(s.NP))
-		t := m.Service.Time(&service.Job{NP: agree}, &c, service.Amount{}, how.Async, probe.bytesPerS())
+		t := m.Service.Time(&service.Job{NP: agree}, &c, service.Amount{}, how.Async, probe.BytesPerS())
 		return modes.Range{Value: t.Pause.Value, Low: t.Pause.Low, High: t.Pause.High}, c.Total.Value / (1 << 20), nil
 	}, nil
 }

@@ -1,6 +1,9 @@
 package predict
 
-import "strings"
+import (
+	"ckpt/predict/fit"
+	"strings"
+)
 
 // A Storage times checkpoints on a storage that is described, where the nodes of a job
 // share what they share. It replaces the times of a prediction, which are those of disks
@@ -16,13 +19,13 @@ type Storage interface {
 // interval of a factor. The doubt about the bytes is in that factor.
 func (t *Time) Simulated(name string, storage, factor float64) {
 	t.Latency.Storage = storage
-	t.Latency.sum()
+	t.Latency.Sum()
 	t.LowS, t.HighS = t.Latency.Total/factor, t.Latency.Total*factor
 	t.TimeModel = "coordination(np) + management(stored) + the images, written in virtual time"
 	t.Valid = "the storage " + name + ", which all nodes share"
 	t.Extrapolation, t.Note = t.of.Extrapolation, t.of.Note
 	if t.Assumed {
-		t.Note = join(t.Note, "the ratio and the rate of "+t.Codec+" are assumed")
+		t.Note = fit.Join(t.Note, "the ratio and the rate of "+t.Codec+" are assumed")
 	}
 }
 
@@ -37,8 +40,8 @@ func (s *Size) Doubt() float64 {
 // Simulated notes that the times are those of a storage with a name, of which some things
 // are not known.
 func (s *Stored) Simulated(name string, unknown []string) {
-	s.Note = join(s.sizeNote, "times on the storage "+name+", which all nodes share")
+	s.Note = fit.Join(s.sizeNote, "times on the storage "+name+", which all nodes share")
 	if len(unknown) > 0 {
-		s.Note = join(s.Note, "its description does not know: "+strings.Join(unknown, ", "))
+		s.Note = fit.Join(s.Note, "its description does not know: "+strings.Join(unknown, ", "))
 	}
 }

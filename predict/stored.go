@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 	"ckpt/predict/service"
 )
 
@@ -47,7 +48,7 @@ func (m *Model) EngineOf(asked dataset.Engine) (dataset.Engine, error) {
 		}
 		return m.Engine, nil
 	}
-	return "", refuse("write ckpt or dmtcp", "engine %q is unknown", asked)
+	return "", fit.Refuse("write ckpt or dmtcp", "engine %q is unknown", asked)
 }
 
 // AddRuns fits what jobs of ckpt stored and how long that took, beside their zones. The
@@ -59,7 +60,7 @@ func (m *Model) AddRuns(runs []dataset.JobRun) error {
 	m.Engine = dataset.Ckpt
 	for _, s := range m.Series {
 		if w := m.Service.App(s.App, s.Class).Spec(); w != nil {
-			if err := s.fit(w); err != nil {
+			if err := s.Fit(w); err != nil {
 				return err
 			}
 		}
@@ -69,13 +70,13 @@ func (m *Model) AddRuns(runs []dataset.JobRun) error {
 
 // Stored predicts what ckpt stores of a job. A probe replaces the rate of the measured
 // storage.
-func (m *Model) Stored(r Request, how Storing, probe *Probe) (*Stored, error) {
-	r, err := r.normal()
+func (m *Model) Stored(r Request, how Storing, probe *fit.Probe) (*Stored, error) {
+	r, err := r.Normal()
 	if err != nil {
 		return nil, err
 	}
 	if r.IO != NoIO {
-		return nil, refuse("leave out the I/O of the application", "ckpt stores no buffers of I/O: that is for images of dmtcp")
+		return nil, fit.Refuse("leave out the I/O of the application", "ckpt stores no buffers of I/O: that is for images of dmtcp")
 	}
 	app := m.Service.App(r.App.Name, r.App.Class)
 	if how.Codec == "" {
@@ -89,12 +90,12 @@ func (m *Model) Stored(r Request, how Storing, probe *Probe) (*Stored, error) {
 		how.Layout = "per-rank"
 	case "per-rank", "aggregated", "shared":
 	default:
-		return nil, refuse("write per-rank, aggregated or shared", "layout %q is unknown", how.Layout)
+		return nil, fit.Refuse("write per-rank, aggregated or shared", "layout %q is unknown", how.Layout)
 	}
 	if how.Aggregators < 0 || how.Aggregators > r.App.NP {
-		return nil, refuse("between 1 and the number of processes", "%d aggregators are impossible", how.Aggregators)
+		return nil, fit.Refuse("between 1 and the number of processes", "%d aggregators are impossible", how.Aggregators)
 	}
-	job := service.Job{Instance: r.App.inst, App: r.App.Name, Class: r.App.Class, NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Codec: how.Codec,
+	job := service.Job{Instance: r.App.Inst, App: r.App.Name, Class: r.App.Class, NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Codec: how.Codec,
 		Layout: how.Layout, Aggregators: how.Aggregators}
 	s := &Stored{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Storing: how}
 	var factor float64
@@ -103,7 +104,7 @@ func (m *Model) Stored(r Request, how Storing, probe *Probe) (*Stored, error) {
 	}
 	s.Size = *m.Service.Size(job)
 	s.Extrapolation = max(s.Extrapolation, factor)
-	rate := probe.bytesPerS()
+	rate := probe.BytesPerS()
 	s.FullTime = m.Service.Time(&job, &s.Full, s.Library, how.Async, rate)
 	s.NextTime = m.Service.Time(&job, &s.Next, service.Amount{}, how.Async, rate)
 	s.RefreshTime = m.Service.Time(&job, &s.Full, service.Amount{}, how.Async, rate)
@@ -114,25 +115,25 @@ func (m *Model) Stored(r Request, how Storing, probe *Probe) (*Stored, error) {
 // storedLaws predicts the stored bytes of a data zone by laws of the number of processes,
 // where no structure is known or a law is asked for. Without need it is nil.
 func (m *Model) storedLaws(r Request, app *service.App, s *Stored) (*service.Laws, float64, error) {
-	if r.App.inst != nil && (r.Law == "" || r.Law == Auto || r.Law == Structural) {
+	if r.App.Inst != nil && (r.Law == "" || r.Law == fit.Auto || r.Law == fit.Structural) {
 		return nil, 1, nil
 	}
-	if r.Law == Structural || r.Law == Thesis {
-		return nil, 1, refuseFor(UseAutoLaw, "%s: the law %s does not predict what ckpt stores", r.App, r.Law)
+	if r.Law == fit.Structural || r.Law == fit.Thesis {
+		return nil, 1, fit.RefuseFor(fit.UseAutoLaw, "%s: the law %s does not predict what ckpt stores", r.App, r.Law)
 	}
 	if app == nil {
-		return nil, 1, refuseFor(FitPoints, "no job of %s was measured, the law has no points", r.App)
+		return nil, 1, fit.RefuseFor(fit.FitPoints, "no job of %s was measured, the law has no points", r.App)
 	}
-	var full, next []point
+	var full, next []fit.Point
 	for _, pt := range app.Points {
 		if pt.Codec != s.Codec {
 			continue
 		}
 		if pt.Full > 0 {
-			full = append(full, point{P: float64(pt.NP), MiB: pt.Full / (1 << 20)})
+			full = append(full, fit.Point{P: float64(pt.NP), MiB: pt.Full / (1 << 20)})
 		}
 		if pt.Next > 0 {
-			next = append(next, point{P: float64(pt.NP), MiB: pt.Next / (1 << 20)})
+			next = append(next, fit.Point{P: float64(pt.NP), MiB: pt.Next / (1 << 20)})
 		}
 	}
 	if len(next) == 0 {
@@ -141,14 +142,14 @@ func (m *Model) storedLaws(r Request, app *service.App, s *Stored) (*service.Law
 	}
 	laws, factor := &service.Laws{}, 1.
 	for _, part := range []struct {
-		points []point
+		points []fit.Point
 		to     *service.Amount
 	}{{full, &laws.Full}, {next, &laws.Next}} {
 		set, err := storedLaw(r.Law, part.points)
 		if err != nil {
 			return nil, 1, fmt.Errorf("stored bytes of %s: %w", r.App, err)
 		}
-		e := set.predict(float64(r.App.NP))
+		e := set.Predict(float64(r.App.NP))
 		*part.to = service.Amount{Value: e.Value * (1 << 20), Low: e.Low * (1 << 20), High: e.High * (1 << 20)}
 		factor = max(factor, e.Extrapolation)
 		s.Model = set.String()
@@ -156,14 +157,14 @@ func (m *Model) storedLaws(r Request, app *service.App, s *Stored) (*service.Law
 	return laws, factor, nil
 }
 
-func storedLaw(law Law, points []point) (*lawSet, error) {
-	if distinct(points) < 2 {
-		return nil, refuseFor(FitPoints, "%d process counts were measured, a law needs 2", distinct(points))
+func storedLaw(law fit.Law, points []fit.Point) (*fit.LawSet, error) {
+	if fit.Distinct(points) < 2 {
+		return nil, fit.RefuseFor(fit.FitPoints, "%d process counts were measured, a law needs 2", fit.Distinct(points))
 	}
-	if law == "" || law == Auto {
-		return chooseLaws(points)
+	if law == "" || law == fit.Auto {
+		return fit.ChooseLaws(points)
 	}
-	return oneLaw(law, points)
+	return fit.OneLaw(law, points)
 }
 
 // explain says what the prediction rests on.
@@ -173,21 +174,21 @@ func (s *Stored) explain(f *service.Fit, app *service.App) {
 		s.Basis = jobsOf(app)
 	case app == nil:
 		s.Model, s.Basis = "structural", "workload spec, no job measured"
-		s.Note = join(s.Note, "no job of this application and class was measured: run one, and fit a model to it")
+		s.Note = fit.Join(s.Note, "no job of this application and class was measured: run one, and fit a model to it")
 	default:
 		s.Model, s.Basis = "structural", "workload spec, "+jobsOf(app)
 	}
 	if s.Assumed {
-		s.Note = join(s.Note, "the ratio of "+s.Codec+" is assumed, no job measured it")
+		s.Note = fit.Join(s.Note, "the ratio of "+s.Codec+" is assumed, no job measured it")
 	}
 	if s.Size.Extrapolation > 1.0001 {
-		s.Note = join(s.Note, fmt.Sprintf("extrapolated by a factor of %.2g beyond the jobs measured", s.Size.Extrapolation))
+		s.Note = fit.Join(s.Note, fmt.Sprintf("extrapolated by a factor of %.2g beyond the jobs measured", s.Size.Extrapolation))
 	}
 	s.sizeNote = s.Note
 	if f == nil || f.Times == nil {
-		s.Note = join(s.Note, "times rest on assumed rates of a local disk, no job was timed")
+		s.Note = fit.Join(s.Note, "times rest on assumed rates of a local disk, no job was timed")
 	} else if s.FullTime.Extrapolation > 1.0001 {
-		s.Note = join(s.Note, fmt.Sprintf("times extrapolated by a factor of %.2g", max(s.FullTime.Extrapolation, s.NextTime.Extrapolation)))
+		s.Note = fit.Join(s.Note, fmt.Sprintf("times extrapolated by a factor of %.2g", max(s.FullTime.Extrapolation, s.NextTime.Extrapolation)))
 	}
 }
 

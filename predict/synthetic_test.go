@@ -10,6 +10,7 @@ import (
 
 	"ckpt/dataset"
 	"ckpt/internal/race"
+	"ckpt/predict/fit"
 )
 
 // A machine is drawn by its seed: one application on a cluster unlike that of the
@@ -145,7 +146,7 @@ func (m *machine) zones(t *testing.T, np, pn int) (data, library, shared float64
 		if err != nil {
 			t.Fatal(err)
 		}
-		data = m.share*structure(inst) + m.constant
+		data = m.share*fit.Structure(inst) + m.constant
 	}
 	return data, m.library(np), m.shared(pn)
 }
@@ -180,9 +181,9 @@ type tally struct {
 	errors, widths []float64
 }
 
-func (c *tally) add(e estimated, measured float64) {
+func (c *tally) add(e fit.Estimate, measured float64) {
 	c.n++
-	if e.contains(measured) {
+	if e.Contains(measured) {
 		c.covered++
 	}
 	c.errors = append(c.errors, math.Abs(e.Value/measured-1))
@@ -197,7 +198,7 @@ type census struct {
 	by map[string]map[int]*tally
 }
 
-func (c *census) add(zone string, factor int, e estimated, measured float64) {
+func (c *census) add(zone string, factor int, e fit.Estimate, measured float64) {
 	c.Lock()
 	defer c.Unlock()
 	if c.by[zone] == nil {
@@ -215,18 +216,18 @@ func (m *machine) predictAll(t *testing.T, c *census) {
 	for _, np := range m.runs {
 		rows = append(rows, m.measure(t, np, np))
 	}
-	fit, err := Fit(rows)
+	known, err := Fit(rows)
 	if err != nil {
 		t.Fatalf("machine %d: %v", m.seed, err)
 	}
-	m.checkChoice(t, fit)
+	m.checkChoice(t, known)
 	for _, factor := range factors {
 		np := m.at(factor)
-		a, err := fit.Application(m.app+"."+m.class, np)
+		a, err := known.Application(m.app+"."+m.class, np)
 		if err != nil {
 			t.Fatalf("machine %d: %v", m.seed, err)
 		}
-		data, err := fit.data(a, m.mpi, Auto, 1)
+		data, err := known.DataZone(a, m.mpi, fit.Auto, 1)
 		if err != nil {
 			t.Fatalf("machine %d: %v", m.seed, err)
 		}
@@ -241,20 +242,20 @@ func (m *machine) predictAll(t *testing.T, c *census) {
 				if m.workload != nil {
 					kind = "data, structural"
 				}
-				c.add(kind, factor, data.estimated, later.Data)
-				c.add("  "+m.dataKind, factor, data.estimated, later.Data)
-				c.add("library", factor, fit.Library[m.mpi].predict(), later.Library)
+				c.add(kind, factor, data.Estimate, later.Data)
+				c.add("  "+m.dataKind, factor, data.Estimate, later.Data)
+				c.add("library", factor, known.Library[m.mpi].Predict(), later.Library)
 			}
-			c.add("shared, "+where, factor, fit.shared(m.mpi, m.app, pn), later.Shared)
+			c.add("shared, "+where, factor, known.SharedZone(m.mpi, m.app, pn), later.Shared)
 			if full {
-				c.add("  "+m.sharedKind+" "+m.mpi, factor, fit.shared(m.mpi, m.app, pn), later.Shared)
+				c.add("  "+m.sharedKind+" "+m.mpi, factor, known.SharedZone(m.mpi, m.app, pn), later.Shared)
 			}
-			s, err := fit.Size(Request{App: a, MPI: m.mpi, Mapping: blocks(np, pn)})
+			s, err := known.Size(Request{App: a, MPI: m.mpi, Mapping: Blocks(np, pn)})
 			if err != nil {
 				t.Fatalf("machine %d: %v", m.seed, err)
 			}
 			f := s.Files[0]
-			c.add("file, "+where, factor, f.estimate, later.File)
+			c.add("file, "+where, factor, f.Estimate, later.File)
 			for _, v := range []float64{f.Zones.Data, f.Zones.Library, f.Zones.Shared, f.MiB, f.Low, s.LowMiB} {
 				if v < 0 || math.IsNaN(v) {
 					t.Errorf("machine %d: size of %g MiB at %d processes", m.seed, v, np)
@@ -266,20 +267,20 @@ func (m *machine) predictAll(t *testing.T, c *census) {
 
 // checkChoice finds that what was chosen is never worse than the best single law by more
 // than half, each run left out in turn.
-func (m *machine) checkChoice(t *testing.T, fit *Model) {
+func (m *machine) checkChoice(t *testing.T, known *Model) {
 	t.Helper()
-	s := fit.Series[0]
+	s := known.Series[0]
 	n := len(s.Points)
 	single := math.Inf(1)
 	chosen := make([]float64, n)
 	for _, f := range s.Laws.Fits {
 		sum := 0.
 		for i, left := range s.Points {
-			g, err := f.refit(slices.Delete(slices.Clone(s.Points), i, i+1))
+			g, err := f.Refit(slices.Delete(slices.Clone(s.Points), i, i+1))
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := g.at(left.P)/left.MiB - 1
+			e := g.At(left.P)/left.MiB - 1
 			sum += e * e
 			chosen[i] += f.Weight * e
 		}
@@ -296,7 +297,7 @@ func (m *machine) checkChoice(t *testing.T, fit *Model) {
 		return
 	}
 	// Structure gives way to laws where it is worse by more than noise explains.
-	if missed := s.Drift.missed(); s.variant() == "" && missed > max(1.5*single, 0.05) {
+	if missed := s.Drift.Missed(); s.Variant() == "" && missed > max(1.5*single, 0.05) {
 		t.Errorf("machine %d: the structure errs by %.3g where a law errs by %.3g", m.seed, missed, single)
 	}
 }

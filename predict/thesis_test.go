@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // Where the printed law is used, the command's thesis mode is that law.
@@ -22,7 +23,7 @@ func TestThesisMode(t *testing.T) {
 		{"bt.D.196", []int{49, 49, 49, 49}, 526.91},
 		{"bt.D.324", []int{54, 54, 54, 54, 54, 54}, 524.64},
 	} {
-		s := size(t, m, Request{App: app(t, m, c.app), Mapping: c.mapping, Law: Thesis})
+		s := size(t, m, Request{App: app(t, m, c.app), Mapping: c.mapping, Law: fit.Thesis})
 		if math.Abs(s.Files[0].MiB-c.mib) > 0.05 {
 			t.Errorf("%s: %.3f MiB, printed %.2f", c.app, s.Files[0].MiB, c.mib)
 		}
@@ -35,12 +36,12 @@ func TestAlgorithm2(t *testing.T) {
 		pn  int
 		mib float64
 	}{{4, 43.07}, {16, 105}, {25, 163}, {32, 216}, {36, 249}, {40, 285}, {41, 294}, {49, 373}, {50, 384}, {54, 428}, {60, 498}, {61, 510}, {63, 534}, {64, 534}} {
-		if v := algorithm2(c.pn); math.Abs(v-c.mib) > 0.005 {
+		if v := fit.Algorithm2(c.pn); math.Abs(v-c.mib) > 0.005 {
 			t.Errorf("%d processes: %.3f MiB, want %.2f", c.pn, v, c.mib)
 		}
 	}
 	for pn := 1; pn < 64; pn++ {
-		if algorithm2(pn+1) < algorithm2(pn) {
+		if fit.Algorithm2(pn+1) < fit.Algorithm2(pn) {
 			t.Errorf("falls at %d", pn)
 		}
 	}
@@ -51,11 +52,11 @@ func TestAlgorithm2(t *testing.T) {
 // first of the three numbers, the other two from Algorithm 1.
 func TestUseCase(t *testing.T) {
 	m := model(t)
-	r, err := Request{App: app(t, m, "bt.C.25"), Mapping: []int{4, 4, 4, 4, 4, 4, 1}, IO: FullIO, Law: Thesis}.normal()
+	r, err := Request{App: app(t, m, "bt.C.25"), Mapping: []int{4, 4, 4, 4, 4, 4, 1}, IO: FullIO, Law: fit.Thesis}.Normal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := 125.22 - romioLibrary - algorithm2(4)
+	data := 125.22 - romioLibrary - fit.Algorithm2(4)
 	want := []struct {
 		count int
 		mib   float64
@@ -65,9 +66,9 @@ func TestUseCase(t *testing.T) {
 		t.Fatalf("%d kinds of files, want %d", len(list), len(want))
 	}
 	for i, k := range list {
-		f := thesisFile(r, k, estimate(data, 1, 1))
-		if f.Count != want[i].count || math.Abs(f.estimate.Value-want[i].mib) > 0.005 {
-			t.Errorf("%d files of %.2f MiB, want %d of %.2f", f.Count, f.estimate.Value, want[i].count, want[i].mib)
+		f := ThesisFile(r, k, fit.Around(data, 1, 1))
+		if f.Count != want[i].count || math.Abs(f.Estimate.Value-want[i].mib) > 0.005 {
+			t.Errorf("%d files of %.2f MiB, want %d of %.2f", f.Count, f.Estimate.Value, want[i].count, want[i].mib)
 		}
 	}
 }
@@ -94,8 +95,8 @@ func TestManagerFiles(t *testing.T) {
 			}
 		}
 		n := map[string]int{"1": 1, "2": 2, "4": 4}[nodes]
-		if math.Abs(managerMiB(n)-sum) > 0.02 {
-			t.Errorf("%s nodes: %.2f MiB, Table 3.1 adds up to %.2f", nodes, managerMiB(n), sum)
+		if math.Abs(ManagerMiB(n)-sum) > 0.02 {
+			t.Errorf("%s nodes: %.2f MiB, Table 3.1 adds up to %.2f", nodes, ManagerMiB(n), sum)
 		}
 	}
 }

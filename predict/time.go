@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"ckpt/predict/fit"
 	"ckpt/predict/modes"
 	"cmp"
 	"fmt"
@@ -14,13 +15,13 @@ type Time struct {
 	// StoredMiB is the size written by all nodes, after compression.
 	StoredMiB float64
 	// Latency has the terms in seconds, LowS and HighS the interval of the total.
-	Latency parts
+	Latency fit.Parts
 	LowS    float64
 	HighS   float64
 	// TimeModel names the method, and Valid where it holds.
 	TimeModel string
 	Valid     string
-	Probe     *Probe
+	Probe     *fit.Probe
 	// Assumed tells that the thesis did not measure the codec.
 	Assumed bool
 
@@ -31,42 +32,42 @@ type Time struct {
 // Time predicts the latency of a checkpoint of a job. With the law of the thesis it
 // uses the thesis's method: a line per zone, all processes side by side. A probe
 // replaces the rate of the thesis's disk by that of the user's.
-func (m *Model) Time(r Request, codec string, probe *Probe) (*Time, error) {
+func (m *Model) Time(r Request, codec string, probe *fit.Probe) (*Time, error) {
 	size, err := m.Size(r)
 	if err != nil {
 		return nil, err
 	}
-	return m.timeOf(size, r, codec, probe)
+	return m.TimeOf(size, r, codec, probe)
 }
 
-func (m *Model) timeOf(size *Size, r Request, codec string, probe *Probe) (*Time, error) {
+func (m *Model) TimeOf(size *Size, r Request, codec string, probe *fit.Probe) (*Time, error) {
 	t := &Time{Size: *size, Codec: codec, Probe: probe, of: size}
 	if codec == "" {
 		t.Codec = "none"
 	}
-	if r.Law == Thesis {
+	if r.Law == fit.Thesis {
 		return t, t.thesis()
 	}
 	if size.ZonesUnknown && t.Codec != "none" {
-		return nil, refuseFor(LeaveCodec, "%s: zones are unknown, and the ratio of %s depends on them", size.App, codec)
+		return nil, fit.RefuseFor(fit.LeaveCodec, "%s: zones are unknown, and the ratio of %s depends on them", size.App, codec)
 	}
 	if m.Latency == nil {
-		return nil, refuse("use the built-in model", "the model has no times")
+		return nil, fit.Refuse("use the built-in model", "the model has no times")
 	}
-	c, err := m.Latency.codec(codec)
+	c, err := m.Latency.Codec(codec)
 	if err != nil {
 		return nil, err
 	}
-	w := writing{np: size.NP, nodes: loads(size), codec: c, name: t.Codec, probe: probe, doubt: size.doubtOf(probe), shared: r.IO != NoIO && r.IO != ""}
-	latency, total, stored := m.Latency.predict(w)
+	w := fit.Writing{NP: size.NP, Nodes: Loads(size), Codec: c, Name: t.Codec, Probe: probe, Doubt: size.doubtOf(probe), Shared: r.IO != NoIO && r.IO != ""}
+	latency, total, stored := m.Latency.Predict(w)
 	t.Latency, t.LowS, t.HighS, t.StoredMiB = latency, total.Low, total.High, stored
-	t.TimeModel, t.Valid = m.Latency.describe(w)
-	if t.Assumed = c.assumed; c.assumed {
-		t.Note = join(t.Note, "the thesis has no times of "+t.Codec+"; its rate and ratio are assumed from live solvers")
+	t.TimeModel, t.Valid = m.Latency.Describe(w)
+	if t.Assumed = c.Assumed; c.Assumed {
+		t.Note = fit.Join(t.Note, "the thesis has no times of "+t.Codec+"; its rate and ratio are assumed from live solvers")
 	}
 	if total.Extrapolation > 1.0001 {
 		t.Extrapolation = max(t.Extrapolation, total.Extrapolation)
-		t.Note = join(t.Note, fmt.Sprintf("time extrapolated by a factor of %.2g", total.Extrapolation))
+		t.Note = fit.Join(t.Note, fmt.Sprintf("time extrapolated by a factor of %.2g", total.Extrapolation))
 	}
 	return t, nil
 }
@@ -76,7 +77,7 @@ func (s *Size) doubt() float64 { return (s.HighMiB - s.LowMiB) / 4 / s.TotalMiB 
 
 // doubtOf is the doubt of a time. Times without a probe are those of the measured
 // machines, and so are the sizes behind them.
-func (s *Size) doubtOf(probe *Probe) float64 {
+func (s *Size) doubtOf(probe *fit.Probe) float64 {
 	if probe == nil {
 		return s.here
 	}
@@ -85,7 +86,7 @@ func (s *Size) doubtOf(probe *Probe) float64 {
 
 // loads sums the files of a job by node. The data zone compresses like data,
 // the rest like shared memory.
-func loads(s *Size) []nodeLoad {
+func Loads(s *Size) []fit.Load {
 	// Files of equal nodes are counted together: each node of a kind gets its share of
 	// the files of that kind.
 	nodes := map[int]int{}
@@ -96,17 +97,17 @@ func loads(s *Size) []nodeLoad {
 		}
 		nodes[n]++
 	}
-	var out []nodeLoad
+	var out []fit.Load
 	for _, ppn := range order {
-		l := nodeLoad{ppn: ppn}
+		l := fit.Load{PPN: ppn}
 		for _, f := range s.Files {
 			if f.PPN == ppn {
 				share := float64(f.Count) / float64(nodes[ppn])
-				l.data += share * f.Zones.Data
-				l.total += share * f.MiB
+				l.Data += share * f.Zones.Data
+				l.Total += share * f.MiB
 			}
 		}
-		l.rest = max(0, l.total-l.data)
+		l.Rest = max(0, l.Total-l.Data)
 		for range nodes[ppn] {
 			out = append(out, l)
 		}
@@ -118,10 +119,10 @@ func loads(s *Size) []nodeLoad {
 // processes, so the time is that of the largest file.
 func (t *Time) thesis() error {
 	if t.Codec != "none" {
-		return refuseFor(LeaveCodec, "the thesis has no equation for the time of %s", t.Codec)
+		return fit.RefuseFor(fit.LeaveCodec, "the thesis has no equation for the time of %s", t.Codec)
 	}
 	for _, f := range t.Files {
-		data, library, shared := thesisSeconds(f.Zones.Data, f.Zones.Library, f.Zones.Shared+f.Zones.IOBuffer)
+		data, library, shared := fit.ThesisSeconds(f.Zones.Data, f.Zones.Library, f.Zones.Shared+f.Zones.IOBuffer)
 		t.Latency.Storage = max(t.Latency.Storage, data+library+shared)
 	}
 	t.Latency.Total, t.StoredMiB = t.Latency.Storage, t.TotalMiB
@@ -134,40 +135,32 @@ func (t *Time) thesis() error {
 }
 
 // ImageParts predicts the time of storing a part of the ranks.
-func (m *Model) ImageParts(size *Size, r Request, codec string, probe *Probe) (modes.Storing, error) {
+func (m *Model) ImageParts(size *Size, r Request, codec string, probe *fit.Probe) (modes.Storing, error) {
 	if m.Latency == nil {
-		return nil, refuse("use the built-in model", "the model has no times")
+		return nil, fit.Refuse("use the built-in model", "the model has no times")
 	}
-	c, err := m.Latency.codec(codec)
+	c, err := m.Latency.Codec(codec)
 	if err != nil {
 		return nil, err
 	}
-	full := map[int]nodeLoad{}
-	for _, l := range loads(size) {
-		full[l.ppn] = l
+	full := map[int]fit.Load{}
+	for _, l := range Loads(size) {
+		full[l.PPN] = l
 	}
 	return func(perNode []int, agree int) (modes.Range, float64, error) {
-		w := writing{np: agree, codec: c, name: cmp.Or(codec, "none"), probe: probe, doubt: size.doubt(), shared: r.IO != NoIO}
+		w := fit.Writing{NP: agree, Codec: c, Name: cmp.Or(codec, "none"), Probe: probe, Doubt: size.doubt(), Shared: r.IO != NoIO}
 		for i, n := range perNode {
 			if n == 0 {
 				continue
 			}
 			l := full[r.Mapping[i]]
-			share := float64(n) / float64(l.ppn)
-			w.nodes = append(w.nodes, nodeLoad{ppn: n, data: share * l.data, rest: share * l.rest, total: share * l.total})
+			share := float64(n) / float64(l.PPN)
+			w.Nodes = append(w.Nodes, fit.Load{PPN: n, Data: share * l.Data, Rest: share * l.Rest, Total: share * l.Total})
 		}
-		if len(w.nodes) == 0 {
+		if len(w.Nodes) == 0 {
 			return modes.Range{}, 0, nil
 		}
-		_, total, stored := m.Latency.predict(w)
+		_, total, stored := m.Latency.Predict(w)
 		return modes.Range{Value: total.Value, Low: total.Low, High: total.High}, stored, nil
 	}, nil
-}
-
-// bytesPerS is the rate of a probe, 0 without one.
-func (p *Probe) bytesPerS() float64 {
-	if p == nil {
-		return 0
-	}
-	return p.MiBPerS * (1 << 20)
 }

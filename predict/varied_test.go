@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // variedRow is a measurement of a problem size.
@@ -18,13 +19,13 @@ func variedRow(n float64, np int, mib float64) dataset.Measurement {
 }
 
 // variedData predicts a data zone.
-func variedData(t *testing.T, m *Model, class string, np int) zoneEstimate {
+func variedData(t *testing.T, m *Model, class string, np int) fit.Zone {
 	t.Helper()
 	a, err := m.Application("wave."+class, np)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := m.data(a, "mpich", Auto, 1)
+	e, err := m.DataZone(a, "mpich", fit.Auto, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,13 +53,13 @@ func TestVariedLaws(t *testing.T) {
 					rows = append(rows, variedRow(n, np, truth(n, float64(np))*(1+0.01*r.NormFloat64())))
 				}
 			}
-			m, err := fitSizes(rows)
+			m, err := FitSizes(rows)
 			if err != nil {
 				t.Fatal(err)
 			}
 			e, want := variedData(t, m, "n=1024", 64), truth(1024, 64)
 			worst = max(worst, math.Abs(e.Value/want-1))
-			if e.contains(want) {
+			if e.Contains(want) {
 				inside++
 			}
 			if e.Extrapolation != 4 {
@@ -97,16 +98,16 @@ func TestVariedOfSpecs(t *testing.T) {
 				}
 			}
 		}
-		m, err := fitSizes(rows)
+		m, err := FitSizes(rows)
 		if err != nil {
 			t.Fatal(err)
 		}
 		e, want := variedData(t, m, "n=162", 16), mib(162, 16)
-		t.Logf("%s: %.2f MiB (%.2f to %.2f), want %.2f; %s; %s", app, e.Value, e.Low, e.High, want, e.law, e.basis)
-		if !e.contains(want) || math.Abs(e.Value/want-1) > 0.1 {
-			t.Errorf("%s without a spec: %.2f MiB (%.2f to %.2f), want %.2f by %s", app, e.Value, e.Low, e.High, want, e.law)
+		t.Logf("%s: %.2f MiB (%.2f to %.2f), want %.2f; %s; %s", app, e.Value, e.Low, e.High, want, e.Law, e.Basis)
+		if !e.Contains(want) || math.Abs(e.Value/want-1) > 0.1 {
+			t.Errorf("%s without a spec: %.2f MiB (%.2f to %.2f), want %.2f by %s", app, e.Value, e.Low, e.High, want, e.Law)
 		}
-		if m, err = fitSizes(own); err != nil || len(m.Varied) > 0 {
+		if m, err = FitSizes(own); err != nil || len(m.Varied) > 0 {
 			t.Fatal(m.Varied, err)
 		}
 		for _, name := range []string{app + ".C.16", app + ".n=162"} {
@@ -114,8 +115,8 @@ func TestVariedOfSpecs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := m.data(a, "mpich", Auto, 1)
-			if err != nil || s.law != string(Structural) || !s.contains(want) || math.Abs(s.Value/want-1) > 0.01 || !(s.Low < s.High) {
+			s, err := m.DataZone(a, "mpich", fit.Auto, 1)
+			if err != nil || s.Law != string(fit.Structural) || !s.Contains(want) || math.Abs(s.Value/want-1) > 0.01 || !(s.Low < s.High) {
 				t.Errorf("%s: %+v, %v; want %.2f", name, s, err, want)
 			}
 		}
@@ -124,17 +125,17 @@ func TestVariedOfSpecs(t *testing.T) {
 
 // TestVariedRefused: too few sizes, and parameters that nobody measured.
 func TestVariedRefused(t *testing.T) {
-	var input *InputError
+	var input *fit.InputError
 	for name, rows := range map[string][]dataset.Measurement{
 		"one size":    {variedRow(64, 4, 9), variedRow(64, 9, 5), variedRow(64, 16, 3), variedRow(64, 25, 2)},
 		"one count":   {variedRow(64, 4, 9), variedRow(32, 4, 5), variedRow(16, 4, 3), variedRow(8, 4, 2)},
 		"three alone": {variedRow(64, 4, 9), variedRow(32, 4, 5), variedRow(16, 9, 3)},
 	} {
-		if _, err := fitSizes(rows); !errors.As(err, &input) || !strings.Contains(err.Error(), "cannot fix a law of both") || input.Hint() == "" {
+		if _, err := FitSizes(rows); !errors.As(err, &input) || !strings.Contains(err.Error(), "cannot fix a law of both") || input.Hint() == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	m, err := fitSizes([]dataset.Measurement{variedRow(64, 4, 16.5), variedRow(64, 9, 8), variedRow(128, 4, 65), variedRow(128, 9, 29)})
+	m, err := FitSizes([]dataset.Measurement{variedRow(64, 4, 16.5), variedRow(64, 9, 8), variedRow(128, 4, 65), variedRow(128, 9, 29)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestWholeFiles(t *testing.T) {
 	if !s.ZonesUnknown || s.Zones != (ZonesMiB{}) || !strings.Contains(s.Note, "zones are unknown") || !strings.Contains(s.Note, "factor of 4") || !strings.Contains(s.Basis, "files.csv") {
 		t.Errorf("%+v", s)
 	}
-	var input *InputError
+	var input *fit.InputError
 	if _, err := m.Size(Request{App: a, IO: FullIO}); !errors.As(err, &input) {
 		t.Errorf("aggregators of unknown zones: %v", err)
 	}
@@ -199,7 +200,7 @@ func TestWholeFiles(t *testing.T) {
 // TestRepeatsWiden: three runs of each configuration that differ by 20 % make the interval
 // of a single run wider than their means alone, by what they differ.
 func TestRepeatsWiden(t *testing.T) {
-	interval := func(scatter float64) (data, file estimated) {
+	interval := func(scatter float64) (data, file fit.Estimate) {
 		var rows []dataset.Measurement
 		for _, np := range []int{4, 8, 16} {
 			mib := 60 + 4096/float64(np)
@@ -208,21 +209,21 @@ func TestRepeatsWiden(t *testing.T) {
 					dataset.Measurement{App: "wave", Class: "y", MPI: "mpich", NP: np, PPN: np, File: mib * (1 + off)})
 			}
 		}
-		m, err := fitSizes(dataset.Means(rows))
+		m, err := FitSizes(dataset.Means(rows))
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := m.data(App{Name: "wave", Class: "x", NP: 16}, "mpich", Auto, 1)
+		e, err := m.DataZone(App{Name: "wave", Class: "x", NP: 16}, "mpich", fit.Auto, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return e.estimated, m.whole("wave", "y", "mpich").predict(1, 16)
+		return e.Estimate, m.whole("wave", "y", "mpich").Predict(1, 16)
 	}
 	data, file := interval(0)
 	wideData, wideFile := interval(0.2)
-	for name, e := range map[string][2]estimated{"data": {data, wideData}, "file": {file, wideFile}} {
+	for name, e := range map[string][2]fit.Estimate{"data": {data, wideData}, "file": {file, wideFile}} {
 		narrow, wide := e[0], e[1]
-		want := math.Hypot(narrow.High-narrow.Value, student(6)*0.2*narrow.Value)
+		want := math.Hypot(narrow.High-narrow.Value, fit.Student(6)*0.2*narrow.Value)
 		if math.Abs(wide.Value/narrow.Value-1) > 1e-6 || math.Abs((wide.High-wide.Value)/want-1) > 1e-6 || wide.Low >= narrow.Low {
 			t.Errorf("%s: %+v from equal runs, %+v from others; want a half width of %g", name, narrow, wide, want)
 		}
@@ -298,9 +299,9 @@ func TestVariedFile(t *testing.T) {
 	if got, want := variedData(t, read, "n=256", 16), variedData(t, m, "n=256", 16); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	for _, damage := range []func(f *variedFit){
-		func(f *variedFit) { f.Laws = nil }, func(f *variedFit) { f.Laws[0].Coef = nil }, func(f *variedFit) { f.Laws[0].Weight = 0.3 },
-		func(f *variedFit) { f.Points[0].MiB = -1 }, func(f *variedFit) { f.Laws[0].Terms[0].P = 2 }, func(f *variedFit) { f.Laws[0].Coef[0] = -1 },
+	for _, damage := range []func(f *fit.Varied){
+		func(f *fit.Varied) { f.Laws = nil }, func(f *fit.Varied) { f.Laws[0].Coef = nil }, func(f *fit.Varied) { f.Laws[0].Weight = 0.3 },
+		func(f *fit.Varied) { f.Points[0].MiB = -1 }, func(f *fit.Varied) { f.Laws[0].Terms[0].P = 2 }, func(f *fit.Varied) { f.Laws[0].Coef[0] = -1 },
 	} {
 		damaged := wholeModel(t)
 		damage(damaged.Whole[0])

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // minWhole is the number of process counts from which on whole files fix a law: a part
@@ -26,17 +27,17 @@ func (m *Model) measured() (apps []App) {
 // fitWhole fits the sizes of whole files of applications of which no row has a data zone.
 func (m *Model) fitWhole(rows []dataset.Measurement) error {
 	for _, r := range rows {
-		if r.File == 0 || m.series(r.App, r.Class, r.MPI) != nil {
+		if r.File == 0 || m.SeriesOf(r.App, r.Class, r.MPI) != nil {
 			continue
 		}
 		f := m.whole(r.App, r.Class, r.MPI)
 		if f == nil {
-			f = &variedFit{App: r.App, Class: r.Class, MPI: r.MPI}
+			f = &fit.Varied{App: r.App, Class: r.Class, MPI: r.MPI}
 			m.Whole = append(m.Whole, f)
 		}
 		f.Tables = addTables(f.Tables, r.Table)
-		f.Points = append(f.Points, variedPoint{N: 1, P: float64(r.NP), MiB: r.File})
-		f.Repeats = addRuns(f.Repeats, r.Runs, r.File, r.Scatter.File)
+		f.Points = append(f.Points, fit.VariedPoint{N: 1, P: float64(r.NP), MiB: r.File})
+		f.Repeats = fit.AddRuns(f.Repeats, r.Runs, r.File, r.Scatter.File)
 	}
 	for _, f := range m.Whole {
 		counts := map[float64]bool{}
@@ -44,10 +45,10 @@ func (m *Model) fitWhole(rows []dataset.Measurement) error {
 			counts[pt.P] = true
 		}
 		if len(counts) < minWhole {
-			return refuse("measure the zones of these runs with ckpt zones, or another process count",
-				"%s: whole files of %d process count(s) cannot fix a law, it takes %d", f.name(), len(counts), minWhole)
+			return fit.Refuse("measure the zones of these runs with ckpt zones, or another process count",
+				"%s: whole files of %d process count(s) cannot fix a law, it takes %d", f.Name(), len(counts), minWhole)
 		}
-		if err := f.fit(); err != nil {
+		if err := f.Fit(); err != nil {
 			return err
 		}
 	}
@@ -55,8 +56,8 @@ func (m *Model) fitWhole(rows []dataset.Measurement) error {
 }
 
 // whole finds the laws of whole files, or nil.
-func (m *Model) whole(app, class, mpi string) *variedFit {
-	i := slices.IndexFunc(m.Whole, func(f *variedFit) bool { return f.App == app && f.Class == class && f.MPI == mpi })
+func (m *Model) whole(app, class, mpi string) *fit.Varied {
+	i := slices.IndexFunc(m.Whole, func(f *fit.Varied) bool { return f.App == app && f.Class == class && f.MPI == mpi })
 	if i < 0 {
 		return nil
 	}
@@ -64,23 +65,23 @@ func (m *Model) whole(app, class, mpi string) *variedFit {
 }
 
 // wholeSize predicts files of which the zones are unknown. All files are the same.
-func (m *Model) wholeSize(r Request, f *variedFit) (*Size, error) {
+func (m *Model) wholeSize(r Request, f *fit.Varied) (*Size, error) {
 	if r.IO != NoIO {
-		return nil, refuse("measure the zones, which ckpt zones reads", "%s: the model knows whole files only, and not what an aggregator adds", r.App)
+		return nil, fit.Refuse("measure the zones, which ckpt zones reads", "%s: the model knows whole files only, and not what an aggregator adds", r.App)
 	}
-	e := f.predict(1, float64(r.App.NP))
-	s := &Size{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Model: "whole files: " + f.String(), Basis: f.basis(),
+	e := f.Predict(1, float64(r.App.NP))
+	s := &Size{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Model: "whole files: " + f.String(), Basis: f.Basis(),
 		Extrapolation: e.Extrapolation, ZonesUnknown: true, Note: "zones are unknown: the measurements have whole files only"}
 	for _, k := range kinds(r) {
-		k.estimate = e
-		k.sides = [3]side{sides(e)}
+		k.Estimate = e
+		k.Sides = [3]side{sides(e)}
 		k.MiB, k.Low, k.High = e.Value, e.Low, e.High
 		s.Files = append(s.Files, k)
 	}
 	s.add(r)
 	s.here = s.doubt()
 	if e.Extrapolation > 1.0001 {
-		s.Note = join(s.Note, fmt.Sprintf("extrapolated by a factor of %.2g beyond the points fitted", e.Extrapolation))
+		s.Note = fit.Join(s.Note, fmt.Sprintf("extrapolated by a factor of %.2g beyond the points fitted", e.Extrapolation))
 	}
 	return s, nil
 }
@@ -97,25 +98,25 @@ func (m *Model) fitVaried(rows []dataset.Measurement) error {
 		if !ok || r.Data == 0 || hasSpec(r.App, r.Class, r.NP) {
 			continue
 		}
-		i := slices.IndexFunc(m.Varied, func(f *variedFit) bool {
+		i := slices.IndexFunc(m.Varied, func(f *fit.Varied) bool {
 			return f.App == r.App && f.MPI == r.MPI && f.Param == v.Param
 		})
 		if i < 0 {
 			i = len(m.Varied)
-			m.Varied = append(m.Varied, &variedFit{App: r.App, MPI: r.MPI, Param: v.Param})
+			m.Varied = append(m.Varied, &fit.Varied{App: r.App, MPI: r.MPI, Param: v.Param})
 		}
 		f := m.Varied[i]
 		f.Tables = addTables(f.Tables, r.Table)
-		f.Points = append(f.Points, variedPoint{N: v.Value, P: float64(r.NP), MiB: r.Data})
-		f.Repeats = addRuns(f.Repeats, r.Runs, r.Data, r.Scatter.Data)
+		f.Points = append(f.Points, fit.VariedPoint{N: v.Value, P: float64(r.NP), MiB: r.Data})
+		f.Repeats = fit.AddRuns(f.Repeats, r.Runs, r.Data, r.Scatter.Data)
 	}
 	for _, f := range m.Varied {
-		n, p := f.spans()
+		n, p := f.Spans()
 		if len(f.Points) < minVaried || n[0] == n[1] || p[0] == p[1] {
-			return refuse(fmt.Sprintf("measure at least %d runs, with two or more values of %s and of the process count", minVaried, f.Param),
-				"%s: %d points with %s from %g to %g and from %g to %g processes cannot fix a law of both", f.name(), len(f.Points), f.Param, n[0], n[1], p[0], p[1])
+			return fit.Refuse(fmt.Sprintf("measure at least %d runs, with two or more values of %s and of the process count", minVaried, f.Param),
+				"%s: %d points with %s from %g to %g and from %g to %g processes cannot fix a law of both", f.Name(), len(f.Points), f.Param, n[0], n[1], p[0], p[1])
 		}
-		if err := f.fit(); err != nil {
+		if err := f.Fit(); err != nil {
 			return err
 		}
 	}

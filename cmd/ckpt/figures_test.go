@@ -1,14 +1,13 @@
 package main
 
 import (
+	"ckpt/predict/eval"
 	"encoding/json"
 	"fmt"
 	"os"
 	"regexp"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"ckpt/predict"
 )
 
 // figures checks that the errors that README promises are those in the JSON of
@@ -22,7 +21,7 @@ func figures(ts *testscript.TestScript, _ bool, args []string) {
 	if m == nil {
 		ts.Fatalf("the README has no errors of predictions")
 	}
-	var ev predict.Evaluation
+	var ev eval.Evaluation
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &ev))
 	for _, q := range ev.Summary.Quantities {
 		if q.Quantity != "data" {

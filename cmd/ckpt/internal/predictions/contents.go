@@ -7,6 +7,7 @@ import (
 	"ckpt/coordinator/tune"
 	"ckpt/dataset"
 	"ckpt/predict"
+	"ckpt/predict/fit"
 	"ckpt/predict/service"
 	"ckpt/zones"
 )
@@ -46,7 +47,7 @@ func addContents(m *predict.Model, size *service.Size, c *tune.Case) {
 	}
 	regions["runtime"] = float64(zones.PageRound(c.Instance.Runtime))
 	cached := make(map[string]map[string]service.Content) // by codec
-	for _, codec := range predict.Codecs() {
+	for _, codec := range fit.Codecs() {
 		cached[codec] = m.Service.Contents(c.Instance, codec, !c.Following)
 	}
 	c.Content = func(region, codec string) tune.Content {

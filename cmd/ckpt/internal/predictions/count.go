@@ -9,7 +9,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/interval"
-	"ckpt/predict"
+	"ckpt/predict/plan"
 	"ckpt/predict/service"
 )
 
@@ -104,7 +104,7 @@ func (o *countOptions) mean(c cost) (seconds service.Amount, mib float64) {
 	}
 	var q ui.Quantities
 	overhead, app := q.Share("--overhead", o.overhead), q.Duration("--app-time", o.app)
-	n, err := predict.Affordable(c.stored, overhead, app.Seconds())
+	n, err := plan.Affordable(c.stored, overhead, app.Seconds())
 	if err != nil || q.Err != nil {
 		n = 1 // the command refuses these flags itself
 	}

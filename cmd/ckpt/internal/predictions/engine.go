@@ -9,6 +9,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/dataset"
 	"ckpt/predict"
+	"ckpt/predict/fit"
 	"ckpt/predict/service"
 	"ckpt/zones"
 )
@@ -21,7 +22,7 @@ type storingOptions struct {
 }
 
 // codecChoices are the codecs of both engines.
-var codecChoices = append([]string{"auto"}, predict.Codecs()...)
+var codecChoices = append([]string{"auto"}, fit.Codecs()...)
 
 func (o *storingOptions) addFlags(f *pflag.FlagSet) {
 	addEngineFlag(f, &o.engine)
@@ -47,7 +48,7 @@ func (o *storingOptions) own(m *predict.Model) (bool, error) {
 }
 
 // stored predicts what ckpt stores.
-func (o *jobOptions) stored(m *predict.Model, app string, probe *predict.Probe) (*predict.Stored, error) {
+func (o *jobOptions) stored(m *predict.Model, app string, probe *fit.Probe) (*predict.Stored, error) {
 	how := predict.Storing{Codec: o.codec, Layout: o.layout, Aggregators: o.aggregators, Async: o.async}
 	if o.managers {
 		return nil, ui.BadUsage("--manager-files is for images of dmtcp", "add --engine dmtcp, or leave it out")

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/predict"
+	"ckpt/predict/eval"
 )
 
 func newPredictEvalCommand(g *ui.Globals) *cobra.Command {
@@ -27,7 +27,7 @@ table is listed, with the reason if it has no number that ckpt predicts.`,
 }
 
 func runPredictEval(g *ui.Globals) error {
-	ev, err := predict.Evaluate()
+	ev, err := eval.Evaluate()
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func runPredictEval(g *ui.Globals) error {
 }
 
 // printTables prints one line for each table that is compared.
-func printTables(g *ui.Globals, tables []predict.TableUse) {
+func printTables(g *ui.Globals, tables []eval.TableUse) {
 	var rows [][]string
 	for _, u := range tables {
 		if u.Evaluated {
@@ -62,7 +62,7 @@ func printTables(g *ui.Globals, tables []predict.TableUse) {
 }
 
 // printUse prints how many tables are compared, and why the others are not.
-func printUse(g *ui.Globals, tables []predict.TableUse) error {
+func printUse(g *ui.Globals, tables []eval.TableUse) error {
 	evaluated, text := 0, ""
 	for _, u := range tables {
 		if u.Evaluated {
@@ -78,7 +78,7 @@ func printUse(g *ui.Globals, tables []predict.TableUse) error {
 	return g.Printf("%s:\n%s\n", head, text)
 }
 
-func printSummary(g *ui.Globals, s *predict.Summary) error {
+func printSummary(g *ui.Globals, s *eval.Summary) error {
 	var rows [][]string
 	for _, q := range s.Quantities {
 		rows = append(rows, []string{q.Quantity, strconv.Itoa(q.Both), share(q.ThesisMedian), share(q.OurMedian), share(q.ThesisMax), share(q.OurMax),

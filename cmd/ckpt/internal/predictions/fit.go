@@ -14,6 +14,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
 	"ckpt/predict"
+	"ckpt/predict/fit"
 	"ckpt/predict/modes"
 )
 
@@ -71,8 +72,8 @@ fits these process counts only and shows the errors at the others.`,
 	f.StringVar(&o.plot, "plot", "", "draw a figure to this .svg, .png or .pdf")
 	f.StringVar(&o.quantity, "quantity", "data", "quantity in the figure: data, shared or total")
 	ui.Choices(f, "quantity", "data", "shared", "total")
-	f.StringVar(&o.law, "law", "auto", "law of the figure: "+strings.Join(predict.LawNames(), ", "))
-	ui.Choices(f, "law", predict.LawNames()...)
+	f.StringVar(&o.law, "law", "auto", "law of the figure: "+strings.Join(fit.LawNames(), ", "))
+	ui.Choices(f, "law", fit.LawNames()...)
 	return cmd
 }
 
@@ -176,7 +177,7 @@ func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
 	if err := ui.CheckPlotName(o.plot); err != nil {
 		return err
 	}
-	law, err := predict.ParseLaw(o.law)
+	law, err := fit.ParseLaw(o.law)
 	if err != nil {
 		return err
 	}

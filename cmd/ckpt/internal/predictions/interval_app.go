@@ -9,8 +9,9 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
-	"ckpt/predict"
+	"ckpt/predict/fit"
 	"ckpt/predict/modes"
+	"ckpt/predict/plan"
 )
 
 // intervalApp are the flags of ckpt interval APP, whose costs are predicted.
@@ -30,7 +31,7 @@ func intervalOfApp(g *ui.Globals, cmd *cobra.Command) *cobra.Command {
 	f.StringVar(&o.mpi, "mpi", "mpich", "with APP: MPI library, mpich or openmpi")
 	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.StringVar(&o.codec, "codec", "none", "with APP: compression")
-	ui.Choices(f, "codec", predict.Codecs()...)
+	ui.Choices(f, "codec", fit.Codecs()...)
 	f.StringVar(&o.log, "log", string(modes.Receiver), "with APP and --mode semi or uncoordinated: log of messages")
 	ui.Choices(f, "log", string(modes.Receiver), string(modes.Sender), string(modes.Optimistic))
 	f.IntVar(&o.groupSize, "group-size", 0, "with APP and --mode semi: ranks of a group (default those of a node)")
@@ -79,7 +80,7 @@ func (o *intervalApp) fill(cmd *cobra.Command, g *ui.Globals, app string) error 
 	}
 	// Of the time of the run the costs need only how long an iteration takes; the time
 	// between failures changes none of them.
-	p := predict.ModePlanning{Request: r, Codec: o.codec, AppS: 86400, MTBFS: 86400, GroupSize: o.groupSize, Modes: []modes.Mode{modes.Mode(mode)}}
+	p := plan.ModePlanning{Request: r, Codec: o.codec, AppS: 86400, MTBFS: 86400, GroupSize: o.groupSize, Modes: []modes.Mode{modes.Mode(mode)}}
 	if p.Engine, err = m.EngineOf(""); err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (o *intervalApp) fill(cmd *cobra.Command, g *ui.Globals, app string) error 
 	if s, err := ui.ParseDuration("--app-time", text); err == nil && s > 0 {
 		p.AppS = s.Seconds()
 	}
-	options, err := predict.Modes(m, p)
+	options, err := plan.Modes(m, p)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (o *intervalApp) fill(cmd *cobra.Command, g *ui.Globals, app string) error 
 }
 
 // set sets the flags.
-func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, c *predict.ModeOption) error {
+func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, c *plan.ModeOption) error {
 	f := cmd.Flags()
 	seconds := func(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
 	share := func(v float64) string { return strconv.FormatFloat(100*v, 'f', 6, 64) + "%" }

@@ -5,6 +5,7 @@ import (
 
 	"ckpt/dataset"
 	"ckpt/predict"
+	"ckpt/predict/plan"
 	"ckpt/zones"
 )
 
@@ -112,7 +113,7 @@ type optionResult struct {
 	Assumed       bool    `json:"assumed"`
 }
 
-func optionsJSON(options []predict.Option) []optionResult {
+func optionsJSON(options []plan.Option) []optionResult {
 	list := []optionResult{}
 	for _, o := range options {
 		list = append(list, optionResult{PPN: o.PPN, Nodes: o.Nodes, Mapping: o.Mapping, MPI: o.MPI, Codec: o.Codec,

@@ -11,6 +11,7 @@ import (
 	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/predict"
+	"ckpt/predict/eval"
 )
 
 // ofMemory are the flags of predict size that are for images of the whole memory.
@@ -66,7 +67,7 @@ func (o *jobOptions) predictSaved(g *ui.Globals, f *pflag.FlagSet, app string) e
 	}
 	s, err := predict.ApplicationOf(inst, mapping, o.aggregators, buffer)
 	if err == nil {
-		err = predict.NoteMeasured(s)
+		err = eval.NoteMeasured(s)
 	}
 	if err != nil {
 		return err

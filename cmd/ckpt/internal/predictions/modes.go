@@ -16,6 +16,7 @@ import (
 	"ckpt/interval"
 	"ckpt/predict"
 	"ckpt/predict/modes"
+	"ckpt/predict/plan"
 )
 
 // modeOptions are the flags of ckpt predict plan that compare modes and logs.
@@ -54,8 +55,8 @@ func (o *modeOptions) addModeFlags(f *pflag.FlagSet, mode, log string) {
 func (o *modeOptions) given() bool { return o.mtbf != "" || len(o.modes) > 0 }
 
 // planning adds the flags to those of a plan.
-func (o *modeOptions) planning(cmd *cobra.Command, p *predict.Planning) (predict.ModePlanning, error) {
-	out := predict.ModePlanning{AppS: p.AppSeconds, Probe: p.Probe, GroupSize: o.groupSize, Codec: "none"}
+func (o *modeOptions) planning(cmd *cobra.Command, p *plan.Planning) (plan.ModePlanning, error) {
+	out := plan.ModePlanning{AppS: p.AppSeconds, Probe: p.Probe, GroupSize: o.groupSize, Codec: "none"}
 	out.App, out.IO, out.Law, out.MPI = p.App, p.IO, p.Law, "mpich"
 	for _, name := range []string{"runs", "checkpoints", "minimize", "max-nodes", "keep", "capacity", "buffers", "top"} {
 		if cmd.Flags().Changed(name) {
@@ -127,7 +128,7 @@ func one(cmd *cobra.Command, name string, values []string, otherwise string) (st
 }
 
 // mapping is that of --nodes, --map or --ppn.
-func (o *modeOptions) mapping(p *predict.Planning) ([]int, error) {
+func (o *modeOptions) mapping(p *plan.Planning) ([]int, error) {
 	switch {
 	case o.Given() && len(p.PPN) > 0, len(p.PPN) > 1:
 		return nil, ui.BadUsage("modes are compared for one mapping", "give one of --nodes, --map and --ppn, and one value")
@@ -209,7 +210,7 @@ type modeOptionJS struct {
 	Assumed    []string `json:"assumption_list"`
 }
 
-func modesJSON(p *predict.ModePlanning, options []predict.ModeOption) modePlanResult {
+func modesJSON(p *plan.ModePlanning, options []plan.ModeOption) modePlanResult {
 	r := modePlanResult{App: p.App.String(), Mapping: p.Mapping, MTBF: p.MTBFS, AppS: p.AppS, Options: []modeOptionJS{}}
 	for _, o := range options {
 		r.Options = append(r.Options, modeOptionJS{Mode: string(o.Mode), Log: string(o.Log), Groups: o.GroupCount, GroupRanks: o.GroupRanks,
@@ -230,7 +231,7 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-func runPlanModes(cmd *cobra.Command, g *ui.Globals, o *planOptions, m *predict.Model, p *predict.Planning) error {
+func runPlanModes(cmd *cobra.Command, g *ui.Globals, o *planOptions, m *predict.Model, p *plan.Planning) error {
 	mp, err := o.modeOptions.planning(cmd, p)
 	if err != nil {
 		return err
@@ -239,14 +240,14 @@ func runPlanModes(cmd *cobra.Command, g *ui.Globals, o *planOptions, m *predict.
 		mp.Storing.Codec = mp.Codec
 	}
 	mp.Overhead = p.Overhead
-	options, err := predict.Modes(m, mp)
+	options, err := plan.Modes(m, mp)
 	if err != nil {
 		return err
 	}
 	return g.Show(modesJSON(&mp, options), func() error { return printModes(g, &mp, options) })
 }
 
-func printModes(g *ui.Globals, p *predict.ModePlanning, options []predict.ModeOption) error {
+func printModes(g *ui.Globals, p *plan.ModePlanning, options []plan.ModeOption) error {
 	if !g.Quiet {
 		g.Printf("%s on nodes %s, work %s, a failure every %s\n", p.App, ranksOfNodes(p.Mapping), spanOf(p.AppS), spanOf(p.MTBFS))
 	}
@@ -270,7 +271,7 @@ func printModes(g *ui.Globals, p *predict.ModePlanning, options []predict.ModeOp
 }
 
 // explainModes says how sure the comparison is, and what it assumes.
-func explainModes(options []predict.ModeOption) string {
+func explainModes(options []plan.ModeOption) string {
 	var text strings.Builder
 	best := options[0]
 	domino, near := false, 0

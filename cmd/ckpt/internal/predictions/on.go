@@ -10,6 +10,7 @@ import (
 	"ckpt/image/pfs"
 	"ckpt/image/plan"
 	"ckpt/predict"
+	"ckpt/predict/fit"
 	"ckpt/predict/service"
 	"ckpt/zones"
 )
@@ -30,7 +31,7 @@ func (o *timeOptions) on(ctx context.Context) (*shared, error) {
 	if o.measure != "" {
 		return nil, ui.BadUsage("--on and --measure exclude each other: both say how fast the storage is", "give one of them")
 	}
-	if o.law == string(predict.Thesis) {
+	if o.law == string(fit.Thesis) {
 		return nil, ui.BadUsage("--law thesis has a time of its own, that --on would replace", "leave one of them out")
 	}
 	s := &shared{ctx: ctx, background: background}

@@ -12,6 +12,8 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/dataset"
 	"ckpt/predict"
+	"ckpt/predict/fit"
+	"ckpt/predict/plan"
 )
 
 type planOptions struct {
@@ -85,15 +87,15 @@ func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	f.IntSliceVar(&o.ppn, "ppn", nil, "ranks per node to try (default 1,2,4,… and all on one node)")
 	f.StringSliceVar(&o.mpis, "mpi", []string{"mpich", "openmpi"}, "MPI libraries to try")
 	ui.Choices(f, "mpi", "mpich", "openmpi")
-	f.StringSliceVar(&o.codecs, "codec", []string{"none", "gzip"}, "codecs to try: "+strings.Join(predict.Codecs(), ", "))
-	ui.Choices(f, "codec", predict.Codecs()...)
+	f.StringSliceVar(&o.codecs, "codec", []string{"none", "gzip"}, "codecs to try: "+strings.Join(fit.Codecs(), ", "))
+	ui.Choices(f, "codec", fit.Codecs()...)
 	addEngineFlag(f, &o.engine)
 	f.StringVar(&o.io, "io", "none", "how the application writes: none, simple or full")
 	ui.Choices(f, "io", "none", "simple", "full")
 	f.IntSliceVar(&o.aggregatorList, "aggregators", nil, "numbers of aggregators to try, with --io full (default one per node)")
 	f.StringSliceVar(&o.buffers, "buffers", nil, "collective buffers to try, with --io full, like 8MiB,16MiB")
-	f.StringVar(&o.law, "law", "auto", "law of the data zone: "+strings.Join(predict.LawNames(), ", "))
-	ui.Choices(f, "law", predict.LawNames()...)
+	f.StringVar(&o.law, "law", "auto", "law of the data zone: "+strings.Join(fit.LawNames(), ", "))
+	ui.Choices(f, "law", fit.LawNames()...)
 	f.StringVar(&o.measure, "measure", "", "measure the rate of this directory with a short write test")
 	f.StringVar(&o.probeSize, "measure-size", "64MiB", "bytes of each round of --measure")
 	o.storage.AddFlags(f, "on", "predict the times on this storage, which all nodes share")
@@ -103,11 +105,11 @@ func (o *planOptions) addFlags(f *pflag.FlagSet) {
 }
 
 // planning reads the flags.
-func (o *planOptions) planning() (predict.Planning, error) {
-	p := predict.Planning{Keep: o.keep, PPN: o.ppn, Codecs: o.codecs, IO: predict.IO(o.io), Aggregators: o.aggregatorList,
+func (o *planOptions) planning() (plan.Planning, error) {
+	p := plan.Planning{Keep: o.keep, PPN: o.ppn, Codecs: o.codecs, IO: predict.IO(o.io), Aggregators: o.aggregatorList,
 		Checkpoints: o.checkpoints, MaxNodes: o.maxNodes}
 	var err error
-	if p.Minimize, err = predict.ParseAim(o.minimize); err != nil {
+	if p.Minimize, err = plan.ParseAim(o.minimize); err != nil {
 		return p, err
 	}
 	switch {
@@ -139,13 +141,13 @@ func (o *planOptions) planning() (predict.Planning, error) {
 		}
 		p.MPI = append(p.MPI, name)
 	}
-	p.Law, err = predict.ParseLaw(o.law)
+	p.Law, err = fit.ParseLaw(o.law)
 	return p, err
 }
 
 // storing says whose files are compared. Those of ckpt have the codec of the measured
 // jobs, or none, unless codecs are given.
-func (o *planOptions) storing(cmd *cobra.Command, m *predict.Model, p *predict.Planning) error {
+func (o *planOptions) storing(cmd *cobra.Command, m *predict.Model, p *plan.Planning) error {
 	own, err := o.own(m)
 	if err != nil || !own {
 		return err
@@ -158,7 +160,7 @@ func (o *planOptions) storing(cmd *cobra.Command, m *predict.Model, p *predict.P
 }
 
 // times reads the run times of np processes, if there is a table of them.
-func (o *planOptions) times(np int) (runs []predict.AppRun, err error) {
+func (o *planOptions) times(np int) (runs []plan.AppRun, err error) {
 	if o.runs == "" {
 		return nil, nil
 	}
@@ -172,7 +174,7 @@ func (o *planOptions) times(np int) (runs []predict.AppRun, err error) {
 	}
 	for _, r := range list {
 		if r.NP == np {
-			runs = append(runs, predict.AppRun{Nodes: r.Nodes, BufferMiB: r.BufferMiB, Seconds: r.Seconds})
+			runs = append(runs, plan.AppRun{Nodes: r.Nodes, BufferMiB: r.BufferMiB, Seconds: r.Seconds})
 		}
 	}
 	if len(runs) == 0 {
@@ -183,7 +185,7 @@ func (o *planOptions) times(np int) (runs []predict.AppRun, err error) {
 
 type planResult struct {
 	App      string         `json:"app"`
-	Minimize predict.Aim    `json:"minimize"`
+	Minimize plan.Aim       `json:"minimize"`
 	Keep     int            `json:"keep"`
 	Options  []optionResult `json:"options"`
 }
@@ -236,7 +238,7 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 	if o.modeOptions.Nodes > 0 && len(p.PPN) == 0 {
 		p.PPN = []int{(p.App.NP + o.modeOptions.Nodes - 1) / o.modeOptions.Nodes}
 	}
-	options, err := predict.Compare(m, p)
+	options, err := plan.Compare(m, p)
 	if err != nil {
 		return err
 	}
@@ -254,8 +256,8 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 
 // bestMeasured names the best option within the measurements, if the best of all is
 // extrapolated; otherwise it is "".
-func bestMeasured(options []predict.Option) string {
-	if len(options) == 0 || !options[0].Best || options[0].Extrapolation <= predict.Within {
+func bestMeasured(options []plan.Option) string {
+	if len(options) == 0 || !options[0].Best || options[0].Extrapolation <= plan.Within {
 		return ""
 	}
 	text := fmt.Sprintf("* is extrapolated ×%.2g; ", options[0].Extrapolation)
@@ -267,7 +269,7 @@ func bestMeasured(options []predict.Option) string {
 	return text + "nothing that fits lies within the measurements\n"
 }
 
-func printPlan(g *ui.Globals, p *predict.Planning, options []predict.Option, nearest string) error {
+func printPlan(g *ui.Globals, p *plan.Planning, options []plan.Option, nearest string) error {
 	header := []string{"", "mapping", "MPI", "codec", "~|image MiB", "~|Gstored GiB", "|time s", "~|95 %", "|count", "|every s", "~|total s", "~|lost s", "|store GiB", ""}
 	full := p.IO == predict.FullIO
 	if full {
@@ -288,7 +290,7 @@ func printPlan(g *ui.Globals, p *predict.Planning, options []predict.Option, nea
 		if o.Fits && o.Guess {
 			remark = "a guess"
 		}
-		if o.Extrapolation > predict.Within {
+		if o.Extrapolation > plan.Within {
 			remark = strings.TrimPrefix(remark+fmt.Sprintf(", extrapolated ×%.2g", o.Extrapolation), ", ")
 			outside = true
 		}

@@ -12,6 +12,7 @@ import (
 	"ckpt/interval"
 	"ckpt/predict"
 	"ckpt/predict/modes"
+	"ckpt/predict/plan"
 )
 
 // tierOptions are the flags of ckpt predict plan for checkpoints on the nodes.
@@ -41,7 +42,7 @@ func tierFlagsUnused(f *pflag.FlagSet) error {
 }
 
 // planning reads the flags, beside those of a comparison of modes.
-func (o *tierOptions) planning(f *pflag.FlagSet, mp *predict.ModePlanning) (p predict.TierPlanning, share float64, err error) {
+func (o *tierOptions) planning(f *pflag.FlagSet, mp *plan.ModePlanning) (p plan.TierPlanning, share float64, err error) {
 	for _, name := range []string{"mode", "log", "group-size", "stagger", "interval", "overhead"} {
 		if f.Changed(name) {
 			return p, 0, ui.BadUsage("--"+name+" and --local-rate exclude each other: checkpoints on the nodes are coordinated", "leave one of the two out")
@@ -61,7 +62,7 @@ func (o *tierOptions) planning(f *pflag.FlagSet, mp *predict.ModePlanning) (p pr
 		return p, 0, ui.BadUsage(fmt.Sprintf("--protect %s: %v", o.protect, err), fmt.Sprintf("spread the ranks over more nodes, like --nodes %d", scheme.Nodes()))
 	}
 	var q ui.Quantities
-	p = predict.TierPlanning{Request: mp.Request, Codec: mp.Codec, Engine: mp.Engine, Storing: mp.Storing,
+	p = plan.TierPlanning{Request: mp.Request, Codec: mp.Codec, Engine: mp.Engine, Storing: mp.Storing,
 		LocalMiBPerS: float64(q.Rate("--local-rate", o.local)) / mebi, StoreMiBPerS: float64(q.Rate("--store-rate", o.store)) / mebi,
 		NetworkMiBPerS: float64(q.Rate("--network-rate", o.network)) / mebi, Slowdown: q.Share("--drain-slowdown", o.slowdown),
 		Redundancy: float64(scheme.Strength()) / float64(scheme.Nodes()-scheme.Strength())}
@@ -88,7 +89,7 @@ type tierPlan struct {
 	Assumed []string       `json:"assumption_list"`
 	Flags   []string       `json:"launch_flags"` // of the best option; none for a plain store
 
-	costs *predict.TierCosts
+	costs *plan.TierCosts
 }
 
 // tierOption is one way to store, with its best pattern.
@@ -103,7 +104,7 @@ type tierOption struct {
 	Best     bool           `json:"best"`
 }
 
-func runPlanTier(cmd *cobra.Command, g *ui.Globals, o *planOptions, m *predict.Model, p *predict.Planning) error {
+func runPlanTier(cmd *cobra.Command, g *ui.Globals, o *planOptions, m *predict.Model, p *plan.Planning) error {
 	mp, err := o.modeOptions.planning(cmd, p)
 	if err != nil {
 		return err
@@ -115,7 +116,7 @@ func runPlanTier(cmd *cobra.Command, g *ui.Globals, o *planOptions, m *predict.M
 	if err != nil {
 		return err
 	}
-	costs, err := predict.Tier(m, tp)
+	costs, err := plan.Tier(m, tp)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func runPlanTier(cmd *cobra.Command, g *ui.Globals, o *planOptions, m *predict.M
 
 // planTier finds the best pattern over the nodes and the store, and the best interval
 // of a plain store.
-func planTier(c *predict.TierCosts, mtbf, app, share float64) (*tierPlan, error) {
+func planTier(c *plan.TierCosts, mtbf, app, share float64) (*tierPlan, error) {
 	r := &tierPlan{Mapping: c.Mapping, MTBF: mtbf, AppS: app, Assumed: append([]string{}, c.Assumed...), costs: c}
 	both := func(end func(modes.Range) float64) *interval.Hierarchy {
 		return &interval.Hierarchy{MTBF: durationOf(mtbf), Slots: nodes.Slots, Levels: []interval.StorageLevel{

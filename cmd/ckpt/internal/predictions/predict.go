@@ -16,6 +16,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
 	"ckpt/predict"
+	"ckpt/predict/fit"
 )
 
 // jobOptions are the flags that describe a job whose images are predicted.
@@ -40,8 +41,8 @@ func (o *jobOptions) addFlags(f *pflag.FlagSet) {
 	ui.Choices(f, "io", "none", "simple", "full")
 	f.IntVar(&o.aggregators, "aggregators", 0, "ranks that write for the others, with --io full or --layout aggregated (default one per node)")
 	f.StringVar(&o.buffer, "buffer", "", "collective buffer of an aggregator, with --io full (default 16MiB, Open MPI 32MiB)")
-	f.StringVar(&o.law, "law", "auto", "law of the data zone: "+strings.Join(predict.LawNames(), ", "))
-	ui.Choices(f, "law", predict.LawNames()...)
+	f.StringVar(&o.law, "law", "auto", "law of the data zone: "+strings.Join(fit.LawNames(), ", "))
+	ui.Choices(f, "law", fit.LawNames()...)
 }
 
 // load reads the model.
@@ -87,7 +88,7 @@ func (o *jobOptions) request(m *predict.Model, app string) (predict.Request, err
 		}
 		r.BufferMiB = float64(bytes) / (1 << 20)
 	}
-	r.Law, err = predict.ParseLaw(o.law)
+	r.Law, err = fit.ParseLaw(o.law)
 	return r, err
 }
 
@@ -111,7 +112,7 @@ func (o *jobOptions) varied(app string) (string, error) {
 
 // inputErrors turns errors of user input into usage errors.
 func inputErrors(err error) error {
-	var input *predict.InputError
+	var input *fit.InputError
 	var bad *dataset.TableError
 	switch {
 	case errors.As(err, &input) && input.Remedy != 0:
@@ -123,20 +124,20 @@ func inputErrors(err error) error {
 }
 
 // predictHints put the remedies of predictions into flags and commands.
-var predictHints = map[predict.Remedy]string{
-	predict.GiveProcs:       "write it as in bt.B.4, or give --np",
-	predict.UseCollectiveIO: "add --io full",
-	predict.FixCheckpoints:  "add --checkpoints 1, in place of --overhead",
-	predict.ChooseSeries:    "choose one with --app, --class and --mpi",
-	predict.UseModel:        "measure it and use --model; ckpt predict fit makes one",
-	predict.LeaveCodec:      "leave out --codec, or use another --law",
-	predict.UseAutoLaw:      "describe its arrays in a YAML file, see docs/WORKLOADS.md, or use --law auto",
-	predict.FitPoints:       "measure two or more process counts and fit them: ckpt predict fit CSV -o MODEL",
-	predict.NameApp:         "name an APP, or use a --model of one application",
-	predict.VaryParam:       "ckpt predict fit CSV --vary COLUMN -o MODEL fits tables with a column of the problem size",
-	predict.FitModel:        "ckpt predict fit CSV -o MODEL makes one",
-	predict.GiveNodes:       "say how many nodes there are, with --nodes or --map",
-	predict.GiveRuns:        "give run times with --runs CSV",
+var predictHints = map[fit.Remedy]string{
+	fit.GiveProcs:       "write it as in bt.B.4, or give --np",
+	fit.UseCollectiveIO: "add --io full",
+	fit.FixCheckpoints:  "add --checkpoints 1, in place of --overhead",
+	fit.ChooseSeries:    "choose one with --app, --class and --mpi",
+	fit.UseModel:        "measure it and use --model; ckpt predict fit makes one",
+	fit.LeaveCodec:      "leave out --codec, or use another --law",
+	fit.UseAutoLaw:      "describe its arrays in a YAML file, see docs/WORKLOADS.md, or use --law auto",
+	fit.FitPoints:       "measure two or more process counts and fit them: ckpt predict fit CSV -o MODEL",
+	fit.NameApp:         "name an APP, or use a --model of one application",
+	fit.VaryParam:       "ckpt predict fit CSV --vary COLUMN -o MODEL fits tables with a column of the problem size",
+	fit.FitModel:        "ckpt predict fit CSV -o MODEL makes one",
+	fit.GiveNodes:       "say how many nodes there are, with --nodes or --map",
+	fit.GiveRuns:        "give run times with --runs CSV",
 }
 
 // appOf is the application that a command names, or "": that of the model.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/predict"
+	"ckpt/predict/fit"
 )
 
 // The commands by which docs/PREDICT.md redraws the thesis's figures are those
@@ -39,12 +39,12 @@ func TestPredictDocument(t *testing.T) {
 // TestPredictHints: every remedy of a prediction has words that name a flag, a command
 // or a file.
 func TestPredictHints(t *testing.T) {
-	for r := predict.Remedy(1); r < predict.RemedyEnd; r++ {
+	for r := fit.Remedy(1); r < fit.RemedyEnd; r++ {
 		if hint := predictHints[r]; !strings.Contains(hint, "--") && !strings.Contains(hint, "ckpt ") {
 			t.Errorf("remedy %d: %q", r, hint)
 		}
 	}
-	err := inputErrors(&predict.InputError{Remedy: predict.GiveProcs})
+	err := inputErrors(&fit.InputError{Remedy: fit.GiveProcs})
 	if got := ui.HintOf(err); !strings.Contains(got, "--np") || ui.ExitCode(err) != ui.ExitUsage {
 		t.Errorf("%v: hint %q, status %d", err, got, ui.ExitCode(err))
 	}

@@ -11,7 +11,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
-	"ckpt/predict"
+	"ckpt/predict/plan"
 )
 
 type scaleOptions struct {
@@ -72,13 +72,13 @@ func runPredictScale(g *ui.Globals, o *scaleOptions, app string) error {
 	return g.Show(s, func() error { return printScale(g, s) })
 }
 
-func (o *scaleOptions) scale(name, class string) (*predict.Scale, error) {
+func (o *scaleOptions) scale(name, class string) (*plan.Scale, error) {
 	mpi := dataset.MPIName(o.mpi)
 	if mpi == "" {
 		return nil, ui.BadUsage(fmt.Sprintf("--mpi %q is unknown", o.mpi), "--mpi takes mpich or openmpi")
 	}
 	if o.runs == "" {
-		return predict.MeasuredScale(name, class, mpi, o.np, o.checkpoints)
+		return plan.MeasuredScale(name, class, mpi, o.np, o.checkpoints)
 	}
 	m, err := (&jobOptions{model: o.model}).load()
 	if err != nil {
@@ -88,11 +88,11 @@ func (o *scaleOptions) scale(name, class string) (*predict.Scale, error) {
 	if err != nil {
 		return nil, err
 	}
-	return predict.PredictedScale(m, name, class, mpi, runs, o.checkpoints, o.codec)
+	return plan.PredictedScale(m, name, class, mpi, runs, o.checkpoints, o.codec)
 }
 
 // times reads the run times that the flags choose.
-func (o *scaleOptions) times() ([]predict.Run, error) {
+func (o *scaleOptions) times() ([]plan.Run, error) {
 	t, err := loadTable(o.runs)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (o *scaleOptions) times() ([]predict.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	var runs []predict.Run
+	var runs []plan.Run
 	for _, r := range times {
 		if len(o.np) > 0 && !slices.Contains(o.np, r.NP) {
 			continue
@@ -110,24 +110,24 @@ func (o *scaleOptions) times() ([]predict.Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		runs = append(runs, predict.Run{Mapping: mapping, Seconds: r.Seconds})
+		runs = append(runs, plan.Run{Mapping: mapping, Seconds: r.Seconds})
 	}
 	for _, np := range o.np {
-		if !slices.ContainsFunc(runs, func(r predict.Run) bool { return r.NP() == np }) {
+		if !slices.ContainsFunc(runs, func(r plan.Run) bool { return r.NP() == np }) {
 			return nil, ui.BadUsage(fmt.Sprintf("%s has no run on %d ranks", o.runs, np), "add a line, or leave the number out of --np")
 		}
 	}
 	return runs, nil
 }
 
-func printScale(g *ui.Globals, s *predict.Scale) error {
+func printScale(g *ui.Globals, s *plan.Scale) error {
 	mark := func(np, fastest int) string {
 		if np == fastest {
 			return " *"
 		}
 		return "  "
 	}
-	text := func(t predict.TimeRange) string {
+	text := func(t plan.TimeRange) string {
 		if t.Low == t.High {
 			return decimal(t.Seconds)
 		}
@@ -141,13 +141,13 @@ func printScale(g *ui.Globals, s *predict.Scale) error {
 	if err := g.Table([]string{"|ranks", "|alone s  ", "|protected s  ", "|overhead", "|with " + s.Codec + " s  "}, rows); err != nil || g.Quiet {
 		return err
 	}
-	of := func(np int, of func(predict.ScalePoint) predict.TimeRange) string {
+	of := func(np int, of func(plan.ScalePoint) plan.TimeRange) string {
 		if s.Open(np, of) {
 			return fmt.Sprintf("%d (others may be as fast)", np)
 		}
 		return strconv.Itoa(np)
 	}
 	return g.Printf("\nfastest *  alone %d ranks, protected %s, with %s %s\nsource     %s, %s in a run\n", s.Fastest.Alone,
-		of(s.Fastest.Protected, func(p predict.ScalePoint) predict.TimeRange { return p.Protected }), s.Codec,
-		of(s.Fastest.Compressed, func(p predict.ScalePoint) predict.TimeRange { return p.Compressed }), s.Source, ui.Count(s.Checkpoints, "checkpoint"))
+		of(s.Fastest.Protected, func(p plan.ScalePoint) plan.TimeRange { return p.Protected }), s.Codec,
+		of(s.Fastest.Compressed, func(p plan.ScalePoint) plan.TimeRange { return p.Compressed }), s.Source, ui.Count(s.Checkpoints, "checkpoint"))
 }

@@ -10,12 +10,12 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"ckpt/internal/figure"
-	"ckpt/predict"
+	"ckpt/predict/plan"
 )
 
 // plotScale draws the times of runs over their ranks, and marks the fastest of each
 // kind.
-func plotScale(path string, s *predict.Scale) error {
+func plotScale(path string, s *plan.Scale) error {
 	p, err := scalePlot(s)
 	if err != nil {
 		return err
@@ -23,22 +23,22 @@ func plotScale(path string, s *predict.Scale) error {
 	return savePlot(path, p)
 }
 
-func scalePlot(s *predict.Scale) (*plot.Plot, error) {
+func scalePlot(s *plan.Scale) (*plot.Plot, error) {
 	p := &picture{Plot: figure.New(fmt.Sprintf("Scaling of %s under %s, checkpoints in a run: %d", s.App, s.MPI, s.Checkpoints))}
 	p.X.Label.Text, p.Y.Label.Text = "ranks", "time of a run [s]"
-	alone := func(pt predict.ScalePoint) predict.TimeRange {
-		return predict.TimeRange{Seconds: pt.Alone, Low: pt.Alone, High: pt.Alone}
+	alone := func(pt plan.ScalePoint) plan.TimeRange {
+		return plan.TimeRange{Seconds: pt.Alone, Low: pt.Alone, High: pt.Alone}
 	}
 	for _, kind := range []struct {
 		name    string
-		of      func(predict.ScalePoint) predict.TimeRange
+		of      func(plan.ScalePoint) plan.TimeRange
 		fastest int
 		color   color.NRGBA
 		dashes  []vg.Length
 	}{
 		{"alone", alone, s.Fastest.Alone, figure.Green, nil},
-		{"protected", func(pt predict.ScalePoint) predict.TimeRange { return pt.Protected }, s.Fastest.Protected, figure.Vermilion, nil},
-		{"with " + s.Codec, func(pt predict.ScalePoint) predict.TimeRange { return pt.Compressed }, s.Fastest.Compressed, figure.Blue, []vg.Length{vg.Points(5), vg.Points(3)}},
+		{"protected", func(pt plan.ScalePoint) plan.TimeRange { return pt.Protected }, s.Fastest.Protected, figure.Vermilion, nil},
+		{"with " + s.Codec, func(pt plan.ScalePoint) plan.TimeRange { return pt.Compressed }, s.Fastest.Compressed, figure.Blue, []vg.Length{vg.Points(5), vg.Points(3)}},
 	} {
 		var line plotter.XYs
 		var bars plotter.YErrors
@@ -76,7 +76,7 @@ func (p *picture) intervals(at plotter.XYs, widths plotter.YErrors, c color.NRGB
 }
 
 // scaleAxes makes axes logarithmic where the runs span a power of ten.
-func (p *picture) scaleAxes(s *predict.Scale) {
+func (p *picture) scaleAxes(s *plan.Scale) {
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.WholeTicks), plot.TickerFunc(figure.DecimalTicks)
 	first := s.Points[0]
 	xLow, xHigh, yLow, yHigh := float64(first.NP), float64(first.NP), first.Alone, first.Alone

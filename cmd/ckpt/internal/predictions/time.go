@@ -15,6 +15,7 @@ import (
 	"ckpt/image/bench"
 	"ckpt/image/codec"
 	"ckpt/predict"
+	"ckpt/predict/fit"
 )
 
 type timeOptions struct {
@@ -128,7 +129,7 @@ func (o *timeOptions) storedOn(on *shared, m *predict.Model, app string, s *pred
 }
 
 // probe measures the file system of --measure, nil without.
-func (o *timeOptions) probe(ctx context.Context) (*predict.Probe, error) {
+func (o *timeOptions) probe(ctx context.Context) (*fit.Probe, error) {
 	if o.measure == "" {
 		return nil, nil
 	}
@@ -150,7 +151,7 @@ func (o *timeOptions) probe(ctx context.Context) (*predict.Probe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("measure %s: %w", o.measure, err)
 	}
-	return &predict.Probe{MiBPerS: r.CheckpointMedian / (1 << 20), RelativeSD: scatter(r.Checkpoint), Writers: 1, Dir: o.measure}, nil
+	return &fit.Probe{MiBPerS: r.CheckpointMedian / (1 << 20), RelativeSD: scatter(r.Checkpoint), Writers: 1, Dir: o.measure}, nil
 }
 
 // scatter is the standard deviation over the mean.

@@ -8,6 +8,7 @@ import (
 	"ckpt/dataset"
 	"ckpt/predict"
 	"ckpt/predict/modes"
+	"ckpt/predict/plan"
 )
 
 // timeModeResult is the time of a checkpoint of one group and of all, as --json prints it.
@@ -33,7 +34,7 @@ func runTimeOfMode(ctx context.Context, g *ui.Globals, o *timeOptions, mo *modeO
 	if err != nil {
 		return err
 	}
-	p := predict.ModePlanning{Codec: o.codec, AppS: 86400, MTBFS: 86400, GroupSize: mo.groupSize} // the costs depend on neither time
+	p := plan.ModePlanning{Codec: o.codec, AppS: 86400, MTBFS: 86400, GroupSize: mo.groupSize} // the costs depend on neither time
 	own, err := o.own(m)
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func runTimeOfMode(ctx context.Context, g *ui.Globals, o *timeOptions, mo *modeO
 	if len(p.Logs) == 0 {
 		p.Logs = p.Modes[0].Logs()[:1]
 	}
-	options, err := predict.Modes(m, p)
+	options, err := plan.Modes(m, p)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func runTimeOfMode(ctx context.Context, g *ui.Globals, o *timeOptions, mo *modeO
 	return g.Show(r, func() error { return printTimeOfMode(g, &p, &c) })
 }
 
-func printTimeOfMode(g *ui.Globals, p *predict.ModePlanning, c *predict.ModeOption) error {
+func printTimeOfMode(g *ui.Globals, p *plan.ModePlanning, c *plan.ModeOption) error {
 	text := fmt.Sprintf("%s on nodes %s, %s: %s of %s\n", p.App, ranksOfNodes(p.Mapping), modeName(c.Mode, c.Log),
 		ui.Count(c.GroupCount, "group"), ui.Count(c.GroupRanks, "rank")) +
 		fmt.Sprintf("a group %s, between %s and %s\n", ui.Seconds(c.GroupS.Value), ui.Seconds(c.GroupS.Low), ui.Seconds(c.GroupS.High)) +

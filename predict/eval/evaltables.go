@@ -1,0 +1,186 @@
+package eval
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"ckpt/dataset"
+	"ckpt/predict"
+	"ckpt/predict/fit"
+)
+
+// A thesisTable is one of Tables 4.1-4.3, whose rows print estimates.
+type thesisTable struct {
+	number, app, class, law string
+	multi                   bool
+}
+
+var thesisTables = []thesisTable{
+	{"4.1", "bt", "D", fit.ThesisBTDOneNode, false},
+	{"4.2", "sp", "B", fit.ThesisSPB, false},
+	{"4.3", "bt", "D", fit.ThesisBTDNodes, true},
+}
+
+// An estimateRow is one estimate that the thesis prints, in MiB.
+type estimateRow struct {
+	name                          string
+	np, pn, nodes                 int
+	measured, estimated           predict.ZonesMiB
+	measuredFile, estimatedFile   float64
+	measuredTotal, estimatedTotal float64
+	doubtful                      bool
+}
+
+// read returns the predicted rows of a table.
+func (t thesisTable) read() ([]estimateRow, error) {
+	tab, err := dataset.LoadTable(t.number)
+	if err != nil {
+		return nil, err
+	}
+	var out []estimateRow
+	for i := range tab.Rows {
+		if tab.Text(i, "role") != "predicted" {
+			continue
+		}
+		var failed error
+		get := func(column string) float64 {
+			v, err := tab.Number(i, column)
+			if err != nil {
+				failed = err
+			}
+			if math.IsNaN(v) {
+				return 0
+			}
+			return v
+		}
+		r := estimateRow{pn: int(get("processes_per_node")), nodes: 1, doubtful: tab.Text(i, "measured_shmem_equals_eq_3_11") == "yes"}
+		r.np = int(get("n_processes"))
+		r.name = fmt.Sprintf("%s.%s.%d", t.app, t.class, r.np)
+		if t.multi {
+			r.np, r.nodes = int(get("n_processes_total")), int(get("n_nodes_in_this_row"))
+			r.name = fmt.Sprintf("%s.%s.%d %s", t.app, t.class, r.np, tab.Text(i, "mapping"))
+			r.measuredTotal, r.estimatedTotal = get("measured_gstored_of_row_MiB"), get("est_gstored_of_row_MiB")
+		}
+		r.measured = predict.ZonesMiB{Data: get("measured_dtapp_MiB"), Library: get("measured_lb_MiB"), Shared: get("measured_shmem_MiB")}
+		r.estimated = predict.ZonesMiB{Data: get("est_dtapp_MiB"), Library: get("est_lb_MiB"), Shared: get("est_shmem_MiB")}
+		r.measuredFile, r.estimatedFile = get("measured_ckpt_file_MiB"), get("est_ckpt_file_MiB")
+		if failed != nil {
+			return nil, failed
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// misprints lists the numbers of the thesis that its own formulas contradict. It runs
+// the thesis's models as stated and compares the results with the printed numbers.
+// Matching ones are not listed.
+func misprints() ([]string, error) {
+	laws, err := fit.ThesisCoefficients()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, t := range thesisTables {
+		rows, err := t.read()
+		if err != nil {
+			return nil, err
+		}
+		c := laws[t.law]
+		for _, r := range rows {
+			if d := c.A * math.Pow(float64(r.np), c.B); math.Abs(d-r.estimated.Data) > 0.05 {
+				out = append(out, fmt.Sprintf("Table %s, %s: data zone estimated %.2f, the law gives %.2f", t.number, r.name, r.estimated.Data, d))
+			}
+			if a := fit.Algorithm2(r.pn); math.Abs(a-r.estimated.Shared) > 0.05 {
+				why := "neither Algorithm 2 nor Eq 3.11"
+				if e := fit.Eq311(r.pn); math.Abs(e-r.estimated.Shared) <= 0.05 {
+					why = "that is Eq 3.11"
+				}
+				out = append(out, fmt.Sprintf("Table %s, %s: shared zone estimated %.2f, Algorithm 2 gives %.2f; %s", t.number, r.name, r.estimated.Shared, a, why))
+			}
+			if s := r.estimated.Total(); math.Abs(s-r.estimatedFile) > 0.05 {
+				out = append(out, fmt.Sprintf("Table %s, %s: file estimated %.2f, the zones add up to %.2f", t.number, r.name, r.estimatedFile, s))
+			}
+			if s := r.estimatedFile * float64(r.pn*r.nodes); r.estimatedTotal > 0 && math.Abs(s-r.estimatedTotal) > 0.005*float64(r.pn*r.nodes)+0.05 {
+				out = append(out, fmt.Sprintf("Table %s, %s: Gstored estimated %.2f, %d files give %.2f", t.number, r.name, r.estimatedTotal, r.pn*r.nodes, s))
+			}
+		}
+	}
+	examples, err := examplesOf()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range examples {
+		n := math.Floor(e.overhead * e.appTime / e.estCheckpoint)
+		if v := (1 + e.overhead) * e.appTime / n; math.Abs(v-e.interval) > 0.05 {
+			out = append(out, fmt.Sprintf("Table %s: interval printed %.2f s, the rule that gives the other example exactly gives %.2f s", e.table, e.interval, v))
+		}
+		if s := e.measured.Total(); math.Abs(s-e.measuredFile) > 1 {
+			out = append(out, fmt.Sprintf("Table %s: file measured %.2f MiB, its zones add up to %.2f", e.table, e.measuredFile, s))
+		}
+	}
+	return append(out,
+		"Eq 5.1-5.3: x is called the time of each zone; the examples are reproduced with its size in bytes",
+		`Algorithm 2: ranges print "or" for "and", C1 and C2 are missing, 64 processes lie outside of all ranges`,
+		"Table 4.2: estimates are labelled 49 and 64 processes, they are those of 36 and 49",
+		"Table 4.3, 36 processes (2Nx18P): the shared zone of 248.21 MiB is that of 36 processes on one node",
+		"Table 5.2, Lulesh: file 104.41 MiB, its zones add up to 114.39",
+		"Table 5.3, BT.D.64: Gstored 47.02 GiB, 64 files of 982.73 MiB are 61.42",
+		"Table 5.8, BT.C.9: mapping 3N x 3P, the sizes are those of 2N x 4P + 1N x 1P",
+		"Table 4.9, 32 processes: 4882.82 MiB is the size of the increased workload, the default one gives 1220.7"), nil
+}
+
+// An example is one worked example of s. 4.1.3: Tables 4.5 and 4.6.
+type example struct {
+	table, app, class             string
+	np, pn, nodes                 int
+	overhead, appTime             float64
+	measured, estimated           predict.ZonesMiB
+	measuredFile                  float64
+	measuredTimes, estimatedTimes [3]float64
+	measCheckpoint, estCheckpoint float64
+	count                         int
+	interval, measTotal, estTotal float64
+}
+
+// examplesOf reads both examples.
+func examplesOf() ([]example, error) {
+	var out []example
+	for _, number := range []string{"4.5", "4.6"} {
+		t, err := dataset.LoadTable(number)
+		if err != nil {
+			return nil, err
+		}
+		meas, est := map[string]string{}, map[string]string{}
+		for i := range t.Rows {
+			q := t.Text(i, "quantity")
+			meas[q], est[q] = t.Text(i, "measured_or_input"), t.Text(i, "estimated")
+		}
+		f := func(m map[string]string, key string) float64 {
+			v, perr := strconv.ParseFloat(m[key], 64)
+			if perr != nil && err == nil {
+				err = fmt.Errorf("table %s: %s: %w", number, key, perr)
+			}
+			return v
+		}
+		e := example{table: number, app: strings.ToLower(meas["application"]), class: meas["workload_class"],
+			np: int(f(meas, "total_processes")), pn: int(f(meas, "processes_per_node")), nodes: int(f(meas, "n_nodes")),
+			overhead: f(meas, "overhead_allowed_pct_of_Tapp") / 100, appTime: f(meas, "application_time_s"),
+			measuredFile:   f(meas, "total_size_one_ckpt_file_MiB"),
+			measCheckpoint: f(meas, "total_time_one_ckpt_s"), estCheckpoint: f(est, "total_time_one_ckpt_s"),
+			count: int(f(est, "n_checkpoints")), interval: f(est, "ckpt_interval_s"),
+			measTotal: f(meas, "total_time_app_plus_2_ckpts_s"), estTotal: f(est, "total_time_app_plus_2_ckpts_s")}
+		for i, z := range []string{"dtapp", "lb", "shmem"} {
+			e.measuredTimes[i], e.estimatedTimes[i] = f(meas, z+"_zone_time_s"), f(est, z+"_zone_time_s")
+		}
+		e.measured = predict.ZonesMiB{Data: f(meas, "dtapp_zone_size_MiB"), Library: f(meas, "lb_zone_size_MiB"), Shared: f(meas, "shmem_zone_size_MiB")}
+		e.estimated = predict.ZonesMiB{Data: f(est, "dtapp_zone_size_MiB"), Library: f(est, "lb_zone_size_MiB"), Shared: f(est, "shmem_zone_size_MiB")}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}

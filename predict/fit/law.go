@@ -1,0 +1,320 @@
+package fit
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"ckpt/internal/descent"
+)
+
+// A Law gives the data zone of a process as a function of the number of processes p.
+type Law string
+
+// The laws. All but Structural are fitted to measurements.
+const (
+	// Auto is Structural if there is a workload spec, otherwise the laws that the
+	// points support, see chooseLaws.
+	Auto Law = "auto"
+	// Structural evaluates the workload spec and calibrates the runtime constant of a
+	// process.
+	Structural Law = "structural"
+	// Thesis is León's: a·p^b fitted to three points by least squares of the
+	// logarithms, with the coefficients the thesis used where it prints them.
+	Thesis Law = "thesis"
+	// Power is a·p^b by least squares of relative errors.
+	Power Law = "power"
+	// PowerFloor is a·p^b + c.
+	PowerFloor Law = "power+floor"
+	// Volume23 is a/p + b·p^(-2/3): blocks in three dimensions with a halo.
+	Volume23 Law = "a/p+b·p^-2/3"
+	// Volume23Floor adds a constant.
+	Volume23Floor Law = "a/p+b·p^-2/3+floor"
+	// Volume12 is a/p + b·p^(-1/2): multipartition and pencils, whose surface
+	// is N²/√p.
+	Volume12 Law = "a/p+b·p^-1/2"
+	// Volume12Floor adds a constant.
+	Volume12Floor Law = "a/p+b·p^-1/2+floor"
+	// Steady is the same in every process: weak scaling.
+	Steady Law = "constant"
+	// Rising is a + b·p: tables with an entry for each process.
+	Rising Law = "a+b·p"
+)
+
+// lawNames are the names that users may give, including ASCII ones.
+var lawNames = map[string]Law{
+	"auto": Auto, "structural": Structural, "thesis": Thesis, "power": Power, "power+floor": PowerFloor,
+	"volume23": Volume23, "volume23+floor": Volume23Floor, "volume12": Volume12, "volume12+floor": Volume12Floor,
+	"constant": Steady, "rising": Rising, string(Rising): Rising,
+	string(Volume23): Volume23, string(Volume23Floor): Volume23Floor, string(Volume12): Volume12, string(Volume12Floor): Volume12Floor,
+}
+
+// LawNames lists the names for ParseLaw, without synonyms.
+func LawNames() []string {
+	return []string{"auto", "structural", "thesis", "power", "power+floor", "volume23", "volume23+floor", "volume12", "volume12+floor", "constant", "rising"}
+}
+
+// ParseLaw reads the name of a law.
+func ParseLaw(s string) (Law, error) {
+	if l, ok := lawNames[strings.ToLower(s)]; ok {
+		return l, nil
+	}
+	return "", Refuse("known laws: "+strings.Join(LawNames(), ", "), "law %q is unknown", s)
+}
+
+// fitted lists the laws that are fitted to points, in the order of tables.
+func FittedLaws() []Law {
+	return append(falling(), weak()...)
+}
+
+// falling lists the laws of strong scaling: ranks share one problem.
+func falling() []Law {
+	return []Law{Power, PowerFloor, Volume23, Volume23Floor, Volume12, Volume12Floor}
+}
+
+// weak lists the laws of weak scaling: each rank has a problem of its own.
+func weak() []Law { return []Law{Steady, Rising} }
+
+// params is the number of parameters of a law.
+func (l Law) params() int {
+	switch l {
+	case PowerFloor, Volume23Floor, Volume12Floor:
+		return 3
+	case Structural, Steady:
+		return 1
+	}
+	return 2
+}
+
+// needs is the number of different process counts from which on Auto considers a law.
+// Coefficients that cannot be negative keep volume and surface laws sane. A power law
+// depends on its points only; a floor fitted to three points errs by +37 % at nine
+// times their range (BT.D: 16, 25, 36 to 324).
+func (l Law) needs() int {
+	switch l {
+	case Volume23, Volume12, Steady:
+		return 2
+	case Rising:
+		return 3
+	case Power:
+		return 4
+	}
+	return 6
+}
+
+// floor tells whether a law has a constant beside the part that falls with p. Only a
+// range of process counts of minFloorSpan shows one.
+func (l Law) floor() bool { return l == PowerFloor || l == Volume23Floor || l == Volume12Floor }
+
+const minFloorSpan = 8
+
+// basis is the row of basis functions of a law at p, for a given exponent of
+// the power laws.
+func (l Law) basis(p, exponent float64) []float64 {
+	switch l {
+	case Power, Thesis:
+		return []float64{math.Pow(p, exponent)}
+	case PowerFloor:
+		return []float64{math.Pow(p, exponent), 1}
+	case Volume23:
+		return []float64{1 / p, math.Pow(p, -2./3)}
+	case Volume23Floor:
+		return []float64{1 / p, math.Pow(p, -2./3), 1}
+	case Volume12:
+		return []float64{1 / p, 1 / math.Sqrt(p)}
+	case Volume12Floor:
+		return []float64{1 / p, 1 / math.Sqrt(p), 1}
+	case Steady:
+		return []float64{1}
+	case Rising:
+		return []float64{1, p}
+	}
+	return nil
+}
+
+// A point is one measurement of a zone: MiB at p.
+type Point struct {
+	P   float64 `json:"p"`
+	MiB float64 `json:"mib"`
+}
+
+// distinct counts the different p.
+func Distinct(points []Point) int {
+	seen := map[float64]bool{}
+	for _, pt := range points {
+		seen[pt.P] = true
+	}
+	return len(seen)
+}
+
+// span returns the smallest and largest p.
+func Span(points []Point) (low, high float64) {
+	p := func(a, b Point) int { return int(math.Copysign(1, a.P-b.P)) }
+	if len(points) == 0 {
+		return 0, 0
+	}
+	return slices.MinFunc(points, p).P, slices.MaxFunc(points, p).P
+}
+
+// A lawFit is one law fitted to the points of a series.
+type LawFit struct {
+	Law      Law     `json:"law"`
+	Exponent float64 `json:"exponent,omitempty"`
+	Linear
+	// LOO is the root mean square of the relative errors when each point is predicted
+	// from the others. AICc is Akaike's criterion corrected for small samples. Both
+	// are 0 if there are too few points.
+	LOO  float64 `json:"loo"`
+	AICc float64 `json:"aicc"`
+	// Weight is the share of the law in the prediction of Auto.
+	Weight float64 `json:"weight"`
+}
+
+func (f *LawFit) At(p float64) float64 { return f.Linear.At(f.Law.basis(p, f.Exponent)) }
+
+// slopes is the row of derivatives of the law at p by its parameters: the basis
+// and, for power laws, the derivative by the exponent.
+func (f *LawFit) slopes(p float64) []float64 {
+	row := f.Law.basis(p, f.Exponent)
+	if f.Law == Power || f.Law == PowerFloor || f.Law == Thesis {
+		row = append(row, f.Coef[0]*row[0]*math.Log(p))
+	}
+	return row
+}
+
+// spread is the relative variance that the uncertain parameters add at p, in units of
+// the variance of one point.
+func (f *LawFit) spread(p float64) float64 {
+	row, v := f.slopes(p), f.At(p)
+	s, k := 0.0, len(row)
+	for i := range k {
+		for j := range k {
+			s += row[i] * f.Gram[i*k+j] * row[j]
+		}
+	}
+	return max(0, s) / (v * v)
+}
+
+// linearise replaces the matrix of a power law by that of its tangent, in which
+// the exponent is a parameter like the others.
+func (f *LawFit) linearise(points []Point) {
+	var rows [][]float64
+	var values []float64
+	for _, pt := range points {
+		rows, values = append(rows, f.slopes(pt.P)), append(values, pt.MiB)
+	}
+	k := len(f.slopes(1))
+	f.Gram = make([]float64, k*k)
+	for set := uint(1<<k - 1); set > 0; set-- {
+		if t, err := solveSet(rows, values, values, set); err == nil {
+			f.Gram = t.Gram
+			return
+		}
+	}
+}
+
+// fitLaw fits one law. Two points are enough for two parameters, but not two
+// measurements of the same p.
+func fitLaw(l Law, points []Point) (*LawFit, error) {
+	if n := Distinct(points); n < l.params() {
+		return nil, Refuse("measure another process count, or describe the application by a workload spec, which needs one point",
+			"%d process count(s) cannot fix the %d parameters of the law %s", n, l.params(), l)
+	}
+	switch l {
+	case Thesis:
+		return fitLogLog(points)
+	case Power, PowerFloor:
+		return fitPower(l, points)
+	}
+	return fitBasis(l, 0, points)
+}
+
+func fitBasis(l Law, exponent float64, points []Point) (*LawFit, error) {
+	var rows [][]float64
+	var values []float64
+	for _, pt := range points {
+		rows, values = append(rows, l.basis(pt.P, exponent)), append(values, pt.MiB)
+	}
+	lin, err := LeastSquares(rows, values, values, nil)
+	if err != nil {
+		return nil, Refuse("measure another process count", "the law %s does not fit the points", l)
+	}
+	return &LawFit{Law: l, Exponent: exponent, Linear: *lin}, nil
+}
+
+// fitPower searches the exponent by golden section. For a given exponent the rest is
+// linear.
+func fitPower(l Law, points []Point) (*LawFit, error) {
+	if l == PowerFloor { // a flatter power would look like the floor
+		return fitPowerWithin(l, points, -2, -0.3, 1e-7)
+	}
+	return fitPowerWithin(l, points, -3, 1, 1e-7)
+}
+
+func fitPowerWithin(l Law, points []Point, low, high, tolerance float64) (*LawFit, error) {
+	rows, values := make([][]float64, len(points)), make([]float64, len(points))
+	for i, pt := range points {
+		rows[i], values[i] = l.basis(pt.P, 1), pt.MiB
+	}
+	logs := make([]float64, len(points))
+	for i, pt := range points {
+		logs[i] = math.Log(pt.P)
+	}
+	rss := func(e float64) float64 {
+		for i := range rows {
+			rows[i][0] = math.Exp(e * logs[i])
+		}
+		f, err := LeastSquares(rows, values, values, nil)
+		if err != nil {
+			return math.Inf(1)
+		}
+		return f.RSS
+	}
+	f, err := fitBasis(l, descent.Golden(low, high, tolerance, rss), points)
+	if err != nil {
+		return nil, err
+	}
+	f.K++ // the exponent
+	f.linearise(points)
+	return f, nil
+}
+
+// refit fits the law of f to fewer points. The exponent cannot have moved far, and its
+// fifth digit does not matter for errors.
+func (f *LawFit) Refit(points []Point) (*LawFit, error) {
+	if f.Law == Power || f.Law == PowerFloor {
+		low, high := f.Exponent-0.4, f.Exponent+0.4
+		if f.Law == PowerFloor {
+			low, high = max(low, -2), min(high, -0.3)
+		}
+		return fitPowerWithin(f.Law, points, low, high, 1e-5)
+	}
+	return fitLaw(f.Law, points)
+}
+
+// fitLogLog is the thesis's regression: a line through (ln p, ln MiB).
+func fitLogLog(points []Point) (*LawFit, error) {
+	n := float64(len(points))
+	var mx, my, sxx, sxy float64
+	for _, pt := range points {
+		mx += math.Log(pt.P) / n
+		my += math.Log(pt.MiB) / n
+	}
+	for _, pt := range points {
+		dx := math.Log(pt.P) - mx
+		sxx += dx * dx
+		sxy += dx * (math.Log(pt.MiB) - my)
+	}
+	return thesisFit(math.Exp(my-sxy/sxx*mx), sxy/sxx, points), nil
+}
+
+// thesisFit wraps given coefficients a, b of a·p^b.
+func thesisFit(a, b float64, points []Point) *LawFit {
+	f := &LawFit{Law: Thesis, Exponent: b, Linear: Linear{Coef: []float64{a}, N: max(1, len(points)), K: 2}}
+	for _, pt := range points {
+		r := (f.At(pt.P) - pt.MiB) / pt.MiB
+		f.RSS += r * r
+	}
+	f.linearise(points)
+	return f
+}

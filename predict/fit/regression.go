@@ -1,0 +1,179 @@
+package fit
+
+import (
+	"errors"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// A term is one coefficient of a hypothesis, with what is assumed of it before
+// measurements: a normal distribution, of which only low to high is possible.
+type term struct{ mean, sd, low, high float64 }
+
+// inside is the probability that a normal number lies where the term may be.
+func (t term) inside(mean, sd float64) float64 {
+	if sd == 0 {
+		return 1
+	}
+	below := func(v float64) float64 { return math.Erfc((mean-v)/(sd*math.Sqrt2)) / 2 }
+	return below(t.high) - below(t.low)
+}
+
+// A regression is a hypothesis fitted to measurements: a sum of terms times known
+// columns, and errors with a known covariance.
+type regression struct {
+	terms   []term
+	columns [][]float64
+	weights *mat.VecDense // inverse covariance times residuals
+	inverse *mat.Cholesky
+	// evidence is the logarithm of the likelihood of the measurements.
+	evidence float64
+	bounds   []bound
+}
+
+var errRegression = errors.New("the measurements contradict each other")
+
+// regress fits terms to values. columns has one row for each value; covariance is that of
+// the errors of two values.
+func regress(terms []term, columns [][]float64, values []float64, covariance func(i, j int) float64) (*regression, error) {
+	n := len(values)
+	k, residual := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
+	for i := range n {
+		at := values[i]
+		for t, c := range terms {
+			at -= c.mean * columns[i][t]
+		}
+		residual.SetVec(i, at)
+		for j := i; j < n; j++ {
+			v := covariance(i, j)
+			for t, c := range terms {
+				v += c.sd * c.sd * columns[i][t] * columns[j][t]
+			}
+			k.SetSym(i, j, v)
+		}
+	}
+	r := &regression{terms: terms, columns: columns, weights: mat.NewVecDense(n, nil), inverse: &mat.Cholesky{}}
+	if !r.inverse.Factorize(k) || r.inverse.SolveVecTo(r.weights, residual) != nil {
+		return nil, errRegression
+	}
+	r.evidence = -(mat.Dot(residual, r.weights) + r.inverse.LogDet() + float64(n)*math.Log(2*math.Pi)) / 2
+	r.possible()
+	if math.IsNaN(r.evidence) {
+		return nil, errRegression
+	}
+	return r, nil
+}
+
+// possible lowers the evidence by the share of the terms that cannot be, such as a
+// negative constant or a share above 1, and bounds what is left.
+func (r *regression) possible() {
+	for t, c := range r.terms {
+		if c.sd == 0 {
+			continue
+		}
+		row := make([]float64, len(r.terms))
+		row[t] = 1
+		cross, solved := r.cross(row, nil)
+		mean, variance := c.mean+mat.Dot(cross, r.weights), c.sd*c.sd-mat.Dot(cross, solved)
+		if !(variance > 1e-12*c.sd*c.sd) {
+			continue
+		}
+		sd := math.Sqrt(variance)
+		inside := c.inside(mean, sd)
+		r.evidence += math.Log(max(1e-300, inside)) - math.Log(c.inside(c.mean, c.sd))
+		if inside > 1-1e-6 || inside < 1e-12 {
+			continue
+		}
+		shift, narrow := c.cut(mean, sd, inside)
+		r.bounds = append(r.bounds, bound{row, solved, variance, shift, narrow})
+	}
+}
+
+// A bound says how much a term shifts, and how much of its variance is left, where part
+// of its distribution is impossible.
+type bound struct {
+	row                     []float64
+	solved                  *mat.VecDense
+	variance, shift, narrow float64
+}
+
+// cut returns the shift of the mean, and the change of the variance, of a normal number of
+// which only what lies inside is possible.
+func (t term) cut(mean, sd, inside float64) (shift, change float64) {
+	edge := func(v float64) (z, density float64) {
+		z = (v - mean) / sd
+		return z, math.Exp(-z*z/2) / math.Sqrt(2*math.Pi)
+	}
+	a, fa := edge(t.low)
+	b, fb := edge(t.high)
+	m := (fa - fb) / inside
+	return sd * m, sd * sd * ((a*fa-b*fb)/inside - m*m)
+}
+
+// cross returns the covariances of a row with the measurements, and them divided by the
+// covariance of the measurements.
+func (r *regression) cross(row []float64, covariance func(i int) float64) (cross, solved *mat.VecDense) {
+	n := r.weights.Len()
+	cross, solved = mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
+	for i := range n {
+		v := 0.0
+		if covariance != nil {
+			v = covariance(i)
+		}
+		for t, c := range r.terms {
+			v += c.sd * c.sd * row[t] * r.columns[i][t]
+		}
+		cross.SetVec(i, v)
+	}
+	if r.inverse.SolveVecTo(solved, cross) != nil {
+		solved.Zero()
+	}
+	return cross, solved
+}
+
+// A sum is what a regression says of the terms at a row: free of their bounds, and
+// within them. The bounds matter for what is possible; the middle of all is the better
+// guess, since the noise of measurements has both signs.
+type sum struct{ mean, sd, boundMean, boundSD float64 }
+
+// predict returns the sum of the terms at a row, with an error of its own variance and
+// covariances with the errors of the measurements.
+func (r *regression) predict(row []float64, covariance func(i int) float64, variance float64) sum {
+	mean := 0.0
+	for t, c := range r.terms {
+		mean += c.mean * row[t]
+		variance += c.sd * c.sd * row[t] * row[t]
+	}
+	cross, solved := r.cross(row, covariance)
+	mean += mat.Dot(cross, r.weights)
+	variance = max(0, variance-mat.Dot(cross, solved))
+	s := sum{mean: mean, sd: math.Sqrt(variance)}
+	// A bound shifts the sum as far as the sum depends on its term.
+	for _, b := range r.bounds {
+		together := -mat.Dot(cross, b.solved)
+		for t, c := range r.terms {
+			together += c.sd * c.sd * row[t] * b.row[t]
+		}
+		slope := together / b.variance
+		mean += slope * b.shift
+		variance = max(variance/100, variance+slope*slope*b.narrow)
+	}
+	s.boundMean, s.boundSD = mean, math.Sqrt(variance)
+	return s
+}
+
+// leftOut returns by how much each measurement misses what the others say of it, under
+// the same assumptions.
+func (r *regression) leftOut() []float64 {
+	n := r.weights.Len()
+	var inverse mat.SymDense
+	if r.inverse.InverseTo(&inverse) != nil {
+		return nil
+	}
+	out := make([]float64, n)
+	for i := range n {
+		out[i] = r.weights.AtVec(i) / inverse.At(i, i)
+	}
+	return out
+}

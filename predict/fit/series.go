@@ -1,0 +1,228 @@
+package fit
+
+import (
+	"ckpt/dataset"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// variant says why the laws are better than the structure: the spec describes another
+// variant of the program. It is "" where they are not.
+func (s *Series) Variant() string {
+	if s == nil || s.Drift == nil || s.Laws == nil {
+		return ""
+	}
+	best := math.Inf(1)
+	for _, f := range s.Laws.Fits {
+		if f.LOO > 0 {
+			best = min(best, f.LOO)
+		}
+	}
+	if miss := s.Drift.Missed(); miss > farStructure && miss > indistinct*best {
+		return fmt.Sprintf("the measurements do not follow the workload spec of %s (off by %.0f %%), so laws are used", s.App, 100*miss)
+	}
+	return ""
+}
+
+// laws returns the laws of a series that the user asks for, and their points.
+func (s *Series) LawsFor(law Law, nodes int) (*LawSet, []Point, error) {
+	switch {
+	case law == Thesis:
+		f, used, err := ThesisLaw(s, nodes)
+		if err != nil {
+			return nil, nil, err
+		}
+		f.Weight = 1
+		set := &LawSet{Fits: []*LawFit{f}, N: len(used)}
+		set.Low, set.High = Span(used)
+		return set, used, nil
+	case law != Auto:
+		set, err := OneLaw(law, s.Points)
+		return set, s.Points, err
+	case s.Laws == nil:
+		_, err := ChooseLaws(s.Points)
+		return nil, nil, err
+	}
+	return s.Laws, s.Points, nil
+}
+
+// table returns the table of a series; points do not store theirs.
+func (s *Series) Table() string {
+	if len(s.Tables) == 0 {
+		return ""
+	}
+	return s.Tables[0]
+}
+
+// auto replaces the law auto by what predictions use: the structure, unless the
+// measurements do not follow it.
+func (s *Series) AutoLaw(law Law) Law {
+	if (law == Auto || law == "") && s.Drift != nil && s.Variant() == "" {
+		return Structural
+	}
+	return law
+}
+
+// Limits of fits: leaving out each point in turn costs the square of their number,
+// calibrating the cube. The longest built-in series has 25 points.
+const (
+	MaxPoints = 400
+	MaxRows   = 4000
+)
+
+// A series is the data zone of one application, class and MPI library over
+// process counts.
+type Series struct {
+	App    string   `json:"app"`
+	Class  string   `json:"class"`
+	MPI    string   `json:"mpi"`
+	Tables []string `json:"tables"`
+	Points []Point  `json:"points"`
+	// Drift is the calibration of the structure, or nil if that is unknown.
+	Drift *Drift `json:"drift,omitempty"`
+	// Repeats are how repeated runs differ, nil if there are none.
+	Repeats *repeats `json:"repeats,omitempty"`
+	// Laws are those that the points support, or nil if there are too few.
+	Laws *LawSet `json:"fit,omitempty"`
+}
+
+func (s *Series) Name() string { return s.App + "." + s.Class + " " + s.MPI }
+
+// fit calibrates the structure, unless w is nil, and fits the laws.
+func (s *Series) Fit(w *dataset.Workload) error {
+	if w != nil {
+		d := &Drift{}
+		for _, pt := range s.Points {
+			inst, err := w.VariedInstance(s.Class, int(pt.P))
+			if err != nil {
+				d = nil
+				break
+			}
+			d.Add(pt.P, Structure(inst), pt.MiB)
+		}
+		s.Drift = d
+	}
+	if Distinct(s.Points) >= 2 {
+		var err error
+		if s.Laws, err = ChooseLaws(s.Points); err != nil {
+			return fmt.Errorf("%s: %w", s.Name(), err)
+		}
+	}
+	return nil
+}
+
+// structure returns the size of the arrays of a process in MiB, without the runtime
+// constant of the spec.
+func Structure(inst *dataset.Instance) float64 {
+	return float64(inst.DataBytes()-inst.Runtime) / (1 << 20)
+}
+
+func (s *Series) CheckFit() error {
+	if d := s.Drift; d != nil {
+		if len(d.X) == 0 || len(d.X) != len(d.R) || len(d.X) > MaxPoints {
+			return errors.New("calibration has no points")
+		}
+		for i := range d.X {
+			if !(math.Abs(d.X[i]) < 20 && math.Abs(d.R[i]) < 1<<40) {
+				return errors.New("calibration is impossible")
+			}
+		}
+		if err := d.restore(s.Points); err != nil {
+			return err
+		}
+	}
+	if s.Laws == nil {
+		if n := Distinct(s.Points); n >= 2 {
+			return fmt.Errorf("points of %d numbers of processes have no law", n)
+		}
+		return nil
+	}
+	s.Laws.points = s.Points
+	weight := 0.0
+	for _, f := range s.Laws.Fits {
+		if f == nil || !slices.Contains(FittedLaws(), f.Law) && f.Law != Thesis || !(math.Abs(f.Exponent) < 10) || !(f.Weight >= 0 && f.Weight <= 1) {
+			return errors.New("law is not known")
+		}
+		k := len(f.Law.basis(1, f.Exponent))
+		if len(f.Coef) != k {
+			return fmt.Errorf("law %s: %d coefficients, want %d", f.Law, len(f.Coef), k)
+		}
+		if g := len(f.slopes(1)); len(f.Gram) != g*g { // which uses the coefficients
+			return fmt.Errorf("law %s: a matrix of %d numbers, want %d", f.Law, len(f.Gram), g*g)
+		}
+		if err := Finite(f.Coef, f.Gram, []float64{f.RSS}); err != nil {
+			return fmt.Errorf("law %s: %w", f.Law, err)
+		}
+		for _, p := range []float64{1, 1 << 20} {
+			if !(f.At(p) > 0) {
+				return fmt.Errorf("law %s: not positive", f.Law)
+			}
+		}
+		weight += f.Weight
+	}
+	if len(s.Laws.Fits) == 0 || math.Abs(weight-1) > 1e-6 {
+		return errors.New("weights of the laws do not add up to 1")
+	}
+	return nil
+}
+
+// The laws of the thesis by the names of its table of models.
+const (
+	ThesisBTB        = "BT class B (Eq 3.10)"
+	ThesisBTDOneNode = "BT class D, 1 node (fig 4.3)"
+	ThesisSPB        = "SP class B, 1 node (fig 4.4)"
+	ThesisBTDNodes   = "BT class D, multi-node (fig 4.5)"
+	LawBTDCount      = "BT class D used in tables 4.5/4.6"
+)
+
+// thesisLaw is the law that the thesis uses for a series, with its fit points. If it
+// uses none, it is the thesis's procedure: the power law through the three smallest
+// process counts.
+func ThesisLaw(s *Series, nodes int) (*LawFit, []Point, error) {
+	printed := map[string]string{"bt.B mpich": ThesisBTB, "sp.B mpich": ThesisSPB, "bt.D mpich": ThesisBTDOneNode}
+	chosen := map[string][]float64{"bt.B mpich": {4, 25, 36}, "sp.B mpich": {4, 16, 25}, "bt.D mpich": {16, 25, 36}}
+	key := printed[s.Name()]
+	if nodes > 1 && key == ThesisBTDOneNode {
+		key = ThesisBTDNodes
+	}
+	var used []Point
+	var seen []float64
+	points := slices.Clone(s.Points)
+	slices.SortStableFunc(points, func(a, b Point) int {
+		switch {
+		case a.P < b.P:
+			return -1
+		case a.P > b.P:
+			return 1
+		}
+		return 0
+	})
+	for _, pt := range points {
+		if slices.Contains(seen, pt.P) || key != "" && !slices.Contains(chosen[s.Name()], pt.P) || len(used) == 3 {
+			continue
+		}
+		used, seen = append(used, pt), append(seen, pt.P)
+	}
+	if key != "" && len(used) == 3 && s.ofThesis() {
+		all, err := ThesisCoefficients()
+		if err != nil {
+			return nil, nil, err
+		}
+		if c, ok := all[key]; ok {
+			return thesisFit(c.A, c.B, used), used, nil
+		}
+	}
+	f, err := fitLaw(Thesis, used)
+	return f, used, err
+}
+
+// ofThesis tells whether the points of a series are the thesis's own, not a user's
+// measurements of the same application.
+func (s *Series) ofThesis() bool {
+	return !slices.ContainsFunc(s.Tables, func(t string) bool { return len(t) == 0 || t[0] < '4' || t[0] > '5' })
+}
+
+// farStructure is the left-out error from which on a spec does not describe measurements.
+const farStructure = 0.05

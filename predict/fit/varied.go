@@ -1,0 +1,205 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A variedFit is the data zone of one application and MPI library over two variables:
+// the process count p and a problem size n, a parameter that the measurements vary.
+// Without a parameter it is the size of whole files over p.
+type Varied struct {
+	App    string        `json:"app"`
+	Class  string        `json:"class,omitempty"` // of whole files
+	MPI    string        `json:"mpi"`
+	Param  string        `json:"param,omitempty"`
+	Tables []string      `json:"tables"`
+	Points []VariedPoint `json:"points"`
+	Laws   []*variedLaw  `json:"laws"`
+	// Repeats are how repeated runs differ, nil if there are none.
+	Repeats *repeats `json:"repeats,omitempty"`
+}
+
+// A variedPoint is one measurement: MiB of a process at n and p. N is 1 without a
+// parameter.
+type VariedPoint struct {
+	N   float64 `json:"n"`
+	P   float64 `json:"p"`
+	MiB float64 `json:"mib"`
+}
+
+// A monomial is n^N · p^P.
+type monomial struct {
+	N float64 `json:"n"`
+	P float64 `json:"p"`
+}
+
+func (t monomial) at(n, p float64) float64 { return math.Pow(n, t.N) * math.Pow(p, t.P) }
+
+// String writes the monomial as people do: n^3/p, n^2/p^(2/3).
+func (t monomial) String() string {
+	power := func(x string, e float64) string {
+		if e == 1 {
+			return x
+		}
+		return x + "^" + exponent(e)
+	}
+	s := "1"
+	if t.N != 0 {
+		s = power("n", t.N)
+	}
+	if t.P != 0 {
+		s += "/" + power("p", -t.P)
+	}
+	return s
+}
+
+// exponent writes 2, (2/3) or 0.75.
+func exponent(e float64) string {
+	if e == math.Trunc(e) {
+		return strconv.FormatFloat(e, 'f', -1, 64)
+	}
+	for d := 2.; d <= 3; d++ {
+		if n := e * d; math.Abs(n-math.Round(n)) < 1e-9 {
+			return fmt.Sprintf("(%.0f/%.0f)", n, d)
+		}
+	}
+	return strconv.FormatFloat(e, 'g', 3, 64)
+}
+
+// A variedLaw is a sum of terms, with coefficients that are not negative.
+type variedLaw struct {
+	Terms []monomial `json:"terms"`
+	Linear
+	// LOO is the root mean square of the relative errors when each point is predicted
+	// from the others. Weight is the share of the law in predictions.
+	LOO    float64 `json:"loo"`
+	Weight float64 `json:"weight"`
+}
+
+func (l *variedLaw) row(n, p float64) []float64 {
+	row := make([]float64, len(l.Terms))
+	for i, t := range l.Terms {
+		row[i] = t.at(n, p)
+	}
+	return row
+}
+
+func (l *variedLaw) at(n, p float64) float64 { return l.Linear.At(l.row(n, p)) }
+
+// String names the terms that have a part in the law.
+func (l *variedLaw) String() string {
+	var parts []string
+	for i, t := range l.Terms {
+		if l.Coef[i] != 0 {
+			parts = append(parts, string(rune('a'+len(parts)))+"·"+t.String())
+		}
+	}
+	return strings.ReplaceAll(strings.Join(parts, " + "), "·1", "")
+}
+
+// volumes lists the laws of a problem of n points along each side in d dimensions, of
+// which each of p processes has a part: the volume n^d/p, a surface, and a constant.
+//
+// The surface is that of blocks, (n^d/p)^((d-1)/d), of slabs, n^(d-1), or of pencils
+// through three dimensions, n²/√p. With d = 1 a surface is a constant.
+func volumes(d float64) [][]monomial {
+	volume, constant := monomial{d, -1}, monomial{}
+	laws := [][]monomial{{volume, constant}}
+	if d > 1 {
+		laws = append(laws, []monomial{volume, {d - 1, -(d - 1) / d}, constant}, []monomial{volume, {d - 1, 0}, constant})
+	}
+	if d == 3 {
+		laws = append(laws, []monomial{volume, {2, -1. / 2}, constant})
+	}
+	return laws
+}
+
+// candidates lists the laws that are tried.
+func (f *Varied) candidates() (laws [][]monomial) {
+	if f.Param == "" {
+		volume, constant := monomial{0, -1}, monomial{}
+		return [][]monomial{{constant}, {volume, constant}, {volume, {0, -2. / 3}, constant}, {volume, {0, -1. / 2}, constant}}
+	}
+	for d := 1.; d <= 3; d++ {
+		laws = append(laws, volumes(d)...)
+	}
+	return laws
+}
+
+// spans returns the range of n and of p among the points.
+func (f *Varied) Spans() (n, p [2]float64) {
+	n, p = [2]float64{math.Inf(1), 0}, [2]float64{math.Inf(1), 0}
+	for _, pt := range f.Points {
+		n = [2]float64{min(n[0], pt.N), max(n[1], pt.N)}
+		p = [2]float64{min(p[0], pt.P), max(p[1], pt.P)}
+	}
+	return n, p
+}
+
+func (f *Varied) Name() string {
+	class := f.Class
+	if f.Param != "" {
+		class = f.Param
+	}
+	return f.App + "." + class + " " + f.MPI
+}
+
+// predict evaluates the laws at n and p: their mean, with an interval that has the
+// error of points left out, the uncertain coefficients, the disagreement of the laws, and
+// the distance to the points.
+func (f *Varied) Predict(n, p float64) Estimate {
+	mean := 0.0
+	for _, l := range f.Laws {
+		mean += l.Weight * l.at(n, p)
+	}
+	if !(mean > 0) {
+		return Around(0, math.Inf(1), 1)
+	}
+	var spread, disagree, left, k float64
+	for _, l := range f.Laws {
+		v := l.at(n, p)
+		d := v/mean - 1
+		spread += l.Weight * l.Leverage(l.row(n, p), max(v, mean*1e-3))
+		disagree += l.Weight * d * d
+		left += l.Weight * l.LOO * l.LOO
+		k += l.Weight * float64(l.K)
+	}
+	points := float64(len(f.Points))
+	dof := max(0, points-k) + lawPriorPoints
+	variance := (lawPriorPoints*lawPrior*lawPrior + points*left) / (lawPriorPoints + points)
+	rn, rp := f.Spans()
+	outN, outP := Beyond(n, rn[0], rn[1]), Beyond(p, rp[0], rp[1])
+	drift := lawDrift * math.Log(outN*outP)
+	relative := math.Sqrt(variance*(1+spread) + disagree + drift*drift)
+	return f.Repeats.Widen(Around(mean, Student(math.Round(dof))*relative*mean, max(outN, outP)))
+}
+
+// String names the laws in the mean, heaviest first.
+func (f *Varied) String() string {
+	laws := slices.Clone(f.Laws)
+	slices.SortStableFunc(laws, func(a, b *variedLaw) int { return int(math.Copysign(1, b.Weight-a.Weight)) })
+	var names []string
+	for _, l := range laws {
+		if name := l.String(); l.Weight >= 0.05 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 1 {
+		return "mean of " + strings.Join(names, ", ")
+	}
+	return strings.Join(names, "")
+}
+
+// basis names the points behind a prediction.
+func (f *Varied) Basis() string {
+	n, p := f.Spans()
+	sizes := ""
+	if f.Param != "" {
+		sizes = fmt.Sprintf("%s from %g to %g and ", f.Param, n[0], n[1])
+	}
+	return fmt.Sprintf("%s, %d points with %sfrom %g to %g processes (%s)", f.Name(), len(f.Points), sizes, p[0], p[1], Tables(f.Tables))
+}
