@@ -28,6 +28,8 @@ var (
 	background = regexp.MustCompile(`<path d="[^"]*" style="fill:#FFFFFF" ?/>\n?`)
 	colours    = regexp.MustCompile(`#([0-9A-F]{6})\b`)
 	uncoloured = regexp.MustCompile(`style="font-family:[^;"]*;font-variant:normal;font-weight:normal;font-style:normal;(font-size:[0-9.]+px)"`)
+	places     = regexp.MustCompile(` d="[^"]*"`)
+	decimals   = regexp.MustCompile(`(\.[0-9])[0-9]+`)
 	inactive   = regexp.MustCompile(`(?i)<script|<foreignObject|\bon\w+=|href="[^#]`)
 )
 
@@ -47,6 +49,9 @@ func Inline(svg []byte) ([]byte, error) {
 			return []byte("var(--" + v + ")")
 		}
 		return c
+	})
+	out = places.ReplaceAllFunc(out, func(d []byte) []byte { // a tenth of a point is enough
+		return decimals.ReplaceAll(d, []byte("$1"))
 	})
 	return bytes.TrimSpace([]byte(strings.ReplaceAll(string(out), "\t", ""))), nil
 }

@@ -68,9 +68,6 @@ func (l *load) addCounters(c *iotrace.Counters) {
 // spread is the least, the mean and the most of a quantity.
 type spread struct{ least, mean, most float64 }
 
-// noBalance says why there is no picture.
-const noBalance = "The trace has sums over all ranks, and none of single ranks: it does not say how even they are."
-
 // empty reports whether nothing of single ranks is known.
 func (l *load) empty() bool {
 	return !slices.ContainsFunc(l.works, func(w rankLoad) bool { return w.begun })
@@ -124,7 +121,11 @@ func (l *load) boxes() (out []box, all [2]spread) {
 	return out, all
 }
 
-func (l *load) draw(p *plot.Plot) {
+func (s *survey) drawLoad(p *plot.Plot) error {
+	l := s.load
+	if s.r.Counted && l.empty() {
+		return errNoBalance
+	}
 	all, sum := l.boxes()
 	b := &boxes{all: all, colors: opColors, least: 0.8}
 	p.Add(b)
@@ -140,9 +141,11 @@ func (l *load) draw(p *plot.Plot) {
 	p.X.Tick.Marker, p.Y.Tick.Marker = l.rows.ticks(16, false), plot.TickerFunc(figure.DecimalTicks)
 	p.X.Min, p.X.Max = 0, float64(max(1, l.rows.count()))
 	p.Y.Min, p.Y.Max = 0, max(1.1, 1.04*p.Y.Max)
+	return nil
 }
 
-func (l *load) describe() string {
+func (s *survey) describeLoad() string {
+	l := s.load
 	all, _ := l.spreads()
 	return fmt.Sprintf("Bars of bytes and time of I/O for %s ranks: mean %s and %s, most %s and %s.", figure.Number(float64(len(l.rows.numbers))),
 		bytesText(math.Round(all[0].mean)), secondsText(all[1].mean), bytesText(all[0].most), secondsText(all[1].most))

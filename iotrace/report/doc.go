@@ -2,7 +2,7 @@
 // tables of an analysis.
 //
 //	r := analyze.Analyze(trace, analyze.Options{})
-//	err := report.Draw(file, report.Offsets, "svg", trace, r, "")      // or png; of all files
+//	err := report.Draw(file, report.Offsets, "svg", trace, r, "", iotrace.None) // of all files and ranks
 //	err := report.HTML(w, trace, r, "", nil)
 //
 // The plots are those of León's thesis: request size and offset against the order of

@@ -62,17 +62,16 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// TestCounter: dense and sparse counters count the same.
+// TestCounter: each rank counts its requests to each file.
 func TestCounter(t *testing.T) {
 	tr := &iotrace.Trace{Ranks: make([]iotrace.Rank, 5), Files: make([]string, 7)}
-	dense, sparse := newCounter(tr), newCounter(tr)
-	sparse.dense, sparse.last = nil, make([]stream, 5)
+	c := newCounter(tr)
 	r, want := rand.New(rand.NewPCG(1, 2)), map[[2]int32]int{}
 	for range 1000 {
 		rank, file := r.Int32N(8)-1, r.Int32N(7)
 		k := [2]int32{rank, file}
-		if a, b := dense.next(rank, file), sparse.next(rank, file); a != want[k] || b != want[k] {
-			t.Fatalf("request %d of rank %d to file %d: %d dense, %d sparse", want[k], rank, file, a, b)
+		if n := c.next(rank, file); n != want[k] {
+			t.Fatalf("request %d of rank %d to file %d: number %d", want[k], rank, file, n)
 		}
 		want[k]++
 	}

@@ -97,7 +97,8 @@ func (h *heat) shades(classes int) (low, high float64, shade func(float64) int) 
 	}
 }
 
-func (h *heat) draw(p *plot.Plot) {
+func (s *survey) drawHeat(p *plot.Plot) error {
+	h := s.heat
 	b := &boxes{colors: figure.Ramp, grow: 0.2}
 	low, high, shade := h.shades(len(b.colors))
 	n := h.rows.count()
@@ -137,12 +138,14 @@ func (h *heat) draw(p *plot.Plot) {
 	if others {
 		p.Y.Max = float64(n + 1)
 	}
+	return nil
 }
 
 // time returns when a column begins, in seconds.
 func (h *heat) time(column int) float64 { return h.start + float64(column)*h.width }
 
-func (h *heat) describe() string {
+func (s *survey) describeHeat() string {
+	h := s.heat
 	_, high, _ := h.shades(1)
 	return fmt.Sprintf("Heatmap of bytes by rank and time: %s ranks over %s, at most %s of a rank in %s.",
 		figure.Number(float64(len(h.rows.numbers))), secondsText(h.width*float64(h.columns)), bytesText(math.Round(high)), secondsText(h.width))

@@ -91,8 +91,8 @@ func (n layerNumbers) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-func drawLayers(p *plot.Plot, r *analyze.Report, file string) {
-	files, all := layered(r, file)
+func (s *survey) drawLayers(p *plot.Plot) error {
+	files, all := layered(s.r, s.name)
 	bars, numbers := layerBars(files)
 	p.Add(&boxes{all: bars, colors: opColors, least: 0.8}, layerNumbers(numbers))
 	if len(files) > 0 {
@@ -113,10 +113,11 @@ func drawLayers(p *plot.Plot, r *analyze.Report, file string) {
 	p.Y.Tick.Label.Font.Size = vg.Length(7.5)
 	p.X.Min, p.X.Max = 0, layerHalves[1]+1.45
 	p.Y.Min, p.Y.Max = 0, float64(max(1, len(files)))
+	return nil
 }
 
-func describeLayers(r *analyze.Report) string {
-	files, all := layered(r, "")
+func (s *survey) describeLayers() string {
+	files, all := layered(s.r, "")
 	text := fmt.Sprintf("Bars of bytes and requests of MPI-IO and of POSIX for %d of %d files.", len(files), all)
 	if len(files) > 0 {
 		f := files[0]

@@ -11,6 +11,165 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
+const (
+	// gridMarks is the number of requests that a grid keeps at most, far more than a
+	// plot has room for. Below it, nothing is left out.
+	gridMarks = 1 << 16
+	gridBits  = 10
+	gridCells = 1 << gridBits // in each direction, at most
+	seenSlots = 2 * gridMarks
+)
+
+// A place is that of a request in a plot, in the units of the trace. Its class is an
+// index of colours.
+type place struct {
+	x0, y0, x1, y1 int64
+	class          int
+}
+
+// A grid keeps as many requests as a plot needs of any number, in their order. Until it
+// is full, it keeps all. Then it lays cells over them and keeps the first of each cell,
+// and makes the cells coarser when it is full again. The sides of cells are powers of
+// two, so that a coarse cell is made of whole fine ones: what a grid keeps does not
+// depend on when it became coarser.
+type grid struct {
+	log                    bool // cells are those of the logarithm of y
+	kept                   []place
+	n                      int // requests that were added
+	xmin, xmax, ymin, ymax int64
+	// Of the cells, once there are some: log₂ of their sides, the keys of those in use
+	// (by hash, 0 is free), and the key of the last request.
+	xbits, ybits uint
+	seen         []uint64
+	last         uint64
+}
+
+func newGrid(log bool) *grid {
+	return &grid{log: log, xmin: math.MaxInt64, xmax: math.MinInt64, ymin: math.MaxInt64, ymax: math.MinInt64}
+}
+
+func (g *grid) add(b place) {
+	g.n++
+	if b.x0 < g.xmin || b.x1 > g.xmax || b.y0 < g.ymin || b.y1 > g.ymax {
+		g.xmin, g.xmax = min(g.xmin, b.x0), max(g.xmax, b.x1)
+		g.ymin, g.ymax = min(g.ymin, b.y0), max(g.ymax, b.y1)
+		if g.seen != nil && !g.fits() {
+			g.thin()
+		}
+	}
+	if g.seen != nil {
+		k := g.key(&b)
+		if k == g.last || !g.take(k) {
+			g.last = k
+			return
+		}
+		g.last = k
+	}
+	g.kept = append(g.kept, b)
+	if len(g.kept) == gridMarks {
+		if g.seen != nil {
+			g.xbits++
+			g.ybits++
+		}
+		g.thin()
+	}
+}
+
+// marks returns the requests as marks. x and y convert their units to those of the
+// plot. The plot is as wide as if it had all requests.
+func (g *grid) marks(x, y func(int64) float64, colors []color.NRGBA, limit int) *marks {
+	m := newMarks(func(yield func(mark) bool) {
+		for i := range g.kept {
+			b := &g.kept[i]
+			if !yield(mark{x(b.x0), y(b.y0), x(b.x1), y(b.y1), b.class}) {
+				return
+			}
+		}
+	}, colors, limit)
+	if g.n > 0 {
+		m.xmin, m.xmax, m.ymin, m.ymax = x(g.xmin), x(g.xmax), y(g.ymin), y(g.ymax)
+	}
+	if g.n > fewMarks {
+		m.dot = smallDot
+	}
+	return m
+}
+
+// fits reports whether the cells reach over all requests.
+func (g *grid) fits() bool {
+	return steps(g.xmin, g.xmax, g.xbits) < gridCells && steps(g.height(g.ymin), g.height(g.ymax), g.ybits) < gridCells
+}
+
+// steps returns the number of cells from one place to another. It is right even if the
+// distance is no int64.
+func steps(from, to int64, bits uint) uint64 { return uint64(to>>bits) - uint64(from>>bits) }
+
+// thin makes the cells as coarse as they have to be.
+func (g *grid) thin() {
+	if g.seen == nil {
+		g.seen = make([]uint64, seenSlots)
+	}
+	for steps(g.xmin, g.xmax, g.xbits) >= gridCells {
+		g.xbits++
+	}
+	for steps(g.height(g.ymin), g.height(g.ymax), g.ybits) >= gridCells {
+		g.ybits++
+	}
+	for {
+		clear(g.seen)
+		g.kept = slices.DeleteFunc(g.kept, func(b place) bool { return !g.take(g.key(&b)) })
+		if len(g.kept) < gridMarks {
+			g.last = 0
+			return
+		}
+		g.xbits++
+		g.ybits++
+	}
+}
+
+// height places y on the axis. The bits of a floating-point number grow nearly as its
+// logarithm does, and cost nothing.
+func (g *grid) height(y int64) int64 {
+	if g.log {
+		return int64(math.Float64bits(float64(y)) >> 32)
+	}
+	return y
+}
+
+// key returns a number for the cells of both ends of a request, and its class. A
+// request that ends in the next cell is a dot in the first. All cells of the grid
+// differ in their last bits, which are enough.
+func (g *grid) key(b *place) uint64 {
+	x0, x1 := b.x0>>g.xbits, b.x1>>g.xbits
+	y0 := g.height(b.y0) >> g.ybits
+	y1 := y0
+	if b.y1 != b.y0 {
+		y1 = g.height(b.y1) >> g.ybits
+	}
+	if x1-x0 <= 1 && y1-y0 <= 1 {
+		x1, y1 = x0, y0
+	}
+	const mask = gridCells - 1
+	k := uint64(b.class+1)<<gridBits | uint64(x0)&mask
+	k = k<<gridBits | uint64(y0)&mask
+	k = k<<gridBits | uint64(x1)&mask
+	return k<<gridBits | uint64(y1)&mask
+}
+
+// take reports whether a key is new, and remembers it.
+func (g *grid) take(key uint64) bool {
+	const shift = 64 - 17 // log₂ of seenSlots
+	for i := key * 0x9e3779b97f4a7c15 >> shift; ; i = (i + 1) % seenSlots {
+		switch g.seen[i] {
+		case key:
+			return false
+		case 0:
+			g.seen[i] = key
+			return true
+		}
+	}
+}
+
 // A mark is a request on a plot: a line between two points, or a dot if the line is
 // short. Its class is an index of colours.
 type mark struct {
@@ -142,48 +301,105 @@ func (m *marks) cell(k mark, c *draw.Canvas, fx, fy func(float64) vg.Length, siz
 	return out
 }
 
-// draw draws marks class by class, lines over dots.
+// draw draws marks class by class, lines over dots. A dot is as long a line as it is wide.
 func (m *marks) draw(c draw.Canvas, fx, fy func(float64) vg.Length, kept []mark) {
-	c.SetLineWidth(smallDot)
 	c.SetLineDash(nil, 0)
 	for class, clr := range m.colors {
 		c.SetColor(clr)
-		var lines []vg.Path
+		var lines, dots vg.Path
 		for _, k := range kept {
 			if k.class != class {
 				continue
 			}
-			from, to := vg.Point{X: fx(k.x0), Y: fy(k.y0)}, vg.Point{X: fx(k.x1), Y: fy(k.y1)}
+			from := vg.Point{X: fx(k.x0), Y: fy(k.y0)}
+			to := vg.Point{X: fx(k.x1), Y: fy(k.y1)}
 			if d := to.Sub(from); math.Hypot(float64(d.X), float64(d.Y)) >= m.dot {
-				lines = append(lines, line(from, to))
+				lines.Move(from)
+				lines.Line(to)
 			} else {
-				c.Fill(dot(from, vg.Length(m.dot)))
+				dots.Move(vg.Point{X: from.X - vg.Length(m.dot)/2, Y: from.Y})
+				dots.Line(vg.Point{X: from.X + vg.Length(m.dot)/2, Y: from.Y})
 			}
 		}
-		for _, l := range lines {
-			c.Stroke(l)
+		for _, p := range []struct {
+			path  vg.Path
+			width float64
+		}{{dots, m.dot}, {lines, smallDot}} {
+			if len(p.path) > 0 {
+				c.SetLineWidth(vg.Length(p.width))
+				c.Stroke(p.path)
+			}
 		}
 	}
 }
 
-func line(from, to vg.Point) vg.Path {
-	var p vg.Path
-	p.Move(from)
-	p.Line(to)
-	return p
+// outline appends a rectangle to a path.
+func outline(path *vg.Path, x0, y0, x1, y1 vg.Length) {
+	path.Move(vg.Point{X: x0, Y: y0})
+	path.Line(vg.Point{X: x1, Y: y0})
+	path.Line(vg.Point{X: x1, Y: y1})
+	path.Line(vg.Point{X: x0, Y: y1})
+	path.Close()
 }
 
-// dot is a small square around a point. The canvas of a page makes it round.
-func dot(at vg.Point, size vg.Length) vg.Path {
-	r := size / 2
-	a, b := at.Sub(vg.Point{X: r, Y: r}), at.Add(vg.Point{X: r, Y: r})
-	// All sides are equal to the last bit; isDot relies on it.
-	side := min(b.X-a.X, b.Y-a.Y)
-	var p vg.Path
-	p.Move(a)
-	p.Line(vg.Point{X: a.X + side, Y: a.Y})
-	p.Line(vg.Point{X: a.X + side, Y: a.Y + side})
-	p.Line(vg.Point{X: a.X, Y: a.Y + side})
-	p.Close()
-	return p
+// A box is a rectangle in the coordinates of a plot. Its class is an index of colours.
+type box struct {
+	x0, y0, x1, y1 float64
+	class          int
+}
+
+// boxes draws rectangles, those of a class as one path, so that thousands of them take
+// little space. Later classes lie upon earlier ones.
+type boxes struct {
+	all    []box
+	colors []color.NRGBA
+	// least is the smallest width and height of a box, so that it can be seen.
+	least vg.Length
+	// grow makes boxes larger on each side, so that no seam is between neighbours.
+	grow vg.Length
+}
+
+func (b *boxes) DataRange() (xmin, xmax, ymin, ymax float64) {
+	if len(b.all) == 0 {
+		return 0, 1, 0, 1
+	}
+	xmin, ymin, xmax, ymax = math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)
+	for _, k := range b.all {
+		xmin, xmax = min(xmin, k.x0), max(xmax, k.x1)
+		ymin, ymax = min(ymin, k.y0), max(ymax, k.y1)
+	}
+	return xmin, xmax, ymin, ymax
+}
+
+func (b *boxes) Plot(c draw.Canvas, p *plot.Plot) {
+	fx, fy := p.Transforms(&c)
+	for class, clr := range b.colors {
+		var path vg.Path
+		for _, k := range b.all {
+			if k.class == class {
+				path = b.within(path, vg.Rectangle{Min: vg.Point{X: fx(k.x0), Y: fy(k.y0)}, Max: vg.Point{X: fx(k.x1), Y: fy(k.y1)}}, c.Rectangle)
+			}
+		}
+		if len(path) > 0 {
+			c.SetColor(clr)
+			c.Fill(path)
+		}
+	}
+}
+
+// within appends a rectangle within the axes to a path.
+func (b *boxes) within(path vg.Path, r, within vg.Rectangle) vg.Path {
+	if w := r.Max.X - r.Min.X; w < b.least {
+		r.Max.X = r.Min.X + b.least
+	}
+	if h := r.Max.Y - r.Min.Y; h < b.least {
+		r.Max.Y = r.Min.Y + b.least
+	}
+	x0, x1 := max(r.Min.X-b.grow, within.Min.X), min(r.Max.X+b.grow, within.Max.X)
+	y0, y1 := max(r.Min.Y-b.grow, within.Min.Y), min(r.Max.Y+b.grow, within.Max.Y)
+	if x1 <= x0 { // at the right end of the axis
+		x0, x1 = max(within.Min.X, within.Max.X-b.least), within.Max.X
+	}
+	outline(&path, x0, y0, x1, y1)
+	return path
 }

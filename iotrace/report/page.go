@@ -1,74 +1,302 @@
 package report
 
-import "ckpt/internal/figure"
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"math"
+	"slices"
+	"strings"
 
-// html returns the page as text.
-func (p *page) html() (*figure.Page, error) {
-	out := figure.NewPage(p.Title, pageStyle)
-	out.Put("<p class=\"soft\">%s</p>\n", p.Subtitle)
-	figure.Facts(out, p.Facts)
-	for _, text := range p.Warnings {
-		out.Put("<p class=\"warn\"><b>Warning:</b> %s</p>\n", text)
+	"ckpt/internal/figure"
+	"ckpt/iotrace"
+	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/analyze/finding"
+)
+
+//go:embed page.css
+var pageStyle string
+
+// HTML writes a page about a trace. It calls progress, if not nil, with the number of
+// plots drawn. Aside, if not empty, says which part of the trace was set apart.
+func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, aside string, progress func(done int64)) error {
+	title := "I/O trace"
+	if r.Job != "" {
+		title = "I/O of " + legal(r.Job)
 	}
-	out.Put("<h2>Findings</h2>\n")
-	if len(p.Insights) == 0 {
-		out.Put("<p>None.</p>\n")
-	} else {
-		out.Put("<ul>\n")
-		for i := range p.Insights {
-			p.Insights[i].put(out)
-		}
-		out.Put("</ul>\n")
+	out := figure.NewPage(title, pageStyle)
+	out.Put("<p class=\"soft\">%s</p>\n", subtitle(tr, r))
+	list := facts(r)
+	if aside != "" {
+		list = append(list, fact{"set apart", aside})
 	}
-	out.Put("<h2>Plots</h2>\n")
-	if p.PlotsNote != "" {
-		out.Put("<p class=\"soft\">%s</p>\n", p.PlotsNote)
+	figure.Facts(out, list)
+	for _, x := range tr.Warnings {
+		out.Put("<p class=\"warn\"><b>Warning:</b> %s</p>\n", legal(x.Text))
 	}
-	out.Put("<div class=\"plots\">\n")
-	for _, d := range p.Plots {
-		out.Put("<figure>")
-		if _, err := d.canvas.WriteTo(out); err != nil { // it escapes the text
-			return nil, err
-		}
-		out.Put("<figcaption>%s</figcaption></figure>\n", d.caption)
+	putFindings(out, r.Insights)
+	if err := putPlots(out, tr, r, progress); err != nil {
+		return err
 	}
-	out.Put("</div>\n")
-	if p.Pattern != "" {
+	if text := patternText(r.Pattern); text != "" {
 		out.Put(`<h2>Pattern</h2>
 <pre>%s</pre>
 <p class="soft">4×64 @64·rank/256: four requests of 64 bytes, the first at 64·rank, 256 bytes from start to start; without @ a run begins where the one before ended, without / its requests touch. n×[…]+d is done n times, each time d bytes further.</p>
-`, p.Pattern)
+`, text)
 	}
-	for _, t := range p.Tables {
+	for _, t := range tables(r) {
 		out.Put("<h2>%s</h2>\n", t.Title)
 		figure.Table(out, t.Note, t.Head, t.Rows)
 	}
 	out.End()
-	return out, nil
+	_, err := out.WriteTo(w) // all of a page, or no part of it
+	return err
 }
 
-// put writes a finding.
-func (i *insight) put(out *figure.Page) {
-	out.Put(`<li class="i %s"><b>%s %s</b>`, i.Severity, i.Code, i.Title)
-	if i.File != "" {
-		out.Put(` <span class="soft">%s</span>`, i.File)
+func subtitle(tr *iotrace.Trace, r *analyze.Report) string {
+	text := "Analysis by ckpt of " + figure.Number(float64(r.Events)) + " events"
+	if r.Counted {
+		text = "Analysis by ckpt of counters, without events,"
 	}
-	out.Put("<p>%s</p>", i.Advice)
-	if i.Gain != "" {
-		out.Put(`<p>Could gain <b>%s</b>. <span class="soft">%s</span></p>`, i.Gain, i.Model)
+	if r.Source != "" {
+		text += " recorded by " + legal(r.Source)
 	}
-	if len(i.Hints) > 0 {
-		out.Put("<ul>")
-		for _, h := range i.Hints {
-			out.Put(`<li>%s <span class="soft">[%s]</span></li>`, h.Text, h.Source)
+	if !tr.Origin.IsZero() {
+		text += ", from " + tr.Origin.UTC().Format("2006-01-02 15:04:05 UTC")
+	}
+	return text
+}
+
+// putFindings writes the findings.
+func putFindings(out *figure.Page, all []finding.Finding) {
+	out.Put("<h2>Findings</h2>\n")
+	if len(all) == 0 {
+		out.Put("<p>None.</p>\n")
+		return
+	}
+	out.Put("<ul>\n")
+	for i := range all {
+		f := &all[i]
+		out.Put(`<li class="i %s"><b>%s %s</b>`, f.Severity, f.Code, f.Title)
+		if f.File != "" {
+			out.Put(` <span class="soft">%s</span>`, inFiles(f))
 		}
-		out.Put("</ul>")
+		out.Put("<p>%s</p>", f.Advice)
+		if f.Gain != nil {
+			out.Put(`<p>Could gain <b>%s</b>. <span class="soft">%s</span></p>`, gain(f), f.Model)
+		}
+		if len(f.Hints) > 0 {
+			out.Put("<ul>")
+			for _, h := range f.Hints {
+				out.Put(`<li>%s <span class="soft">[%s]</span></li>`, h.Text, h.Source)
+			}
+			out.Put("</ul>")
+		}
+		out.Put(`<p class="soft">%s`, evidence(f.Evidence))
+		before := " · flags: "
+		for _, flag := range f.Flags {
+			out.Put("%s<code>%s</code>", before, flag)
+			before = ", "
+		}
+		out.Put("</p></li>\n")
 	}
-	out.Put(`<p class="soft">%s`, i.Evidence)
-	before := " · flags: "
-	for _, flag := range i.Flags {
-		out.Put("%s<code>%s</code>", before, flag)
-		before = ", "
+	out.Put("</ul>\n")
+}
+
+// putPlots writes the pictures that the trace has, and why it lacks the others.
+func putPlots(out *figure.Page, tr *iotrace.Trace, r *analyze.Report, progress func(done int64)) error {
+	s, err := newSurvey(tr, r, "", iotrace.None, true, Plots()...)
+	if err != nil {
+		return err
 	}
-	out.Put("</p></li>\n")
+	var plots figure.Page
+	note := ""
+	if r.Counted {
+		note = "This trace has counters only, no operations, so that plots of requests over time or in their order are missing."
+		if r.Traceable() {
+			note += " Set DXT_ENABLE_IO_TRACE=1 when you run the program again under Darshan, and the log has them."
+		}
+	}
+	for i, pic := range pictures {
+		if !onPage(pic.kind, r) {
+			continue
+		}
+		if progress != nil {
+			progress(int64(i))
+		}
+		p, err := s.layOut(pic.kind)
+		if errors.Is(err, errNoBalance) {
+			note += " " + noBalance
+			continue
+		}
+		var svg bytes.Buffer
+		if err == nil {
+			err = figure.Write(&svg, "svg", p)
+		}
+		inline, err := inlined(svg.Bytes(), err)
+		if err != nil {
+			return fmt.Errorf("report: draw %s: %w", pic.kind, err)
+		}
+		text := pic.title
+		if pic.describe != nil {
+			text = pic.describe(s)
+		}
+		plots.WriteString("<figure>")
+		plots.Write(bytes.Replace(inline, []byte(">"), []byte("><title>"+html.EscapeString(text)+"</title>"), 1))
+		plots.Put("<figcaption>%s</figcaption></figure>\n", pic.caption)
+	}
+	out.Put("<h2>Plots</h2>\n")
+	if note != "" {
+		out.Put("<p class=\"soft\">%s</p>\n", note)
+	}
+	out.Put("<div class=\"plots\">\n")
+	out.Write(plots.Bytes())
+	out.Put("</div>\n")
+	return nil
+}
+
+// inlined makes an element of a picture that was drawn without an error.
+func inlined(svg []byte, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return figure.Inline(svg)
+}
+
+// onPage reports whether a trace has what a picture shows.
+func onPage(kind Plot, r *analyze.Report) bool {
+	if kind == Layers {
+		return r.MPIIO != nil
+	}
+	return !r.Counted || !NeedsEvents(kind)
+}
+
+type fact struct{ Name, Value string }
+
+// inFiles names the file of a finding, and counts the others that it concerns.
+func inFiles(f *finding.Finding) string {
+	switch {
+	case f.Files == 2:
+		return legal(f.File) + " and another file"
+	case f.Files > 2:
+		return fmt.Sprintf("%s and %s other files", legal(f.File), figure.Number(float64(f.Files-1)))
+	}
+	return legal(f.File)
+}
+
+// patternText returns a pattern with names free of line ends.
+func patternText(p analyze.Pattern) string {
+	p.Groups = slices.Clone(p.Groups)
+	for i := range p.Groups {
+		p.Groups[i].File = legal(p.Groups[i].File)
+	}
+	return p.String()
+}
+
+// gain says how much shorter a run could be.
+func gain(f *finding.Finding) string {
+	if f.Gain == nil {
+		return ""
+	}
+	return secondsText(*f.Gain) + ", " + figure.Number(100**f.GainShare) + " % of the run"
+}
+
+// clocks says how times among the evidence were taken. Wall is the time in which any
+// rank was at it, sum that of all ranks one after the other.
+var clocks = map[string]string{"encoding_s": ", wall", "writing_s": ", wall", "write_s": ", sum over ranks"}
+
+func evidence(numbers []finding.Number) string {
+	var parts []string
+	for _, n := range numbers {
+		text := strings.ReplaceAll(strings.TrimSuffix(n.Name, "_s"), "_", " ") + clocks[n.Name] + " " + valueText(n.Name, n.Value)
+		if n.Limit != 0 {
+			text += " (limit " + valueText(n.Name, n.Limit) + ")"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " · ")
+}
+
+// valueText formats a number as its name suggests.
+func valueText(name string, x float64) string {
+	switch {
+	case strings.HasSuffix(name, "_share"):
+		return percent(x)
+	case strings.HasSuffix(name, "_s"):
+		return secondsText(x)
+	case strings.Contains(name, "bytes") && !strings.Contains(name, "imbalance"):
+		return bytesText(x)
+	case x == math.Trunc(x):
+		return figure.Number(x)
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
+
+// spatialText has the patterns of writes and reads apart where they differ.
+func spatialText(r *analyze.Report) string {
+	if r.Writes > 0 && r.Reads > 0 && r.WriteSpatial != r.ReadSpatial {
+		return fmt.Sprintf("writes %s, reads %s", r.WriteSpatial, r.ReadSpatial)
+	}
+	return fmt.Sprintf("%s (%s)", r.Spatial, r.Detail)
+}
+
+func facts(r *analyze.Report) []fact {
+	out := []fact{
+		{"access", string(r.Access)},
+		{"spatial pattern", spatialText(r)},
+		{"ranks", ranksText(r)},
+		{"files", figure.Number(float64(len(r.Files)))},
+		{"written", fmt.Sprintf("%s, writes: %s", bytesText(float64(r.BytesWritten)), figure.Number(float64(r.Writes)))},
+		{"read", fmt.Sprintf("%s, reads: %s", bytesText(float64(r.BytesRead)), figure.Number(float64(r.Reads)))},
+		{"request sizes", fmt.Sprintf("%s, mean %s", r.Sizes.Kind, bytesText(r.Sizes.Mean))},
+		{"from first to last, wall", secondsText(r.Wall)},
+		{"reading or writing, wall", secondsText(r.Busy)},
+	}
+	metadata := fact{"metadata operations", figure.Number(float64(r.Metadata))}
+	if r.MetadataTime > 0 {
+		metadata = fact{"metadata operations, sum", metadata.Value + " in " + secondsText(r.MetadataTime)}
+	}
+	out = append(out, metadata)
+	if r.Runtime > 0 {
+		out = append(out, fact{"run", secondsText(r.Runtime)})
+	}
+	if r.RecorderCall > 0 {
+		out = append(out, fact{"of each operation the recorder's, in no gain", secondsText(r.RecorderCall)})
+	}
+	switch {
+	case r.SyncTime > 0:
+		out = append(out, fact{"syncs, sum", fmt.Sprintf("%s in %s", figure.Number(float64(r.Syncs)), secondsText(r.SyncTime))})
+	case r.Syncs > 0:
+		out = append(out, fact{"syncs", figure.Number(float64(r.Syncs))})
+	}
+	if !r.Counted { // counters do not say it
+		out = append(out, fact{"bursts", figure.Number(float64(r.BurstsTotal))},
+			fact{"ranks at the same time", fmt.Sprintf("%.2f, at most %d", r.Concurrency.Mean, r.Concurrency.Max)})
+	}
+	switch {
+	case r.Period.Periodic:
+		out = append(out, fact{"period", fmt.Sprintf("%s, confidence %.2f", secondsText(r.Period.Period), r.Period.Confidence)})
+	case !r.Period.Enough && r.BurstsTotal > 2:
+		out = append(out, fact{"period", "unknown: there are too few phases of I/O"})
+	}
+	if c := r.Correlation.Write; c != nil {
+		out = append(out, fact{"size and time of writes", fmt.Sprintf("r = %.3f", *c)})
+	}
+	return out
+}
+
+func ranksText(r *analyze.Report) string {
+	text := figure.Number(float64(r.Ranks))
+	switch r.Nodes {
+	case 0:
+		return text
+	case 1:
+		return text + " on a node"
+	}
+	return fmt.Sprintf("%s on %d nodes", text, r.Nodes)
 }

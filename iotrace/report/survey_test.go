@@ -23,13 +23,22 @@ func ranked(n int) *iotrace.Trace {
 	return tr
 }
 
+func surveyOf(t *testing.T, tr *iotrace.Trace, r *analyze.Report, file string, rank int, onPage bool, kinds ...Plot) *survey {
+	t.Helper()
+	s, err := newSurvey(tr, r, file, rank, onPage, kinds...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // TestHeat: all bytes are in the cells of their rank and time, whatever ranks share a
 // row.
 func TestHeat(t *testing.T) {
 	for _, n := range []int{1, 2, 128, 129, 4096} {
 		tr := ranked(n)
 		tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Read, Rank: 0, Bytes: 500, Peer: iotrace.None, Start: 1e9, End: 1e9})
-		s := newSurvey(tr, analyze.Analyze(tr, analyze.Options{}), "", iotrace.None, false, Heatmap)
+		s := surveyOf(t, tr, analyze.Analyze(tr, analyze.Options{}), "", iotrace.None, false, Heatmap)
 		h := s.heat
 		if c := h.rows.count(); c > heatRows || n <= heatRows && c != n {
 			t.Errorf("%d ranks in %d rows", n, c)
@@ -68,7 +77,7 @@ func TestHeatLayers(t *testing.T) {
 	r := analyze.Analyze(tr, analyze.Options{})
 	for file, want := range map[string]float64{"": 4000, "f": 2000, "g": 2000} {
 		var sum float64
-		for _, x := range newSurvey(tr, r, file, iotrace.None, true, Heatmap).heat.cells {
+		for _, x := range surveyOf(t, tr, r, file, iotrace.None, true, Heatmap).heat.cells {
 			sum += x
 		}
 		if math.Abs(sum-want) > 1e-6 {
@@ -100,7 +109,7 @@ func TestTimeline(t *testing.T) {
 	}
 	r := analyze.Analyze(tr, analyze.Options{})
 	for rank, want := range map[int]int{iotrace.None: 4, 2: 2, 4: 4} {
-		l := newSurvey(tr, r, "", rank, false, Timeline).line
+		l := surveyOf(t, tr, r, "", rank, false, Timeline).line
 		lines := l.lines()
 		all, lanes := l.boxes(lines)
 		wantLane := 0
@@ -122,7 +131,7 @@ func TestTimeline(t *testing.T) {
 			}
 		}
 	}
-	if err := DrawTimeline(io.Discard, "svg", tr, r, 3, ""); err == nil {
+	if err := Draw(io.Discard, Timeline, "svg", tr, r, "", 3); err == nil {
 		t.Error("rank 3 was drawn, which does not exist")
 	}
 }
@@ -132,7 +141,7 @@ func TestTimeline(t *testing.T) {
 func TestBalance(t *testing.T) {
 	tr := ranked(4)                                                                                                                 // ranks 3, 2, 1, 0
 	tr.Events = append(tr.Events, iotrace.Event{Op: iotrace.Write, Rank: 0, Bytes: 4000, Peer: iotrace.None, Start: 5e8, End: 5e9}) // rank 3: 5 s in all
-	all, sum := newSurvey(tr, analyze.Analyze(tr, analyze.Options{}), "", iotrace.None, false, Balance).load.boxes()
+	all, sum := surveyOf(t, tr, analyze.Analyze(tr, analyze.Options{}), "", iotrace.None, false, Balance).load.boxes()
 	if sum[0] != (spread{1000, 2000, 5000}) || sum[1] != (spread{1, 2, 5}) || len(all) != 8 {
 		t.Fatalf("%v, %d bars", sum, len(all))
 	}
@@ -145,7 +154,7 @@ func TestBalance(t *testing.T) {
 			t.Errorf("bar %+v, want it %v high", b, want)
 		}
 	}
-	many, _ := newSurvey(ranked(4096), &analyze.Report{}, "", iotrace.None, false, Balance).load.boxes()
+	many, _ := surveyOf(t, ranked(4096), &analyze.Report{}, "", iotrace.None, false, Balance).load.boxes()
 	if len(many) != 2*4096/32 || many[0].y0 != 1 || many[0].y1 != 1 {
 		t.Errorf("%d bars, the first %+v", len(many), many[0])
 	}
@@ -156,7 +165,7 @@ func TestBalanceCounters(t *testing.T) {
 	tr := ranked(2)
 	tr.Events = nil
 	tr.Counters = []iotrace.Counters{{Rank: 1, BytesWritten: 30, BytesRead: iotrace.None, WriteTime: time.Second}, {Rank: iotrace.None, BytesWritten: 500}}
-	_, sum := newSurvey(tr, &analyze.Report{}, "", iotrace.None, false, Balance).load.boxes()
+	_, sum := surveyOf(t, tr, &analyze.Report{}, "", iotrace.None, false, Balance).load.boxes()
 	if sum[0] != (spread{0, 15, 30}) || sum[1] != (spread{0, 0.5, 1}) {
 		t.Errorf("%v", sum)
 	}
@@ -214,7 +223,7 @@ func TestCountedPage(t *testing.T) {
 	if n := strings.Count(text, "<svg "); n != 2 || !strings.Contains(text, noBalance) || strings.Contains(text, "bursts</dt>") || strings.Contains(text, "<pre></pre>") {
 		t.Errorf("%d plots without ranks", n)
 	}
-	if err := Draw(io.Discard, Balance, "svg", tr, r, ""); err == nil {
+	if err := Draw(io.Discard, Balance, "svg", tr, r, "", iotrace.None); err == nil {
 		t.Error("a picture of nothing was drawn")
 	}
 }

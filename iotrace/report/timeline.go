@@ -173,7 +173,8 @@ func (l *timeline) boxes(lines []*fileLine) (out []box, lanes []int) {
 	return out, lanes
 }
 
-func (l *timeline) draw(p *plot.Plot) {
+func (s *survey) drawLine(p *plot.Plot) error {
+	l := s.line
 	lines := l.lines()
 	all, lanes := l.boxes(lines)
 	p.Add(&boxes{all: all, colors: laneColors, least: 0.8})
@@ -193,6 +194,7 @@ func (l *timeline) draw(p *plot.Plot) {
 	p.Y.Tick.Label.Font.Size = vg.Length(7.5)
 	p.X.Min, p.X.Max = l.start, l.start+l.width*float64(l.columns)
 	p.Y.Min, p.Y.Max = 0, math.Max(1, float64(len(lines)))
+	return nil
 }
 
 // whose names the rank.
@@ -203,7 +205,8 @@ func (l *timeline) whose() string {
 	return "rank " + strconv.Itoa(l.trace.Ranks[l.rank].Rank)
 }
 
-func (l *timeline) describe() string {
+func (s *survey) describeLine() string {
+	l := s.line
 	files := "one file"
 	if n := len(l.order); n != 1 {
 		files = figure.Number(float64(n)) + " files"

@@ -10,7 +10,6 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
-	"ckpt/iotrace/report"
 	"ckpt/zones"
 )
 
@@ -19,9 +18,6 @@ const layerFiles = 10
 
 // recordEvents is how a user gets the events of a job that Darshan counts.
 const recordEvents = "set DXT_ENABLE_IO_TRACE=1 for the run: then Darshan records the requests, too"
-
-// countedPlots are the pictures that need no events.
-var countedPlots = []report.Plot{report.Bandwidth, report.Histogram, report.Balance, report.Layers}
 
 // needEvents returns an error if a trace has counters only. to is what the command
 // would do with events.

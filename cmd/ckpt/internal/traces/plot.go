@@ -50,7 +50,7 @@ requests for each file, as SVG, PNG or PDF.
 				return ui.BadUsage("--rank is for --kind timeline", "add --kind timeline")
 			}
 			t, r, err := an.read(g, &in, args)
-			if err == nil && !slices.Contains(countedPlots, report.Plot(kind)) {
+			if err == nil && report.NeedsEvents(report.Plot(kind)) {
 				err = needEvents(t, "draw")
 			}
 			if err != nil {
@@ -61,11 +61,10 @@ requests for each file, as SVG, PNG or PDF.
 			if ofRank && !slices.ContainsFunc(t.Ranks, func(k iotrace.Rank) bool { return k.Rank == rank }) {
 				return ui.BadUsage(fmt.Sprintf("--rank %d: not in the trace", rank), "the trace has "+rankNumbers(t))
 			}
-			if ofRank {
-				err = report.DrawTimeline(&drawn, format, t, r, rank, file)
-			} else {
-				err = report.Draw(&drawn, report.Plot(kind), format, t, r, file)
+			if !ofRank {
+				rank = iotrace.None
 			}
+			err = report.Draw(&drawn, report.Plot(kind), format, t, r, file, rank)
 			if err != nil {
 				return ui.AsUsage(err)
 			}
