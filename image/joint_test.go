@@ -179,7 +179,6 @@ type groupJob struct {
 	writes   *writes
 	trace    *container.Tracing                          // of the transaction
 	tune     func(rank int, opt *container.WriteOptions) // nil: nothing more is set
-	of       func(rank int) vfs.FS                       // what a rank writes through; nil: fs
 }
 
 func newGroupJob(t interface{ Fatal(...any) }, ranks []plan.Source, s plan.Settings, setting codec.Setting, incremental bool) *groupJob {
@@ -264,12 +263,8 @@ func (g *groupJob) write(ctx context.Context, tx *Tx, number, base int, memory [
 			g.tune(i, &opt)
 		}
 		group := container.Joint{Settings: g.settings, Ranks: g.ranks, Rank: i, Paths: paths, Network: net.of(i, g.writes)}
-		fsys := g.fs
-		if g.of != nil {
-			fsys = g.of(i)
-		}
 		workers.Go(func() (err error) {
-			infos[i], err = container.WriteJoint(ctx, g.writes.of(i, fsys), group, container.Header{Job: testJob, Number: number, Kind: kind}, memory[i], opt)
+			infos[i], err = container.WriteJoint(ctx, g.writes.of(i, g.fs), group, container.Header{Job: testJob, Number: number, Kind: kind}, memory[i], opt)
 			return err
 		})
 	}

@@ -35,11 +35,9 @@ var results = map[string]string{
 	"bench-codec":        "benchmarks.runBenchCodec()",
 	"bench-interference": "benchmarks.runInterference()",
 	"bench-modes":        "benchmarks.printModes()",
-	"bench-overhead":     "benchmarks.runBenchOverhead()",
 	"bench-sieve":        "benchmarks.runBenchSieve()",
 	"bench-storage":      "benchmarks.runBenchStorage() benchmarks.runCheckStorage() benchmarks.runProbeStorage()",
-	"bench-tier":         "benchmarks.runTierFiles() benchmarks.runTierMeasure() benchmarks.runTierModel()",
-	"bench-tune":         "benchmarks.runBenchTune()",
+	"bench-tier":         "benchmarks.tierBench",
 	"bench-write":        "benchmarks.runBenchWrite()",
 	"checkpoint":         "ui.PrintCheckpoint()",
 	"dataset-export":     "predictions.runDatasetExport()",
@@ -96,10 +94,7 @@ const events = `coordinator.StartEvent coordinator/job.CheckpointEvent coordinat
 	coordinator.RedundancyEvent coordinator.TurnsEvent coordinator/job.OutputEvent coordinator.Result`
 
 // untyped are the types of fields that are an any in Go.
-var untyped = map[string]string{
-	"files_list": "[]benchmarks.fileBlock []benchmarks.walkLine",
-	"model_list": "[]benchmarks.blockLine []benchmarks.walkLine []benchmarks.bufferLine []benchmarks.tierLine",
-}
+var untyped = map[string]string{}
 
 // mayBeNil are embedded pointers that may be nil: what they point to is not always there.
 var mayBeNil = []string{"*ckpt/cmd/ckpt/internal/images.tierLine", "*ckpt/cmd/ckpt/internal/images.nodeDamage",

@@ -63,11 +63,6 @@ var mutations = []mutation{
 	{"a manager goes on after a failed sync", "image/filecache/manager.go",
 		"	if m.err != nil {\n		return Reply{}, m.err\n	}\n	reply := Reply{Written: true}", "	reply := Reply{Written: true}", "TestFailedSyncEndsWrites"},
 
-	{"a third slot of the model is always free", "image/nodes/timing/tier.go",
-		`old := number - 2;`, `old := number - 200;`, "TestTierDrain"},
-	{"a manager of the model waits for no journal", "image/nodes/timing/cache.go",
-		`if r.write && m.cache.levels.Replicas > 0 {`, `if false {`, "TestRequest"},
-
 	{"an unfinished image counts", "coordinator/dmtcp/checkpoint.go",
 		`err != nil || name != ""`, `err != nil`, "TestNoCheckpoint"},
 	{"images that wait are forgotten", "coordinator/dmtcp/run.go",

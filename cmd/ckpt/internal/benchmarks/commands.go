@@ -17,6 +17,6 @@ func newBenchCommand(g *ui.Globals) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchWriteCommand(g), newBenchCodecCommand(g), newBenchModesCommand(g), newBenchOverheadCommand(g), newBenchSieveCommand(g), newBenchStorageCommand(g), newBenchTuneCommand(g), newBenchTierCommand(g), newBenchInterferenceCommand(g))
+	cmd.AddCommand(newBenchWriteCommand(g), newBenchCodecCommand(g), newBenchModesCommand(g), newBenchSieveCommand(g), newBenchStorageCommand(g), newBenchTierCommand(g), newBenchInterferenceCommand(g))
 	return cmd
 }

@@ -252,5 +252,3 @@ func (r *trialRow) cells() []string {
 	}
 	return append(r.of.row(), ui.MiB(r.Stored), milliseconds(r.Measured), milliseconds(r.Predicted), percentOff(r.Predicted, r.Measured), mark)
 }
-
-func milliseconds(s float64) string { return fmt.Sprintf("%.2f", 1e3*s) }

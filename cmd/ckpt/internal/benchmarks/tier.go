@@ -1,104 +1,180 @@
 package benchmarks
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/image/nodes/timing"
+	"ckpt/image/nodes"
+	"ckpt/internal/vfs"
+	"ckpt/zones"
 )
 
 type tierOptions struct {
-	tierMeasure
-	model, workload, plot string
-	ranks, nodes          int
-	bytes                 string
+	ranks, nodes, rounds       int
+	bytes, protect, dir, store string
 }
-
-// modelBytes is what a rank has on a described machine, if no flag says it.
-const modelBytes = "64MiB"
 
 func newBenchTierCommand(g *ui.Globals) *cobra.Command {
 	var o tierOptions
 	cmd := &cobra.Command{
 		Use:   "tier",
-		Short: "Measure what keeping checkpoints on nodes costs, here or on a described machine",
+		Short: "Measure what keeping checkpoints on nodes costs",
 		Long: `Save checkpoints into directories of nodes, under each scheme of protection, and into
 a plain store: how fast, in how many bytes, how fast they are read, and how long it
 takes until the files of a lost node are back. Ranks are threads of this command, and
 the directories are on this host; name those of real storage with --dir and --store.
 The ways take turns in each round. Below the table are the ratios that matter, with
-their bounds. The command checks first that there is space, and removes its files.
-
---workload blocks and random-walk run on files of this host, in the cache of the nodes
-and in the store, with writes that are durable when they return and with others.
-
-With --model, time a workload on a described machine whose nodes have persistent memory, in
-virtual time (docs/TIERS.md):
-
-  checkpoints   files of all ranks to their nodes, with copies or parity, or to the
-                storage: the pause, and how long a restart takes to read them
-  blocks        requests of each size to one file, in the cache and by MPI I/O
-  random-walk   read, compute, write back, wait for the others: the cache with each
-                level of protection, and MPI I/O
-  images        a filter that reads through a buffer of each size`,
+their bounds. The command checks first that there is space, and removes its files.`,
 		Example: `  ckpt bench tier --ranks 16 --nodes 4
-  ckpt bench tier --ranks 12 --nodes 6 --protect partner,rs:4+2 --dir '/nvme/{node}' --store /scratch
-  ckpt bench tier --workload random-walk --dir '/dev/shm/{node}' --bytes 1MiB
-  ckpt bench tier --model lap06
-  ckpt bench tier --model lap06 --ranks 16 --nodes 4 --bytes 1GiB
-  ckpt bench tier --model lap06 --workload blocks --plot blocks.svg`,
+  ckpt bench tier --ranks 12 --nodes 6 --protect partner,rs:4+2 --dir '/nvme/{node}' --store /scratch`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := ui.Positive(cmd, "ranks", "nodes"); err != nil {
+			if err := ui.Positive(cmd, "ranks", "nodes", "rounds"); err != nil {
 				return err
 			}
-			if o.model == "" {
-				return runTierHere(cmd, g, &o)
-			}
-			if err := only(cmd, "a described machine has no directories and no chance", "rounds", "protect", "dir", "store"); err != nil {
+			b, err := o.bench()
+			if err != nil {
 				return err
 			}
-			if o.bytes == "" {
-				o.bytes = modelBytes
+			ctx, stop := ui.Interruptible(cmd.Context())
+			defer stop()
+			add, done := g.Progress("tier", b.total())
+			b.progress = add
+			err = b.run(ctx)
+			done()
+			if err != nil {
+				return err
 			}
-			return runTierModel(cmd.Context(), g, &o)
+			return g.Show(b, func() error { return b.print(g) })
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.model, "model", "", "described machine: "+strings.Join(timing.Machines(), ", ")+", or a file")
-	ui.Choices(f, "model", timing.Machines()...)
-	f.StringVar(&o.workload, "workload", "checkpoints", "what the ranks do: "+strings.Join(tierWorkloads(), ", "))
-	ui.Choices(f, "workload", tierWorkloads()...)
-	f.IntVar(&o.ranks, "ranks", 0, "number of ranks (default 8; of a machine one for each core of a node but one)")
-	f.IntVar(&o.nodes, "nodes", 0, "number of nodes (default 4; of a machine all)")
-	f.StringVar(&o.bytes, "bytes", "", "bytes that each rank has in a checkpoint, or in the file of a random walk (default 16MiB; of a machine 64MiB)")
-	f.StringVar(&o.plot, "plot", "", "draw the result to this .svg, .png or .pdf")
-	o.tierMeasure.addFlags(f)
+	f.IntVar(&o.ranks, "ranks", 0, "number of ranks (default 8, or one for each node)")
+	f.IntVar(&o.nodes, "nodes", 0, "number of nodes (default 4)")
+	f.StringVar(&o.bytes, "bytes", "16MiB", "bytes that each rank has in a checkpoint")
+	f.IntVar(&o.rounds, "rounds", 3, "number of rounds")
+	f.StringVar(&o.protect, "protect", "", "schemes to measure, like partner,xor:4 (default: partner, and partner:2, xor and rs as the nodes allow)")
+	f.StringVar(&o.dir, "dir", filepath.Join(os.TempDir(), "{node}"), "directory of each node, with {node} for its number")
+	f.StringVar(&o.store, "store", os.TempDir(), "directory on the storage of the store")
 	return cmd
 }
 
-// runTierHere measures on this host.
-func runTierHere(cmd *cobra.Command, g *ui.Globals, o *tierOptions) error {
-	if err := only(cmd, "a picture is of a described machine", "plot"); err != nil {
-		return err
-	}
-	if o.workload == tierWorkloads()[0] {
-		return runTierMeasure(cmd.Context(), g, o)
-	}
-	if err := only(cmd, "it is of checkpoints", "rounds", "protect"); err != nil {
-		return err
-	}
-	return runTierFiles(cmd.Context(), g, o)
-}
-
-// only refuses flags that mean nothing here.
-func only(cmd *cobra.Command, why string, flags ...string) error {
-	for _, name := range flags {
-		if cmd.Flags().Changed(name) {
-			return ui.BadUsage("--"+name+": "+why, "leave --"+name+" out")
+// schemes reads --protect, or chooses schemes that the nodes allow.
+func (o *tierOptions) schemes() (list []nodes.Scheme, err error) {
+	text := o.protect
+	if text == "" {
+		text = "none"
+		if o.nodes > 1 {
+			text = "partner"
+		}
+		if o.nodes > 2 {
+			text += fmt.Sprintf(",partner:2,xor:%d", min(o.nodes, 8))
+		}
+		if o.nodes > 3 {
+			text += fmt.Sprintf(",rs:%d+2", min(o.nodes-2, 4))
 		}
 	}
-	return nil
+	for word := range strings.SplitSeq(text, ",") {
+		s, err := nodes.Parse(strings.TrimSpace(word))
+		if err != nil {
+			return nil, ui.BadUsage("--protect: "+err.Error(), "write --protect partner,xor:4")
+		}
+		if err := s.Check(o.nodes); err != nil {
+			return nil, ui.BadUsage("--protect: "+err.Error(), fmt.Sprintf("give --nodes %d, or leave --protect out", s.Nodes()))
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// bench makes the measurement that the flags ask for.
+func (o *tierOptions) bench() (*tierBench, error) {
+	if o.ranks == 0 {
+		o.ranks = max(8, o.nodes)
+	}
+	if o.nodes == 0 {
+		o.nodes = min(4, o.ranks)
+	}
+	bytes, err := ui.ParseSize("--bytes", o.bytes)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.ranks < o.nodes:
+		return nil, ui.BadUsage(fmt.Sprintf("--ranks %d on --nodes %d: want a rank for each node at least", o.ranks, o.nodes), "")
+	case o.nodes > 1 && !strings.Contains(o.dir, "{node}"):
+		return nil, ui.BadUsage("--dir "+o.dir+": all nodes would have one directory", "put {node} where its number belongs, like /nvme/{node}")
+	}
+	schemes, err := o.schemes()
+	if err != nil {
+		return nil, err
+	}
+	local, err := filepath.Abs(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	store, err := filepath.Abs(o.store)
+	if err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	b := &tierBench{Ranks: o.ranks, Nodes: o.nodes, Rounds: o.rounds, local: local, store: store,
+		scratch: scratch{fs: vfs.OS{}}, now: func() float64 { return time.Since(begin).Seconds() }}
+	return b, b.begin(zones.PageRound(bytes), schemes)
+}
+
+func (b *tierBench) print(g *ui.Globals) error {
+	g.Printf("%s MiB in each checkpoint, %s on %s, median of %s\n\n", ui.MiB(b.Bytes), ui.Count(b.Ranks, "rank"),
+		ui.Count(b.Nodes, "node"), ui.Count(b.Rounds, "round"))
+	perSecond := func(rate float64) string { return fmt.Sprintf("%.0f", rate/(1<<20)) }
+	var rows [][]string
+	for _, w := range b.Ways {
+		back := ""
+		switch {
+		case w.Name == wayLocal:
+			back = "nothing is left"
+		case w.Recovery != nil:
+			back = fmt.Sprintf("%s MiB in %s", ui.MiB(w.Recovered), ui.Seconds(*w.Recovery))
+		}
+		rows = append(rows, []string{w.Name, ui.MiB(w.Written), ui.Seconds(w.Save), perSecond(w.SaveRate),
+			ui.Seconds(w.Read), perSecond(w.ReadRate), back})
+	}
+	header := []string{"way", "|written MiB", "|saved in", "|MiB/s", "|read in", "~|MiB/s", "a lost node"}
+	if err := g.Table(header, rows); err != nil {
+		return err
+	}
+	g.Printf("\n")
+	rows = nil
+	for _, x := range b.Ratios {
+		rows = append(rows, []string{x.Name, fmt.Sprintf("%.2f", x.Value), x.bounds(), x.verdict()})
+	}
+	return g.Table([]string{"ratio", "|is", "should be", "holds"}, rows)
+}
+
+// bounds says what a ratio should be.
+func (x *tierRatio) bounds() string {
+	switch {
+	case x.Least != nil && x.Most != nil:
+		return fmt.Sprintf("%.2f to %.2f", *x.Least, *x.Most)
+	case x.Least != nil:
+		return fmt.Sprintf("at least %.2f", *x.Least)
+	case x.Most != nil:
+		return fmt.Sprintf("at most %.2f", *x.Most)
+	}
+	return ""
+}
+
+func (x *tierRatio) verdict() string {
+	switch {
+	case !x.Holds:
+		return "no"
+	case x.bounds() != "":
+		return "yes"
+	}
+	return ""
 }

@@ -214,18 +214,5 @@ func imagesOf(store string) ([]string, error) {
 	return list, err
 }
 
-func medianOf(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	v = slices.Sorted(slices.Values(v))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
-
-// percentOff is what a predicted time is off by.
-func percentOff(predicted, measured float64) string {
-	return fmt.Sprintf("%+.0f %%", 100*(predicted/measured-1))
-}
-
 // relative is the absolute relative error of a prediction.
 func relative(predicted, measured float64) float64 { return math.Abs(predicted/measured - 1) }

@@ -55,23 +55,6 @@ func TestFirstCheckpointDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestFinalists(t *testing.T) {
-	var list []trial
-	for np := range 7 {
-		list = append(list, trial{NP: np})
-	}
-	times := [][]float64{{9}, {5}, {8}, {1}, {7}, {2}, {6}}
-	last := finalists(list, times)
-	var got []int
-	for _, x := range last {
-		got = append(got, x.NP)
-	}
-	// The default and the choice, which is the third best, and the three best of the rest.
-	if !slices.Equal(got, []int{0, 1, 3, 5, 6}) {
-		t.Errorf("finalists %v", got)
-	}
-}
-
 func TestSummary(t *testing.T) {
 	rows := []trialRow{{Measured: 1, Predicted: 1.1, Low: 0.5, High: 2}, {Measured: 1, Predicted: 0.7, Low: 0.5, High: 0.9}, {Measured: 2, Predicted: 2.4, Low: 1, High: 3}}
 	middle, inside := summarise(rows)

@@ -1,9 +1,10 @@
-package bench
+package benchmarks
 
 import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,7 +16,7 @@ import (
 	"ckpt/internal/vfs/memfs"
 )
 
-func schemes(t *testing.T, texts ...string) (list []nodes.Scheme) {
+func schemesOf(t *testing.T, texts ...string) (list []nodes.Scheme) {
 	t.Helper()
 	for _, text := range texts {
 		s, err := nodes.Parse(text)
@@ -27,13 +28,24 @@ func schemes(t *testing.T, texts ...string) (list []nodes.Scheme) {
 	return list
 }
 
-// options are those of a small run in memory, on a clock that goes on by a second with
-// every look at it.
-func options(t *testing.T, fsys vfs.FS) Options {
+// small is a measurement in memory, on a clock that goes on by a second with every look at
+// it.
+func small(t *testing.T, fsys vfs.FS, ranks, nodes int, each int64, rounds int, schemes ...string) (*tierBench, error) {
 	t.Helper()
 	now := 0.0
-	return Options{FS: fsys, Ranks: 12, Nodes: 6, Bytes: 1 << 20, Local: "/nodes/{node}", Store: "/store", Rounds: 2,
-		Schemes: schemes(t, "partner", "partner:2", "xor:3", "rs:4+2"), Now: func() float64 { now++; return now }}
+	b := &tierBench{Ranks: ranks, Nodes: nodes, Rounds: rounds, local: "/nodes/{node}", store: "/store", scratch: scratch{fs: fsys},
+		progress: func(int64) {}, now: func() float64 { now++; return now }}
+	return b, b.begin(each, schemesOf(t, schemes...))
+}
+
+// six has six nodes, and every kind of scheme.
+func six(t *testing.T, fsys vfs.FS) *tierBench {
+	t.Helper()
+	b, err := small(t, fsys, 12, 6, 1<<20, 2, "partner", "partner:2", "xor:3", "rs:4+2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // names lists all files and directories below one.
@@ -52,11 +64,11 @@ func names(t *testing.T, fsys vfs.FS, dir string) (list []string) {
 	return list
 }
 
-// TestRun: every way is saved, read and, where anything protects it, recovered; redundancy
+// TestTierWays: every way is saved, read and, where anything protects it, recovered; redundancy
 // is what the scheme says, in the order of its cost. Nothing is left.
-func TestRun(t *testing.T) {
+func TestTierWays(t *testing.T) {
 	fsys := memfs.New()
-	o := options(t, fsys)
+	r := six(t, fsys)
 	told := int64(0)
 	count := make(chan int64)
 	over := make(chan struct{})
@@ -66,17 +78,17 @@ func TestRun(t *testing.T) {
 		}
 		close(over)
 	}()
-	o.Progress = func(n int64) { count <- n }
-	r, err := Run(context.Background(), o)
+	r.progress = func(n int64) { count <- n }
+	err := r.run(context.Background())
 	close(count)
 	<-over
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told < o.Total()*9/10 || told > o.Total()*12/10 {
-		t.Errorf("progress was told %d bytes of %d", told, o.Total())
+	if told < r.total()*9/10 || told > r.total()*12/10 {
+		t.Errorf("progress was told %d bytes of %d", told, r.total())
 	}
-	want := map[string]float64{WayLocal: 0, "partner": 1, "partner:2": 2, "xor:3": 0.5, "rs:4+2": 0.5, WayTwice: 1}
+	want := map[string]float64{wayLocal: 0, "partner": 1, "partner:2": 2, "xor:3": 0.5, "rs:4+2": 0.5, wayTwice: 1}
 	for name, share := range want {
 		w := r.way(name)
 		if w == nil || len(w.Saves) != 2 || len(w.Reads) != 2 {
@@ -86,14 +98,14 @@ func TestRun(t *testing.T) {
 		if w.Redundancy < share*0.95 || w.Redundancy > share*1.2+0.02 {
 			t.Errorf("%s writes %.3f of redundancy, want %.3f", name, w.Redundancy, share)
 		}
-		if protected := name != WayLocal && name != WayTwice; (w.Recovery != nil) != protected || protected && w.Recovered < 2<<20 {
+		if protected := name != wayLocal && name != wayTwice; (w.Recovery != nil) != protected || protected && w.Recovered < 2<<20 {
 			t.Errorf("%s: recovered %d bytes, %v", name, w.Recovered, w.Recovery)
 		}
 	}
-	if s := r.way(WayStore); s == nil || s.Recovery == nil || s.Written < 12<<20 {
+	if s := r.way(wayStore); s == nil || s.Recovery == nil || s.Written < 12<<20 {
 		t.Errorf("store: %+v", s)
 	}
-	if a, b, c := r.way(WayLocal).Written, r.way("partner").Written, r.way("partner:2").Written; a > b || b > c {
+	if a, b, c := r.way(wayLocal).Written, r.way("partner").Written, r.way("partner:2").Written; a > b || b > c {
 		t.Errorf("none, one and two copies take %d, %d and %d bytes", a, b, c)
 	}
 	if len(r.Ratios) != 8 {
@@ -106,25 +118,16 @@ func TestRun(t *testing.T) {
 
 // TestHolds: a ratio holds when it is within its bounds.
 func TestHolds(t *testing.T) {
-	b := &bench{o: &Options{}}
-	partner := schemes(t, "partner")[0]
-	ways := []*way{{name: WayLocal}, {name: "partner", scheme: partner}}
-	r := &Result{Ways: []Way{{Name: WayLocal, Save: 2, Read: 1}, {Name: "partner", Save: 6}, {Name: WayTwice, Save: 4}, {Name: WayHalf, Read: 0.5}, {Name: WayStore, Save: 8}}}
+	b := &tierBench{Ways: []*tierWay{{Name: wayLocal, Save: 2, Read: 1}, {Name: "partner", scheme: schemesOf(t, "partner")[0], Save: 6},
+		{Name: wayTwice, Save: 4}, {Name: wayHalf, Read: 0.5}, {Name: wayStore, Save: 8}}}
+	b.compare()
 	for name, want := range map[string]bool{
 		"time to save, partner by local": true, "time to save, partner by local twice": false, "time, reading by saving, local": true,
 		"time of reading, half the bytes by all": true, "time to save, local by store": true,
 	} {
-		found := false
-		for _, x := range b.ratios(r, ways) {
-			if x.Name == name {
-				found = true
-				if x.Holds != want {
-					t.Errorf("%+v", x)
-				}
-			}
-		}
-		if !found {
-			t.Errorf("no ratio %q", name)
+		i := slices.IndexFunc(b.Ratios, func(x tierRatio) bool { return x.Name == name })
+		if i < 0 || b.Ratios[i].Holds != want {
+			t.Errorf("%s: %d of %+v", name, i, b.Ratios)
 		}
 	}
 }
@@ -132,15 +135,22 @@ func TestHolds(t *testing.T) {
 // TestNothingLeft fails operations in turn, and ends the run in the middle: it leaves
 // nothing behind.
 func TestNothingLeft(t *testing.T) {
+	three := func(fsys vfs.FS) *tierBench {
+		b, err := small(t, fsys, 3, 3, 64<<10, 1, "partner", "xor:3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
 	count := faultfs.New(memfs.New(), faultfs.Fault{})
-	if _, err := Run(context.Background(), small(t, count)); err != nil {
+	if err := three(count).run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	ops := len(count.Ops())
 	for at := 1; at < ops; at += 1 + ops/60 {
 		disk := memfs.New()
 		fsys := faultfs.New(disk, faultfs.Fault{At: at, Err: syscall.EIO})
-		_, err := Run(context.Background(), small(t, fsys))
+		err := three(fsys).run(context.Background())
 		left := names(t, disk, "/")
 		if op := fsys.Ops()[at-1]; op.Name == "remove" || op.Name == "readdir" {
 			continue // what cannot be removed stays
@@ -151,20 +161,14 @@ func TestNothingLeft(t *testing.T) {
 	}
 	disk := memfs.New()
 	ctx, cancel := context.WithCancel(context.Background())
-	o := small(t, disk)
-	o.Progress = func(int64) { cancel() }
-	if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
+	b := three(disk)
+	b.progress = func(int64) { cancel() }
+	if err := b.run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
 	if left := names(t, disk, "/"); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-}
-
-func small(t *testing.T, fsys vfs.FS) Options {
-	o := options(t, fsys)
-	o.Ranks, o.Nodes, o.Bytes, o.Rounds, o.Schemes = 3, 3, 64<<10, 1, schemes(t, "partner", "xor:3")
-	return o
 }
 
 // scarce is a file system with little space.
@@ -188,7 +192,7 @@ func TestSpace(t *testing.T) {
 		"store": {"/store": 0}, "a node": {"/nodes/1": 0},
 	} {
 		fsys := memfs.New()
-		_, err := Run(context.Background(), options(t, scarce{fsys, free}))
+		err := six(t, scarce{fsys, free}).run(context.Background())
 		if !errors.Is(err, durable.ErrStorageFull) || !strings.Contains(err.Error(), "MiB") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -200,21 +204,19 @@ func TestSpace(t *testing.T) {
 
 // TestMistakes: ranks, nodes and schemes that do not go together are refused.
 func TestMistakes(t *testing.T) {
-	for name, change := range map[string]func(*Options){
-		"more nodes than ranks": func(o *Options) { o.Nodes = 13 },
-		"no rank":               func(o *Options) { o.Ranks = 0 },
-		"no bytes":              func(o *Options) { o.Bytes = 0 },
-		"no round":              func(o *Options) { o.Rounds = 0 },
-		"a scheme for more":     func(o *Options) { o.Schemes = schemes(t, "rs:6+2") },
+	for name, c := range map[string]struct {
+		ranks, nodes, rounds int
+		each                 int64
+		scheme               string
+	}{
+		"more nodes than ranks": {12, 13, 1, 1 << 20, "partner"},
+		"no rank":               {0, 6, 1, 1 << 20, "partner"},
+		"no bytes":              {12, 6, 1, 0, "partner"},
+		"no round":              {12, 6, 0, 1 << 20, "partner"},
+		"a scheme for more":     {12, 6, 1, 1 << 20, "rs:6+2"},
 	} {
-		fsys := memfs.New()
-		o := options(t, fsys)
-		change(&o)
-		if _, err := Run(context.Background(), o); err == nil {
+		if _, err := small(t, memfs.New(), c.ranks, c.nodes, c.each, c.rounds, c.scheme); err == nil {
 			t.Errorf("%s: no error", name)
-		}
-		if left := names(t, fsys, "/"); len(left) > 0 {
-			t.Errorf("%s: left behind: %v", name, left)
 		}
 	}
 }
