@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
+	"math/bits"
 	"os"
 	"path"
 	"slices"
@@ -188,4 +190,124 @@ func (w *Workload) Classes() []string {
 
 func names[V any](m map[string]V) string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
+}
+
+// maxProcs bounds process counts. It is larger than any job that the models were
+// checked against, and small enough that an expression cannot overflow by it.
+const maxProcs = 1 << 20
+
+// A procRule describes the process counts that an application can run with.
+type procRule string
+
+const (
+	procsSquare procRule = "square"       // BT, SP: multipartition of q x q
+	procsPower2 procRule = "power-of-two" // CG
+	procsAny    procRule = "any"
+)
+
+func (r procRule) valid() bool {
+	return r == procsSquare || r == procsPower2 || r == procsAny
+}
+
+// allows reports whether a job may have np processes.
+func (r procRule) allows(np int) bool {
+	if np < 1 || np > maxProcs {
+		return false
+	}
+	switch r {
+	case procsSquare:
+		q := int(math.Sqrt(float64(np)))
+		return q*q == np
+	case procsPower2:
+		return bits.OnesCount(uint(np)) == 1
+	}
+	return true
+}
+
+// nearest returns the allowed counts next to np: the largest below and the smallest
+// above, or 0 if there is none.
+func (r procRule) nearest(np int) (below, above int) {
+	np = max(0, min(np, maxProcs+1))
+	switch r {
+	case procsSquare:
+		q := int(math.Sqrt(float64(np)))
+		below, above = q*q, (q+1)*(q+1)
+	case procsPower2:
+		if np > 0 {
+			below = 1 << (bits.Len(uint(np)) - 1)
+		}
+		above = 1 << bits.Len(uint(np))
+	default:
+		below, above = min(np, maxProcs), np+1
+	}
+	if above > maxProcs {
+		above = 0
+	}
+	return below, above
+}
+
+// hint advises counts to use instead of np.
+func (r procRule) hint(np int) string {
+	below, above := r.nearest(np)
+	switch {
+	case below == 0:
+		return fmt.Sprintf("the nearest allowed count is %d", above)
+	case above == 0:
+		return fmt.Sprintf("the nearest allowed count is %d", below)
+	}
+	return fmt.Sprintf("the nearest allowed counts are %d and %d", below, above)
+}
+
+// A Reason tells the kinds of [SpecError] apart.
+type Reason string
+
+// The reasons.
+const (
+	UnknownApp    Reason = "unknown-app"
+	UnknownClass  Reason = "unknown-class"
+	NoClass       Reason = "no-class"
+	NoProcs       Reason = "no-procs"
+	BadProcs      Reason = "bad-procs"
+	Contradiction Reason = "contradiction"
+	BadSpec       Reason = "bad-spec"
+	Unreadable    Reason = "unreadable"
+	UnknownTable  Reason = "unknown-table"
+)
+
+// A SpecError explains in one line what is wrong with an application's name or spec,
+// with a remedy.
+type SpecError struct {
+	Reason Reason
+	// Subject is the spec or application as the user wrote it.
+	Subject string
+	Problem string
+	// Given is the unknown name, if it is one, and Known are the names that exist.
+	Given string
+	Known []string
+	hint  string
+	err   error
+}
+
+func (e *SpecError) Error() string {
+	return oneLine(e.Subject + ": " + e.Problem)
+}
+
+// Hint returns advice in one line, or "".
+func (e *SpecError) Hint() string { return oneLine(e.hint) }
+
+// Unwrap returns the cause, if another package reported it.
+func (e *SpecError) Unwrap() error { return e.err }
+
+// oneLine keeps text from a YAML error, which may span several lines, on the one line
+// that logs expect.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// CannotRead returns the error of an unreadable file that the user named: its role
+// ("table", "model"), its path, and the reason.
+func CannotRead(what, path string, err error) *SpecError {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return &SpecError{Reason: Unreadable, Subject: what + " " + path, Problem: err.Error(), hint: "check the path", err: err}
 }

@@ -1,7 +1,12 @@
 package iotrace
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -116,4 +121,235 @@ type Trace struct {
 	Striping   []Striping
 	Warnings   []Warning
 	Properties []Property
+}
+
+var moduleNames = [...]string{POSIX: "POSIX", MPIIO: "MPIIO", STDIO: "STDIO"}
+
+// valid reports whether m is known.
+func (m Module) valid() bool { return int(m) < len(moduleNames) }
+
+func (m Module) String() string {
+	if m.valid() {
+		return moduleNames[m]
+	}
+	return fmt.Sprintf("module(%d)", uint8(m))
+}
+
+// zoneNames repeats the names of package zones, which a leaf cannot import.
+var zoneNames = [...]string{"", "library", "data", "shared", "iobuffer"}
+
+// String returns the name of the zone, "" for an unknown zone, or the number of a zone
+// without a name.
+func (z Zone) String() string {
+	if int(z) < len(zoneNames) {
+		return zoneNames[z]
+	}
+	return strconv.Itoa(int(z))
+}
+
+// ParseOp reads the name of an operation.
+func ParseOp(name string) (Op, error) {
+	if i := slices.Index(opNames[1:], name); i >= 0 {
+		return Op(i + 1), nil
+	}
+	return 0, fmt.Errorf("operation %q is unknown", name)
+}
+
+// ParseZone reads what Zone.String returns.
+func ParseZone(name string) (Zone, error) {
+	if i := slices.Index(zoneNames[:], name); i >= 0 {
+		return Zone(i), nil
+	}
+	if n, err := strconv.ParseUint(name, 10, 8); err == nil && int(n) >= len(zoneNames) && strconv.Itoa(int(n)) == name {
+		return Zone(n), nil
+	}
+	return 0, fmt.Errorf("zone %q is unknown", name)
+}
+
+// MaxTime bounds the times of events in either direction: 146 years in ns, so that
+// differences do not overflow.
+const MaxTime = 1<<62 - 1
+
+// Check returns an error if the event is impossible in a trace with so many ranks and
+// files.
+func (e *Event) Check(ranks, files int) error {
+	switch {
+	case !e.Op.Valid():
+		return fmt.Errorf("%v is unknown", e.Op)
+	case !e.Module.valid():
+		return fmt.Errorf("%v is unknown", e.Module)
+	case e.Rank < None || int(e.Rank) >= ranks:
+		return fmt.Errorf("rank %d of %d", e.Rank, ranks)
+	case e.File < None || int(e.File) >= files:
+		return fmt.Errorf("file %d of %d", e.File, files)
+	case e.Peer < None || int(e.Peer) >= ranks:
+		return fmt.Errorf("peer %d of %d", e.Peer, ranks)
+	case e.Checkpoint < 0:
+		return fmt.Errorf("checkpoint %d is negative", e.Checkpoint)
+	case e.Round < 0:
+		return fmt.Errorf("round %d is negative", e.Round)
+	case e.Offset < None:
+		return fmt.Errorf("offset %d is negative", e.Offset)
+	case e.Bytes < 0:
+		return fmt.Errorf("length %d is negative", e.Bytes)
+	case e.Offset > math.MaxInt64-e.Bytes:
+		return fmt.Errorf("%d bytes at offset %d end beyond what a file can hold", e.Bytes, e.Offset)
+	case e.Start < -MaxTime || e.Start > MaxTime || e.End > MaxTime:
+		return fmt.Errorf("time %d..%d ns is out of range", e.Start, e.End)
+	case e.End < e.Start:
+		return fmt.Errorf("ends %d ns before it starts", e.Start-e.End)
+	}
+	return nil
+}
+
+// validTables returns an error if anything but the events is invalid.
+func (t *Trace) validTables() error {
+	if err := validOrigin(t.Origin); err != nil {
+		return err
+	}
+	if len(t.Ranks) > math.MaxInt32 || len(t.Files) > math.MaxInt32 {
+		return errors.New("too many ranks or files")
+	}
+	ranks := make(map[Rank]bool, len(t.Ranks))
+	for i, r := range t.Ranks {
+		if ranks[r] {
+			return fmt.Errorf("rank %d: %d of node %q is listed twice", i, r.Rank, r.Node)
+		}
+		ranks[r] = true
+	}
+	files := make(map[string]bool, len(t.Files))
+	for i, name := range t.Files {
+		if name == "" {
+			return fmt.Errorf("file %d has no name", i)
+		}
+		if files[name] {
+			return fmt.Errorf("file %d: %q is listed twice", i, name)
+		}
+		files[name] = true
+	}
+	return nil
+}
+
+// Sort sorts the events by Start and keeps the order of those that start together.
+func (t *Trace) Sort() { sortEvents(t.Events) }
+
+func sortEvents(events []Event) {
+	byStart := func(a, b Event) int { return cmp.Compare(a.Start, b.Start) }
+	if slices.IsSortedFunc(events, byStart) {
+		return
+	}
+	if uint64(len(events)) > math.MaxUint32 {
+		slices.SortStableFunc(events, byStart)
+		return
+	}
+	// Moving keys of 16 bytes is several times faster than moving events. The position
+	// in the key makes the sort stable.
+	type key struct {
+		start int64
+		at    uint32
+	}
+	keys := make([]key, len(events))
+	for i := range events {
+		keys[i] = key{events[i].Start, uint32(i)}
+	}
+	slices.SortFunc(keys, func(a, b key) int {
+		if a.start != b.start {
+			return cmp.Compare(a.start, b.start)
+		}
+		return cmp.Compare(a.at, b.at)
+	})
+	// Carry out the permutation cycle by cycle, without a second copy.
+	const done = math.MaxUint32
+	for i := range keys {
+		if keys[i].at == done {
+			continue
+		}
+		first := events[i]
+		at := uint32(i)
+		for {
+			from := keys[at].at
+			keys[at].at = done
+			if from == uint32(i) {
+				events[at] = first
+				break
+			}
+			events[at] = events[from]
+			at = from
+		}
+	}
+}
+
+// validParts returns an error if something beside tables and events is impossible.
+func (t *Trace) validParts() error {
+	ranks, files := len(t.Ranks), len(t.Files)
+	if t.Runtime < 0 || t.Runtime > MaxTime {
+		return fmt.Errorf("run time of %d ns is out of range", t.Runtime)
+	}
+	for i := range t.Counters {
+		if err := t.Counters[i].check(ranks, files); err != nil {
+			return fmt.Errorf("record %d of counters: %w", i, err)
+		}
+	}
+	for i, s := range t.Striping {
+		switch {
+		case s.File < 0 || int(s.File) >= files:
+			return fmt.Errorf("striping %d: file %d of %d", i, s.File, files)
+		case s.Size < None || s.Count < None:
+			return fmt.Errorf("striping %d: %d stripes of %d bytes", i, s.Count, s.Size)
+		case s.Start < None || s.End < None:
+			return fmt.Errorf("striping %d: part from %d to %d", i, s.Start, s.End)
+		}
+	}
+	for i, r := range t.Renames {
+		switch {
+		case r.From < 0 || int(r.From) >= files || r.To < 0 || int(r.To) >= files:
+			return fmt.Errorf("rename %d: file %d to %d of %d", i, r.From, r.To, files)
+		case r.At < -MaxTime || r.At > MaxTime:
+			return fmt.Errorf("rename %d: time %d ns is out of range", i, r.At)
+		}
+	}
+	for i, w := range t.Warnings {
+		if w.Code == "" || w.Count < 0 || w.Bytes < 0 {
+			return fmt.Errorf("warning %d: code %q, %d operations, %d bytes", i, w.Code, w.Count, w.Bytes)
+		}
+		for _, f := range w.Files {
+			if f.File < 0 || int(f.File) >= files || f.Count < 0 || f.Bytes < 0 {
+				return fmt.Errorf("warning %d: file %d of %d, %d operations, %d bytes", i, f.File, files, f.Count, f.Bytes)
+			}
+		}
+	}
+	for i, p := range t.Properties {
+		if p.Name == "" {
+			return fmt.Errorf("property %d has no name", i)
+		}
+	}
+	return nil
+}
+
+// check returns an error if counters are impossible in a trace with so many ranks and
+// files. It bounds the times, so that Merge can shift them.
+func (c *Counters) check(ranks, files int) error {
+	switch {
+	case !c.Module.valid():
+		return fmt.Errorf("%v is unknown", c.Module)
+	case c.Rank < None || int(c.Rank) >= ranks:
+		return fmt.Errorf("rank %d of %d", c.Rank, ranks)
+	case c.File < None || int(c.File) >= files:
+		return fmt.Errorf("file %d of %d", c.File, files)
+	}
+	for _, t := range c.times() {
+		if *t < None || *t > MaxTime {
+			return errors.New("a time is out of range")
+		}
+	}
+	return nil
+}
+
+// Sum adds two amounts that are not negative. Traces may have any numbers: a sum that
+// is too large is the largest number.
+func Sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }

@@ -210,3 +210,132 @@ func (m *merging) Pop() any {
 	m.inputs = m.inputs[:len(m.inputs)-1]
 	return last
 }
+
+// parts adds all but events and tables to the result. The stripings of a file
+// are those of the first trace that has some.
+func (in *merged) parts(out, t *Trace, striped map[int32]*Trace) error {
+	if err := t.validParts(); err != nil {
+		return err
+	}
+	if t.Runtime > 0 {
+		end := in.at(int64(t.Runtime))
+		if end > MaxTime {
+			return fmt.Errorf("run time of %v is out of range", t.Runtime)
+		}
+		out.Runtime = max(out.Runtime, time.Duration(end))
+	}
+	for _, c := range t.Counters {
+		c.Rank, c.File = in.rank(c.Rank), in.file(c.File)
+		for _, at := range c.times() {
+			if *at >= 0 {
+				*at = min(in.at(*at), MaxTime)
+			}
+		}
+		out.Counters = append(out.Counters, c)
+	}
+	for _, s := range t.Striping {
+		s.File = in.file(s.File)
+		if _, ok := striped[s.File]; !ok {
+			striped[s.File] = t
+		}
+		if striped[s.File] == t {
+			out.Striping = append(out.Striping, s)
+		}
+	}
+	for _, r := range t.Renames {
+		out.Renames = append(out.Renames, Renaming{From: in.file(r.From), To: in.file(r.To), At: min(in.at(r.At), MaxTime)})
+	}
+	for _, w := range t.Warnings {
+		w.Files = slices.Clone(w.Files)
+		for i := range w.Files {
+			w.Files[i].File = in.file(w.Files[i].File)
+		}
+		out.Warnings = addWarning(out.Warnings, w)
+	}
+	for _, p := range t.Properties {
+		if !slices.Contains(out.Properties, p) {
+			out.Properties = append(out.Properties, p)
+		}
+	}
+	return nil
+}
+
+// addWarning adds a warning, to one of the same text if there is one.
+func addWarning(all []Warning, w Warning) []Warning {
+	i := slices.IndexFunc(all, func(o Warning) bool { return o.Code == w.Code && o.Text == w.Text })
+	if i < 0 {
+		return append(all, w)
+	}
+	sum := &all[i]
+	sum.Count += w.Count
+	sum.Bytes += w.Bytes
+	if len(w.Files) == 0 {
+		return all
+	}
+	at := make(map[int32]int)
+	for k, f := range sum.Files {
+		at[f.File] = k
+	}
+	for _, f := range w.Files {
+		if k, ok := at[f.File]; ok {
+			sum.Files[k].Count += f.Count
+			sum.Files[k].Bytes += f.Bytes
+			continue
+		}
+		at[f.File] = len(sum.Files)
+		sum.Files = append(sum.Files, f)
+	}
+	return all
+}
+
+// Tables build the tables of a trace. They give each rank and each file one index.
+type Tables struct {
+	t     *Trace
+	ranks map[Rank]int32
+	files map[string]int32
+}
+
+// NewTables returns the tables of a trace that has no ranks and files yet.
+func NewTables(t *Trace) *Tables {
+	return &Tables{t: t, ranks: make(map[Rank]int32), files: make(map[string]int32)}
+}
+
+// Rank returns the index of a rank.
+func (x *Tables) Rank(r Rank) int32 {
+	i, ok := x.ranks[r]
+	if !ok {
+		i = int32(len(x.t.Ranks))
+		x.ranks[r] = i
+		x.t.Ranks = append(x.t.Ranks, r)
+	}
+	return i
+}
+
+// Rename changes the rank with index i, unless the table has the new rank already.
+func (x *Tables) Rename(i int32, r Rank) {
+	if _, taken := x.ranks[r]; taken {
+		return
+	}
+	delete(x.ranks, x.t.Ranks[i])
+	x.t.Ranks[i] = r
+	x.ranks[r] = i
+}
+
+// File returns the index of a path, which must not be empty.
+func (x *Tables) File(path string) int32 {
+	i, ok := x.files[path]
+	if !ok {
+		i = int32(len(x.t.Files))
+		x.files[path] = i
+		x.t.Files = append(x.t.Files, path)
+	}
+	return i
+}
+
+// FileBytes is File without making a string of a path that is known already.
+func (x *Tables) FileBytes(path []byte) int32 {
+	if i, ok := x.files[string(path)]; ok {
+		return i
+	}
+	return x.File(string(path))
+}

@@ -1,3 +1,54 @@
+// Package bpf records the calls of a command in the kernel (eBPF), and makes a trace of
+// them:
+//
+//	r, err := bpf.Open()
+//	defer r.Close()
+//	x, err := r.Start(exec.Command("./a.out"), file)
+//	err = cmd.Wait()
+//	x.Wait()
+//	err = x.Finish()
+//	t, report, err := x.Import(file, iotrace.Options{})
+//
+// strace stops a program twice for each call, which takes 10 µs and more. Here the
+// kernel runs a small program at the beginning and at the end of each recorded call,
+// which takes some 0.2 µs, and puts a record into a ring of 64 MiB, from which a
+// goroutine copies it. Other calls take 10 ns more, as long as recording lasts, in all
+// processes of the machine.
+//
+// # How
+//
+// The programs are written here in the instructions of eBPF, with the places of members
+// from the kernel's own description (BTF). They run at
+//
+//   - the events sys_enter_NAME and sys_exit_NAME of each call that package strace
+//     understands. The kernel tells these calls from others by a bitmap, before any of
+//     our instructions. It has no need of them to be mounted (tracefs).
+//   - sched_process_fork, which records the children of recorded threads, and those
+//     that the recorder starts; sched_process_exec; sched_process_exit.
+//
+// A record has the registers of the call, its times and its result. Pieces come before
+// it: paths, the lengths of files, requests of libaio, and, for a descriptor that a call
+// opened, the path that the kernel has for it.
+//
+// Import turns the records into the text of strace -f -ttt -T -y, in the order in which
+// calls took effect, and package strace makes events of it. So both ways to record agree
+// on what becomes an event, on offsets, ranks and warnings. See record for the layout.
+//
+// # What it needs
+//
+// Linux 5.15 or later on amd64 with CONFIG_DEBUG_INFO_BTF, CONFIG_FTRACE_SYSCALLS and
+// CONFIG_BPF_SYSCALL, as distributions have it; and root, or the capability
+// SYS_ADMIN. Trampolines (fentry) would make other calls cost nothing, but
+// some kernels refuse them.
+//
+// # Promises
+//
+//   - Records that find the ring full are counted, and are a warning of the trace.
+//     So are calls whose path could not be read, and programs of 32 bits, whose calls
+//     are not seen.
+//   - Processes that the command did not start are not recorded.
+//   - The environment of programs is not kept, but for variables that name ranks.
+//   - The kernel stops the programs when the recorder ends, however it ends.
 package bpf
 
 import (
@@ -121,4 +172,111 @@ func encodePiece(thread int64, slot int, text []byte) []byte {
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(text)))
 	binary.LittleEndian.PutUint32(b[8:], uint32(thread))
 	return append(b, text...)
+}
+
+// A parameter is how an argument of a call becomes text.
+type parameter byte
+
+const (
+	descriptor parameter = 'd'
+	directory  parameter = 'D' // a descriptor, or AT_FDCWD
+	pathname   parameter = 'p' // text at the address
+	number     parameter = 'n'
+	unsigned   parameter = 'u' // of 32 bits
+	address    parameter = 'x'
+	omitted    parameter = '-' // strace does not print it
+	openFlags  parameter = 'o'
+	protection parameter = 'r'
+	mapFlags   parameter = 'm'
+	atFlags    parameter = 'a'
+	exchange   parameter = 'e' // flags of renameat2
+	allocate   parameter = 'f' // mode of fallocate
+	writeFlags parameter = 'w' // flags of pwritev2
+	rangeFlags parameter = 'c' // flags of close_range
+	cloneFlags parameter = 'l'
+	whence     parameter = 'W'
+	control    parameter = 'C' // command of fcntl; the next argument depends on it
+	request    parameter = 'I' // of ioctl; likewise
+	opening    parameter = 'H' // struct open_how
+	status     parameter = 's' // struct stat
+	extended   parameter = 'S' // struct statx
+	offset     parameter = 'O' // address of an offset, which the call advances
+	pair       parameter = 'P' // address of two descriptors
+	requests   parameter = 'A' // addresses of struct iocb
+	results    parameter = 'E' // struct io_event
+	lockFlags  parameter = 'L' // of flock
+	ring       parameter = 'R' // struct io_uring_params
+)
+
+// sizes are the bytes that parameters need from the memory of the program.
+var sizes = map[parameter]int32{
+	opening: 24, status: 64, extended: 64, offset: 8, pair: 8, ring: 16, request: 32, control: 32,
+}
+
+// A syscall is a call that is recorded.
+type syscall struct {
+	event string // of the kernel, behind sys_enter_
+	name  string // as strace prints it, if it is another one
+	args  string // parameters
+	// Its result is a descriptor whose path is recorded.
+	opens bool
+	// Its time does not matter, and neither do its arguments.
+	brief bool
+}
+
+// syscalls are all calls that package strace understands.
+var syscalls = []syscall{
+	{event: "read", args: "dxn"}, {event: "write", args: "dxn"},
+	{event: "pread64", args: "dxnn"}, {event: "pwrite64", args: "dxnn"},
+	{event: "readv", args: "dxn"}, {event: "writev", args: "dxn"},
+	{event: "preadv", args: "dxnn"}, {event: "pwritev", args: "dxnn"},
+	{event: "preadv2", args: "dxnn-w"}, {event: "pwritev2", args: "dxnn-w"},
+	{event: "lseek", args: "dnW"},
+
+	{event: "open", args: "po", opens: true}, {event: "openat", args: "Dpo", opens: true},
+	{event: "openat2", args: "DpH", opens: true}, {event: "creat", args: "p", opens: true},
+	{event: "open_by_handle_at", args: "dxo", opens: true},
+	{event: "close", args: "d"}, {event: "close_range", args: "uuc"},
+	{event: "dup", args: "d"}, {event: "dup2", args: "dd"}, {event: "dup3", args: "ddo"},
+	{event: "fcntl", args: "dCx"}, {event: "flock", args: "dL"}, {event: "ioctl", args: "dIx"},
+
+	{event: "sendfile64", args: "ddOn"}, {event: "copy_file_range", args: "dOdOnx"}, {event: "splice", args: "dOdOnx"},
+	{event: "io_submit", args: "xnA"}, {event: "io_getevents", args: "xnnEx"}, {event: "io_pgetevents", args: "xnnExx"},
+	{event: "io_destroy", args: "x"},
+	{event: "io_uring_setup", args: "nR"}, {event: "io_uring_enter", args: "dnn"},
+
+	{event: "mmap", args: "xnrmdn"}, {event: "mremap", args: "xnn"}, {event: "msync", args: "xn"},
+
+	{event: "fsync", args: "d"}, {event: "fdatasync", args: "d"}, {event: "syncfs", args: "d"}, {event: "sync"},
+	{event: "sync_file_range", args: "dnn"},
+	{event: "truncate", args: "pn"}, {event: "ftruncate", args: "dn"}, {event: "fallocate", args: "dfnn"},
+	{event: "readahead", args: "dnn"},
+
+	{event: "rename", args: "pp"}, {event: "renameat", args: "DpDp"}, {event: "renameat2", args: "DpDpe"},
+	{event: "link", args: "pp"}, {event: "linkat", args: "DpDp"},
+	{event: "unlink", args: "p"}, {event: "unlinkat", args: "Dp"}, {event: "rmdir", args: "p"},
+
+	{event: "newstat", name: "stat", args: "ps"}, {event: "newlstat", name: "lstat", args: "ps"},
+	{event: "newfstat", name: "fstat", args: "ds"}, {event: "newfstatat", args: "Dpsa"},
+	{event: "statx", args: "DpanS"},
+	{event: "access", args: "p"}, {event: "faccessat", args: "Dp"}, {event: "faccessat2", args: "Dpxa"},
+
+	{event: "chdir", args: "p"}, {event: "fchdir", args: "d"}, {event: "unshare", args: "l"},
+
+	{event: "pipe", args: "P"}, {event: "pipe2", args: "Po"}, {event: "socketpair", args: "xxxP"},
+	{event: "socket", brief: true}, {event: "accept", brief: true}, {event: "accept4", brief: true},
+	{event: "eventfd", brief: true}, {event: "eventfd2", brief: true},
+	{event: "epoll_create", brief: true}, {event: "epoll_create1", brief: true},
+	{event: "inotify_init", brief: true}, {event: "inotify_init1", brief: true},
+	{event: "timerfd_create", brief: true}, {event: "signalfd", brief: true}, {event: "signalfd4", brief: true},
+	{event: "memfd_create", brief: true}, {event: "userfaultfd", brief: true},
+	{event: "perf_event_open", brief: true}, {event: "pidfd_open", brief: true}, {event: "fanotify_init", brief: true},
+}
+
+// printed is the name in the text.
+func (s *syscall) printed() string {
+	if s.name != "" {
+		return s.name
+	}
+	return s.event
 }

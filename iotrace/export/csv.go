@@ -2,7 +2,10 @@ package export
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,4 +126,177 @@ func appendField(b []byte, s string) []byte {
 	b = append(b, '"')
 	b = append(b, strings.ReplaceAll(s, `"`, `""`)...)
 	return append(b, '"')
+}
+
+// ReadCSV reads the output of WriteCSV and WriteRows, and rows of them that another
+// program has chosen, ordered or written anew. With Lenient it skips bad lines and notes them
+// in the report, and returns the events of a truncated text.
+func ReadCSV(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
+	c := &csvReader{rows: newRows(o), in: iotrace.NewLines(r), o: o, rep: &iotrace.Report{}}
+	if f := iotrace.Detect(c.in.Head()); f != iotrace.FormatCSV {
+		return nil, c.rep, iotrace.WrongFormat(c.in.Head(), iotrace.FormatCSV)
+	}
+	err := c.run()
+	c.rep.Lines = c.in.Number()
+	var fe *iotrace.FormatError
+	if errors.As(err, &fe) && o.Lenient && c.columns {
+		c.rep.Cut, err = err, nil
+	}
+	if err != nil {
+		return nil, c.rep, err
+	}
+	c.t.Sort()
+	return c.t, c.rep, nil
+}
+
+type csvReader struct {
+	rows
+	in  *iotrace.Lines
+	o   iotrace.Options
+	rep *iotrace.Report
+
+	first   int64  // line at which the record begins
+	width   int    // fields of a line; the column of those that are missing
+	joined  []byte // a record that spans lines
+	plain   []byte // its fields without quotes
+	tagged  bool   // the text began with #ckpt-trace
+	columns bool   // the header line was seen
+	ended   bool   // the end line was seen
+	count   int64  // of rows
+}
+
+func (c *csvReader) run() error {
+	for {
+		err := c.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		switch reason := c.record(); {
+		case reason == "":
+		case c.o.Lenient && c.columns && !c.ended:
+			c.rep.Note(c.first, string(bytes.Join(c.fields[:min(len(c.fields), c.width)], []byte(","))), reason)
+		default:
+			e := c.in.Errorf("%s", reason)
+			e.Line = c.first
+			return e
+		}
+	}
+	switch {
+	case !c.columns:
+		return c.in.Truncated("the names of the columns are not there")
+	case c.tagged && !c.ended:
+		return c.in.Truncated("the end is not there")
+	}
+	return nil
+}
+
+// record handles a record. It returns the reason if the record is bad.
+func (c *csvReader) record() (reason string) {
+	f := c.fields
+	switch {
+	case c.ended:
+		return "there is more behind the end"
+	case len(f[0]) > 0 && f[0][0] == '#':
+		return c.about(string(f[0]), f[1:])
+	case !c.columns:
+		return c.header(f)
+	case len(f) != c.width:
+		return "the line has not as many fields as there are columns"
+	}
+	c.fields = append(f, nil) // for the columns that are missing
+	c.count++
+	e, reason := c.event()
+	if reason == "" {
+		c.t.Events = append(c.t.Events, e)
+	}
+	return reason
+}
+
+// header finds the columns by their names. Others are passed over.
+func (c *csvReader) header(f [][]byte) string {
+	c.width = len(f)
+	for i := range c.column {
+		c.column[i] = len(f)
+	}
+	names := strings.Split(csvColumns, ",")
+	for at, name := range f {
+		name = bytes.TrimSpace(bytes.TrimPrefix(name, []byte("\ufeff")))
+		i := slices.Index(names, string(name))
+		if i < 0 {
+			continue
+		}
+		if c.column[i] < len(f) {
+			return "column " + names[i] + " is there twice"
+		}
+		c.column[i] = at
+	}
+	for _, i := range []int{colOp, colStart, colEnd} {
+		if c.column[i] == len(f) {
+			return "column " + names[i] + " is missing"
+		}
+	}
+	c.columns = true
+	return ""
+}
+
+// about handles a line about the whole trace.
+func (c *csvReader) about(what string, f [][]byte) string {
+	want := map[string]int{"#ckpt-trace": 1, "#job": 1, "#source": 1, "#origin": 1, "#rank": 2, "#file": 1, "#renaming": 3, "#end": 1}
+	n, ok := want[what]
+	switch {
+	case !ok || len(f) != n:
+		return "unknown line that begins with #"
+	case c.columns != (what == "#end"), c.tagged == (what == "#ckpt-trace"):
+		return what + " is not in its place"
+	}
+	switch what {
+	case "#ckpt-trace":
+		if string(f[0]) != csvVersion {
+			return "version " + string(f[0]) + " is not known"
+		}
+		c.tagged = true
+	case "#job":
+		c.t.Job = unescaped(string(f[0]))
+	case "#source":
+		c.t.Source = unescaped(string(f[0]))
+	case "#origin":
+		t, err := time.Parse(time.RFC3339Nano, string(f[0]))
+		if err != nil || t.UTC().Year() < 1970 || t.UTC().Year() > 9999 {
+			return "invalid origin"
+		}
+		c.t.Origin = t.UTC()
+	case "#rank":
+		n, ok := iotrace.Int(f[0])
+		if !ok {
+			return "invalid rank"
+		}
+		before := len(c.t.Ranks)
+		if c.rank(n, f[1]); len(c.t.Ranks) == before {
+			return "the rank is listed twice"
+		}
+	case "#file":
+		before := len(c.t.Files)
+		if len(f[0]) == 0 {
+			return "the file has no name"
+		}
+		if c.file(f[0]); len(c.t.Files) == before {
+			return "the file is listed twice"
+		}
+	case "#renaming":
+		at, ok := iotrace.Int(f[2])
+		if !ok || len(f[0]) == 0 || len(f[1]) == 0 || at < -iotrace.MaxTime || at > iotrace.MaxTime {
+			return "the renaming has no names, or an impossible time"
+		}
+		c.t.Renames = append(c.t.Renames, iotrace.Renaming{From: c.file(f[0]), To: c.file(f[1]), At: at})
+	case "#end":
+		n, ok := iotrace.Int(f[0])
+		if !ok || n != c.count {
+			return "the number of events is not what the end says"
+		}
+		c.ended = true
+	}
+	return ""
 }

@@ -1,3 +1,42 @@
+// Package global describes arrays that all ranks of a job hold together, and finds the
+// transfers that move such an array from one number of ranks, or one distribution, to
+// another.
+//
+//	a := &global.Array{Shape: []int64{512, 512}, Elem: 8}
+//	was, err := a.On(16)
+//	now, err := a.On(9)
+//	for _, t := range global.Transfers(now, was, rank) {
+//		t.Copy(mem, memoryOf(t.Rank))
+//	}
+//
+// An array lies in memory with its last axis contiguous, as in C; a Fortran program
+// names its axes from the last to the first. The ranks form a grid of as many axes, and
+// the last axis of the grid runs fastest too, as in MPI_Cart_create. Each axis is cut by
+// itself:
+//
+//   - block: each rank has consecutive elements. Without a length the first ranks have
+//     one element more than the others, if the number of ranks does not divide the
+//     axis. With a length b every rank has b, and the last what is left.
+//   - cyclic: element i belongs to place i mod n of the n places along the axis.
+//   - block-cyclic: blocks of the given length are dealt out in the same way.
+//
+// A rank keeps its elements in ascending order, without gaps. Around a block it may
+// keep a halo: copies of its neighbours' elements, or, at the edge of the array, values
+// of a boundary, which are part of the array in all that follows.
+//
+// Sections, strided parts of an array, are assigned as in Chapel, with one bulk strided
+// transfer in place of a message for each element (R. Larrosa Jiménez, thesis, Univ.
+// Málaga 2015, section 2.2). See [Range] for its map m, and [Transfer] for the arguments
+// of a transfer.
+//
+// # Promises
+//
+//   - Every byte of the new rank that the old ranks have is in exactly one transfer.
+//   - The transfers of a rank are as many as the old ranks that it shares elements
+//     with, times a number that depends on grids and blocks but not on the size of the
+//     array.
+//
+// The package has no goroutines, files or clocks, and imports nothing of this module.
 package global
 
 import (
@@ -158,4 +197,143 @@ func (a *Array) String() string {
 		dims = dims[:1]
 	}
 	return fmt.Sprintf("%s of %d bytes, %s", strings.Join(shape, "x"), a.Elem, strings.Join(dims, " x "))
+}
+
+// axis is one axis of an array on its ranks: n elements over so many places.
+type axis struct {
+	n, places int64
+	kind      Kind
+	block     int64 // 0: as equal as can be (block), 1 (cyclic)
+	halo      int64
+}
+
+func (x axis) check() error {
+	if x.kind == Block && x.block > 0 && x.block*x.places < x.n {
+		return fmt.Errorf("%d blocks of %d do not hold %d elements", x.places, x.block, x.n)
+	}
+	// Without a length the last place has the fewest elements; with one, too.
+	if x.count(x.places-1) < 1 {
+		return fmt.Errorf("%d elements on %d ranks: %w", x.n, x.places, ErrTooManyRanks)
+	}
+	return nil
+}
+
+// length is that of a block that is dealt out.
+func (x axis) length() int64 { return max(1, x.block) }
+
+// start is the first element of a place, for block.
+func (x axis) start(c int64) int64 {
+	if x.block > 0 {
+		return min(x.n, c*x.block)
+	}
+	q, r := x.n/x.places, x.n%x.places
+	return c*q + min(c, r)
+}
+
+// count is the number of elements of a place, without halo.
+func (x axis) count(c int64) int64 {
+	if x.kind == Block {
+		return x.start(c+1) - x.start(c)
+	}
+	b := x.length()
+	turn := b * x.places
+	return x.n/turn*b + min(b, max(0, x.n%turn-c*b))
+}
+
+// owner is the place of an element. Elements beyond the edge are of the place at it.
+func (x axis) owner(i int64) int64 {
+	if x.kind != Block {
+		return i / x.length() % x.places
+	}
+	i = min(max(i, 0), x.n-1)
+	if x.block > 0 {
+		return i / x.block
+	}
+	q, r := x.n/x.places, x.n%x.places
+	if i < r*(q+1) {
+		return i / (q + 1)
+	}
+	return r + (i-r*(q+1))/q
+}
+
+// local is the position of an element in the memory of a place, halo included.
+func (x axis) local(c, i int64) int64 {
+	if x.kind == Block {
+		return i - x.start(c) + x.halo
+	}
+	b := x.length()
+	return i/(b*x.places)*b + i%b
+}
+
+// global is the element at a position.
+func (x axis) global(c, at int64) int64 {
+	if x.kind == Block {
+		return at + x.start(c) - x.halo
+	}
+	b := x.length()
+	return (at/b*x.places+c)*b + at%b
+}
+
+// Grid returns the sides of the grid of np ranks with so many axes that is nearest to
+// a square or a cube, the longest first: the one of least surface. In two axes a prime
+// number of ranks is one row, 1 x np, as Chapel has it.
+func Grid(np, axes int) []int {
+	if axes == 1 || np < 1 {
+		return []int{np}
+	}
+	best := make([]int, axes)
+	search := gridSearch{best: best, sides: make([]int, axes)}
+	search.fill(np, axes, 1)
+	if axes == 2 && best[1] == 1 {
+		best[0], best[1] = best[1], best[0]
+	}
+	return best
+}
+
+type gridSearch struct {
+	sides, best []int
+	cost        float64
+	found       bool
+}
+
+// fill chooses the sides from the shortest, the last, to the longest.
+func (s *gridSearch) fill(np, axes, least int) {
+	if axes == 1 {
+		s.sides[0] = np
+		s.judge()
+		return
+	}
+	for side := least; power(side, axes) <= float64(np); side++ {
+		if np%side == 0 {
+			s.sides[axes-1] = side
+			s.fill(np/side, axes-1, side)
+		}
+	}
+}
+
+func power(x, n int) float64 {
+	p := 1.0
+	for range n {
+		p *= float64(x)
+	}
+	return p
+}
+
+// judge keeps the sides if their surface is less than that of the best: the volume is
+// the same, so the sum of 1 / side tells.
+func (s *gridSearch) judge() {
+	var cost float64
+	for skip := range s.sides {
+		face := 1.0
+		for i, side := range s.sides {
+			if i != skip {
+				face *= float64(side)
+			}
+		}
+		cost += face
+	}
+	if !s.found || cost < s.cost {
+		s.found, s.cost = true, cost
+		copy(s.best, s.sides)
+	}
 }

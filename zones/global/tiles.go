@@ -137,3 +137,200 @@ func (s Stretch) at(position int64) int64 {
 	}
 	return s.First + position/s.Block*s.Stride + position%s.Block
 }
+
+// A run is consecutive elements of a range that one place has: n of them from the k-th,
+// which lies at position at of its memory; the others follow at a distance of step.
+type run struct{ k, n, at, step int64 }
+
+// cut returns the part of the run within [lo, hi).
+func (r run) cut(lo, hi int64) run {
+	if skip := lo - r.k; skip > 0 {
+		r.k, r.n, r.at = lo, r.n-skip, r.at+skip*r.step
+	}
+	r.n = min(r.n, hi-r.k)
+	return r
+}
+
+// A pattern is the elements of a range that one place has: runs that repeat every period
+// elements of the range, shift positions later in the memory; period 0 means that they
+// do not repeat.
+type pattern struct {
+	runs          []run
+	period, shift int64
+}
+
+// holds returns which elements of r a place has, in its halo too if that is asked for.
+// Otherwise those beyond the edge of the array are those of the place at the edge.
+func (x axis) holds(c int64, r Range, halo bool) pattern {
+	if x.kind != Block {
+		return x.dealt(c, r)
+	}
+	lo, hi := x.start(c), x.start(c+1)-1
+	if lo > hi {
+		return pattern{}
+	}
+	if halo || c == 0 {
+		lo -= x.halo
+	}
+	if halo || hi == x.n-1 {
+		hi += x.halo
+	}
+	part := r.Within(lo, hi)
+	if part.Len() == 0 {
+		return pattern{}
+	}
+	return pattern{runs: []run{{r.Pos(part.Lo), part.Len(), x.local(c, part.Lo), r.by()}}}
+}
+
+// dealt is holds for cyclic and block-cyclic.
+func (x axis) dealt(c int64, r Range) pattern {
+	b, by, n := x.length(), r.by(), r.Len()
+	turn := b * x.places
+	p := pattern{period: turn / gcd(turn, by)}
+	p.shift = p.period * by / turn * b
+	if p.period >= n {
+		p.period, p.shift = 0, 0
+	} else {
+		n = p.period
+	}
+	for k := int64(0); k < n; {
+		i := r.At(k)
+		block := i / b
+		if wait := (c - block%x.places + x.places) % x.places; wait > 0 {
+			k += ceilDiv((block+wait)*b-i, by)
+			continue
+		}
+		length := min(ceilDiv((block+1)*b-i, by), n-k)
+		p.runs = append(p.runs, run{k, length, x.local(c, i), by})
+		k += length
+	}
+	if p.period == 1 && len(p.runs) == 1 {
+		return pattern{runs: []run{{0, r.Len(), p.runs[0].at, p.shift}}}
+	}
+	return p
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// between returns the runs in [lo, hi), in order.
+func (p pattern) between(lo, hi int64) []run {
+	var out []run
+	add := func(r run) {
+		if r = r.cut(lo, hi); r.n > 0 {
+			out = append(out, r)
+		}
+	}
+	if p.period == 0 {
+		for _, r := range p.runs {
+			add(r)
+		}
+		return out
+	}
+	for turn := lo / p.period; turn*p.period < hi; turn++ {
+		for _, r := range p.runs {
+			r.k, r.at = r.k+turn*p.period, r.at+turn*p.shift
+			add(r)
+		}
+	}
+	return out
+}
+
+// hull returns the range outside of which the pattern, of a range of n, has nothing.
+func (p pattern) hull(n int64) (lo, hi int64) {
+	switch {
+	case len(p.runs) == 0:
+		return 0, 0
+	case p.period > 0:
+		return 0, n
+	}
+	last := p.runs[len(p.runs)-1]
+	return p.runs[0].k, last.k + last.n
+}
+
+// after is how far memory advances over span elements of the range.
+func (p pattern) after(span int64) int64 {
+	if p.period > 0 {
+		return span / p.period * p.shift
+	}
+	if len(p.runs) == 0 {
+		return 0
+	}
+	return span * p.runs[0].step
+}
+
+// repeats returns the least number of elements after which the pattern, in a range of n,
+// repeats itself; n if it does not.
+func (p pattern) repeats(n int64) int64 {
+	switch {
+	case p.period > 0:
+		return p.period
+	case len(p.runs) == 1:
+		return 1
+	}
+	return n
+}
+
+// A piece is elements that one place has and another gets, along one axis: count times n
+// elements, of which the first is at src and dst.
+type piece struct {
+	n, src, srcStep, dst, dstStep int64
+	count, srcShift, dstShift     int64
+}
+
+// meet returns what both patterns of a range of n have. Their number does not depend on
+// n: what repeats is one piece.
+func meet(dst, src pattern, n int64) []piece {
+	lo, hi := dst.hull(n)
+	lo2, hi2 := src.hull(n)
+	lo, hi = max(lo, lo2), min(hi, hi2)
+	if lo >= hi {
+		return nil
+	}
+	period, ok := product(dst.repeats(n), src.repeats(n)/gcd(dst.repeats(n), src.repeats(n)))
+	if !ok || period > hi-lo || period == 1 {
+		period = hi - lo
+	}
+	srcShift, dstShift := src.after(period), dst.after(period)
+	var out []piece
+	s := src.between(lo, lo+period)
+	for _, d := range dst.between(lo, lo+period) {
+		for len(s) > 0 && s[0].k+s[0].n <= d.k {
+			s = s[1:]
+		}
+		for _, r := range s {
+			if r.k >= d.k+d.n {
+				break
+			}
+			from, to := max(r.k, d.k), min(r.k+r.n, d.k+d.n)
+			a, b := d.cut(from, to), r.cut(from, to)
+			p := piece{n: a.n, src: b.at, srcStep: b.step, dst: a.at, dstStep: a.step, srcShift: srcShift, dstShift: dstShift}
+			out = append(out, p.repeat(from, hi, period)...)
+		}
+	}
+	return out
+}
+
+// repeat returns the piece, which is at k, as often as it comes before hi: whole ones, and
+// what there is of the last.
+func (p piece) repeat(k, hi, period int64) []piece {
+	p.count = (hi - k - p.n) / period
+	if p.count++; hi-k < p.n {
+		p.count = 0
+	}
+	var out []piece
+	if p.count > 0 {
+		out = append(out, p)
+	}
+	if rest := hi - (k + p.count*period); rest > 0 {
+		q := p
+		q.n, q.src, q.dst = rest, p.src+p.count*p.srcShift, p.dst+p.count*p.dstShift
+		q.count = 1
+		out = append(out, q)
+	}
+	return out
+}

@@ -1,12 +1,14 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"path"
+	"slices"
 
 	"ckpt/zones"
 )
@@ -145,5 +147,186 @@ func (c *core) rank(p *zones.Process, stack int) error {
 	}
 	p.Rank = zones.RankOnStack(b)
 	p.JobRanks, p.NodeRanks = zones.JobOnStack(b)
+	return nil
+}
+
+// Sizes of the structures of 64-bit ELF. Package debug/elf defines their fields. Its
+// own reader does not fit: it counts program headers in 16 bits and reports no offset
+// of a wrong one.
+const (
+	fileHeader    = 64
+	programHeader = 56
+	sectionHeader = 64
+)
+
+const (
+	// maxAreas bounds the number of areas. Linux allows a process 65,530 of them
+	// unless vm.max_map_count was raised.
+	maxAreas = 1 << 20
+	// maxSpace is well above any address space (2⁵⁷ bytes), and keeps sums of sizes
+	// from overflowing.
+	maxSpace = 1 << 60
+	// maxNotes bounds the notes in bytes: about 4 KiB for a thread, and the paths of
+	// the files.
+	maxNotes = 64 << 20
+)
+
+// readHeaders reads the headers and checks their ranges.
+func (c *core) readHeaders() error {
+	b := make([]byte, fileHeader)
+	if c.size < fileHeader {
+		return c.fail(0, "%d bytes are too few for an ELF file", c.size)
+	}
+	if err := c.read(b, 0); err != nil {
+		return err
+	}
+	if !isCore(b) {
+		return c.fail(0, "not an ELF core file")
+	}
+	class, data := elf.Class(b[elf.EI_CLASS]), elf.Data(b[elf.EI_DATA])
+	if class != elf.ELFCLASS64 || data != elf.ELFDATA2LSB {
+		return &zones.FormatError{File: c.name, Offset: elf.EI_CLASS, Unsupported: true,
+			Reason: "core of another kind of machine (" + class.String() + ", " + data.String() + "); 64-bit little-endian ones are read"}
+	}
+	var h elf.Header64
+	if err := decode(b, &h); err != nil {
+		return err
+	}
+	c.machine = elf.Machine(h.Machine)
+	count, err := c.countHeaders(&h)
+	switch {
+	case err != nil:
+		return err
+	case count == 0:
+		return c.fail(56, "no program headers")
+	case int(h.Phentsize) != programHeader:
+		return c.fail(54, "program headers of %d bytes instead of %d", h.Phentsize, programHeader)
+	case count > maxAreas:
+		return c.fail(56, "%d program headers; more than %d areas are not read", count, maxAreas)
+	case !c.inFile(h.Phoff, uint64(count*programHeader)):
+		return c.fail(32, "truncated core: %d program headers at offset %d reach beyond its end at %d", count, h.Phoff, c.size)
+	}
+	if err := c.readSegments(int64(h.Phoff), count); err != nil {
+		return err
+	}
+	return c.checkSegments()
+}
+
+// decode fills in a structure of ELF.
+func decode(b []byte, structure any) error {
+	_, err := binary.Decode(b, binary.LittleEndian, structure)
+	return err
+}
+
+// countHeaders returns the number of program headers. If it does not fit into
+// 16 bits it is in the first section header, which core files lack otherwise.
+func (c *core) countHeaders(h *elf.Header64) (int, error) {
+	const extended = 0xffff // PN_XNUM
+	if h.Phnum != extended {
+		return int(h.Phnum), nil
+	}
+	if !c.inFile(h.Shoff, sectionHeader) {
+		return 0, c.fail(40, "truncated core: the section header at offset %d, with the number of areas, is beyond its end at %d", h.Shoff, c.size)
+	}
+	b := make([]byte, sectionHeader)
+	if err := c.read(b, int64(h.Shoff)); err != nil {
+		return 0, err
+	}
+	var section elf.Section64
+	err := decode(b, &section)
+	return int(section.Info), err
+}
+
+// readSegments reads the program headers.
+func (c *core) readSegments(at int64, count int) error {
+	var space uint64
+	chunk := make([]byte, programHeader*min(count, 1024))
+	for count > 0 {
+		b := chunk[:programHeader*min(count, 1024)]
+		if err := c.read(b, at); err != nil {
+			return err
+		}
+		for ; len(b) > 0; b = b[programHeader:] {
+			if err := c.addSegment(b[:programHeader], at, &space); err != nil {
+				return err
+			}
+			at += programHeader
+			count--
+		}
+	}
+	return nil
+}
+
+func (c *core) addSegment(b []byte, at int64, space *uint64) error {
+	var h elf.Prog64
+	if err := decode(b, &h); err != nil {
+		return err
+	}
+	kind := elf.ProgType(h.Type)
+	if kind != elf.PT_LOAD && kind != elf.PT_NOTE {
+		return nil
+	}
+	if h.Filesz > 0 && !c.inFile(h.Off, h.Filesz) {
+		return c.fail(at, "truncated core: %d bytes at offset %d reach beyond its end at %d", h.Filesz, h.Off, c.size)
+	}
+	where := extent{int64(h.Off), int64(h.Filesz)}
+	if kind == elf.PT_NOTE {
+		if h.Filesz > 0 {
+			c.noteAt = append(c.noteAt, where)
+		}
+		return nil
+	}
+	switch {
+	case h.Filesz > h.Memsz:
+		return c.fail(at, "area of %d bytes with contents of %d", h.Memsz, h.Filesz)
+	case h.Memsz == 0:
+		return nil
+	case h.Vaddr+h.Memsz < h.Vaddr:
+		return c.fail(at, "area of %d bytes at %#x reaches beyond the last address", h.Memsz, h.Vaddr)
+	case h.Memsz > maxSpace-*space:
+		return c.fail(at, "areas larger than any address space")
+	}
+	*space += h.Memsz
+	c.segments = append(c.segments, segment{h.Vaddr, h.Vaddr + h.Memsz, prot(elf.ProgFlag(h.Flags)), where, at})
+	return nil
+}
+
+func prot(flags elf.ProgFlag) zones.Prot {
+	var p zones.Prot
+	if flags&elf.PF_R != 0 {
+		p |= zones.Read
+	}
+	if flags&elf.PF_W != 0 {
+		p |= zones.Write
+	}
+	if flags&elf.PF_X != 0 {
+		p |= zones.Exec
+	}
+	return p
+}
+
+// checkSegments sorts the segments and checks that their addresses and their contents
+// do not overlap.
+func (c *core) checkSegments() error {
+	slices.SortFunc(c.segments, func(a, b segment) int { return cmp.Compare(a.at.offset, b.at.offset) })
+	var end int64
+	for _, s := range c.segments {
+		if s.at.length == 0 {
+			continue
+		}
+		if s.at.offset < end {
+			return c.fail(s.header, "contents at offset %d are those of another area too", s.at.offset)
+		}
+		end = s.at.offset + s.at.length
+	}
+	slices.SortFunc(c.segments, func(a, b segment) int { return cmp.Compare(a.start, b.start) })
+	for i := 1; i < len(c.segments); i++ {
+		if s := c.segments[i]; s.start < c.segments[i-1].end {
+			return c.fail(s.header, "area at %#x overlaps another", s.start)
+		}
+	}
+	if len(c.segments) == 0 {
+		return c.fail(56, "no area of memory in it")
+	}
 	return nil
 }
