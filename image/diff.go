@@ -219,11 +219,11 @@ func (d *differ) region(ctx context.Context, a *container.Contents, i int, b *co
 		} else if l.whole() && r.whole() && l.extents[0].SameAs(r.extents[0]) {
 			c.Unchanged += n
 		} else {
-			x, err := l.bytes(n)
+			x, err := l.bytes(ctx, n)
 			if err != nil {
 				return c, err
 			}
-			y, err := r.bytes(n)
+			y, err := r.bytes(ctx, n)
 			if err != nil {
 				return c, err
 			}
@@ -256,13 +256,13 @@ func (c *cursor) end() bool   { return len(c.extents) == 0 }
 func (c *cursor) left() int64 { return c.extents[0].Bytes - c.at }
 func (c *cursor) whole() bool { return c.at == 0 }
 
-func (c *cursor) bytes(n int64) ([]byte, error) {
+func (c *cursor) bytes(ctx context.Context, n int64) ([]byte, error) {
 	e := c.extents[0]
 	if !c.read {
 		if int64(cap(c.buf)) < e.Bytes {
 			c.buf = vfs.Aligned(int(e.Bytes))
 		}
-		if err := c.o.Read(e, c.buf[:e.Bytes]); err != nil {
+		if err := c.o.Read(ctx, e, c.buf[:e.Bytes]); err != nil {
 			return nil, err
 		}
 		c.read = true

@@ -312,7 +312,7 @@ func (j *Job) Check(ctx context.Context, m *Manifest, paths []string) error {
 	for _, path := range paths {
 		f, err := m.file(path)
 		if err == nil {
-			err = j.place().Check(ctx, f)
+			err = j.place().Check(ctx, f, nil)
 		}
 		if err != nil {
 			return err

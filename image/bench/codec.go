@@ -67,7 +67,7 @@ func ReadExtents(ctx context.Context, path string, limit int64) (*Extents, error
 	x := &Extents{}
 	switch {
 	case container.IsImage(head):
-		err = container.OwnExtents(ctx, vfs.OS{}, path, func(elem zones.Elem, raw []byte) error { return x.add(elem, raw, limit) })
+		err = x.own(ctx, path, limit)
 	case dmtcp.IsImage(head):
 		err = x.dmtcp(ctx, f, path, limit)
 	default:
@@ -94,16 +94,40 @@ func (x *Extents) add(elem zones.Elem, raw []byte, limit int64) error {
 		x.Bytes -= int64(len(raw))
 		return errEnough
 	}
-	x.list = append(x.list, extent{elem, append([]byte(nil), raw...)})
+	x.list = append(x.list, extent{elem, raw})
+	return nil
+}
+
+// own adds the extents that a container file stores itself.
+func (x *Extents) own(ctx context.Context, path string, limit int64) error {
+	o, err := container.OpenFile(vfs.OS{}, path)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	for i, r := range o.Regions {
+		for _, e := range o.Extents(i) {
+			if e.Zero || e.Elsewhere {
+				continue
+			}
+			raw := make([]byte, e.Bytes)
+			if err := o.Read(ctx, e, raw); err != nil {
+				return err
+			}
+			if err := x.add(r.Elem, raw, limit); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
 func (x *Extents) plain(ctx context.Context, r io.Reader, limit int64) error {
-	buf := make([]byte, extentBytes)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		buf := make([]byte, extentBytes)
 		n, err := io.ReadFull(r, buf)
 		if n > 0 {
 			whole := buf[:zones.PageRound(int64(n))]

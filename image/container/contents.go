@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"sync"
 
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
-	"ckpt/zones"
 )
 
 // IsImage reports whether a file that begins with head is a container file.
@@ -18,49 +18,54 @@ func IsImage(head []byte) bool {
 	return len(head) >= len(headerMagic) && string(head[:len(headerMagic)]) == headerMagic
 }
 
-// Contents is an open container file of a checkpoint, to be read in parts. Its
-// methods may be called from several goroutines.
+// Contents is an open container file, to be read in parts. Its methods may be called from
+// several goroutines.
 type Contents struct {
 	place   Place
 	c       *container
-	refs    []*container
-	Regions []zones.Region // without memory
-	first   []int          // extent of each region, and one more
-	readers sync.Pool      // of extentReaders, for their decoders and buffers
+	Regions []Region
+	first   []int     // extent of each region, and one more
+	spare   sync.Pool // of extentReaders, for their decoders and buffers
+
+	mu   sync.Mutex
+	refs []*container // files that the extents refer to; nil until one is read
 }
 
-// Open opens a file, and the files it refers to.
+// Open opens a file. The files that it refers to are opened when they are read.
 func (p Place) Open(f File) (*Contents, error) {
 	c, err := p.open(f)
 	if err != nil {
 		return nil, err
 	}
-	o := &Contents{place: p, c: c, Regions: c.regions()}
-	for _, ref := range c.index.files {
-		x, err := p.openRef(c, ref)
-		if err != nil {
-			o.Close()
-			return nil, err
-		}
-		o.refs = append(o.refs, x)
-		if err := c.checkRefs(uint32(len(o.refs)), x); err != nil {
-			o.Close()
-			return nil, err
-		}
+	return p.contents(c), nil
+}
+
+// OpenFile opens a container file whose manifest is not at hand.
+func OpenFile(fsys vfs.FS, path string) (*Contents, error) {
+	c, err := openContainer(fsys, path)
+	if err != nil {
+		return nil, err
 	}
+	return Place{FS: fsys, Dir: filepath.Dir(filepath.Dir(path)), Job: c.header.Job}.contents(c), nil
+}
+
+func (p Place) contents(c *container) *Contents {
+	o := &Contents{place: p, c: c, Regions: c.regions(), refs: make([]*container, len(c.index.files))}
 	at := 0
 	for _, r := range c.index.regions {
 		o.first = append(o.first, at)
 		at += int(r.extents)
 	}
 	o.first = append(o.first, at)
-	return o, nil
+	return o
 }
 
 // Close closes all files.
 func (o *Contents) Close() error {
 	for _, x := range o.refs {
-		x.Close()
+		if x != nil {
+			x.Close()
+		}
 	}
 	if o.c == nil {
 		return nil
@@ -68,13 +73,67 @@ func (o *Contents) Close() error {
 	return o.c.Close()
 }
 
+// holder returns the file that a reference leads to, open: 0 is this one.
+func (o *Contents) holder(ref uint32) (*container, error) {
+	if ref == 0 {
+		return o.c, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.refs[ref-1] == nil {
+		x, err := o.place.openRef(o.c, o.c.index.files[ref-1])
+		if err != nil {
+			return nil, err
+		}
+		o.refs[ref-1] = x
+	}
+	return o.refs[ref-1], nil
+}
+
+// read reads extents, from whichever files hold them, and checks them.
+func (o *Contents) read(ctx context.Context, extents []extentRec, r *reader) error {
+	byFile := make([][]extentRec, 1+len(o.refs))
+	for _, e := range extents {
+		if e.codec != codecZero {
+			byFile[e.fileRef] = append(byFile[e.fileRef], e)
+		} else if err := r.zero(ctx, o.c.path, r.dest(e)); err != nil {
+			return err
+		}
+	}
+	r.device, r.spare = o.place.Device, &o.spare
+	for ref, list := range byFile {
+		if len(list) == 0 {
+			continue
+		}
+		x, err := o.holder(uint32(ref))
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			if end := x.trailer.indexOffset; e.fileOff > end || e.storedLen > end-e.fileOff {
+				return durable.Damaged(o.c.path, o.c.trailer.indexOffset,
+					"extent ends outside the payload of %s", x.path)
+			}
+		}
+		slices.SortStableFunc(list, byPlace)
+		if err := r.read(ctx, x.f, x.path, list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byPlace orders extents of one file.
+func byPlace(a, b extentRec) int { return cmp.Compare(a.fileOff, b.fileOff) }
+
 // An Extent is a part of a region as it is stored.
 type Extent struct {
-	Offset int64 // in the region
-	Bytes  int64
-	Zero   bool // nothing is stored
-	rec    extentRec
-	file   string // where it is stored
+	Offset    int64 // in the region
+	Bytes     int64
+	Zero      bool // nothing is stored
+	Elsewhere bool // in another file
+	rec       extentRec
+	file      string // where it is stored
 }
 
 // SameAs reports whether two extents are stored in one place, or are zeros, or
@@ -94,149 +153,28 @@ func (e Extent) SameAs(f Extent) bool {
 
 // Extents lists the extents of a region in order.
 func (o *Contents) Extents(region int) []Extent {
-	recs := o.c.index.extents[o.first[region]:o.first[region+1]]
+	recs := o.extentsOf(region)
 	out := make([]Extent, len(recs))
 	for i, e := range recs {
-		out[i] = Extent{Offset: e.offset, Bytes: e.rawLen, Zero: e.codec == codecZero, rec: e, file: o.holder(e).path}
+		file := JobPath(o.c.path)
+		if e.fileRef > 0 {
+			file = o.c.index.files[e.fileRef-1].path
+		}
+		out[i] = Extent{Offset: e.offset, Bytes: e.rawLen, Zero: e.codec == codecZero, Elsewhere: e.fileRef > 0, rec: e, file: file}
 	}
 	return out
 }
 
-func (o *Contents) holder(e extentRec) *container {
-	if e.fileRef == 0 {
-		return o.c
-	}
-	return o.refs[e.fileRef-1]
+func (o *Contents) extentsOf(region int) []extentRec {
+	return o.c.index.extents[o.first[region]:o.first[region+1]]
 }
 
 // Read reads an extent into buf, which is as long, and checks it.
-func (o *Contents) Read(e Extent, buf []byte) error {
+func (o *Contents) Read(ctx context.Context, e Extent, buf []byte) error {
 	if int64(len(buf)) != e.Bytes {
 		return durable.Op("read", o.c.path, -1, fmt.Errorf("%d bytes for an extent of %d", len(buf), e.Bytes))
 	}
-	if e.Zero {
-		clear(buf)
-		return nil
-	}
-	x := o.holder(e.rec)
-	in, _ := o.readers.Get().(*extentReader)
-	if in == nil {
-		in = new(extentReader)
-	}
-	defer o.readers.Put(in)
-	in.reader, in.f, in.path = &reader{dest: func(extentRec) []byte { return buf }}, x.f, x.path
-	return in.span(context.Background(), []extentRec{e.rec}, span{first: 0, last: 1, off: e.rec.fileOff, n: zones.PageRound(e.rec.storedLen)})
-}
-
-// checkRefs checks that the extents which c takes from its k-th external file x
-// are extents of that file, so that they are sound if the file is.
-func (c *container) checkRefs(k uint32, x *container) error {
-	type place struct{ off, stored, raw int64 }
-	own := make(map[place]extentRec)
-	for _, e := range x.index.own() {
-		own[place{e.fileOff, e.storedLen, e.rawLen}] = e
-	}
-	for _, e := range c.index.extents {
-		if e.fileRef != k {
-			continue
-		}
-		want := own[place{e.fileOff, e.storedLen, e.rawLen}]
-		want.region, want.offset, want.fileRef = e.region, e.offset, e.fileRef
-		if e != want {
-			return durable.Damaged(c.path, c.trailer.indexOffset, "extent at offset %d of %s is not one of that file", e.fileOff, x.path)
-		}
-	}
-	return nil
-}
-
-// Processes describes a container file as the memory of the processes in it: an
-// area per region, which have no addresses and begin at 0. Header, index and trailer of
-// a file of several ranks count for the first of them.
-func Processes(fsys vfs.FS, path string) ([]*zones.Process, error) {
-	c, err := openContainer(fsys, path)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	own := c.index.ownOnce()
-	overhead := c.size
-	for _, hole := range c.index.holes(c.trailer.indexOffset) {
-		overhead -= hole.n
-	}
-	for _, e := range own {
-		overhead -= zones.PageRound(e.storedLen)
-	}
-	type place struct {
-		p    *zones.Process
-		area int
-	}
-	var ps []*zones.Process
-	places := make([]place, len(c.index.regions))
-	for i, r := range c.index.regions {
-		if len(ps) == 0 || ps[len(ps)-1].Rank != int(r.rank) {
-			ps = append(ps, c.process(int(r.rank)))
-		}
-		p := ps[len(ps)-1]
-		places[i] = place{p, len(p.Areas)}
-		p.Areas = append(p.Areas, zones.Area{End: uint64(zones.PageRound(r.size)), Prot: zones.Read | zones.Write,
-			Shared: r.zone == zones.Shared, Name: r.name, Class: zones.ClassOf(r.zone), Resident: -1, Dirty: -1, Occupied: -1})
-	}
-	if len(ps) == 0 {
-		ps = append(ps, c.process(c.header.Rank))
-	}
-	for _, e := range own {
-		n := zones.PageRound(e.storedLen)
-		at := places[e.region]
-		at.p.Areas[at.area].Stored += n
-		at.p.FileBytes += n
-	}
-	ps[0].FileBytes += overhead
-	ps[0].Overhead = overhead
-	for _, p := range ps {
-		p.Unpacked = p.FileBytes
-	}
-	return ps, nil
-}
-
-// process describes one process of the file, without its areas.
-func (c *container) process(rank int) *zones.Process {
-	h := c.header
-	p := &zones.Process{Source: c.path, Format: zones.FormatCkpt, Name: h.Job, Rank: rank, Role: zones.RoleRank}
-	switch h.Kind {
-	case KindRank, KindAggregated, KindJob:
-	default:
-		p.Role, p.Name = zones.RoleLauncher, h.Job+" "+h.Kind
-	}
-	return p
-}
-
-// OwnExtents reads the extents that a container file stores itself, in the order
-// of its regions, and calls use for each with the type of its elements. The bytes
-// are valid until use returns.
-func OwnExtents(ctx context.Context, fsys vfs.FS, path string, use func(elem zones.Elem, raw []byte) error) error {
-	c, err := openContainer(fsys, path)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	var raw []byte
-	in := extentReader{f: c.f, path: path}
-	in.reader = &reader{dest: func(e extentRec) []byte { return staged(&raw, e.rawLen) }}
-	for _, e := range c.index.extents {
-		if e.fileRef != 0 || e.codec == codecZero {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := in.span(ctx, []extentRec{e}, span{first: 0, last: 1, off: e.fileOff, n: zones.PageRound(e.storedLen)}); err != nil {
-			return err
-		}
-		if err := use(c.index.regions[e.region].elem, raw[:e.rawLen]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return o.read(ctx, []extentRec{e.rec}, &reader{depth: 1, dest: func(extentRec) []byte { return buf }})
 }
 
 // windowBytes is how much of a region a RegionReader holds in memory at most: enough
@@ -251,17 +189,16 @@ type RegionReader struct {
 	records     []extentRec
 	buf         []byte
 	first, last int // of the records in buf
-	spare       sync.Pool
 }
 
 // Region returns a reader of a region.
 func (o *Contents) Region(i int) *RegionReader {
-	return &RegionReader{o: o, size: o.Regions[i].Size, records: o.c.index.extents[o.first[i]:o.first[i+1]]}
+	return &RegionReader{o: o, size: o.Regions[i].Size, records: o.extentsOf(i)}
 }
 
 // Find returns which region a rank has under a name, -1 if it has none.
 func (o *Contents) Find(rank int, name string) int {
-	return slices.IndexFunc(o.c.index.regions, func(r regionRec) bool { return r.name == name && r.of(rank) })
+	return slices.IndexFunc(o.Regions, func(r Region) bool { return r.Name == name && r.Of(rank) })
 }
 
 // Turn makes the reader one of another region, and keeps its memory.
@@ -333,21 +270,8 @@ func (r *RegionReader) read(ctx context.Context, i int, to int64) error {
 	r.first, r.last = 0, 0
 	b, start := staged(&r.buf, size), r.records[i].offset
 	dest := func(e extentRec) []byte { return b[e.offset-start : e.offset-start+e.rawLen] }
-	byFile := make(map[uint32][]extentRec)
-	for _, e := range r.records[i:last] {
-		if e.codec == codecZero {
-			clear(dest(e))
-			continue
-		}
-		byFile[e.fileRef] = append(byFile[e.fileRef], e)
-	}
-	for _, extents := range byFile {
-		slices.SortFunc(extents, func(a, b extentRec) int { return cmp.Compare(a.fileOff, b.fileOff) })
-		holder := r.o.holder(extents[0])
-		in := &reader{depth: defaultDepth, dest: dest, device: r.o.place.Device, spare: &r.spare}
-		if err := in.read(ctx, holder.f, holder.path, extents); err != nil {
-			return err
-		}
+	if err := r.o.read(ctx, r.records[i:last], &reader{depth: defaultDepth, dest: dest}); err != nil {
+		return err
 	}
 	r.first, r.last = i, last
 	return nil

@@ -24,12 +24,8 @@ func (p Place) Same(ctx context.Context, f File, progress func(int64)) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	opt := CopyOptions{}
-	if progress != nil {
-		opt.Pace = func(_ context.Context, n int) error { progress(int64(n)); return nil }
-	}
-	return newCopier(c, nil, opt).run(ctx)
+	c.Close()
+	return p.Check(ctx, f, progress)
 }
 
 // Copy makes the file path of another file system the same as a container file that
@@ -47,7 +43,8 @@ func (p Place) Copy(ctx context.Context, f File, to vfs.FS, path string, opt Cop
 	if err != nil {
 		return err
 	}
-	return o.close(newCopier(c, o, opt).run(ctx))
+	k := &copier{c: c, o: o, opt: opt, own: c.index.ownOnce()}
+	return o.close(k.run(ctx))
 }
 
 // complete opens a file that refers to no other.
@@ -67,15 +64,11 @@ func (p Place) complete(f File) (*container, error) {
 // written.
 type copier struct {
 	c      *container
-	o      *output // nil: it is only checked
+	o      *output
 	opt    CopyOptions
 	own    []extentRec // in the order of the file
 	sum    uint32      // of what has been read of the first of own
 	stages [2][]byte
-}
-
-func newCopier(c *container, o *output, opt CopyOptions) *copier {
-	return &copier{c: c, o: o, opt: opt, own: c.index.ownOnce()}
 }
 
 func (k *copier) run(ctx context.Context) error {
@@ -101,7 +94,7 @@ func (k *copier) run(ctx context.Context) error {
 		}
 		last = new(errgroup.Group)
 		off := at
-		last.Go(func() error { return k.write(b, off) })
+		last.Go(func() error { return k.o.write(b, off) })
 		at += int64(len(b))
 	}
 	if err := wait(nil); err != nil {
@@ -119,14 +112,7 @@ func (k *copier) header() error {
 	if digestOf(b) != k.c.index.header {
 		return durable.Damaged(k.c.path, 0, "header is not the one that the index was written for")
 	}
-	return k.write(b, 0)
-}
-
-func (k *copier) write(b []byte, off int64) error {
-	if k.o == nil {
-		return nil
-	}
-	return k.o.write(b, off)
+	return k.o.write(b, 0)
 }
 
 // tail copies the index and the trailer, checks the length and syncs.
@@ -145,9 +131,6 @@ func (k *copier) tail(ctx context.Context) error {
 	}
 	if !allZero(b[t.indexLen:n]) {
 		return durable.Damaged(k.c.path, t.indexOffset+t.indexLen, "index is padded with other than zeros")
-	}
-	if k.o == nil {
-		return nil
 	}
 	if err := k.o.complete(b, t); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package container
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -20,85 +19,27 @@ import (
 // It fails with a durable.DamageError, durable.ErrOtherJob, ErrRegionsDiffer,
 // ErrUnsupported or durable.ErrNewerVersion.
 func (p Place) Load(ctx context.Context, f File, rank int, into []zones.Region, opt LoadOptions) error {
-	c, err := p.open(f)
+	o, err := p.Open(f)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	mem, err := c.match(rank, into, opt.Some)
+	defer o.Close()
+	mem, err := o.c.match(rank, into, opt.Some)
 	if err != nil {
 		return err
 	}
-	r := &reader{depth: defaultDepth, progress: opt.Progress, device: p.Device,
-		wants: func(e extentRec) bool { return mem[e.region] != nil }}
+	var wanted []extentRec
+	for _, e := range o.c.index.extents {
+		if mem[e.region] != nil && (!opt.Check || e.codec != codecZero) {
+			wanted = append(wanted, e)
+		}
+	}
+	r := &reader{depth: defaultDepth, progress: opt.Progress}
 	if !opt.Check {
 		r.dest = func(e extentRec) []byte { return mem[e.region][e.offset : e.offset+e.rawLen] }
 		r.handsOver(opt.Loaded)
 	}
-	return p.readAll(ctx, c, r)
-}
-
-// Check reads a file as Load would, but without keeping what it reads. It returns
-// the first damage found, as Load does.
-func (p Place) Check(ctx context.Context, f File) error {
-	c, err := p.open(f)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return p.readAll(ctx, c, &reader{depth: 1})
-}
-
-// readAll reads the payload of c and the extents of other files it refers to.
-func (p Place) readAll(ctx context.Context, c *container, r *reader) error {
-	if err := r.read(ctx, c.f, c.path, r.wanted(c.index.own())); err != nil {
-		return err
-	}
-	if r.dest != nil {
-		for _, e := range c.index.extents {
-			if e.codec != codecZero || !r.wantsIt(e) {
-				continue
-			}
-			if err := r.zero(ctx, c.path, r.dest(e)); err != nil {
-				return err
-			}
-		}
-	}
-	if r.wants == nil {
-		if err := r.holes(ctx, c); err != nil {
-			return err
-		}
-	}
-	for k, ref := range c.index.files {
-		if err := p.readRef(ctx, c, ref, uint32(k+1), r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readRef reads the extents of c that are stored in the file ref.
-func (p Place) readRef(ctx context.Context, c *container, ref fileRec, k uint32, r *reader) error {
-	if !slices.ContainsFunc(c.index.extents, func(e extentRec) bool { return e.fileRef == k && r.wantsIt(e) }) {
-		return nil
-	}
-	x, err := p.openRef(c, ref)
-	if err != nil {
-		return r.damage(err)
-	}
-	defer x.Close()
-	var extents []extentRec
-	for _, e := range c.index.extents {
-		if e.fileRef != k || !r.wantsIt(e) {
-			continue
-		}
-		if e.fileOff > x.trailer.indexOffset || e.storedLen > x.trailer.indexOffset-e.fileOff {
-			return r.damage(durable.Damaged(c.path, c.trailer.indexOffset, "extent ends outside the payload of %s", x.path))
-		}
-		extents = append(extents, e)
-	}
-	slices.SortStableFunc(extents, func(a, b extentRec) int { return cmp.Compare(a.fileOff, b.fileOff) })
-	return r.read(ctx, x.f, x.path, extents)
+	return o.read(ctx, wanted, r)
 }
 
 // match finds the memory for each region of the index; nil for those that are not

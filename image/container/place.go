@@ -126,17 +126,13 @@ func (p Place) Regions(f File) ([]Region, error) {
 		return nil, err
 	}
 	defer c.Close()
-	var list []Region
-	for i, r := range c.regions() {
-		list = append(list, Region{r, int(c.index.regions[i].rank)})
-	}
-	return list, nil
+	return c.regions(), nil
 }
 
-func (c *container) regions() []zones.Region {
-	out := make([]zones.Region, len(c.index.regions))
+func (c *container) regions() []Region {
+	out := make([]Region, len(c.index.regions))
 	for i, r := range c.index.regions {
-		out[i] = zones.Region{Name: r.name, Zone: r.zone, Elem: r.elem, Size: r.size}
+		out[i] = Region{zones.Region{Name: r.name, Zone: r.zone, Elem: r.elem, Size: r.size}, int(r.rank)}
 	}
 	return out
 }
@@ -170,6 +166,10 @@ func (p Place) Tally(f File) (*Tally, error) {
 		return nil, err
 	}
 	defer c.Close()
+	return c.tally(), nil
+}
+
+func (c *container) tally() *Tally {
 	t := &Tally{Overhead: c.size, References: len(c.index.files), Regions: make([]RegionTally, len(c.index.regions))}
 	for i, r := range c.index.regions {
 		t.Regions[i] = RegionTally{Name: r.name, Zone: r.zone, Rank: int(r.rank)}
@@ -193,5 +193,47 @@ func (p Place) Tally(f File) (*Tally, error) {
 	for _, h := range c.index.holes(c.trailer.indexOffset) {
 		t.Overhead -= h.n
 	}
-	return t, nil
+	return t
+}
+
+// Processes describes a container file as the memory of the processes in it: an area per
+// region, without addresses. Header, index and trailer count for the first process.
+func Processes(fsys vfs.FS, path string) ([]*zones.Process, error) {
+	c, err := openContainer(fsys, path)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	t := c.tally()
+	var ps []*zones.Process
+	for _, r := range t.Regions {
+		if len(ps) == 0 || ps[len(ps)-1].Rank != r.Rank {
+			ps = append(ps, c.process(r.Rank))
+		}
+		p := ps[len(ps)-1]
+		p.Areas = append(p.Areas, zones.Area{End: uint64(r.Zeros + r.Referenced + r.Unpacked), Prot: zones.Read | zones.Write,
+			Shared: r.Zone == zones.Shared, Name: r.Name, Class: zones.ClassOf(r.Zone), Stored: r.Packed, Resident: -1, Dirty: -1, Occupied: -1})
+		p.FileBytes += r.Packed
+	}
+	if len(ps) == 0 {
+		ps = append(ps, c.process(c.header.Rank))
+	}
+	ps[0].FileBytes += t.Overhead
+	ps[0].Overhead = t.Overhead
+	for _, p := range ps {
+		p.Unpacked = p.FileBytes
+	}
+	return ps, nil
+}
+
+// process describes one process of the file, without its areas.
+func (c *container) process(rank int) *zones.Process {
+	h := c.header
+	p := &zones.Process{Source: c.path, Format: zones.FormatCkpt, Name: h.Job, Rank: rank, Role: zones.RoleRank}
+	switch h.Kind {
+	case KindRank, KindAggregated, KindJob:
+	default:
+		p.Role, p.Name = zones.RoleLauncher, h.Job+" "+h.Kind
+	}
+	return p
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -113,8 +112,6 @@ type reader struct {
 	// dest returns where the raw bytes of an extent belong; nil to check them
 	// only.
 	dest func(extentRec) []byte
-	// wants says which extents are read; nil for all.
-	wants func(extentRec) bool
 	// bad gets the damage; reading continues if it returns nil.
 	bad      func(error) error
 	progress func(int64)
@@ -168,12 +165,6 @@ func spansOf(extents []extentRec) []span {
 	return spans
 }
 
-func (r *reader) wantsIt(e extentRec) bool { return r.wants == nil || r.wants(e) }
-
-func (r *reader) wanted(extents []extentRec) []extentRec {
-	return slices.DeleteFunc(extents, func(e extentRec) bool { return !r.wantsIt(e) })
-}
-
 // read reads extents of the file, which are in the order of the file, and
 // checks them.
 func (r *reader) read(ctx context.Context, f vfs.File, path string, extents []extentRec) error {
@@ -202,30 +193,6 @@ func (r *reader) read(ctx context.Context, f vfs.File, path string, extents []ex
 		})
 	}
 	return g.Wait()
-}
-
-// holes checks that what no extent covers is zero.
-func (r *reader) holes(ctx context.Context, c *container) error {
-	var stage []byte
-	for _, hole := range c.index.holes(c.trailer.indexOffset) {
-		for off, end := hole.off, hole.off+hole.n; off < end; off += stageBytes {
-			if err := ctx.Err(); err != nil {
-				return durable.Op("read", c.path, -1, err)
-			}
-			b := staged(&stage, min(stageBytes, end-off))
-			if err := durable.ReadAt(c.f, c.path, b, off); err != nil {
-				if err := r.damage(err); err != nil {
-					return err
-				}
-			} else if !codec.IsZero(b) {
-				if err := r.damage(durable.Damaged(c.path, off, "a hole of %d bytes holds other than zeros", hole.n)); err != nil {
-					return err
-				}
-			}
-			r.done(int64(len(b)))
-		}
-	}
-	return nil
 }
 
 // An extentReader reads extents of one file in one goroutine.

@@ -1,7 +1,6 @@
 package container
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -9,6 +8,7 @@ import (
 	"sort"
 	"sync"
 
+	"ckpt/image/codec"
 	"ckpt/internal/durable"
 )
 
@@ -25,6 +25,19 @@ type Verifier struct {
 
 	mu   sync.Mutex
 	used map[string]*usedFile
+}
+
+// Check reads a file, and what it uses of others, as a Verifier does, and returns the first
+// damage. Progress, if not nil, is told the bytes read since the last call.
+func (p Place) Check(ctx context.Context, f File, progress func(int64)) error {
+	v := &Verifier{Place: p, Note: func(err error) error { return err }, Done: progress, Memo: new(Memo)}
+	if progress == nil {
+		v.Done = func(int64) {}
+	}
+	if err := v.File(ctx, f); err != nil {
+		return err
+	}
+	return v.References(ctx, []File{f})
 }
 
 // usedFile is what the checkpoint uses of a file that it does not list.
@@ -101,7 +114,7 @@ func (v *Verifier) References(ctx context.Context, listed []File) error {
 // refers to itself, may be damaged or gone for all this checkpoint cares.
 func (v *Verifier) ref(ctx context.Context, u *usedFile) error {
 	list := slices.Collect(maps.Values(u.extents))
-	slices.SortFunc(list, func(a, b extentRec) int { return cmp.Compare(a.fileOff, b.fileOff) })
+	slices.SortFunc(list, byPlace)
 	if x := v.Memo.index(u.fileRec); x != nil {
 		if checked := v.Memo.file(x); len(checked.unread(list)) == 0 {
 			return checked.again(v.Note, list)
@@ -146,6 +159,51 @@ func (v *Verifier) refersTo(c *container, k uint32, ref fileRec) error {
 		v.Memo.keep(ref, x)
 	}
 	return v.Note(c.checkRefs(k, x))
+}
+
+// checkRefs checks that the extents which c takes from its k-th external file x
+// are extents of that file, so that they are sound if the file is.
+func (c *container) checkRefs(k uint32, x *container) error {
+	type place struct{ off, stored, raw int64 }
+	own := make(map[place]extentRec)
+	for _, e := range x.index.own() {
+		own[place{e.fileOff, e.storedLen, e.rawLen}] = e
+	}
+	for _, e := range c.index.extents {
+		if e.fileRef != k {
+			continue
+		}
+		want := own[place{e.fileOff, e.storedLen, e.rawLen}]
+		want.region, want.offset, want.fileRef = e.region, e.offset, e.fileRef
+		if e != want {
+			return durable.Damaged(c.path, c.trailer.indexOffset, "extent at offset %d of %s is not one of that file", e.fileOff, x.path)
+		}
+	}
+	return nil
+}
+
+// holes checks that what no extent covers is zero.
+func (r *reader) holes(ctx context.Context, c *container) error {
+	var stage []byte
+	for _, hole := range c.index.holes(c.trailer.indexOffset) {
+		for off, end := hole.off, hole.off+hole.n; off < end; off += stageBytes {
+			if err := ctx.Err(); err != nil {
+				return durable.Op("read", c.path, -1, err)
+			}
+			b := staged(&stage, min(stageBytes, end-off))
+			if err := durable.ReadAt(c.f, c.path, b, off); err != nil {
+				if err := r.damage(err); err != nil {
+					return err
+				}
+			} else if !codec.IsZero(b) {
+				if err := r.damage(durable.Damaged(c.path, off, "a hole of %d bytes holds other than zeros", hole.n)); err != nil {
+					return err
+				}
+			}
+			r.done(int64(len(b)))
+		}
+	}
+	return nil
 }
 
 // A Memo remembers what has been verified of the files of a job, so that
