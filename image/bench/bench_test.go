@@ -4,22 +4,17 @@ import (
 	"context"
 	"os"
 	"testing"
-
-	"ckpt/image/codec"
 )
 
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	var told int64
-	res, err := Write(context.Background(), dir, Options{Size: 8 << 20, Rounds: 2, Field: true, Codec: codec.UseZstd, Progress: func(n int64) { told += n }})
+	res, err := Write(context.Background(), dir, Options{Size: 8 << 20, Rounds: 2, Progress: func(n int64) { told += n }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(res.Checkpoint) != 2 || len(res.Buffered) != 2 || res.Ratio <= 0 {
 		t.Errorf("result is not complete: %+v", res)
-	}
-	if len(res.Coded) != 2 || res.CodedStored <= 0 || res.CodedStored >= 8<<20 {
-		t.Errorf("with a codec: %v, %d bytes stored", res.Coded, res.CodedStored)
 	}
 	if told < 2*2*8<<20 {
 		t.Errorf("progress was told %d bytes", told)
@@ -53,7 +48,7 @@ func BenchmarkWrite(b *testing.B) {
 	const size = 256 << 20
 	b.SetBytes(size)
 	for b.Loop() {
-		res, err := Write(context.Background(), dir, Options{Size: size, Rounds: 3, Codec: codec.UseNone})
+		res, err := Write(context.Background(), dir, Options{Size: size, Rounds: 3})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -61,6 +56,5 @@ func BenchmarkWrite(b *testing.B) {
 		b.ReportMetric(res.CheckpointMedian/(1<<20), "ckpt-MiB/s")
 		b.ReportMetric(res.DirectMedian/(1<<20), "direct-MiB/s")
 		b.ReportMetric(res.BufferedMedian/(1<<20), "buffered-MiB/s")
-		b.ReportMetric(float64(res.PeakExtraMemory)/(1<<20), "extra-MiB")
 	}
 }

@@ -70,8 +70,8 @@ func Sieve(ctx context.Context, dir string, o SieveOptions) (res SieveResult, er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	s := &sieveBench{ctx: ctx, size: o.Size, progress: o.Progress}
-	if s.buf, err = unix.Mmap(-1, 0, int(o.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
-		return res, fmt.Errorf("allocate %d bytes: %w", o.Size, err)
+	if s.buf, err = noise(o.Size); err != nil {
+		return res, err
 	}
 	defer unix.Munmap(s.buf)
 	if err := s.open(filepath.Join(work, "blocks")); err != nil {
@@ -106,7 +106,6 @@ type sieveBench struct {
 
 // open makes the file and opens it around the page cache, where that works.
 func (s *sieveBench) open(name string) error {
-	fill(s.buf)
 	f, err := vfs.OS{}.Create(name)
 	if err != nil {
 		return err

@@ -13,9 +13,8 @@ import (
 )
 
 type benchWriteOptions struct {
-	dir, size, codec string
-	rounds           int
-	field            bool
+	dir, size string
+	rounds    int
 }
 
 func newBenchWriteCommand(g *ui.Globals) *cobra.Command {
@@ -25,10 +24,9 @@ func newBenchWriteCommand(g *ui.Globals) *cobra.Command {
 		Short: "Measure how fast a directory takes checkpoints",
 		Long: `Write a checkpoint on the real path, the same bytes plainly with O_DIRECT, and the
 same bytes through the page cache with fsync, in turns, and compare the
-bandwidths. The command removes its files at the end. With --codec it also measures
-compressed checkpoints. The memory is noise, which no codec compresses; with --field
-it is a smooth field of float64.`,
-		Example: "  ckpt bench write --dir /scratch --size 1GiB\n  ckpt bench write --dir /scratch --codec auto --field",
+bandwidths. The command removes its files at the end. The memory is noise: ckpt bench
+codec measures what compression does to your data.`,
+		Example: "  ckpt bench write --dir /scratch --size 1GiB",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runBenchWrite(cmd.Context(), g, &o) },
 	}
@@ -36,9 +34,6 @@ it is a smooth field of float64.`,
 	f.StringVar(&o.dir, "dir", os.TempDir(), "directory on the file system to measure")
 	f.StringVar(&o.size, "size", "512MiB", "bytes per round")
 	f.IntVar(&o.rounds, "rounds", 5, "number of rounds")
-	f.StringVar(&o.codec, "codec", "none", "measure this codec as well: "+codec.Choices())
-	ui.Choices(f, "codec", codec.Names()...)
-	f.BoolVar(&o.field, "field", false, "write a smooth field instead of noise")
 	return cmd
 }
 
@@ -109,11 +104,7 @@ func runBenchWrite(ctx context.Context, g *ui.Globals, o *benchWriteOptions) err
 	}
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
-	setting, err := codec.ParseSetting(o.codec)
-	if err != nil {
-		return ui.BadUsage(err.Error(), "--codec takes "+codec.Choices())
-	}
-	opt := bench.Options{Size: size, Rounds: o.rounds, Field: o.field, Codec: setting}
+	opt := bench.Options{Size: size, Rounds: o.rounds}
 	add, done := g.Progress("write", opt.Total())
 	opt.Progress = add
 	r, err := bench.Write(ctx, o.dir, opt)
@@ -121,29 +112,16 @@ func runBenchWrite(ctx context.Context, g *ui.Globals, o *benchWriteOptions) err
 	if err != nil {
 		return err
 	}
-	if g.JSON {
-		return g.PrintJSON(r)
-	}
 	rate := func(b float64) string {
 		if b == 0 {
 			return "not supported"
 		}
 		return fmt.Sprintf("%.0f MiB/s", b/(1<<20))
 	}
-	err = g.Printf("%s MiB, median of %d rounds, durable\n"+
-		"checkpoint        %s\nplain, O_DIRECT   %s\nplain, buffered   %s\n"+
-		"checkpoint / best plain  %.2f\npeak extra memory        %s MiB\n",
-		ui.MiB(r.Size), o.rounds, rate(r.CheckpointMedian), rate(r.DirectMedian), rate(r.BufferedMedian), r.Ratio, ui.MiB(r.PeakExtraMemory))
-	if err != nil || r.CodedMedian == 0 {
-		return err
-	}
-	g.Printf("checkpoint, %-4s  %s, %.2f of the plain one; %s MiB stored\n", setting, rate(r.CodedMedian), r.CodedRatio, ui.MiB(r.CodedStored))
-	if r.Cores > 1 {
-		g.Printf("  on one core     %.2f times as fast on %d\n", r.Scaling, r.Cores)
-	}
-	if r.Gzip == 0 {
-		return nil
-	}
-	return g.Printf("gzip -1           %s into a pipe, %.1f %% of the bytes; the checkpoint on one core is %.1f times as fast with %.1f %%\n",
-		rate(r.Gzip), 100*r.GzipShare, r.GzipRatio, 100*float64(r.CodedStored)/float64(r.Size))
+	return g.Show(r, func() error {
+		return g.Printf("%s MiB, median of %d rounds, durable\n"+
+			"checkpoint        %s\nplain, O_DIRECT   %s\nplain, buffered   %s\n"+
+			"checkpoint / best plain  %.2f\n",
+			ui.MiB(r.Size), o.rounds, rate(r.CheckpointMedian), rate(r.DirectMedian), rate(r.BufferedMedian), r.Ratio)
+	})
 }

@@ -13,7 +13,6 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/dataset"
 	"ckpt/image/bench"
-	"ckpt/image/codec"
 	"ckpt/predict"
 	"ckpt/predict/fit"
 )
@@ -147,7 +146,7 @@ func (o *timeOptions) probe(ctx context.Context) (*fit.Probe, error) {
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	const rounds = 3
-	r, err := bench.Write(ctx, o.measure, bench.Options{Size: size, Rounds: rounds, Codec: codec.UseNone})
+	r, err := bench.Write(ctx, o.measure, bench.Options{Size: size, Rounds: rounds})
 	if err != nil {
 		return nil, fmt.Errorf("measure %s: %w", o.measure, err)
 	}
