@@ -14,7 +14,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/image/codec"
 	"ckpt/image/plan"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // runsOf is how many runs a test does: as the environment says, for the nightly
@@ -41,7 +41,7 @@ func TestSameDigest(t *testing.T) {
 	for seed := range runsOf(t, "CKPT_SEEDED_RUNS", len(apps)) {
 		seeds = append(seeds, seed)
 	}
-	if race.Enabled && os.Getenv("CKPT_SEEDED_RUNS") == "" {
+	if testkit.Enabled && os.Getenv("CKPT_SEEDED_RUNS") == "" {
 		seeds = []int{0, 4, 7, 10} // each kind of disturbance and each layout
 	}
 	var failures, ran atomic.Int64
@@ -70,7 +70,7 @@ func TestSameDigest(t *testing.T) {
 
 // usually is how many iterations a developer waits for, of those of a class.
 func usually(iterations int) int {
-	if race.Nightly() {
+	if testkit.Nightly() {
 		return iterations
 	}
 	return min(iterations, 16)

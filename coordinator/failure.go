@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
-	"ckpt/internal/quantity"
 	"ckpt/internal/wording"
 )
 
@@ -40,7 +39,7 @@ func ParseFailure(s string) (Failure, error) {
 	if rest, ok := strings.CutPrefix(s, "mtbf="); ok {
 		dur, seed, seeded := strings.Cut(rest, ",")
 		var err error
-		if f.MTBF, err = quantity.Duration(dur); err != nil || f.MTBF <= 0 {
+		if f.MTBF, err = wording.Duration(dur); err != nil || f.MTBF <= 0 {
 			return bad("no positive duration")
 		}
 		if seeded {
@@ -79,7 +78,7 @@ func ParseFailure(s string) (Failure, error) {
 			return bad("iterations count from 1")
 		}
 	case "t":
-		if f.After, err = quantity.Duration(value); err != nil || f.After < 0 {
+		if f.After, err = wording.Duration(value); err != nil || f.After < 0 {
 			return bad("no duration after t=")
 		}
 	default:

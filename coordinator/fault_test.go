@@ -14,7 +14,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image/plan"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 )
@@ -124,16 +124,16 @@ func TestFailedOperations(t *testing.T) {
 	t.Parallel()
 	step := 3
 	switch {
-	case race.Enabled:
+	case testkit.Enabled:
 		step = 6
-	case race.Nightly():
+	case testkit.Nightly():
 		step = 1
 	}
 	failOperations(t, "per-rank", newSpec(t, "ring.S.4", 2), step)
 	for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared} {
 		s := newSpec(t, "ring.S.4", 2)
 		s.WritePath.Layout, s.Async = layout, layout != plan.Aggregated
-		if race.Enabled && layout != plan.Shared {
+		if testkit.Enabled && layout != plan.Shared {
 			continue
 		}
 		failOperations(t, fmt.Sprintf("%s,async=%v", layout, s.Async), s, step+2)

@@ -13,7 +13,7 @@ import (
 	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/plan"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -165,7 +165,7 @@ func goldenCheckpoints(t *testing.T, kind string) []int {
 	if spec.Mode != job.Coordinated {
 		return []int{0}
 	}
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		numbers = numbers[:1]
 	}
 	return append(numbers, 0)

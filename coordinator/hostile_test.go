@@ -24,7 +24,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/internal/durable"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -70,7 +70,7 @@ func TestHostile(t *testing.T) {
 	t.Parallel()
 	specs := golden(t)
 	kinds, drawn, flips := sampledKinds, 12, 3
-	if race.Nightly() {
+	if testkit.Nightly() {
 		kinds, drawn, flips = slices.Sorted(maps.Keys(specs)), math.MaxInt, 2000/len(specs)
 	}
 	right, refused, only := 0, 0, os.Getenv("CKPT_HOSTILE_ONLY")

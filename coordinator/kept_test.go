@@ -12,7 +12,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/image"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 )
@@ -176,7 +176,7 @@ func TestFirstFree(t *testing.T) {
 
 // counts are how many checkpoints or jobs there are. To make the most takes minutes.
 func counts() []int {
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		return []int{10, 1000}
 	}
 	return []int{10, 1000, 10_000}

@@ -8,7 +8,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/image/plan"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // TestFilesOfLayouts counts the files of a checkpoint of 16 ranks, nightly of 64: as many as
@@ -17,7 +17,7 @@ func TestFilesOfLayouts(t *testing.T) {
 	notRaced(t)
 	t.Parallel()
 	ranks := 16
-	if race.Nightly() {
+	if testkit.Nightly() {
 		ranks = 64
 	}
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func TestFilesOfLayouts(t *testing.T) {
 // onDisk returns a directory that is on a disk.
 func onDisk(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(race.Disk(), "ckpt-test-")
+	dir, err := os.MkdirTemp(testkit.Disk(), "ckpt-test-")
 	if err != nil {
 		t.Fatal(err)
 	}

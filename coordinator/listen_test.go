@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 )
 
 func TestListenAddress(t *testing.T) {
@@ -17,7 +17,7 @@ func TestListenAddress(t *testing.T) {
 	}
 	defer busy.Close()
 	if _, err := net.LookupHost("localhost"); err != nil {
-		needs.Skip(t, "an address of localhost")
+		testkit.Skip(t, "an address of localhost")
 	}
 	for listen, want := range map[string]string{
 		"127.0.0.1":          "127.0.0.1:0",

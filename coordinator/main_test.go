@@ -15,7 +15,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/dataset"
 	"ckpt/image"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -52,14 +52,14 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	remove := race.InMemory()
-	if !race.Nightly() { // ranks live too short for their garbage to matter
+	remove := testkit.InMemory()
+	if !testkit.Nightly() { // ranks live too short for their garbage to matter
 		if err := os.Setenv("GOGC", "400"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}
 	}
-	race.Parallel()
+	testkit.Parallel()
 	code := m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
@@ -139,7 +139,7 @@ func resolved(t testing.TB, s job.Spec) *job.Resolved {
 // takes several times as long to start: all that its jobs do at the same time other tests
 // have too. .ci/run names it among those that run without.
 func notRaced(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("runs without the race detector")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
 	"ckpt/internal/durable"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -33,7 +33,7 @@ func modes() []job.Spec {
 func TestModes(t *testing.T) {
 	t.Parallel()
 	runs := 8 // each mode once
-	if race.Enabled {
+	if testkit.Enabled {
 		runs = 4
 	}
 	runs = runsOf(t, "CKPT_MODE_RUNS", runs)

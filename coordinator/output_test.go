@@ -15,7 +15,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 )
@@ -100,7 +100,7 @@ func TestTornJournal(t *testing.T) {
 // functions that fill it up and empty it again.
 func fullStore(t *testing.T, s job.Spec) (d *driver, rec *recorder, fill, empty func()) {
 	t.Helper()
-	needs.All(t, "mounts")
+	testkit.All(t, "mounts")
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/plan"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -36,7 +36,7 @@ var layoutsOf = map[string]func(*job.Spec){
 
 // transitions are few, or with CKPT_NIGHTLY all pairs of numbers in each layout.
 func transitions() []transition {
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		return []transition{
 			{"heat", 6, 4, "aggregated"}, {"minighost", 4, 6, "async"}, {"heat", 1, 4, "application"},
 		}

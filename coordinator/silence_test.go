@@ -15,7 +15,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/wire"
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 )
 
 // A connectedRank is a rank of a test: a connection, and perhaps a process.
@@ -197,7 +197,7 @@ func suspended(t *testing.T) (dir string, warmUp func()) {
 		return err
 	}
 	if run("truncate", "-s", "8M", img) != nil || run("mkfs.ext4", "-q", "-F", img) != nil || run("mount", "-o", "loop", img, dir) != nil {
-		needs.Skip(t, "mkfs.ext4 and loop devices")
+		testkit.Skip(t, "mkfs.ext4 and loop devices")
 	}
 	t.Cleanup(func() {
 		if err := run("umount", dir); err != nil {
@@ -205,7 +205,7 @@ func suspended(t *testing.T) (dir string, warmUp func()) {
 		}
 	})
 	if run("fsfreeze", "-f", dir) != nil {
-		needs.Skip(t, "fsfreeze")
+		testkit.Skip(t, "fsfreeze")
 	}
 	cold := true
 	warmUp = func() {

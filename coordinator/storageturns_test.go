@@ -24,7 +24,7 @@ import (
 	"ckpt/image/iosched/arbiter"
 	"ckpt/image/nodes"
 	"ckpt/image/plan"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 )
@@ -105,7 +105,7 @@ func waitsFor(t testing.TB, dir string, n int) {
 func allWait(t testing.TB, dir string, n int) {
 	t.Helper()
 	waitsFor(t, dir, n)
-	time.Sleep(map[bool]time.Duration{false: time.Second, true: 4 * time.Second}[race.Enabled])
+	time.Sleep(map[bool]time.Duration{false: time.Second, true: 4 * time.Second}[testkit.Enabled])
 }
 
 // envOrder is a file in which the ranks of a test note when they begin and end to write.
@@ -193,7 +193,7 @@ func TestTurnsTwoJobs(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared} {
 		for _, async := range []bool{false, true} {
-			if !race.Nightly() && async != (layout == plan.Shared) {
+			if !testkit.Nightly() && async != (layout == plan.Shared) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s,async=%v", layout, async), func(t *testing.T) { twoJobs(t, layout, async) })
@@ -436,7 +436,7 @@ func TestTurnsSameDigest(t *testing.T) {
 	t.Parallel()
 	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "ring.S.4"}
 	usual := 3
-	if race.Enabled {
+	if testkit.Enabled {
 		usual = 2
 	}
 	runs := runsOf(t, "CKPT_TURNS_RUNS", usual)

@@ -23,7 +23,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -115,7 +115,7 @@ func asNobody(t *testing.T, do func()) {
 // TestOtherUser: another user of the host can neither read the token, nor connect.
 func TestOtherUser(t *testing.T) {
 	t.Parallel()
-	needs.All(t, "root")
+	testkit.All(t, "root")
 	runTried(t, "", func(a *target) {
 		if len(a.ranks) != 4 {
 			t.Errorf("%d ranks are there, want 4", len(a.ranks))

@@ -13,7 +13,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/image"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -179,7 +179,7 @@ func TestTakeOverCutShort(t *testing.T) {
 	notRaced(t)
 	t.Parallel()
 	step := 3
-	if race.Nightly() {
+	if testkit.Nightly() {
 		step = 1
 	}
 	old, anew := short(t, "ring.S.3", job.Uncoordinated, "optimistic"), short(t, "ring.S.4", job.Uncoordinated, "")

@@ -21,7 +21,7 @@ import (
 	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/nodes"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -261,7 +261,7 @@ func TestTierSameDigest(t *testing.T) {
 	t.Parallel()
 	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "ring.S.4"}
 	usual := 5
-	if race.Enabled {
+	if testkit.Enabled {
 		usual = 3
 	}
 	var failures atomic.Int64

@@ -13,8 +13,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/image/nodes"
 	"ckpt/internal/durable"
-	"ckpt/internal/needs"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // An outage of a node directory: what breaks it, in the middle of a run, and what the user
@@ -94,7 +93,7 @@ func TestTierNodeFails(t *testing.T) {
 	schemes := []string{"partner", "xor:4", "rs:2+2"}
 	for i, o := range nodeOutages {
 		for k, scheme := range schemes {
-			if race.Nightly() || i < usualOutages && k == i%len(schemes) {
+			if testkit.Nightly() || i < usualOutages && k == i%len(schemes) {
 				t.Run(o.name+", "+scheme, func(t *testing.T) { o.check(t, scheme) })
 			}
 		}
@@ -106,7 +105,7 @@ func (o *nodeOutage) check(t *testing.T, scheme string) {
 	s.Schedule.Every, s.Iterations = 20, 1<<30
 	dir := s.Tier.NodeDir(2)
 	if o.mounted {
-		needs.All(t, "mounts")
+		testkit.All(t, "mounts")
 		if err := errors.Join(os.MkdirAll(dir, 0o700), syscall.Mount("ckpt-test", dir, "tmpfs", 0, "size=8m")); err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +199,7 @@ func (o *nodeOutage) again(t *testing.T, opt Options) {
 // goes to the store, and the nodes take the next ones, since they work otherwise.
 func TestTierNodeHangs(t *testing.T) {
 	t.Parallel()
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		t.Skip("takes as long as a rank may be silent")
 	}
 	s := tiered(t, "ring.S.4", 4, "partner", "none")

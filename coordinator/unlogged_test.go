@@ -13,7 +13,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 )
@@ -53,7 +53,7 @@ func TestRestartWithoutLog(t *testing.T) {
 	resumed := 0
 	for _, mode := range modes() {
 		for _, stagger := range []string{"none", "spread"} {
-			if stagger == "spread" && mode.Log != channel.Optimistic.String() && !race.Nightly() {
+			if stagger == "spread" && mode.Log != channel.Optimistic.String() && !testkit.Nightly() {
 				continue
 			}
 			if mode.Mode == job.Coordinated || mode.Log == channel.None.String() {

@@ -8,7 +8,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
 	"ckpt/image"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -83,7 +83,7 @@ func TestZones(t *testing.T) {
 		t.Run(tt.app, func(t *testing.T) {
 			s := newSpec(t, tt.app, 1)
 			ranks := zonesOf(t, s)
-			if race.Nightly() || tt.data == 0 || tt.app == "lu.B.4" && !race.Enabled {
+			if testkit.Nightly() || tt.data == 0 || tt.app == "lu.B.4" && !testkit.Enabled {
 				useOwnProgram(t)
 				s.Iterations = 2
 				s.Schedule.Count = 1

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"ckpt/internal/yamldoc"
+	"ckpt/internal/wording"
 	"ckpt/zones"
 )
 
@@ -87,7 +87,7 @@ func parse(src []byte) (*Workload, error) {
 		return nil, fmt.Errorf("longer than %d bytes", maxSource)
 	}
 	var doc document
-	if err := yamldoc.Decode(src, &doc); err != nil {
+	if err := wording.DecodeYAML(src, &doc); err != nil {
 		return nil, err
 	}
 	w, err := build(&doc)

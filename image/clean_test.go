@@ -12,7 +12,7 @@ import (
 
 	"ckpt/image/codec"
 	"ckpt/image/container"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -296,7 +296,7 @@ func TestLoaded(t *testing.T) {
 	const most = 64 << 20
 	for _, setting := range []codec.Setting{codec.UseNone, codec.UseZstd} {
 		for _, extent := range []int{0, 48 << 20} {
-			if !race.Nightly() && (setting == codec.UseNone) != (extent == 0) {
+			if !testkit.Nightly() && (setting == codec.UseNone) != (extent == 0) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%v,%d", setting, extent), func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/image/container"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -430,11 +430,11 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	workloads, clones, want := 2, 3, 400
 	switch {
-	case race.Enabled:
+	case testkit.Enabled:
 		// It makes each state ten times as expensive, and finds in fewer of them what
 		// it looks for.
 		workloads, clones, want = 1, 2, 150
-	case race.Nightly():
+	case testkit.Nightly():
 		workloads, clones, want = 6, 40, 10_000
 	}
 	states, different, ops := 0, 0, 0

@@ -11,7 +11,7 @@ import (
 
 	"ckpt/image/container"
 	"ckpt/internal/durable"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
 )
@@ -111,7 +111,7 @@ func TestEveryByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	step := 1
-	if race.Enabled {
+	if testkit.Enabled {
 		step = 7
 	}
 	into, untouched := empty(wantRegions(f)), empty(wantRegions(f))

@@ -14,7 +14,7 @@ import (
 
 	"ckpt/image/codec"
 	"ckpt/image/container"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
@@ -79,7 +79,7 @@ func TestFetch(t *testing.T) {
 			t.Run(fmt.Sprintf("%v,incremental=%v", setting, incremental), func(t *testing.T) {
 				k := memJob(t)
 				n := int64(24 << 20) // more than is held at a time
-				if race.Nightly() {
+				if testkit.Nightly() {
 					n = 48 << 20
 				}
 				own := mixedRegions(n, 1)
@@ -118,7 +118,7 @@ func TestFetchTogether(t *testing.T) {
 	for name, s := range groupLayouts() {
 		for _, setting := range []codec.Setting{codec.UseNone, codec.UseZstd} {
 			for _, incremental := range []bool{false, true} {
-				if !race.Nightly() && ((setting == codec.UseZstd) != (name == "shared") || incremental == (name == "aggregated")) {
+				if !testkit.Nightly() && ((setting == codec.UseZstd) != (name == "shared") || incremental == (name == "aggregated")) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%v,incremental=%v", name, setting, incremental), func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestFetchTogether(t *testing.T) {
 					var es []*elsewhere
 					for i := range g.ranks {
 						n := int64(18 << 20)
-						if !race.Nightly() {
+						if !testkit.Nightly() {
 							n = 10 << 20 // that of rank 2 is more than is held at a time, still
 						}
 						own := mixedRegions(int64(i)*n+1, uint64(i))
@@ -167,7 +167,7 @@ func TestFetchTogether(t *testing.T) {
 func TestFetchFails(t *testing.T) {
 	t.Parallel()
 	step := 5
-	if race.Nightly() {
+	if testkit.Nightly() {
 		step = 1
 	}
 	for _, setting := range []codec.Setting{codec.UseNone, codec.UseZstd} {

@@ -12,7 +12,7 @@ import (
 	"ckpt/image/codec"
 	"ckpt/image/container"
 	"ckpt/image/plan"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
@@ -95,7 +95,7 @@ func (g *groupJob) holds(number int) error {
 func TestGroupFaults(t *testing.T) {
 	t.Parallel()
 	step := 4
-	if race.Nightly() {
+	if testkit.Nightly() {
 		step = 1
 	}
 	for name, s := range groupLayouts() {
@@ -114,7 +114,7 @@ func TestGroupFaults(t *testing.T) {
 				before := g.fs.(*memfs.FS)
 				failed := 0
 				kinds := []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Short: true}, {Err: syscall.EIO, Stop: true}}
-				if !race.Nightly() && (race.Enabled || setting != codec.UseNone || name != "shared") {
+				if !testkit.Nightly() && (testkit.Enabled || setting != codec.UseNone || name != "shared") {
 					kinds = kinds[1:2]
 				}
 				for _, kind := range kinds {

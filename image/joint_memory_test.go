@@ -10,7 +10,7 @@ import (
 
 	"ckpt/image/codec"
 	"ckpt/image/plan"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -18,13 +18,13 @@ import (
 // TestGroupMemory checks that a rank needs no more memory than the buffer it was
 // given and 64 MiB, however much it has to write.
 func TestGroupMemory(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("the race detector needs memory of its own")
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(5)) // else it is the collector that takes time and memory
 	const each, buffer, allowance = 128 << 20, 8 << 20, 64 << 20
 	ranks := 2
-	if race.Nightly() {
+	if testkit.Nightly() {
 		ranks = 4
 	}
 	var sources []plan.Source

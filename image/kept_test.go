@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -59,7 +59,7 @@ func keptJob(b *testing.B, kept int) *taker {
 
 // counts are how many checkpoints or jobs there are. To make the most takes minutes.
 func counts() []int {
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		return []int{10, 1000}
 	}
 	return []int{10, 1000, 10_000}

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // The race detector slows drawing and comparing down tenfold: CI runs more checks without
@@ -13,9 +13,9 @@ import (
 func init() {
 	checks := "100"
 	switch {
-	case race.Enabled:
+	case testkit.Enabled:
 		checks = "10"
-	case !race.Nightly():
+	case !testkit.Nightly():
 		checks = "25"
 	}
 	if err := flag.Set("rapid.checks", checks); err != nil {
@@ -24,7 +24,7 @@ func init() {
 }
 
 func TestMain(m *testing.M) {
-	remove := race.InMemory()
+	remove := testkit.InMemory()
 	code := m.Run()
 	remove()
 	os.Exit(code)

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestRootKeepsOwner(t *testing.T) {
 	t.Parallel()
 	const user = 12345
-	needs.All(t, "root")
+	testkit.All(t, "root")
 	dir := filepath.Join(t.TempDir(), "store")
 	k := newJob(t, vfs.OS{}, dir)
 	if _, err := k.take(1); err != nil {

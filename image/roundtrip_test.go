@@ -13,7 +13,7 @@ import (
 
 	"ckpt/image/codec"
 	"ckpt/image/container"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
@@ -213,7 +213,7 @@ func TestRoundTripMemory(t *testing.T) {
 
 func TestRoundTripDisk(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp(race.Disk(), "ckpt-test-")
+	dir, err := os.MkdirTemp(testkit.Disk(), "ckpt-test-")
 	if err != nil {
 		t.Fatal(err)
 	}

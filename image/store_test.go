@@ -17,7 +17,7 @@ import (
 
 	"ckpt/image/container"
 	"ckpt/internal/durable"
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -190,7 +190,7 @@ func TestReadOnlyStore(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		out, err := cmd.CombinedOutput()
 		if errors.Is(err, os.ErrPermission) {
-			needs.Skip(t, fmt.Sprintf("a directory that nobody may enter: %v", err))
+			testkit.Skip(t, fmt.Sprintf("a directory that nobody may enter: %v", err))
 		}
 		if err != nil || strings.Contains(string(out), "no tests") {
 			t.Errorf("as nobody: %v\n%s", err, out)

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/interval"
 )
 
@@ -96,7 +96,7 @@ func checkBudget(t *testing.T, m *interval.Model, work time.Duration, best float
 func TestPlanIsBest(t *testing.T) {
 	for i, m := range plannedModels() {
 		lengths := []float64{0.3, 1.5, 8} // of the MTBF
-		if !race.Nightly() {
+		if !testkit.Nightly() {
 			lengths = lengths[i%3:][:1] // every cost has each at one MTBF
 		}
 		for _, length := range lengths {

@@ -12,12 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/interval"
 )
 
 func TestMain(m *testing.M) {
-	race.Sample(40)
+	testkit.Sample(40)
 	goleak.VerifyTestMain(m)
 }
 
@@ -141,7 +141,7 @@ func TestWeibullKeepsMTBF(t *testing.T) {
 func TestSteady(t *testing.T) {
 	m := interval.Model{Cost: time.Nanosecond, MTBF: 24 * time.Hour}
 	runs := 50_000
-	if race.Nightly() {
+	if testkit.Nightly() {
 		runs = 200_000
 	}
 	for _, shape := range []float64{0.5, 0.7, 2} {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // golden is the trace of the golden file; see TestGolden.
@@ -102,7 +102,7 @@ func TestDamaged(t *testing.T) {
 	_, b := golden(t)
 	for i := range b {
 		for k, x := range []byte{1, 0x80, 0xff} {
-			if i%3 != k && !race.Nightly() {
+			if i%3 != k && !testkit.Nightly() {
 				continue
 			}
 			b[i] ^= x

@@ -3,10 +3,10 @@ package iotrace
 import (
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	race.Sample(30)
+	testkit.Sample(30)
 	m.Run()
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -100,7 +100,7 @@ func TestRecorderFails(t *testing.T) {
 
 // TestRecordAllocates checks that recording leaves no garbage.
 func TestRecordAllocates(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	r := NewRecorder(io.Discard, Meta{})

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // manyBlocks returns the golden trace in blocks of three events, and how many events the
@@ -87,7 +87,7 @@ func TestFlips(t *testing.T) {
 	lossy, tried := 0, 0
 	for i := range b {
 		for k, x := range []byte{1, 0x80, 0xff} {
-			if i%9 != 4*k && !race.Nightly() {
+			if i%9 != 4*k && !testkit.Nightly() {
 				continue
 			}
 			tried++
@@ -121,7 +121,7 @@ func TestDamagedSpots(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	const longest = 100 // bytes, which touch seven blocks at most
 	pieces := 1000
-	if race.Nightly() {
+	if testkit.Nightly() {
 		pieces = 3000
 	}
 	for range pieces {

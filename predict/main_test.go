@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"ckpt/dataset"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	race.Sample(25)
+	testkit.Sample(25)
 	m.Run()
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"ckpt/dataset"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/predict/fit"
 )
 
@@ -307,7 +307,7 @@ func (m *machine) checkChoice(t *testing.T, known *Model) {
 // zone and at every distance from the runs.
 func TestSyntheticMachines(t *testing.T) {
 	machines := 150
-	if race.Nightly() {
+	if testkit.Nightly() {
 		machines = 1000
 	}
 	c := &census{by: map[string]map[int]*tally{}}
@@ -332,7 +332,7 @@ func TestSyntheticMachines(t *testing.T) {
 				files = append(files, k.errors...)
 			}
 			slack := 0.
-			if !race.Nightly() { // of fewer machines a share is less certain
+			if !testkit.Nightly() { // of fewer machines a share is less certain
 				slack = 0.04
 			}
 			if zone[0] != ' ' && (k.share() < 0.92-slack || k.share() > 0.98+slack) {

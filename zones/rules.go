@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ckpt/internal/yamldoc"
+	"ckpt/internal/wording"
 )
 
 //go:embed rules.yaml
@@ -120,7 +120,7 @@ func (r *Rules) AddFile(name string) error {
 // are RulesErrors.
 func (r *Rules) add(file string, text []byte) error {
 	var d document
-	if err := yamldoc.Decode(text, &d); err != nil && !errors.Is(err, yamldoc.ErrEmpty) {
+	if err := wording.DecodeYAML(text, &d); err != nil && !errors.Is(err, wording.ErrEmpty) {
 		return &RulesError{file, err}
 	}
 	for i := range d.Rules {

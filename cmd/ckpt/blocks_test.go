@@ -13,8 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/internal/needs"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // TestBlocks types the blocks of README.md and docs/*.md, page by page, each
@@ -88,7 +87,7 @@ func blocksOf(page string) (all []block) {
 			case "not typed":
 				next.notTyped = m[2]
 			case "nightly":
-				if !race.Nightly() {
+				if !testkit.Nightly() {
 					next.notTyped = m[2]
 				}
 			case "file":
@@ -178,7 +177,7 @@ func (p *typist) enter(b block) {
 		}
 		return
 	}
-	if needs.Left(p.t, fmt.Sprintf("line %d", b.line), b.needs...) {
+	if testkit.Left(p.t, fmt.Sprintf("line %d", b.line), b.needs...) {
 		return
 	}
 	var script strings.Builder

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // TestProgramsDealt runs the heat programs of docs/examples, of each language and on each
@@ -23,16 +23,16 @@ func TestProgramsDealt(t *testing.T) {
 	t.Parallel()
 	dir, numbers := t.TempDir(), [][]int{{4, 2, 3}}
 	settings := killSettings
-	if race.Nightly() {
+	if testkit.Nightly() {
 		numbers = append(numbers, []int{1, 5, 2}, []int{3, 8, 1}, []int{6, 4, 6})
 	}
 	for i, p := range heatPrograms() {
-		if !race.Nightly() && (p.language == "c") != (p.mpi.name == "mpich") {
+		if !testkit.Nightly() && (p.language == "c") != (p.mpi.name == "mpich") {
 			continue // each language once
 		}
 		for k, ranks := range numbers {
 			for s := range settings {
-				if !race.Nightly() && s != i%len(settings) {
+				if !testkit.Nightly() && s != i%len(settings) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s,%s,%v,%d", p.language, p.mpi.name, ranks, s), func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 )
 
 // endings are how the ends of the table in docs/TESTING.md are brought about: what the
@@ -124,7 +124,7 @@ exit $3
 // TestEnds holds the table of docs/TESTING.md: how a run can end, and its exit status.
 func TestEnds(t *testing.T) {
 	t.Parallel()
-	needs.All(t, "cc")
+	testkit.All(t, "cc")
 	dir := t.TempDir()
 	sdk(t, "c", filepath.Join(dir, "ckpt.h"))
 	program := filepath.Join(dir, "ends")

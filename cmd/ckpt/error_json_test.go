@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 )
 
 // TestErrorJSON: with --json the last line of standard error is the error as JSON,
@@ -58,7 +58,7 @@ func TestErrorJSON(t *testing.T) {
 		{"exec ckpt launch cg.S.4 --iterations 100000000 --job night --json", ui.ExitRequeue, signal("night", syscall.SIGTERM)},
 	} {
 		statuses[test.status] = true
-		if strings.HasPrefix(test.command, "flock ") && needs.Left(t, test.command, "flock") {
+		if strings.HasPrefix(test.command, "flock ") && testkit.Left(t, test.command, "flock") {
 			continue
 		}
 		text, status := complaint(t, dir, test.while, test.command)

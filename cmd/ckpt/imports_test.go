@@ -20,13 +20,13 @@ import (
 // predict at most interval, and descent, which imports nothing.
 func TestImports(t *testing.T) {
 	allowed := map[string][]string{
-		"cmd/ckpt":             {"internal/yamldoc", "internal/wording", "cmd/ckpt/internal", "internal/family", "internal/figure", "internal/medium", "internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
+		"cmd/ckpt":             {"internal/wording", "cmd/ckpt/internal", "internal/family", "internal/figure", "internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
 		"coordinator/protocol": {"coordinator/protocol", "coordinator/recovery"},
 		"coordinator/recovery": {"internal/figure"},
 		"coordinator/msglog":   {"coordinator/protocol/channel", "internal/durable", "internal/vfs"},
 		"coordinator/mpi":      {"zones", "internal/vfs", "coordinator/protocol/channel", "coordinator/recovery", "coordinator/msglog"},
 		"coordinator/app":      {"dataset", "zones", "coordinator/mpi"},
-		"coordinator":          {"internal/wording", "internal/descent", "internal/family", "internal/medium", "internal/vfs", "internal/durable", "internal/quantity", "coordinator", "image", "zones", "iotrace", "dataset"},
+		"coordinator":          {"internal/wording", "internal/descent", "internal/family", "internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset"},
 		"coordinator/rank": {"internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/turns", "coordinator/peer", "coordinator/launch", "coordinator/app", "coordinator/mpi",
 			"coordinator/msglog", "coordinator/process", "coordinator/protocol", "image", "zones"},
 		"coordinator/process": {"zones"},
@@ -40,27 +40,24 @@ func TestImports(t *testing.T) {
 			"image", "zones", "iotrace", "dataset"},
 		"internal/durable":   {"internal/vfs"},
 		"internal/vfs":       {"internal/vfs"},
-		"image":              {"internal/yamldoc", "internal/vfs", "internal/durable", "image", "zones", "iotrace"},
+		"image":              {"internal/wording", "internal/vfs", "internal/durable", "image", "zones", "iotrace"},
 		"image/iosched":      {"image/iosched"},
-		"image/pfs":          {"internal/yamldoc", "image/iosched", "image/plan", "internal/quantity"},
+		"image/pfs":          {"internal/wording", "image/iosched", "image/plan"},
 		"image/pfs/mix":      {"image/iosched", "image/pfs"},
 		"image/pfs/probe":    {"image/pfs", "image/plan", "internal/vfs", "internal/durable", "internal/descent"},
 		"internal/descent":   {},
 		"predict":            {"internal/descent", "interval", "predict", "dataset", "zones"},
 		"interval":           {"internal/descent", "interval"},
-		"dataset":            {"internal/yamldoc", "internal/wording", "dataset", "zones"},
-		"zones":              {"internal/yamldoc", "zones"},
-		"iotrace":            {"internal/yamldoc", "internal/vfs", "iotrace"},
+		"dataset":            {"internal/wording", "dataset", "zones"},
+		"zones":              {"internal/wording", "zones"},
+		"iotrace":            {"internal/wording", "internal/vfs", "iotrace"},
 		"iotrace/report":     {"iotrace", "internal/figure"},
-		"internal/quantity":  {},
 		"internal/mutations": {},
 		"internal/figure":    {},
 		"internal/family":    {},
 		"internal/wording":   {},
-		"internal/yamldoc":   {},
-		"internal/medium":    {},
 
-		"internal/vfs/slowfs": {"internal/vfs", "internal/quantity"},
+		"internal/vfs/slowfs": {"internal/vfs", "internal/wording"},
 	}
 	out, err := exec.Command("go", "list", "-buildvcs=false", "-f", `{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "ckpt/...").Output()
 	if err != nil {
@@ -95,7 +92,7 @@ func TestImports(t *testing.T) {
 }
 
 // forTests are packages that only tests import, and tests of all packages may.
-var forTests = []string{"internal/race", "internal/needs", "internal/mutations"}
+var forTests = []string{"internal/testkit", "internal/mutations"}
 
 // TestHouseTable holds the table of docs/ARCHITECTURE.md to the imports: each package has
 // a row or is below one that has, and imports no package of a row above its own.

@@ -18,8 +18,7 @@ import (
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/internal/needs"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // Of which files calls fail: strace knows no other way to tell files of the store from
@@ -106,10 +105,10 @@ func (x trial) name() string {
 func TestInjectedErrors(t *testing.T) {
 	t.Parallel()
 	if err := exec.Command("strace", "-f", "--seccomp-bpf", "-o", os.DevNull, "true").Run(); err != nil {
-		needs.Skip(t, fmt.Sprintf("strace that injects errors: %v", err))
+		testkit.Skip(t, fmt.Sprintf("strace that injects errors: %v", err))
 	}
 	want := clean(t)
-	for _, x := range trials(os.Getenv("CKPT_INJECT"), race.Nightly(), number(t, "RAPID_SEED", 0)) {
+	for _, x := range trials(os.Getenv("CKPT_INJECT"), testkit.Nightly(), number(t, "RAPID_SEED", 0)) {
 		t.Run(x.name(), func(t *testing.T) {
 			t.Parallel()
 			x.run(t, want)

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // TestProgramsKilled runs the heat programs of docs/examples, of each language and on each
@@ -31,7 +31,7 @@ import (
 func TestProgramsKilled(t *testing.T) {
 	t.Parallel()
 	runs, seed := number(t, "CKPT_KILL_RUNS", 5), number(t, "CKPT_KILL_SEED", 0)
-	if race.Nightly() && os.Getenv("CKPT_KILL_RUNS") == "" {
+	if testkit.Nightly() && os.Getenv("CKPT_KILL_RUNS") == "" {
 		runs = 100
 	}
 	programs, dir := heatPrograms(), t.TempDir()

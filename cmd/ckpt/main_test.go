@@ -19,8 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ckpt/coordinator/dmtcp/dmtcpfake"
-	"ckpt/internal/needs"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/iotrace/bpf"
 	"ckpt/zones/dmtcp/dmtcptest"
 )
@@ -83,7 +82,7 @@ func TestScripts(t *testing.T) {
 			case "root":
 				return os.Getuid() == 0, nil
 			case "nightly":
-				return race.Nightly(), nil
+				return testkit.Nightly(), nil
 			}
 			return false, fmt.Errorf("condition %q is unknown", cond)
 		},
@@ -160,15 +159,15 @@ func need(ts *testscript.TestScript, _ bool, args []string) {
 		case "ebpf":
 			r, err := bpf.Open()
 			if err != nil {
-				needs.Skip(t, fmt.Sprintf("ebpf: %v", err))
+				testkit.Skip(t, fmt.Sprintf("ebpf: %v", err))
 			}
 			r.Close()
 		case "hydra":
 			if out, err := exec.Command("mpiexec", "--version").Output(); err != nil || !bytes.HasPrefix(out, []byte("HYDRA")) {
-				needs.Skip(t, "MPICH's mpiexec")
+				testkit.Skip(t, "MPICH's mpiexec")
 			}
 		default:
-			needs.All(t, name)
+			testkit.All(t, name)
 		}
 	}
 }

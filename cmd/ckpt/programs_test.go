@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 )
 
 // An mpiLibrary is an installed implementation of MPI.
@@ -66,9 +66,9 @@ func heatPrograms() (list []*heatProgram) {
 // build compiles the program in a directory, or skips the test where there is no MPI.
 func (p *heatProgram) build(t *testing.T, dir string) {
 	t.Helper()
-	needs.All(t, p.needs)
+	testkit.All(t, p.needs)
 	if p.language == "python" {
-		needs.All(t, "numpy", "mpi4py")
+		testkit.All(t, "numpy", "mpi4py")
 	}
 	p.compiled.Do(func() {
 		p.failed = "an earlier test could not build it"
@@ -119,7 +119,7 @@ func (p *heatProgram) compile(t *testing.T, dir string) {
 // compileSource compiles a program in C, which is called heat.
 func (p *heatProgram) compileSource(t *testing.T, dir, source string) {
 	t.Helper()
-	needs.All(t, p.needs)
+	testkit.All(t, p.needs)
 	p.command = []string{filepath.Join(dir, "heat")}
 	if err := os.WriteFile(p.command[0]+".c", []byte(source), 0o600); err != nil {
 		t.Fatal(err)

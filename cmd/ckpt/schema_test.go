@@ -21,7 +21,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // Commands of scripts and of blocks run checkedMain in place of main. It gets two names
@@ -58,13 +58,13 @@ func (m schemaChecked) Run() int {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	defer race.InMemory()()
+	defer testkit.InMemory()()
 	outputs, small := filepath.Join(dir, "outputs"), filepath.Join(dir, "program")
 	if err := makePlace(dir, outputs, small); err != nil {
 		panic(err)
 	}
 	settings := map[string]string{testOutputs: outputs, testLibrary: small}
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		settings["GOGC"] = "400"
 	}
 	for name, value := range settings {
@@ -87,7 +87,7 @@ func (m schemaChecked) Run() int {
 // makePlace makes what checkedMain gets, for all users, since scripts become others.
 func makePlace(dir, outputs, small string) error {
 	content, err := os.ReadFile("../../testdata/stores/program")
-	if memory := os.TempDir(); err == nil && memory != race.Disk() {
+	if memory := os.TempDir(); err == nil && memory != testkit.Disk() {
 		err = os.Chmod(memory, 0o777|os.ModeSticky)
 	}
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/internal/needs"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // TestSeams runs commands on stores, copies of them and directories of nodes that jobs of
@@ -31,7 +30,7 @@ import (
 func TestSeams(t *testing.T) {
 	t.Parallel()
 	runs, seed := number(t, "CKPT_SEAM_RUNS", 2), number(t, "CKPT_SEAM_SEED", 0)
-	if race.Nightly() && os.Getenv("CKPT_SEAM_RUNS") == "" {
+	if testkit.Nightly() && os.Getenv("CKPT_SEAM_RUNS") == "" {
 		runs = 100
 	}
 	digests, program, fakes := make(map[string]string), seamProgram(t), fakesOfDMTCP(t)
@@ -256,7 +255,7 @@ func (w *seams) launchProgram(p jobPlace) string {
 // seamProgram compiles a small MPI program; its path is empty without MPICH.
 func seamProgram(t *testing.T) string {
 	t.Helper()
-	if needs.Left(t, "programs", "mpicc.mpich", "mpiexec.mpich") {
+	if testkit.Left(t, "programs", "mpicc.mpich", "mpiexec.mpich") {
 		return ""
 	}
 	dir := t.TempDir()

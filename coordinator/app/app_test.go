@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"ckpt/dataset"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/zones"
 )
 
@@ -146,7 +146,7 @@ func counts(app string) []int {
 	case "lu":
 		several = []int{6, 4, 16}
 	}
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		several = several[:1]
 	}
 	return append([]int{1}, several...)
@@ -229,7 +229,7 @@ func TestBitIdentical(t *testing.T) {
 
 // sampled returns the first two of a list, and at night all.
 func sampled(list ...int) []int {
-	if race.Nightly() {
+	if testkit.Nightly() {
 		return list
 	}
 	return list[:2]
@@ -297,7 +297,7 @@ func TestAllocation(t *testing.T) {
 
 // The default run of class S stays finite and the residual falls.
 func TestDefaultRun(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("TestRestart covers the communication")
 	}
 	everyApp(t, func(t *testing.T, inst *dataset.Instance) {
@@ -346,11 +346,11 @@ func TestRewrite(t *testing.T) {
 // At a size where surfaces are small the pages that change are the share of the
 // spec. Of the elements it is less: padding and the edges of cells stay.
 func TestRewriteShares(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("classes W and A")
 	}
 	class := "W"
-	if race.Nightly() {
+	if testkit.Nightly() {
 		class = "A"
 	}
 	for _, c := range []struct {
@@ -402,14 +402,14 @@ func changedPages(a, b []byte) float64 {
 // does not depend on the number of processes but for the order of sums. A face
 // that is packed, sent or unpacked wrongly shows here.
 func TestDecomposition(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("TestRestart covers the communication")
 	}
 	all := map[string][]int{
 		"bt.S": {4, 9, 16, 25, 36}, "sp.S": {4, 9, 16, 25, 36},
 		"lu.S": {2, 3, 4, 6, 9, 12, 16, 30}, "cg.S": {2, 4, 8, 16, 32},
 	}
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		all = map[string][]int{"bt.S": {4, 25}, "sp.S": {9, 16}, "lu.S": {3, 6, 16}, "cg.S": {2, 8, 16}}
 	}
 	for app, counts := range all {
@@ -428,11 +428,11 @@ func TestDecomposition(t *testing.T) {
 // The matrix fits its arrays at every count of processes: nz of NPB is an
 // estimate, and init fails where a block exceeds it.
 func TestMatrixFits(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("no concurrency")
 	}
 	classes := []string{"S", "W"}
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		classes = classes[:1]
 	}
 	for _, class := range classes {

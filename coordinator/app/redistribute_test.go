@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"ckpt/dataset"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/zones/global"
 )
 
@@ -73,7 +73,7 @@ func (j *job) fields() map[string][2]uint64 {
 // residual, of one that does not.
 func TestAnyNumberOfRanks(t *testing.T) {
 	numbers := []int{1, 4, 9, 16, 25}
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		numbers = []int{1, 4, 9}
 	}
 	mini, err := dataset.LoadWorkload("minighost")

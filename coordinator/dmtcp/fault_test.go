@@ -15,7 +15,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/image/dmtcp"
 	"ckpt/internal/durable"
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/zones"
 )
 
@@ -232,7 +232,7 @@ func TestSharedFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if strings.HasPrefix(dir, "/dev/shm/") {
-		needs.Skip(t, "temporary files outside /dev/shm")
+		testkit.Skip(t, "temporary files outside /dev/shm")
 	}
 	e := &engine{dir: &directory{dir}, state: state{Session: filepath.Join(dir, "mpi-1")}}
 	process := &zones.Process{}

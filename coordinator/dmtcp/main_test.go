@@ -20,7 +20,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	race.Parallel()
+	testkit.Parallel()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		_ = os.RemoveAll(bin)
 		os.Exit(code)

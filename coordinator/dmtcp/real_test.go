@@ -15,7 +15,7 @@ import (
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 )
 
 // insideName is set in the test process that has a network of its own.
@@ -26,7 +26,7 @@ const insideName = "CKPT_TEST_OWN_NETWORK"
 func inOwnNetwork(t *testing.T) bool {
 	t.Helper()
 	t.Setenv("PATH", realPath)
-	needs.All(t, "dmtcp_launch")
+	testkit.All(t, "dmtcp_launch")
 	if os.Getenv(insideName) != "" {
 		return true
 	}
@@ -36,7 +36,7 @@ func inOwnNetwork(t *testing.T) bool {
 	cmd.Env = append(os.Environ(), insideName+"=yes", "OMPI_MCA_oob_tcp_if_include=lo")
 	said, err := cmd.CombinedOutput()
 	if err != nil && !strings.Contains(string(said), t.Name()) {
-		needs.Skip(t, fmt.Sprintf("network namespaces: %v: %s", err, said))
+		testkit.Skip(t, fmt.Sprintf("network namespaces: %v: %s", err, said))
 	}
 	t.Logf("%s", said)
 	if err != nil {
@@ -58,7 +58,7 @@ func TestRealDMTCP(t *testing.T) {
 		{"OpenMPI", "mpicc.openmpi", "-DMPI", "mpiexec.openmpi --allow-run-as-root --oversubscribe -n 4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			needs.All(t, c.compiler)
+			testkit.All(t, c.compiler)
 			dir := t.TempDir()
 			program := filepath.Join(dir, "ring")
 			if out, err := exec.Command(c.compiler, c.flag, "-O2", "-o", program, "testdata/ring.c").CombinedOutput(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -117,7 +117,7 @@ func TestForeignBase(t *testing.T) {
 		}
 		for _, squatted := range []string{base, base + "-1", base + "-2", base + "-3"} {
 			if err := errors.Join(os.RemoveAll(squatted), put(squatted)); err != nil {
-				needs.All(t, "root") // gives files away
+				testkit.All(t, "root") // gives files away
 				t.Fatalf("%s: %v", name, err)
 			}
 			r, err := NewRunDir(tmp, 1)

@@ -13,7 +13,7 @@ import (
 
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/recovery"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // A save is a rank's checkpoint.
@@ -544,7 +544,7 @@ func TestGroupsRestartAlone(t *testing.T) {
 			const iters = 24
 			calm := newGroupJob(t, test.kind, test.group, 0, iters, 0).play()
 			rounds := 2
-			if race.Nightly() {
+			if testkit.Nightly() {
 				rounds = 8
 			}
 			for seed := range uint64(rounds) {

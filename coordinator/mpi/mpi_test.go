@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -21,12 +21,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(groupEnv) != "" {
 		os.Exit(groupMain())
 	}
-	if race.Enabled {
-		race.Sample(5) // CI runs the others without the race detector
+	if testkit.Enabled {
+		testkit.Sample(5) // CI runs the others without the race detector
 	} else {
-		race.Sample(10)
+		testkit.Sample(10)
 	}
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		fallocate = func(int, uint32, int64, int64) error { return nil }
 	}
 	goleak.VerifyTestMain(m)

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/zones"
 )
 
@@ -234,7 +234,7 @@ func TestOpenSegmentNoSpace(t *testing.T) {
 	}
 	// A disk would be filled before it is found to be too small.
 	if dir != "/dev/shm" || uint64(SegmentBytes(MPICH, maxNodeRanks)) < st.Blocks*uint64(st.Bsize) {
-		needs.Skip(t, dir+" in memory, smaller than the largest segment")
+		testkit.Skip(t, dir+" in memory, smaller than the largest segment")
 	}
 	if got := SegmentDir(SegmentBytes(MPICH, maxNodeRanks)); got != os.TempDir() {
 		t.Errorf("a terabyte goes to %s", got)

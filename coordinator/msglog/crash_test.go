@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -296,11 +296,11 @@ func (r *crashRun) work(seed uint64) error {
 // TestCrash loses power after every operation of some workloads. The nightly form has
 // more of them.
 func TestCrash(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("one goroutine; .ci/run does it without the race detector")
 	}
 	workloads, clones, want := 2, 8, 400
-	if race.Nightly() {
+	if testkit.Nightly() {
 		workloads, clones, want = 12, 24, 8_000
 	}
 	states, different, ops := 0, 0, 0

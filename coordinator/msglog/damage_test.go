@@ -11,7 +11,7 @@ import (
 
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/durable"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -59,7 +59,7 @@ func isPrefix(t *testing.T, where string, there, frames []numbered) {
 // TestFlips flips every bit of a log. In all but the last group that is damage,
 // and named; in the last group, which may be torn, what lies before it remains.
 func TestFlips(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("one goroutine; .ci/run does it without the race detector")
 	}
 	disk, frames, lastGroup := smallLog(t)

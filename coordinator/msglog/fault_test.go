@@ -11,7 +11,7 @@ import (
 
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/internal/durable"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
@@ -84,7 +84,7 @@ func (r *faultRun) run(fsys vfs.FS) {
 // Frames reported durable are there, frames reported lost are not, and the
 // error says what failed.
 func TestFaults(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("one goroutine; .ci/run does it without the race detector")
 	}
 	count := faultfs.New(memfs.New(), faultfs.Fault{})
@@ -95,7 +95,7 @@ func TestFaults(t *testing.T) {
 	}
 	ops := count.Ops()
 	met, runs, every := 0, 0, 3
-	if race.Nightly() {
+	if testkit.Nightly() {
 		every = 1
 	}
 	for _, kind := range []faultfs.Fault{

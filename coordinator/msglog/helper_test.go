@@ -10,13 +10,13 @@ import (
 	"go.uber.org/goleak"
 
 	"ckpt/coordinator/protocol/channel"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
 
 func TestMain(m *testing.M) {
-	race.Sample(30)
+	testkit.Sample(30)
 	goleak.VerifyTestMain(m)
 }
 

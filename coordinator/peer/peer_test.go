@@ -17,10 +17,10 @@ import (
 
 	"ckpt/image/nodes"
 	"ckpt/internal/durable"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
-	"ckpt/internal/vfs/vfstest"
 )
 
 const (
@@ -55,7 +55,7 @@ func directories(t *testing.T, fsys vfs.FS) {
 func TestConformance(t *testing.T) {
 	m := memfs.New()
 	directories(t, m)
-	vfstest.Conform(t, serving(t, m, "/nvme/0", nil).FS(t.Context()), jobDir)
+	testkit.Conform(t, serving(t, m, "/nvme/0", nil).FS(t.Context()), jobDir)
 }
 
 // TestLarge moves more than a request holds, by several goroutines, and reads it back.

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/zones"
 )
 
@@ -36,7 +36,7 @@ type subjectRegion struct {
 func TestPatterns(t *testing.T) {
 	t.Parallel()
 	runs := 30
-	if race.Nightly() {
+	if testkit.Nightly() {
 		runs = 1000
 	}
 	pr := startProgram(t, plainProgram(t))

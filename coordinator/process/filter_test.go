@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // refusable are the calls that have a replacement, and how a note names them.
@@ -56,7 +56,7 @@ func TestFilteredAgent(t *testing.T) {
 		all[i] = r.calls
 	}
 	list := append(slices.Clone(refusable), struct{ calls, note string }{strings.Join(all, ","), "userfaultfd"})
-	if race.Enabled { // the filter is the same
+	if testkit.Enabled { // the filter is the same
 		list = list[len(list)-1:]
 	}
 	for _, r := range list {

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 )
 
 // programs compiles each program of the tests once.
@@ -30,7 +30,7 @@ var programs struct {
 // compiled returns the program that a compiler makes from files of testdata.
 func compiled(t testing.TB, name, compiler string, args ...string) string {
 	t.Helper()
-	needs.All(t, compiler)
+	testkit.All(t, compiler)
 	path := filepath.Join(programs.dir, name)
 	programs.mu.Lock()
 	defer programs.mu.Unlock()

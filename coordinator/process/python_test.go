@@ -11,14 +11,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 )
 
 // startPython starts testdata/program.py, which does what testdata/program.c does.
 func startPython(t *testing.T) *program {
 	t.Helper()
 	const python = "/usr/bin/python3"
-	needs.All(t, "numpy")
+	testkit.All(t, "numpy")
 	return startProgram(t, python, "-B", "testdata/program.py")
 }
 

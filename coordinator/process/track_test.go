@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/zones"
 )
 
@@ -88,7 +88,7 @@ func TestMuchWritten(t *testing.T) {
 		pr.do("write u 0 %d %d", 4<<20, i)
 		pr.capture(p)
 		if p.memory.tracks.refused {
-			needs.Skip(t, "a kernel that tells which pages are written")
+			testkit.Skip(t, "a kernel that tells which pages are written")
 		}
 		if p.memory.tracks.tracked["u"].on {
 			states += "+"

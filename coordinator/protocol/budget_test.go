@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // A payment is what a simulated job has paid for a checkpoint.
@@ -97,7 +97,7 @@ func checkPaid(t *testing.T, paid []payment) {
 // budget. No other is taken until it is even, and then they come as often as before.
 func TestSlowCheckpoint(t *testing.T) {
 	all := []int{1, 2, 3, 4, 10}
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		all = []int{1, 2, 10}
 	}
 	for _, slow := range all {
@@ -210,7 +210,7 @@ func TestAbortedCost(t *testing.T) {
 // pace.
 func TestBehindCost(t *testing.T) {
 	seeds := uint64(1)
-	if race.Nightly() {
+	if testkit.Nightly() {
 		seeds = 3
 	}
 	for seed := range seeds {

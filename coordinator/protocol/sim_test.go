@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // world is a seeded simulation of a job: virtual time, FIFO channels with
@@ -304,7 +304,7 @@ func (w *world) toEnd() {
 // doc.go on each, 2,000 or at night 30,000. A failing seed is printed and replays exactly.
 func TestSchedules(t *testing.T) {
 	n := 2000
-	if race.Nightly() {
+	if testkit.Nightly() {
 		n = 30000
 	}
 	results := map[Result]int{}

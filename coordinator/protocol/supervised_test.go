@@ -7,7 +7,7 @@ import (
 
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // TestOneGroup runs the simulated schedules of the coordinator with a supervisor
@@ -15,7 +15,7 @@ import (
 // the same order and at the same time.
 func TestOneGroup(t *testing.T) {
 	n := 1000
-	if race.Nightly() {
+	if testkit.Nightly() {
 		n = 10000
 	}
 	compared := 0

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/peer"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // TestPullCancelled cancels pulls at the moment in which the other side refuses
@@ -28,7 +28,7 @@ func TestPullCancelled(t *testing.T) {
 		g.setPeers(peers)
 	}
 	rounds := 3000
-	if race.Enabled {
+	if testkit.Enabled {
 		rounds = 300
 	}
 	for range rounds {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 
 	"pgregory.net/rapid"
 )
@@ -12,9 +12,9 @@ import (
 // checks runs a property more often than rapid does of its own accord. There is
 // no race to be found in it.
 func checks(t *testing.T, times int, f func(*rapid.T)) {
-	if race.Enabled {
+	if testkit.Enabled {
 		times = 1
-	} else if !race.Nightly() {
+	} else if !testkit.Nightly() {
 		times = (times + 4) / 5
 	}
 	for range times {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 )
 
 // actAs is this program as another process of a test.
@@ -176,7 +176,7 @@ func TestStoppedClient(t *testing.T) {
 
 // TestOtherUsers connects as a user without access. It needs root.
 func TestOtherUsers(t *testing.T) {
-	needs.All(t, "root")
+	testkit.All(t, "root")
 	base, err := os.MkdirTemp("/tmp", "turns")
 	if err != nil {
 		t.Fatal(err)

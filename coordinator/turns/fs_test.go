@@ -13,16 +13,16 @@ import (
 	"time"
 
 	"ckpt/image/iosched/arbiter"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
-	"ckpt/internal/vfs/vfstest"
 )
 
 func TestConform(t *testing.T) {
 	turn := NewClient(t.TempDir(), Who{}, ClientOptions{}).Begin(Burst{})
 	defer turn.End()
-	vfstest.Conform(t, turn.FS(vfs.OS{}), t.TempDir())
-	vfstest.Conform(t, turn.FS(memfs.New()), "/")
+	testkit.Conform(t, turn.FS(vfs.OS{}), t.TempDir())
+	testkit.Conform(t, turn.FS(memfs.New()), "/")
 	if fsys := (*Turn)(nil).FS(vfs.OS{}); fsys != (vfs.OS{}) {
 		t.Errorf("no turn makes a %T", fsys)
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"ckpt/image/iosched/arbiter"
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 )
@@ -213,7 +213,7 @@ func TestStale(t *testing.T) {
 	keep := t.TempDir()
 	for _, name := range []string{infoName, socketName} {
 		if err := os.Link(filepath.Join(dir, dirName, name), filepath.Join(keep, name)); err != nil {
-			needs.Skip(t, fmt.Sprintf("hard links: %v", err))
+			testkit.Skip(t, fmt.Sprintf("hard links: %v", err))
 		}
 	}
 	if err := stop(); err != nil {

@@ -15,7 +15,7 @@ import (
 	"ckpt/image"
 	"ckpt/image/dmtcp"
 	"ckpt/internal/durable"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/zones"
@@ -174,7 +174,7 @@ func btoi(b bool) int {
 // at night 16 that share 100 MiB: each is stored once.
 func TestStoredOnce(t *testing.T) {
 	ranks, shared, libraries, private := int64(8), int64(5*mib), int64(mib), int64(mib/4)
-	if race.Nightly() {
+	if testkit.Nightly() {
 		ranks, shared, libraries, private = 16, 100*mib, 8*mib, 2*mib
 	}
 	o := dmtcptest.Options{Seed: 5, Shared: shared, Libraries: libraries, Private: private}
@@ -320,7 +320,7 @@ func ofLock(op faultfs.Op) bool { return filepath.Base(op.Path) == "lock" }
 // short between the two passes: nothing of the checkpoint remains, and the next
 // import succeeds.
 func TestImportFails(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("TestExportIsIdentical has the goroutines; .ci/run does it without the race detector")
 	}
 	dir := images(t, 2, dmtcptest.Options{Seed: 9, Private: mib / 4, Shared: mib / 4, Libraries: mib / 4})
@@ -342,11 +342,11 @@ func TestImportFails(t *testing.T) {
 		return job, fsys
 	}
 	kinds, every := []error{syscall.ENOSPC, syscall.EIO}, 3
-	if race.Nightly() {
+	if testkit.Nightly() {
 		every = 1
 	}
 	for first := range kinds {
-		if first > 0 && !race.Nightly() {
+		if first > 0 && !testkit.Nightly() {
 			continue // the kinds take turns
 		}
 		for op := 1; ; op += every {

@@ -3,10 +3,10 @@ package dmtcp_test
 import (
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	defer race.InMemory()()
+	defer testkit.InMemory()()
 	m.Run()
 }

@@ -14,7 +14,7 @@ import (
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -44,7 +44,7 @@ func TestDirect(t *testing.T) {
 				}
 			}
 			if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
-				needs.Skip(t, fmt.Sprintf("direct I/O: %v", err))
+				testkit.Skip(t, fmt.Sprintf("direct I/O: %v", err))
 			}
 			if err != nil {
 				t.Fatal(err)

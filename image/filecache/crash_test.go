@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -382,7 +382,7 @@ func TestCrashMatrix(t *testing.T) {
 				switch {
 				case nightly():
 					r.crash, r.again = 4, 60
-				case race.Enabled:
+				case testkit.Enabled:
 					r.step = 19
 				default:
 					r.step = 5
@@ -436,7 +436,7 @@ func TestCrashWithConcurrentWriters(t *testing.T) {
 				switch {
 				case nightly():
 					r.step = 3
-				case race.Enabled:
+				case testkit.Enabled:
 					r.step = 19
 				default:
 					r.step = 7

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -70,9 +70,9 @@ func TestEveryFault(t *testing.T) {
 			total := len(counted.Ops())
 			step := 3
 			switch {
-			case race.Enabled:
+			case testkit.Enabled:
 				step = 9
-			case race.Nightly():
+			case testkit.Nightly():
 				step = 1
 			}
 			for at := 1; at <= total; at += step {

@@ -12,13 +12,13 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs/memfs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func nightly() bool { return race.Nightly() }
+func nightly() bool { return testkit.Nightly() }
 
 // cluster returns a cache of nodes in memory, and their file systems; the last one is
 // that of the store.

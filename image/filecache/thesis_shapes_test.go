@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 type workload interface {
@@ -31,7 +31,7 @@ func mustRun(t testing.TB, w workload, s Setup) *Result {
 // goroutine, so that nothing can race.
 func slow(t *testing.T) {
 	t.Helper()
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("the race detector makes it slow, and other tests run the same code")
 	}
 	t.Parallel()
@@ -102,7 +102,7 @@ func threshold(t *testing.T, write bool) float64 {
 	last := 0.0
 	for bytes := 512.0; bytes <= 64<<10; bytes *= 1.25 {
 		b := Blocks{Requests: 5000, Bytes: int64(bytes), Write: write}
-		if race.Nightly() {
+		if testkit.Nightly() {
 			b.Requests = 10_000
 		}
 		if mustRun(t, b, Setup{Cached: true}).Rate < mustRun(t, b, Setup{}).Rate {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/internal/durable"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
@@ -44,7 +44,7 @@ const (
 func newLooks() *looks {
 	l := &looks{every: 8, want: 500}
 	switch {
-	case race.Enabled:
+	case testkit.Enabled:
 		l.every, l.want = 16, 500 // of as many lives
 	case os.Getenv("CKPT_NIGHTLY") != "":
 		l.every, l.want = 1, 100_000

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"ckpt/image/plan"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // scales are the sizes that the simulator is made for. All ranks have the same,
@@ -31,7 +31,7 @@ var scales = []struct {
 func BenchmarkScale(b *testing.B) {
 	for _, test := range scales {
 		b.Run(test.name, func(b *testing.B) {
-			if test.ranks > 100_000 && !race.Nightly() {
+			if test.ranks > 100_000 && !testkit.Nightly() {
 				b.Skip("a million ranks take 10 to 25 s: set CKPT_NIGHTLY=1")
 			}
 			s := mustLoad(b, "eos-spider2")

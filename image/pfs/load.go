@@ -9,7 +9,7 @@ import (
 	"path"
 	"strings"
 
-	"ckpt/internal/yamldoc"
+	"ckpt/internal/wording"
 	yaml "go.yaml.in/yaml/v3"
 )
 
@@ -73,7 +73,7 @@ func Read(r io.Reader) (*System, error) {
 		return nil, fmt.Errorf("longer than %d bytes", maxSource)
 	}
 	s := new(System)
-	if err := yamldoc.Decode(src, s); err != nil {
+	if err := wording.DecodeYAML(src, s); err != nil {
 		return nil, err
 	}
 	s.setDefaults()

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"ckpt/image/plan"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // TestPlans carries out plans of every kind, and finds every byte written.
 func TestPlans(t *testing.T) {
 	const each = 12 << 20
 	every := 5 // each switch is on and off
-	if race.Nightly() {
+	if testkit.Nightly() {
 		every = 1
 	}
 	presets := Presets()

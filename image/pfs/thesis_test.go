@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"ckpt/image/plan"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // rates are what larrosa has returned, by its arguments.
@@ -76,7 +76,7 @@ func TestOrder(t *testing.T) {
 	s := mustLoad(t, "eos-spider2")
 	var best, second, third []float64
 	all := 1 // TestP3 has the second buffer
-	if race.Nightly() {
+	if testkit.Nightly() {
 		all = 2
 	}
 	for p3 := range all {

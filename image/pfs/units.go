@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ckpt/internal/quantity"
+	"ckpt/internal/wording"
 )
 
 // Bytes is a size. A description says 4MiB, or 4096.
@@ -33,7 +33,7 @@ func readSize(s string) (int64, error) {
 	if s == "0" {
 		return 0, nil
 	}
-	return quantity.Size(s)
+	return wording.Size(s)
 }
 
 // MarshalText writes the size with the largest unit of which it is a multiple.
@@ -76,7 +76,7 @@ func readRate(s string) (float64, error) {
 			return v, nil
 		}
 	}
-	n, err := quantity.Size(s)
+	n, err := wording.Size(s)
 	return float64(n), err
 }
 
@@ -107,7 +107,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 		*d = Duration(v)
 		return nil
 	}
-	v, err := quantity.Duration(s)
+	v, err := wording.Duration(s)
 	if err != nil {
 		return fmt.Errorf("%q: %w, want one like 0.5ms", text, err)
 	}

@@ -3,10 +3,10 @@ package vfs_test
 import (
 	"testing"
 
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
-	"ckpt/internal/vfs/vfstest"
 )
 
 // TestConformance holds every file system to the same promises.
@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fsys, root := make(t)
-			vfstest.Conform(t, fsys, root)
+			testkit.Conform(t, fsys, root)
 		})
 	}
 }

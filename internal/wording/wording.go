@@ -1,5 +1,6 @@
-// Package wording lets libraries name settings and commands in their texts without knowing
-// what a program calls them:
+// Package wording is how users write to programs, and programs to users. It reads durations,
+// sizes and shares, and YAML files. Libraries name settings and commands in their texts without
+// knowing what a program calls them:
 //
 //	wording.Sprintf("{np} %d: array %q belongs to one rank; {restart %s} keeps it", n, name, job)
 //

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/iotrace/iotracetest"
 )
 
@@ -31,7 +31,7 @@ func TestAccuracy(t *testing.T) {
 	traces := *accuracyTraces
 	if traces == 0 {
 		traces = 50
-		if race.Nightly() {
+		if testkit.Nightly() {
 			traces = 1000
 		}
 	}

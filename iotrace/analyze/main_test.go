@@ -3,10 +3,10 @@ package analyze
 import (
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	race.Sample(25)
+	testkit.Sample(25)
 	m.Run()
 }

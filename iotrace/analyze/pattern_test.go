@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
 )
@@ -29,7 +29,7 @@ func TestPatternLength(t *testing.T) {
 		}
 		var first string
 		all := []int{16, 64, 256}
-		if !race.Nightly() {
+		if !testkit.Nightly() {
 			all = all[:2]
 		}
 		for _, ranks := range all {

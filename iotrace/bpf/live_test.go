@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/iotrace"
 	"ckpt/iotrace/strace"
 )
@@ -156,7 +156,7 @@ func recorder(t *testing.T) *Recorder {
 	t.Helper()
 	r, err := Open()
 	if err != nil {
-		needs.Skip(t, fmt.Sprintf("eBPF: %v", err))
+		testkit.Skip(t, fmt.Sprintf("eBPF: %v", err))
 	}
 	t.Cleanup(r.Close)
 	return r
@@ -202,7 +202,7 @@ func operations(tr *iotrace.Trace, dir string) (out []string) {
 
 // TestBesideStrace records a program both ways.
 func TestBesideStrace(t *testing.T) {
-	needs.All(t, "strace")
+	testkit.All(t, "strace")
 	var got [2][]string
 	var warnings [2][]iotrace.Warning
 	for i := range got {

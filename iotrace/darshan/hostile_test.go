@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
 )
@@ -196,7 +196,7 @@ func TestLenient(t *testing.T) {
 // TestBombs reads small files that unpack to much.
 func TestBombs(t *testing.T) {
 	part := 2
-	if race.Nightly() {
+	if testkit.Nightly() {
 		part = 1
 	}
 	for name, make := range map[string]func(w *logWriter){

@@ -22,13 +22,13 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 	"pgregory.net/rapid"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
 )
 
 func TestParquet(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		for i := range 10 {
 			throughParquet(t, iotracetest.Any().Example(i))
 		}
@@ -334,10 +334,10 @@ func TestParquetMemory(t *testing.T) {
 
 // TestParquetEqual: however little room equal events take, they can be read back.
 func TestParquetEqual(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("2 million events")
 	}
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		was := mostUnasked
 		mostUnasked = 4 * rowGroup
 		defer func() { mostUnasked = was }()
@@ -361,7 +361,7 @@ func TestParquetEqual(t *testing.T) {
 
 // TestParquetAnnounced: rows that are announced take no memory before they are there.
 func TestParquetAnnounced(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("slices.Grow takes memory twice under the race detector")
 	}
 	var buf bytes.Buffer

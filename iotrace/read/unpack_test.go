@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/iotrace"
 )
 
@@ -74,7 +74,7 @@ func TestFormats(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	text := strings.Repeat("1 open 2 close\n", 1000)
 	for _, args := range [][]string{{"gzip", "-9"}, {"bzip2", "-9"}, {"xz", "-9e"}, {"zstd", "-q", "--ultra", "-22"}} {
-		if needs.Left(t, args[0], args[0]) {
+		if testkit.Left(t, args[0], args[0]) {
 			continue
 		}
 		c := exec.Command(args[0], append(args[1:], "-c")...)

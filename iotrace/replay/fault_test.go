@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
 )
@@ -48,7 +48,7 @@ func mixed() *iotrace.Trace {
 // says which, closes everything and removes what it made.
 func TestEveryFault(t *testing.T) {
 	calls, every := 0, 3
-	if race.Nightly() {
+	if testkit.Nightly() {
 		every = 1
 	}
 	for n := 0; n <= calls; n += every {

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		replayForStrace()
 		return
 	}
-	race.Sample(30)
+	testkit.Sample(30)
 	goleak.VerifyTestMain(m)
 }
 

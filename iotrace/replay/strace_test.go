@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
 	"ckpt/iotrace/strace"
@@ -50,7 +50,7 @@ func replayForStrace() {
 // sizes and offsets; in the same order where one rank uses the file, for strace
 // does not tell ranks apart that are threads.
 func TestStrace(t *testing.T) {
-	needs.All(t, "strace")
+	testkit.All(t, "strace")
 	for name, tr := range stracedTraces(t) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 
 	"ckpt/internal/figure"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/analyze/finding"
@@ -70,13 +70,13 @@ func TestDraw(t *testing.T) {
 				if svg.Len() > 500_000 {
 					t.Errorf("%s of %s: %d bytes", kind, name, svg.Len())
 				}
-				if file != "" && !race.Nightly() {
+				if file != "" && !testkit.Nightly() {
 					continue
 				}
 				if err := Draw(&again, kind, "svg", tr, r, file, iotrace.None); err != nil || !bytes.Equal(svg.Bytes(), again.Bytes()) {
 					t.Errorf("%s of %s: not the same again", kind, name)
 				}
-				if file != "" || !race.Nightly() && name != "hostile" && name != string(iotracetest.Random) {
+				if file != "" || !testkit.Nightly() && name != "hostile" && name != string(iotracetest.Random) {
 					continue
 				}
 				if err := Draw(&pixels, kind, "png", tr, r, file, iotrace.None); err != nil {

@@ -15,8 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ckpt/internal/needs"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/iotrace"
 	"ckpt/iotrace/iotracetest"
 )
@@ -94,7 +93,7 @@ func shell(t *testing.T, dir, script string) string {
 func needStrace(t *testing.T) {
 	t.Helper()
 	if err := exec.Command("strace", "-o", os.DevNull, "true").Run(); err != nil {
-		needs.Skip(t, fmt.Sprintf("strace that may trace: %v", err))
+		testkit.Skip(t, fmt.Sprintf("strace that may trace: %v", err))
 	}
 }
 
@@ -104,7 +103,7 @@ func TestLive(t *testing.T) {
 	needStrace(t)
 	for _, name := range []string{"plain", "append", "threads", "children", "vectors"} {
 		for _, v := range variants {
-			if race.Enabled && v.name != "ttt" {
+			if testkit.Enabled && v.name != "ttt" {
 				continue // the runtime of the race detector is slow to start
 			}
 			t.Run(name+"/"+v.name, func(t *testing.T) {

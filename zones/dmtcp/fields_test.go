@@ -3,7 +3,7 @@ package dmtcp
 import (
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 	"ckpt/zones"
 )
 
@@ -41,7 +41,7 @@ var fields = []field{
 func TestDamagedAreaHeaders(t *testing.T) {
 	im := mixed()
 	f := flipper{t: t, b: im.Bytes(), headers: im.Headers(), every: 3}
-	if race.Nightly() {
+	if testkit.Nightly() {
 		f.every = 1
 	}
 	f.whole = mustRead(t, f.b)

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/zones"
 )
 
@@ -261,7 +261,7 @@ func TestReadNone(t *testing.T) {
 func TestReadForbidden(t *testing.T) {
 	if os.Geteuid() != 0 {
 		if fi, err := os.Stat("/proc/1"); err != nil || int(fi.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() {
-			needs.Skip(t, "process 1 of another user") // it is ours in some containers
+			testkit.Skip(t, "process 1 of another user") // it is ours in some containers
 		}
 		_, err := Read(t.Context(), 1, Options{})
 		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "only by its owner") {

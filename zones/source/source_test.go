@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"ckpt/zones"
 	"ckpt/zones/dmtcp/dmtcptest"
 	"ckpt/zones/proc"
@@ -165,7 +165,7 @@ func sharedObject(t *testing.T) string {
 			return name
 		}
 	}
-	needs.Skip(t, "libc.so.6")
+	testkit.Skip(t, "libc.so.6")
 	return ""
 }
 
@@ -201,7 +201,7 @@ int main(int argc, char **argv) {
 
 // TestMPICH runs a program of 4 ranks under a real mpiexec.
 func TestMPICH(t *testing.T) {
-	needs.All(t, "mpicc.mpich", "mpiexec.mpich")
+	testkit.All(t, "mpicc.mpich", "mpiexec.mpich")
 	dir := t.TempDir()
 	file, program := filepath.Join(dir, "grid.c"), filepath.Join(dir, "grid.A.4")
 	if err := os.WriteFile(file, []byte("#include <unistd.h>\n"+mpiProgram), 0o600); err != nil {

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -26,9 +26,9 @@ func TestSchedules(t *testing.T) {
 	}
 	n := 1500
 	switch {
-	case race.Enabled:
+	case testkit.Enabled:
 		n = 300
-	case race.Nightly():
+	case testkit.Nightly():
 		n = 3000
 	}
 	n, first := environment(t, "CKPT_SIM_SCHEDULES", n), environment(t, "CKPT_SIM_FIRST", 0)

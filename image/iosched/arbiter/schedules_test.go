@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ckpt/image/iosched/arbiter"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 var (
@@ -23,7 +23,7 @@ func TestSchedules(t *testing.T) {
 	n := *schedules
 	if n == 0 {
 		n = 80
-		if race.Nightly() {
+		if testkit.Nightly() {
 			n = 1000
 		}
 	}

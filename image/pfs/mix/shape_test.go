@@ -9,7 +9,7 @@ import (
 
 	"ckpt/image/iosched"
 	"ckpt/image/pfs"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 const gib = 1 << 30
@@ -18,9 +18,9 @@ const gib = 1 << 30
 // with fewer.
 func file() int64 {
 	switch {
-	case race.Enabled:
+	case testkit.Enabled:
 		return gib / 16
-	case race.Nightly():
+	case testkit.Nightly():
 		return 4 * gib
 	}
 	return gib / 4
@@ -43,7 +43,7 @@ func mixed(t testing.TB, o Options) *Result {
 // nothing in one goroutine.
 func long(t *testing.T) {
 	t.Helper()
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("long, and in one goroutine")
 	}
 }
@@ -276,7 +276,7 @@ func TestWindows(t *testing.T) {
 	long(t)
 	makespan, small := math.Inf(1), 0.0
 	all := []float64{50, 100, 200, 500, 1000}
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		all = []float64{50, 200, 1000}
 	}
 	for _, ms := range all {
@@ -297,7 +297,7 @@ func TestBaseQuantum(t *testing.T) {
 	long(t)
 	makespan := math.Inf(1)
 	all := []pfs.Bytes{128 * kib, 512 * kib, 2 * mib, 8 * mib}
-	if !race.Nightly() {
+	if !testkit.Nightly() {
 		all = []pfs.Bytes{128 * kib, 2 * mib}
 	}
 	for _, q := range all {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"ckpt/image/pfs"
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // synthetic returns probes whose times a description gives, each off by a little.
@@ -33,7 +33,7 @@ func synthetic(t *testing.T, s *pfs.System, direct bool) *Result {
 
 // TestFitFindsDescription fits to probes of a storage that is known.
 func TestFitFindsDescription(t *testing.T) {
-	if race.Enabled {
+	if testkit.Enabled {
 		t.Skip("one goroutine; .ci/run does it without the race detector")
 	}
 	known, err := pfs.Load("local-nvme")
@@ -45,7 +45,7 @@ func TestFitFindsDescription(t *testing.T) {
 		if !direct {
 			known.Host.Dirty = 64 << 20
 		}
-		if direct && !race.Nightly() {
+		if direct && !testkit.Nightly() {
 			continue
 		}
 		r := synthetic(t, known, direct)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"ckpt/internal/quantity"
 	"ckpt/internal/vfs"
+	"ckpt/internal/wording"
 )
 
 // Variable is the environment variable that describes the disk of a process, and of those
@@ -81,11 +81,11 @@ func (m *Model) set(i int, word string) (err error) {
 	case "read":
 		m.Read, err = parseRate(value)
 	case "seek":
-		if m.Seek, err = quantity.Duration(value); err == nil && (m.Seek < 0 || m.Seek > maxSeek) {
+		if m.Seek, err = wording.Duration(value); err == nil && (m.Seek < 0 || m.Seek > maxSeek) {
 			err = fmt.Errorf("want 0 to %v", maxSeek)
 		}
 	case "unit":
-		if m.Unit, err = quantity.Size(value); err == nil && (m.Unit < minUnit || m.Unit > maxUnit) {
+		if m.Unit, err = wording.Size(value); err == nil && (m.Unit < minUnit || m.Unit > maxUnit) {
 			err = errors.New("want 4KiB to 1GiB")
 		}
 	default:
@@ -99,7 +99,7 @@ func (m *Model) set(i int, word string) (err error) {
 
 // parseRate reads bytes per second, as 50MB/s or 50MB.
 func parseRate(text string) (float64, error) {
-	n, err := quantity.Size(strings.TrimSuffix(text, "/s"))
+	n, err := wording.Size(strings.TrimSuffix(text, "/s"))
 	if err == nil && (float64(n) < minRate || float64(n) > maxRate) {
 		err = errors.New("want 10kB/s to 1TB/s")
 	}

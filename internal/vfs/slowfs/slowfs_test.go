@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
-	"ckpt/internal/vfs/vfstest"
 )
 
 // A virtualClock moves when somebody sleeps.
@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vfstest.Conform(t, fsys, filepath.Join(dir, "root"))
+	testkit.Conform(t, fsys, filepath.Join(dir, "root"))
 }
 
 // opened opens the disk of a directory as another process would.

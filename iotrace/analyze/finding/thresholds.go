@@ -10,7 +10,7 @@ import (
 	"reflect"
 	"strings"
 
-	"ckpt/internal/yamldoc"
+	"ckpt/internal/wording"
 )
 
 // Thresholds control which findings are reported. The built-in thresholds.yaml
@@ -76,7 +76,7 @@ func ThresholdsText() []byte { return bytes.Clone(builtinThresholds) }
 // Errors name the line or the key.
 func ReadThresholds(r io.Reader) (*Thresholds, error) {
 	t := Default()
-	text, err := io.ReadAll(io.LimitReader(r, yamldoc.MaxBytes+1))
+	text, err := io.ReadAll(io.LimitReader(r, wording.MaxBytes+1))
 	if err == nil {
 		err = t.decode(text)
 	}
@@ -96,7 +96,7 @@ func Default() *Thresholds {
 }
 
 func (t *Thresholds) decode(text []byte) error {
-	if err := yamldoc.Decode(text, t); err != nil && !errors.Is(err, yamldoc.ErrEmpty) {
+	if err := wording.DecodeYAML(text, t); err != nil && !errors.Is(err, wording.ErrEmpty) {
 		return err
 	}
 	v := reflect.ValueOf(t).Elem()

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"ckpt/internal/race"
+	"ckpt/internal/testkit"
 )
 
 // Constants were chosen on the seeds from 0 on (-tune). Tests use others.
@@ -55,7 +55,7 @@ func find(starts []float64, length func(i int) float64) (Period, float64) {
 // 15 % have a mean that is 5 % off it.
 func TestJitter(t *testing.T) {
 	seeds := 20
-	if race.Nightly() {
+	if testkit.Nightly() {
 		seeds = 100
 	}
 	for _, normal := range []bool{false, true} {

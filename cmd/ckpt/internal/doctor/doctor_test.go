@@ -14,7 +14,6 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image"
-	"ckpt/internal/medium"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
@@ -59,8 +58,8 @@ func healthy(t *testing.T) *Machine {
 		Statfs: func(string) (Volume, error) {
 			return Volume{Kind: "xfs", Bytes: 1 << 40, Free: 1 << 39, Inodes: 1e6, FreeInodes: 9e5}, nil
 		},
-		Medium: func(string) (medium.Medium, error) {
-			return medium.Medium{Class: medium.NVMe, FileSystem: "xfs", Device: "/dev/nvme0n1"}, nil
+		Medium: func(string) (Medium, error) {
+			return Medium{Class: NVMe, FileSystem: "xfs", Device: "/dev/nvme0n1"}, nil
 		},
 		ReadFile: files(map[string]string{"/proc/meminfo": "MemTotal: 33554432 kB\nMemAvailable:   16777216 kB\n"}),
 		Limit:    func(int) (uint64, error) { return 1 << 40, nil },
@@ -260,9 +259,9 @@ func TestEachProbe(t *testing.T) {
 // TestNodeDirectory: the medium, the space and the rate of a node directory are said, and
 // those that do not suit are warned of.
 func TestNodeDirectory(t *testing.T) {
-	on := func(class medium.Class) func(*Machine) {
+	on := func(class Class) func(*Machine) {
 		return func(m *Machine) {
-			m.Medium = func(string) (medium.Medium, error) { return medium.Medium{Class: class, FileSystem: "fs"}, nil }
+			m.Medium = func(string) (Medium, error) { return Medium{Class: class, FileSystem: "fs"}, nil }
 		}
 	}
 	for name, c := range map[string]struct {
@@ -275,16 +274,16 @@ func TestNodeDirectory(t *testing.T) {
 		"fine":       {func(*Machine) {}, "/data", "local medium", OK, "NVMe, xfs on /dev/nvme0n1"},
 		"to be made": {func(*Machine) {}, "/data/{node}/ckpt", "local", OK, "/data/0/ckpt does not exist"},
 		"DAX": {func(m *Machine) {
-			m.Medium = func(string) (medium.Medium, error) {
-				return medium.Medium{Class: medium.Persistent, FileSystem: "ext4", Device: "/dev/pmem0", DAX: true}, nil
+			m.Medium = func(string) (Medium, error) {
+				return Medium{Class: Persistent, FileSystem: "ext4", Device: "/dev/pmem0", DAX: true}, nil
 			}
 		}, "/data", "local medium", OK, "persistent memory, ext4 on /dev/pmem0, DAX"},
-		"memory":    {on(medium.Memory), "/data", "local medium", Warning, "reboot"},
-		"network":   {on(medium.Network), "/data", "local medium", Warning, "failures of a store"},
-		"rotating":  {on(medium.Rotating), "/data", "local medium", Warning, "rotating"},
-		"container": {on(medium.Layered), "/data", "local medium", Warning, "container"},
+		"memory":    {on(Memory), "/data", "local medium", Warning, "reboot"},
+		"network":   {on(Network), "/data", "local medium", Warning, "failures of a store"},
+		"rotating":  {on(Rotating), "/data", "local medium", Warning, "rotating"},
+		"container": {on(Layered), "/data", "local medium", Warning, "container"},
 		"unknown": {func(m *Machine) {
-			m.Medium = func(string) (medium.Medium, error) { return medium.Medium{}, errors.New("no table of mounts") }
+			m.Medium = func(string) (Medium, error) { return Medium{}, errors.New("no table of mounts") }
 		}, "/data", "local medium", Warning, "no table"},
 		"a file": {func(m *Machine) {
 			f, err := m.FS.Create("/data/file")

@@ -10,7 +10,6 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image"
-	"ckpt/internal/medium"
 	"ckpt/internal/vfs"
 )
 
@@ -84,13 +83,13 @@ func (m *Machine) localMedium(r *Report, n *NodeDirectory, dir string) {
 		text += ", DAX"
 	}
 	switch found.Class {
-	case medium.Network:
+	case Network:
 		r.add("local medium", Warning, "name storage of the node itself with --local", "%s: it has the speed and the failures of a store", text)
-	case medium.Rotating:
+	case Rotating:
 		r.add("local medium", Warning, "name memory or a solid-state disk with --local; this pays only if the store is slower", "%s", text)
-	case medium.Memory:
+	case Memory:
 		r.add("local medium", Warning, "keep copies on other nodes, and store what must survive a reboot of all", "%s: a reboot loses it", text)
-	case medium.Layered:
+	case Layered:
 		r.add("local medium", Warning, "name a mounted directory with --local", "%s: its files go with the container", text)
 	default:
 		r.fine("local medium", "%s", text)

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/internal/medium"
 	"ckpt/internal/vfs"
 )
 
@@ -23,7 +22,7 @@ type Machine struct {
 	FS       vfs.FS
 	TempDir  func() string
 	Statfs   func(dir string) (Volume, error)
-	Medium   func(dir string) (medium.Medium, error)
+	Medium   func(dir string) (Medium, error)
 	Sample   int64                             // bytes that a measurement writes: a multiple of 64 KiB
 	ReadFile func(name string) ([]byte, error) // of /proc and /sys
 	Limit    func(resource int) (soft uint64, err error)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/internal/medium"
 	"ckpt/internal/vfs"
 )
 
@@ -18,7 +17,7 @@ func ThisMachine() *Machine {
 		FS:       vfs.OS{},
 		TempDir:  os.TempDir,
 		Statfs:   statfs,
-		Medium:   medium.Of,
+		Medium:   MediumOf,
 		Sample:   32 << 20,
 		ReadFile: os.ReadFile,
 		Limit:    limit,

@@ -8,7 +8,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
-	"ckpt/internal/quantity"
+	"ckpt/internal/wording"
 )
 
 // spec describes the job that the flags ask for.
@@ -133,7 +133,7 @@ func parseEvery(text string) (iterations int, interval time.Duration, err error)
 		}
 		return iterations, 0, nil
 	}
-	if interval, err = quantity.Duration(text); err != nil || interval <= 0 {
+	if interval, err = wording.Duration(text); err != nil || interval <= 0 {
 		return 0, 0, bad
 	}
 	return 0, interval, nil

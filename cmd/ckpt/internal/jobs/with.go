@@ -21,7 +21,7 @@ import (
 	"ckpt/coordinator/tune"
 	"ckpt/dataset"
 	"ckpt/image/plan"
-	"ckpt/internal/yamldoc"
+	"ckpt/internal/wording"
 )
 
 // mostOtherJob is far more than any file of a job of --with.
@@ -176,7 +176,7 @@ func (o *otherJob) readFile(name string) (map[string]string, error) {
 // parseFile reads the text of a file; nil if it is a workload.
 func (o *otherJob) parseFile(src []byte) (map[string]string, error) {
 	var keys map[string]any
-	if err := yamldoc.Decode(src, &keys); err != nil {
+	if err := wording.DecodeYAML(src, &keys); err != nil {
 		return nil, o.wrong(ui.WithHint(err, "write a line app: bt.C.64, and settings like start: 30s below it"))
 	}
 	if _, workload := keys["arrays"]; workload {

@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ckpt/cmd/ckpt/internal/doctor"
 	"ckpt/internal/family"
-	"ckpt/internal/medium"
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 )
 
 // patience is how long tests wait for things that must come: no test asserts a time.
@@ -111,8 +111,8 @@ func TestGroupStatus(t *testing.T) {
 func TestGroupProgress(t *testing.T) {
 	const size = 1 << 20
 	file := filepath.Join(t.TempDir(), "file")
-	if m, err := medium.Of(filepath.Dir(file)); err != nil || m.Class == medium.Memory {
-		needs.Skip(t, "temporary files on a disk")
+	if m, err := doctor.MediumOf(filepath.Dir(file)); err != nil || m.Class == doctor.Memory {
+		testkit.Skip(t, "temporary files on a disk")
 	}
 	g, err := newGroup(exec.Command("sh", "-c", "dd if=/dev/zero of="+file+" bs=64k count=16 status=none; true"), false)
 	if err != nil {
@@ -121,7 +121,7 @@ func TestGroupProgress(t *testing.T) {
 	<-g.cmd.Over()
 	got := g.progress(false)
 	if b, err := os.ReadFile("/proc/self/io"); err != nil || !strings.Contains(string(b), "write_bytes") || got == 0 {
-		needs.Skip(t, "a kernel that counts bytes")
+		testkit.Skip(t, "a kernel that counts bytes")
 	}
 	if got < size {
 		t.Errorf("%d bytes moved, want at least %d", got, size)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ckpt/cmd/ckpt/internal/doctor"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/turns"
-	"ckpt/internal/medium"
 	"ckpt/internal/vfs"
 )
 
@@ -105,9 +105,9 @@ func runTurn(ctx context.Context, g *ui.Globals, dir string, o *turnOptions, com
 	if err := ui.CheckProgram(command[0]); err != nil {
 		return err
 	}
-	if on, err := medium.Of(dir); err == nil {
+	if on, err := doctor.MediumOf(dir); err == nil {
 		// Of these, the kernel may count no bytes.
-		p.calls = slices.Contains([]medium.Class{medium.Network, medium.Memory, medium.Unknown}, on.Class)
+		p.calls = slices.Contains([]doctor.Class{doctor.Network, doctor.Memory, doctor.Unknown}, on.Class)
 	}
 	p.name = cmp.Or(o.name, upstream(os.Getpid()), nameOf(command, os.Getpid()))
 	var without string

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ckpt/internal/quantity"
+	"ckpt/internal/wording"
 )
 
 // Positive refuses whole numbers below 1 that were given.
@@ -25,7 +25,7 @@ func Positive(cmd *cobra.Command, flags ...string) error {
 
 // ParseDuration reads the value of a flag, such as "--cost".
 func ParseDuration(flag, s string) (time.Duration, error) {
-	d, err := quantity.Duration(s)
+	d, err := wording.Duration(s)
 	if err != nil {
 		return 0, BadUsage(fmt.Sprintf("%s %q: %v", flag, s, err), "write "+flag+" 90s, 5min, 1h30m, 2d, 1w or 1y, or plain seconds like 102.74")
 	}
@@ -34,7 +34,7 @@ func ParseDuration(flag, s string) (time.Duration, error) {
 
 // ParseSize reads the value of a flag, at least a byte.
 func ParseSize(flag, s string) (int64, error) {
-	n, err := quantity.Size(s)
+	n, err := wording.Size(s)
 	if err != nil {
 		return 0, BadUsage(fmt.Sprintf("%s %q: %v", flag, s, err), "write "+flag+" 512MiB or 2G (powers of 1024), 16MB (powers of 1000), or bytes")
 	}
@@ -43,7 +43,7 @@ func ParseSize(flag, s string) (int64, error) {
 
 // ParseRate reads the value of a flag: bytes per second, like 200MiB/s or 200MiB.
 func ParseRate(flag, s string) (int64, error) {
-	n, err := quantity.Size(strings.TrimSuffix(s, "/s"))
+	n, err := wording.Size(strings.TrimSuffix(s, "/s"))
 	if err == nil && n <= 0 {
 		err = errors.New("must be over 0")
 	}
@@ -55,8 +55,8 @@ func ParseRate(flag, s string) (int64, error) {
 
 // ParseShare reads the value of a flag: 30% or 0.3.
 func ParseShare(flag, s string) (float64, error) {
-	share, err := quantity.Share(s)
-	if either, ok := errors.AsType[*quantity.AmbiguousError](err); ok {
+	share, err := wording.Share(s)
+	if either, ok := errors.AsType[*wording.AmbiguousError](err); ok {
 		return 0, BadUsage(fmt.Sprintf("%s %s is %v", flag, s, err),
 			fmt.Sprintf("write %[1]s %[2]s or %[1]s %[3]s, which is the same; or %[1]s %[4]s", flag, either.Percent, either.Share, either.Whole))
 	}

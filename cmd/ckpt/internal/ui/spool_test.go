@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 )
 
 // gated is a stream that takes nothing until its gate opens.
@@ -65,7 +65,7 @@ func TestSpoolAll(t *testing.T) {
 func TestSpoolFails(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		needs.Skip(t, err.Error())
+		testkit.Skip(t, err.Error())
 	}
 	defer full.Close()
 	var errs bytes.Buffer

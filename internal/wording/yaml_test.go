@@ -1,4 +1,4 @@
-package yamldoc
+package wording
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ func TestDecode(t *testing.T) {
 		{strings.Repeat("y", 900) + ": 1", "line 1: field yyy"},
 	} {
 		var d doc
-		err := Decode([]byte(c.text), &d)
+		err := DecodeYAML([]byte(c.text), &d)
 		if c.want == "" {
 			if err != nil || d.Name != "a" || d.Max["c"] != 2 {
 				t.Errorf("%q: %+v, %v", c.text, d, err)
@@ -39,7 +39,7 @@ func TestDecode(t *testing.T) {
 			t.Errorf("%.60q: %.500v; want %s", c.text, err, c.want)
 		}
 	}
-	if err := Decode([]byte("# nothing\n"), new(doc)); !errors.Is(err, ErrEmpty) {
+	if err := DecodeYAML([]byte("# nothing\n"), new(doc)); !errors.Is(err, ErrEmpty) {
 		t.Errorf("empty: %v", err)
 	}
 }
@@ -51,7 +51,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("a: &a [*a]")
 	f.Fuzz(func(t *testing.T, text string) {
 		var v map[string]any
-		if err := Decode([]byte(text), &v); err != nil && len(err.Error()) > 2000 {
+		if err := DecodeYAML([]byte(text), &v); err != nil && len(err.Error()) > 2000 {
 			t.Errorf("%d bytes of error", len(err.Error()))
 		}
 	})

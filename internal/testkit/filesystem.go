@@ -1,5 +1,4 @@
-// Package vfstest is the test that every file system passes.
-package vfstest
+package testkit
 
 import (
 	"bytes"

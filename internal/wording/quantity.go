@@ -1,7 +1,4 @@
-// Package quantity reads durations, sizes and shares as users write them. Every flag
-// and every setting of ckpt that takes one of these reads it here, so that a form
-// that one command takes is good for all.
-package quantity
+package wording
 
 import (
 	"errors"

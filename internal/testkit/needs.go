@@ -1,7 +1,4 @@
-// Package needs skips tests on machines that lack a program or an ability that they use.
-// All say it in the same words, "skipped: needs mpicc", and each adds a line to the file
-// that CKPT_SKIPPED names, if it is set: the directory of the package, the test, the need.
-package needs
+package testkit
 
 import (
 	"fmt"
@@ -10,6 +7,10 @@ import (
 	"sync"
 	"syscall"
 )
+
+// Needs that a machine lacks skip a test. All say so in the same words, "skipped: needs mpicc",
+// and each adds a line to the file that CKPT_SKIPPED names, if it is set: the directory of the
+// package, the test, the need.
 
 // abilities are needs that are no programs.
 var abilities = map[string]func() bool{

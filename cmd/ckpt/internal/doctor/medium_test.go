@@ -1,7 +1,7 @@
-package medium
+package doctor
 
 import (
-	"ckpt/internal/needs"
+	"ckpt/internal/testkit"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,7 +9,7 @@ import (
 )
 
 // machine makes /proc and /sys of a machine with disks of many kinds.
-func machine(t *testing.T) System {
+func mediumMachine(t *testing.T) system {
 	t.Helper()
 	root := t.TempDir()
 	write := func(name, text string) {
@@ -64,7 +64,7 @@ a line of another kind
 		"/": {8, 1}, "/shm/x": {0, 30}, "/nvme/node": {259, 1}, "/pm": {259, 9}, "/home/u": {0, 44}, "/with space": {8, 17}, "/lvm": {252, 0},
 		"/vm": {254, 0}, "/b/sub": {0, 77}, "/layer": {0, 51}, "/remote": {0, 52}, "/nvmeother": {8, 1},
 	}
-	return System{Root: root, Device: func(dir string) (uint32, uint32, error) {
+	return system{Root: root, Device: func(dir string) (uint32, uint32, error) {
 		n, ok := numbers[dir]
 		if !ok {
 			return 0, 0, &os.PathError{Op: "stat", Path: dir, Err: os.ErrNotExist}
@@ -73,10 +73,10 @@ a line of another kind
 	}}
 }
 
-// TestOf: every kind of storage is recognised, also partitions, devices made of others,
+// TestMedium: every kind of storage is recognised, also partitions, devices made of others,
 // and subvolumes with numbers of their own.
-func TestOf(t *testing.T) {
-	s := machine(t)
+func TestMedium(t *testing.T) {
+	s := mediumMachine(t)
 	for dir, want := range map[string]Medium{
 		"/":           {Rotating, "ext4", "/dev/sda1", false},
 		"/nvmeother":  {Rotating, "ext4", "/dev/sda1", false},
@@ -91,25 +91,25 @@ func TestOf(t *testing.T) {
 		"/layer":      {Layered, "overlay", "", false},
 		"/remote":     {Network, "fuse.sshfs", "", false},
 	} {
-		got, err := s.Of(dir)
+		got, err := s.medium(dir)
 		if err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", dir, got, err, want)
 		}
 	}
-	if _, err := s.Of("/missing"); err == nil {
+	if _, err := s.medium("/missing"); err == nil {
 		t.Error("a directory that does not exist has a medium")
 	}
 }
 
-// TestThis: the machine of the test answers, for memory and for the directory of the test.
-func TestThis(t *testing.T) {
-	m, err := Of("/proc")
+// TestMediumOfThis: the machine of the test answers, for memory and for the directory of the test.
+func TestMediumOfThis(t *testing.T) {
+	m, err := MediumOf("/proc")
 	if err != nil || m.FileSystem != "proc" || m.Class != Unknown {
 		t.Errorf("/proc: %+v, %v", m, err)
 	}
-	m, err = Of(".")
+	m, err = MediumOf(".")
 	if errors.Is(err, errNoMount) {
-		needs.Skip(t, "a root that is a mount")
+		testkit.Skip(t, "a root that is a mount")
 	}
 	if err != nil || m.FileSystem == "" {
 		t.Errorf("%+v, %v", m, err)

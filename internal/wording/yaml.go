@@ -1,6 +1,4 @@
-// Package yamldoc reads the YAML files of users: one document, no key unknown or repeated. An
-// error is one short line, whatever the file holds.
-package yamldoc
+package wording
 
 import (
 	"bytes"
@@ -23,8 +21,9 @@ const maxText = 300
 // ErrEmpty says that there is no document.
 var ErrEmpty = errors.New("the file is empty")
 
-// Decode reads a document into a value.
-func Decode(src []byte, into any) error {
+// DecodeYAML reads a YAML file of a user into a value: one document, no key unknown or
+// repeated. An error is one short line, whatever the file holds.
+func DecodeYAML(src []byte, into any) error {
 	if len(src) > MaxBytes {
 		return fmt.Errorf("longer than %d bytes", MaxBytes)
 	}

@@ -1,10 +1,4 @@
-// Package medium finds out what kind of storage a directory is on: memory, persistent
-// memory, NVMe, another solid-state disk, a rotating disk, a network file system.
-//
-// The answer comes from the table of mounts and from /sys, not from a measurement, so
-// that it costs nothing. Disks of virtual machines say of themselves that they rotate,
-// whatever is below them; such a disk is [Virtual].
-package medium
+package doctor
 
 import (
 	"errors"
@@ -21,7 +15,8 @@ import (
 // errNoMount says that a directory has no mount, as where the root is not one (chroot).
 var errNoMount = errors.New("not in /proc/self/mountinfo")
 
-// A Class is a kind of storage.
+// A Class is a kind of storage, as the table of mounts and /sys tell it, without a measurement.
+// Disks of virtual machines say of themselves that they rotate: such a disk is Virtual.
 type Class string
 
 // The classes, as they are printed.
@@ -45,13 +40,13 @@ type Medium struct {
 	DAX        bool   // mapped files are the storage itself
 }
 
-// Of returns what an existing directory is on.
-func Of(dir string) (Medium, error) {
-	return System{Root: "/", Device: device}.Of(dir)
+// MediumOf returns what an existing directory is on.
+func MediumOf(dir string) (Medium, error) {
+	return system{Root: "/", Device: device}.medium(dir)
 }
 
-// A System is where package medium looks; tests have their own.
-type System struct {
+// A system is where MediumOf looks; tests have their own.
+type system struct {
 	Root   string // has proc and sys
 	Device func(dir string) (major, minor uint32, err error)
 }
@@ -65,7 +60,7 @@ func device(dir string) (major, minor uint32, err error) {
 }
 
 // Of returns what an existing directory is on.
-func (s System) Of(dir string) (Medium, error) {
+func (s system) medium(dir string) (Medium, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return Medium{}, err
@@ -120,7 +115,7 @@ func (m *mount) dax() bool {
 
 // mountOf finds the mount that a directory is in. The device number decides, where it is
 // there: some file systems, as btrfs, show files another one than their mount.
-func (s System) mountOf(dir, device string) (*mount, error) {
+func (s system) mountOf(dir, device string) (*mount, error) {
 	text, err := os.ReadFile(filepath.Join(s.Root, "proc/self/mountinfo"))
 	if err != nil {
 		return nil, err
@@ -185,4 +180,75 @@ func unescape(s string) string {
 		b.WriteByte(byte(n))
 		s = s[at+4:]
 	}
+}
+
+// disk returns the class of the block device of a mount, and its name.
+func (s system) disk(m *mount) (Class, string) {
+	dir, err := filepath.EvalSymlinks(filepath.Join(s.Root, "sys/dev/block", m.device))
+	if name, found := strings.CutPrefix(m.source, "/dev/"); err != nil && found {
+		// A file system of several devices has a number of its own.
+		dir, err = filepath.EvalSymlinks(filepath.Join(s.Root, "sys/class/block", filepath.Base(name)))
+	}
+	if err != nil {
+		return Unknown, ""
+	}
+	return s.blockDevice(dir), "/dev/" + filepath.Base(dir)
+}
+
+// blockDevice returns the class of a device in /sys. A device that is made of others, as
+// those of LVM, is as slow as the slowest.
+func (s system) blockDevice(dir string) Class {
+	slaves, _ := filepath.Glob(filepath.Join(dir, "slaves", "*"))
+	worst := Class("")
+	for _, slave := range slaves {
+		real, err := filepath.EvalSymlinks(slave)
+		if err != nil {
+			continue
+		}
+		if c := s.blockDevice(real); worst == "" || rank(c) > rank(worst) {
+			worst = c
+		}
+	}
+	if worst != "" {
+		return worst
+	}
+	name := filepath.Base(dir)
+	switch {
+	case strings.HasPrefix(name, "pmem"):
+		return Persistent
+	case strings.HasPrefix(name, "nvme"):
+		return NVMe
+	case strings.HasPrefix(name, "ram"), strings.HasPrefix(name, "zram"):
+		return Memory
+	case strings.HasPrefix(name, "vd"), strings.HasPrefix(name, "xvd"):
+		return Virtual
+	case strings.HasPrefix(name, "nbd"), strings.HasPrefix(name, "rbd"):
+		return Network
+	}
+	return rotation(dir)
+}
+
+// rank orders classes by speed.
+func rank(c Class) int {
+	for i, other := range []Class{Memory, Persistent, NVMe, SSD, Virtual, Unknown, Rotating, Network} {
+		if c == other {
+			return i
+		}
+	}
+	return -1
+}
+
+// rotation asks the queue of a disk, which a partition shares with it.
+func rotation(dir string) Class {
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		text, err := os.ReadFile(filepath.Join(d, "queue/rotational"))
+		if err != nil {
+			continue
+		}
+		if strings.TrimSpace(string(text)) == "0" {
+			return SSD
+		}
+		return Rotating
+	}
+	return Unknown
 }
