@@ -53,21 +53,24 @@ const (
 func Find(r *Run, t *Thresholds) []Finding {
 	s := &search{Run: r, t: t, claimed: make([][2]claimed, len(r.Files)), out: []Finding{}}
 	s.references()
-	// A rule claims the time that its remedy would save. Rules for special cases come
-	// first, so that no second is gained twice.
-	for _, rule := range []func(*search) *Finding{
-		oneRank, redundantReads, rewriting, readModifyWrite, unasked, syncedWrites, notCollective, splitCollective, pieces, streams,
-		randomWrites, randomReads, smallWrites, smallReads, contention, oneStripe, misaligned,
-		eagerSyncs, countedSyncs, lockWaits, reopening, smallFiles, statStorm, metadata, imbalance, exchange, serial, encoding, unencoded, waiting,
-	} {
-		if f := rule(s); f != nil {
-			s.add(f)
+	for i := range rules {
+		r := &rules[i]
+		f := Finding{Code: r.code, Title: r.title, Severity: r.severity, Model: r.model, Advice: r.advice,
+			Remedies: slices.Clone(r.remedies), Hints: slices.Clone(r.hints)}
+		if r.find(s, &f) {
+			s.add(&f)
 		}
 	}
 	slices.SortStableFunc(s.out, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(gain(&b), gain(&a)), cmp.Compare(level(a.Severity), level(b.Severity)))
 	})
 	return s.out
+}
+
+// worth sets the gain of a finding, in seconds.
+func (f *Finding) worth(gain float64) bool {
+	f.Gain = &gain
+	return true
 }
 
 func gain(f *Finding) float64 {

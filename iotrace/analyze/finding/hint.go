@@ -82,6 +82,10 @@ func isHDF5(name string) bool {
 	return false
 }
 
+func (f *File) inHDF5() bool { return isHDF5(f.Name) }
+
+func (f *File) onLustre() bool { return f.Storage == Lustre }
+
 func isNetCDF(name string) bool {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".nc", ".nc4", ".cdf", ".netcdf":
@@ -126,12 +130,4 @@ func (s *search) aggregation(d int) []Hint {
 		h = append(h, ompio)
 	}
 	return h
-}
-
-// striping returns hints about stripes, if the file system has them.
-func striping(f *File, h ...Hint) []Hint {
-	if f.Storage == Lustre {
-		return h
-	}
-	return nil
 }

@@ -12,8 +12,7 @@ func partOf(w Work, time float64) float64 { return min(w.Wall, w.Wall*ratio(time
 // repetitions, and the time of all.
 func (s *search) repeated(f *Finding, of func(*File) (all, again int64, time float64)) (all, again int64, time float64) {
 	var most float64
-	for i := range s.Files {
-		x := &s.Files[i]
+	for _, x := range s.files() {
 		n, repetitions, took := of(x)
 		if repetitions <= 0 {
 			continue
@@ -30,30 +29,20 @@ func (s *search) repeated(f *Finding, of func(*File) (all, again int64, time flo
 }
 
 // reopening is about files that are opened for every request.
-func reopening(s *search) *Finding {
-	f := &Finding{Code: "CK21", Title: "files are opened again and again",
-		Model:    "The time of opening and closing these files, but for the first time by each rank.",
-		Advice:   "Open each file once, and keep it open until the last request.",
-		Remedies: []Remedy{Interval}, Hints: []Hint{keepOpen}}
+func reopening(s *search, f *Finding) bool {
 	opens, again, time := s.repeated(f, func(x *File) (all, again int64, time float64) {
 		return x.Opens, max(0, x.Opens-int64(x.Touchers)-x.Fresh), x.OpenClose.Time
 	})
 	if again < s.t.Reopenings {
-		return nil
+		return false
 	}
-	gain := partOf(s.OpenClose, time)
-	f.Gain = &gain
 	f.Evidence = []Number{{"reopenings", float64(again), float64(s.t.Reopenings)}, {"opens", float64(opens), 0},
 		{"requests_per_open", share(s.Data[0].Count+s.Data[1].Count, opens), 0}}
-	return f
+	return f.worth(partOf(s.OpenClose, time))
 }
 
 // statStorm is about files whose status is asked for again and again.
-func statStorm(s *search) *Finding {
-	f := &Finding{Code: "CK22", Title: "the status of files is asked for again and again",
-		Model:  "The time of stat and the like, but for the first time by each rank.",
-		Advice: "Ask for the status of a file once, and keep it; ask the open file instead of the name.",
-		Hints:  []Hint{statOnce}}
+func statStorm(s *search, f *Finding) bool {
 	spared := s.has("CK23")
 	_, again, time := s.repeated(f, func(x *File) (all, again int64, time float64) {
 		if spared && s.tiny(x) {
@@ -62,25 +51,22 @@ func statStorm(s *search) *Finding {
 		return x.Stats.Count, x.Stats.Count - int64(max(1, x.Touchers)), x.Stats.Time
 	})
 	if again < s.t.StatRequests {
-		return nil
+		return false
 	}
-	gain := partOf(s.Stats, time)
-	f.Gain = &gain
 	f.Evidence = []Number{{"stats_again", float64(again), float64(s.t.StatRequests)}, {"stats", float64(s.Stats.Count), 0}}
-	return f
+	return f.worth(partOf(s.Stats, time))
 }
 
 // smallFiles is about data in many small files.
-func smallFiles(s *search) *Finding {
+func smallFiles(s *search, f *Finding) bool {
 	var n, bytes int64
 	var openClose, stats, others float64
-	for i := range s.Files {
-		x := &s.Files[i]
+	for _, x := range s.files() {
 		if !s.tiny(x) {
 			continue
 		}
 		n++
-		bytes = iotrace.Sum(bytes, iotrace.Sum(x.Data[0].Bytes, x.Data[1].Bytes))
+		bytes = iotrace.Sum(bytes, x.bytes())
 		// Another finding has the cost of opening a file again.
 		part := 1.
 		if x.Opens > 1 {
@@ -91,25 +77,23 @@ func smallFiles(s *search) *Finding {
 		others += x.Others.Time
 	}
 	if n < s.t.SmallFiles {
-		return nil
+		return false
 	}
 	gain := partOf(s.OpenClose, openClose) + partOf(s.Stats, stats) + partOf(s.Others, others)
-	gain *= 1 - 1/float64(n)
-	return &Finding{Code: "CK23", Title: "many small files", Files: int(n), Gain: &gain,
-		Model:    "The time of opening, closing and naming these files, and of asking for their status, but for one of them.",
-		Evidence: []Number{{"small_files", float64(n), float64(s.t.SmallFiles)}, {"mean_file_bytes", share(bytes, n), float64(s.t.SmallFileBytes)}},
-		Advice:   "Keep many small pieces of data in one file.",
-		Remedies: []Remedy{LayoutAggregated, LayoutShared}, Hints: []Hint{pack}}
+	f.Files = int(n)
+	f.Evidence = []Number{{"small_files", float64(n), float64(s.t.SmallFiles)},
+		{"mean_file_bytes", share(bytes, n), float64(s.t.SmallFileBytes)}}
+	return f.worth(gain * (1 - 1/float64(n)))
 }
 
 // tiny reports whether a file has little data, of one process.
 func (s *search) tiny(f *File) bool {
-	size := f.Data[0].Bytes + f.Data[1].Bytes
+	size := f.bytes()
 	return size > 0 && size <= s.t.SmallFileBytes && f.OpenClose.Count > 0 && f.Touchers <= 1
 }
 
 // metadata is about what the rules above leave.
-func metadata(s *search) *Finding {
+func metadata(s *search, f *Finding) bool {
 	ops := s.OpenClose.Count + s.Stats.Count + s.Others.Count
 	took := s.OpenClose.Time + s.Stats.Time + s.Others.Time
 	data := s.Data[0].Time + s.Data[1].Time
@@ -119,7 +103,7 @@ func metadata(s *search) *Finding {
 	slow := ops >= s.t.MetadataTimeOps && timeShare >= s.t.MetadataTimeShare
 	many := ops >= s.t.MetadataOps && per >= s.t.MetadataPerRequest
 	if !slow && !many {
-		return nil
+		return false
 	}
 	limit := s.t.MetadataTimeOps
 	if !slow {
@@ -132,12 +116,8 @@ func metadata(s *search) *Finding {
 			left -= gain(f)
 		}
 	}
-	left = max(0, left)
-	f := &Finding{Code: "CK04", Title: "metadata operations weigh", Gain: &left,
-		Model: "All time of operations that move no bytes, less the gains of CK21, CK22 and CK23: an upper bound.",
-		Evidence: []Number{{"metadata_time_share", timeShare, s.t.MetadataTimeShare}, {"metadata_ops", float64(ops), float64(limit)},
-			{"metadata_per_request", per, s.t.MetadataPerRequest}, {"files", float64(len(s.Files)), 0}},
-		Remedies: []Remedy{LayoutAggregated, LayoutShared, Interval}}
+	f.Evidence = []Number{{"metadata_time_share", timeShare, s.t.MetadataTimeShare}, {"metadata_ops", float64(ops), float64(limit)},
+		{"metadata_per_request", per, s.t.MetadataPerRequest}, {"files", float64(len(s.Files)), 0}}
 	f.Advice, f.Hints = s.fewerOperations()
 	switch {
 	case !s.Ours:
@@ -146,13 +126,10 @@ func metadata(s *search) *Finding {
 	default:
 		f.Advice = "Fewer files: let ranks share them; or checkpoint less often."
 	}
-	for i := range s.Files {
-		if s.MPI && isHDF5(s.Files[i].Name) {
-			f.Hints = append([]Hint{hdf5Metadata}, f.Hints...)
-			break
-		}
+	if s.MPI && s.anyFile((*File).inHDF5) {
+		f.Hints = append([]Hint{hdf5Metadata}, f.Hints...)
 	}
-	return f
+	return f.worth(max(0, left))
 }
 
 // fewerOperations returns what helps against the operations that there are.
@@ -185,15 +162,8 @@ func (s *search) fewerOperations() (advice string, h []Hint) {
 	return advice + ".", h
 }
 
+// sharesFiles reports whether several ranks use each file that has data.
 func (s *search) sharesFiles() bool {
-	n, moved := 0, 0
-	for i := range s.Files {
-		if f := &s.Files[i]; f.Data[0].Count+f.Data[1].Count > 0 {
-			moved++
-			if f.Ranks > 1 {
-				n++
-			}
-		}
-	}
-	return n > 0 && n == moved
+	used := func(f *File) bool { return f.Data[0].Count+f.Data[1].Count > 0 }
+	return s.anyFile(used) && !s.anyFile(func(f *File) bool { return used(f) && f.Ranks <= 1 })
 }

@@ -13,39 +13,36 @@ func (s *search) sizeModel(what string, d int) string {
 // and one for its end or header.
 const whole = 2
 
-func smallWrites(s *search) *Finding { return s.small("CK01", 0) }
-func smallReads(s *search) *Finding  { return s.small("CK13", 1) }
+// small is about small writes, or small reads.
+func small(d int) func(*search, *Finding) bool {
+	return func(s *search, f *Finding) bool { return s.small(f, d) }
+}
 
-func (s *search) small(code string, d int) *Finding {
+func (s *search) small(f *Finding, d int) bool {
 	all, small := s.Data[d], s.Small[d]
 	part := share(small.Count, all.Count)
 	if small.Count < s.t.SmallRequests || part < s.t.SmallShare {
-		return nil
+		return false
 	}
-	c := s.choose(d)
-	for i := range s.Files {
-		if w := s.Files[i].Small[d]; w.Count > whole && !s.claimed[i][d].excess {
-			c.faster(i, s.onlySmall(w, s.Files[i].Data[d].Work, d))
+	c := s.choose()
+	for i, x := range s.files() {
+		if w := x.Small[d]; w.Count > whole && !s.claimed[i][d].excess {
+			c.faster(i, d, s.onlySmall(w, x.Data[d].Work, d))
 		}
-	}
-	if c.work.Count < s.t.SmallRequests || c.files == 0 {
-		return nil
 	}
 	// Small requests among large ones cost something only if they take time.
 	took := ratio(small.Time, all.Time)
-	if s.Timed && took < s.t.SmallShare {
-		return nil
+	if c.of[d].files == 0 || c.of[d].work.Count < s.t.SmallRequests || s.Timed && took < s.t.SmallShare {
+		return false
 	}
-	f := Finding{Code: code, Title: "small " + writeRead[d] + "s",
-		Model: s.sizeModel(fmt.Sprintf("the %ss below %s", writeRead[d], bytesText(s.t.SmallBytes)), d),
-		Evidence: []Number{{"small_share", part, s.t.SmallShare}, {"small_time_share", took, s.t.SmallShare},
-			{"small", float64(small.Count), float64(s.t.SmallRequests)}, {"mean_bytes", share(all.Bytes, all.Count), 0}}}
-	if d == 1 {
-		f.Advice = "Read more at a time: larger requests, or collective reads; a library that reads ahead gathers what is in order."
-	} else {
+	f.Model = s.sizeModel(fmt.Sprintf("the %ss below %s", writeRead[d], bytesText(s.t.SmallBytes)), d)
+	f.Evidence = []Number{{"small_share", part, s.t.SmallShare}, {"small_time_share", took, s.t.SmallShare},
+		{"small", float64(small.Count), float64(s.t.SmallRequests)},
+		{"mean_bytes", share(all.Bytes, all.Count), 0}}
+	if d == 0 {
 		f.Advice, f.Remedies = s.gatherMore()
 	}
-	switch x := &s.Files[c.best]; {
+	switch x := c.best(d); {
 	case s.MPI && x.Touchers > 1:
 		f.Hints = s.collective(x.Name, d)
 	case d == 1 && x.Direct: // nothing is read ahead around the page cache
@@ -55,7 +52,7 @@ func (s *search) small(code string, d int) *Finding {
 	default:
 		f.Hints = alone(x.Name, buffer)
 	}
-	return c.finding(f)
+	return c.gives(f, d)
 }
 
 // onlySmall takes off what the other requests need: counters have one time for all.
@@ -70,11 +67,11 @@ func (s *search) onlySmall(small, all Work, d int) Work {
 
 // gatherMore is the advice on small writes.
 func (s *search) gatherMore() (string, []Remedy) {
-	if !s.Gathers {
-		if s.Ours {
-			return "Gather small requests into large ones: aggregators that write for the others, with a large buffer.",
-				[]Remedy{LayoutAggregated, AggregatorsAuto, Buffer}
-		}
+	switch {
+	case !s.Gathers && s.Ours:
+		return "Gather small requests into large ones: aggregators that write for the others, with a large buffer.",
+			[]Remedy{LayoutAggregated, AggregatorsAuto, Buffer}
+	case !s.Gathers:
 		return "Gather small requests into large ones, in a buffer or, in a parallel program, by aggregators that write for the others.", nil
 	}
 	// The job gathers already. In a shared file each stripe is a request.
@@ -90,35 +87,29 @@ func (s *search) gatherMore() (string, []Remedy) {
 	return advice + ".", remedies
 }
 
-func randomWrites(s *search) *Finding {
-	return s.random("CK07", 0, Finding{Remedies: []Remedy{LayoutPerRank, Buffer},
-		Advice: "Write in order: sort what is written by offset in a buffer, or write to files of one's own from the beginning to the end."})
+// random is about writes, or reads, in random order.
+func random(d int) func(*search, *Finding) bool {
+	return func(s *search, f *Finding) bool { return s.random(f, d) }
 }
 
-func randomReads(s *search) *Finding {
-	return s.random("CK14", 1, Finding{
-		Advice: "Read in order: sort what is asked for by offset, or read the file as a whole if most of it is needed."})
-}
-
-func (s *search) random(code string, d int, f Finding) *Finding {
-	c := s.choose(d)
+func (s *search) random(f *Finding, d int) bool {
+	c := s.choose()
 	var n float64
-	for i := range s.Files {
-		x := &s.Files[i]
+	for i, x := range s.files() {
 		n += x.Random[d] * float64(x.Data[d].Count)
-		if x.Random[d] >= mostly && x.Data[d].Count >= s.t.RandomRequests && !s.claimed[i][d].excess {
-			c.faster(i, x.Data[d].Work)
+		if x.Random[d] >= mostly && x.Data[d].Count >= s.t.RandomRequests {
+			c.faster(i, d, x.Data[d].Work)
 		}
 	}
 	part := ratio(n, float64(s.Data[d].Count))
-	if n < float64(s.t.RandomRequests) || part < s.t.RandomShare || c.files == 0 {
-		return nil
+	if n < float64(s.t.RandomRequests) || part < s.t.RandomShare || !c.gives(f, d) {
+		return false
 	}
-	f.Code, f.Title = code, "random "+writeRead[d]+"s"
 	f.Model = s.sizeModel(fmt.Sprintf("the %ss in random order", writeRead[d]), d)
-	f.Evidence = []Number{{"random_share", part, s.t.RandomShare}, {"random_requests", n, float64(s.t.RandomRequests)},
-		{"mean_bytes", share(c.work.Bytes, c.work.Count), 0}}
-	x := &s.Files[c.best]
+	f.Evidence = []Number{{"random_share", part, s.t.RandomShare},
+		{"random_requests", n, float64(s.t.RandomRequests)},
+		{"mean_bytes", share(c.of[d].work.Bytes, c.of[d].work.Count), 0}}
+	x := c.best(d)
 	f.Hints = x.queueing(d)
 	if !x.Direct {
 		f.Hints = x.queueing(d, fadvise)
@@ -126,66 +117,49 @@ func (s *search) random(code string, d int, f Finding) *Finding {
 	if isHDF5(x.Name) {
 		f.Hints = append([]Hint{hdf5Chunks}, f.Hints...)
 	}
-	return c.finding(f)
+	return true
 }
 
 // queueing adds the hint to keep requests under way, unless the processes that use the
 // file do: then their times add up to more than the time that passes.
 func (f *File) queueing(d int, h ...Hint) []Hint {
-	users := max(1, [2]int{f.Writers, f.Readers}[d])
-	if w := f.Data[d].Work; w.Wall > 0 && w.Time > 1.5*w.Wall*float64(users) {
+	if w := f.Data[d].Work; w.Wall > 0 && w.Time > 1.5*w.Wall*float64(max(1, f.users(d))) {
 		return h
 	}
 	return append(h, queue)
 }
 
-func misaligned(s *search) *Finding {
+func misaligned(s *search, f *Finding) bool {
 	m := s.Misaligned
 	if m.Count < s.t.MisalignedRequests || m.Share < s.t.MisalignedShare || m.Touched == 0 {
-		return nil
+		return false
 	}
-	gain := m.Time * (1 - share(m.Least, m.Touched)) * s.unclaimed()
-	f := &Finding{Code: "CK02", Title: "requests that begin within a stripe", Gain: &gain,
-		Model: fmt.Sprintf("A request costs as much as the stripes that it touches: these touch %d, and as many bytes need %d.", m.Touched, m.Least),
-		Evidence: []Number{{"misaligned_share", m.Share, s.t.MisalignedShare}, {"misaligned", float64(m.Count), float64(s.t.MisalignedRequests)},
-			{"unit_bytes", float64(m.Unit), 0}},
-		Advice:   "Let each rank begin at a stripe; the stripe size must be that of the file system.",
-		Remedies: []Remedy{StripeSize, LayoutPerRank, LayoutAggregated}, Hints: []Hint{align}}
+	f.Model = fmt.Sprintf("A request costs as much as the stripes that it touches: these touch %d, and as many bytes need %d.", m.Touched, m.Least)
+	f.Evidence = []Number{{"misaligned_share", m.Share, s.t.MisalignedShare},
+		{"misaligned", float64(m.Count), float64(s.t.MisalignedRequests)}, {"unit_bytes", float64(m.Unit), 0}}
 	if m.Unit <= pageSize {
 		f.Title, f.Advice = "requests that begin within a page", "Begin at multiples of a page, with whole pages: a part of a page must be read before it can be written."
 	}
 	if s.Data[0].Count == 0 {
 		f.Remedies, f.Advice = nil, "Read from the beginning of a stripe on, whole stripes if possible."
 	}
-	for i := range s.Files {
-		x := &s.Files[i]
-		if x.Storage == Lustre {
-			f.Hints = append(f.Hints, stripeSize)
-			break
-		}
+	if s.anyFile((*File).onLustre) {
+		f.Hints = append(f.Hints, stripeSize)
 	}
-	if s.MPI {
-		f.Hints = append(f.Hints, mpiStripes)
+	f.Hints = append(f.Hints, s.ifMPI(mpiStripes)...)
+	if s.anyFile((*File).inHDF5) {
+		f.Hints = append(f.Hints, hdf5Align)
 	}
-	for i := range s.Files {
-		if isHDF5(s.Files[i].Name) {
-			f.Hints = append(f.Hints, hdf5Align)
-			break
-		}
-	}
-	return f
+	return f.worth(m.Time * (1 - share(m.Least, m.Touched)) * s.unclaimed())
 }
 
 const pageSize = 4 << 10
 
 func bytesText(n int64) string {
-	switch {
-	case n >= 1<<30 && n%(1<<30) == 0:
-		return fmt.Sprintf("%d GiB", n>>30)
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
+	for i, unit := range []string{"GiB", "MiB", "KiB"} {
+		if size := int64(1) << (30 - 10*i); n >= size && n%size == 0 {
+			return fmt.Sprintf("%d %s", n/size, unit)
+		}
 	}
 	return fmt.Sprintf("%d bytes", n)
 }
