@@ -43,7 +43,6 @@ func TestImports(t *testing.T) {
 		"image":              {"internal/wording", "internal/vfs", "internal/durable", "image", "zones", "iotrace"},
 		"image/iosched":      {"image/iosched"},
 		"image/pfs":          {"internal/wording", "image/iosched", "image/plan"},
-		"image/pfs/mix":      {"image/iosched", "image/pfs"},
 		"image/pfs/probe":    {"image/pfs", "image/plan", "internal/vfs", "internal/durable", "internal/descent"},
 		"internal/descent":   {},
 		"predict":            {"internal/descent", "interval", "predict", "dataset", "zones"},

@@ -16,9 +16,8 @@ import (
 )
 
 type interferenceOptions struct {
-	jobs, policy, throttle, on, plot string
-	rounds                           int
-	check                            bool
+	jobs, policy, throttle, plot string
+	rounds                       int
 }
 
 func newBenchInterferenceCommand(g *ui.Globals) *cobra.Command {
@@ -33,19 +32,17 @@ store in DIR; the command removes it.
 
 total is the time until the last of those at work is done. The flow time of a
 checkpoint goes from when the ranks of all jobs stand still, ready to write, to its
-commit; its stretch is that divided by the flow time of the same job alone. The stretch of the reader is the mean time of a file
-divided by that of a file read alone. Ratios compare a policy with none in the same
-round; the table has the median of the rounds, --json also the least and the most.
+commit; its stretch is that divided by the flow time of the same job alone. The stretch
+of the reader is the mean time of a file divided by that of a file read alone. Ratios
+compare a policy with none in the same round; the table has the median of the rounds,
+--json also the least and the most.
 
 A fast disk serves all at once, so that turns change little. --throttle makes the
 files in DIR as slow as a disk that is described, for all processes together, and
 measures both: as it is, and throttled. auto describes a disk on which a checkpoint of
-the first job alone takes about a second, with the seeks of a disk of 50 MB/s and 9 ms.
-
-With --on, the same happens in the model of a described storage, in virtual time.`,
+the first job alone takes about a second, with the seeks of a disk of 50 MB/s and 9 ms.`,
 		Example: `  ckpt bench interference --jobs bt.A.16,bt.A.16,reader --plot turns.svg /scratch
-  ckpt bench interference --policy none,wsjf --throttle 50MB/s,seek=9ms --rounds 3
-  ckpt bench interference --on scratch.yaml`,
+  ckpt bench interference --policy none,wsjf --throttle 50MB/s,seek=9ms --rounds 3`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ui.Positive(cmd, "rounds"); err != nil {
@@ -63,9 +60,7 @@ With --on, the same happens in the model of a described storage, in virtual time
 	f.StringVar(&o.policy, "policy", strings.Join(arbiter.Policies(), ","), "policies to compare; none is without a controller, and always measured")
 	f.IntVar(&o.rounds, "rounds", 10, "times that everything is measured")
 	f.StringVar(&o.throttle, "throttle", "auto", "a slow disk, like 50MB/s,seek=9ms,unit=1MiB; none; or auto")
-	f.StringVar(&o.on, "on", "", "do all in the model of this storage: a preset or a file, as ckpt bench storage writes it")
 	f.StringVar(&o.plot, "plot", "", "draw the result to this .svg, .png or .pdf")
-	f.BoolVar(&o.check, "check", false, "exit with status 2 unless turns of the policy "+arbiter.DefaultPolicy+" keep what docs/TURNS.md promises")
 	return cmd
 }
 
@@ -183,19 +178,11 @@ func runInterference(ctx context.Context, g *ui.Globals, dir string, o *interfer
 	if o.plot != "" && len(policies) == 1 {
 		return ui.BadUsage("--plot compares policies with none, and --policy has no other", "add a policy, like --policy none,"+arbiter.DefaultPolicy)
 	}
-	if o.check && !slices.Contains(policies, arbiter.DefaultPolicy) {
-		return ui.BadUsage("--check is about the policy "+arbiter.DefaultPolicy+", and --policy does not have it", "write --policy none,"+arbiter.DefaultPolicy)
-	}
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	out := &interference{Dir: dir, Jobs: m.names(), Rounds: o.rounds, Policies: policies}
-	if o.on != "" {
-		err = out.model(ctx, &m, o.on)
-	} else {
-		l := &interferenceLab{g: g, mixture: m, policies: policies, rounds: o.rounds}
-		err = l.measure(ctx, out, dir, disk, auto)
-	}
-	if err != nil {
+	l := &interferenceLab{g: g, mixture: m, policies: policies, rounds: o.rounds}
+	if err := l.measure(ctx, out, dir, disk, auto); err != nil {
 		if ctx.Err() != nil {
 			return ui.ErrInterrupted
 		}
@@ -204,11 +191,5 @@ func runInterference(ctx context.Context, g *ui.Globals, dir string, o *interfer
 	if err := g.Show(out, func() error { return out.print(g) }); err != nil {
 		return err
 	}
-	if err := draw(ctx, g, o.plot, out.panels); err != nil {
-		return err
-	}
-	if !o.check {
-		return nil
-	}
-	return out.verdict()
+	return draw(ctx, g, o.plot, out.panels)
 }

@@ -48,24 +48,21 @@ func (l *interferenceLab) measure(ctx context.Context, out *interference, dir st
 	defer bar.Clear()
 	done := int64(0)
 	add := func() { done++; bar.Set(done) }
-	plain, err := l.storage(ctx, dir, nil, add)
+	plain, err := l.storage(ctx, dir, "as it is", nil, add)
 	if err != nil {
 		return err
 	}
-	plain.Name = "as it is"
 	out.Storages = append(out.Storages, plain)
 	if auto {
 		disk = autoDisk(plain)
 	}
-	if disk == nil {
-		return nil
+	if disk != nil {
+		slow, err := l.storage(ctx, dir, "throttled", disk, add)
+		if err != nil {
+			return err
+		}
+		out.Storages = append(out.Storages, slow)
 	}
-	slow, err := l.storage(ctx, dir, disk, add)
-	if err != nil {
-		return err
-	}
-	slow.Name = "throttled"
-	out.Storages = append(out.Storages, slow)
 	return nil
 }
 
@@ -98,7 +95,7 @@ func (l *interferenceLab) checkSpace(dir string) error {
 }
 
 // storage measures one storage: DIR, throttled or not.
-func (l *interferenceLab) storage(ctx context.Context, parent string, disk *slowfs.Model, add func()) (s *interferenceStorage, err error) {
+func (l *interferenceLab) storage(ctx context.Context, parent, name string, disk *slowfs.Model, add func()) (s *interferenceStorage, err error) {
 	if l.dir, err = os.MkdirTemp(parent, "ckpt-bench-"); err != nil {
 		return nil, err
 	}
@@ -106,7 +103,7 @@ func (l *interferenceLab) storage(ctx context.Context, parent string, disk *slow
 	if l.dir, err = filepath.Abs(l.dir); err != nil {
 		return nil, err
 	}
-	s = &interferenceStorage{}
+	s = &interferenceStorage{Name: name}
 	l.fsys = vfs.OS{}
 	if disk != nil {
 		m := *disk
@@ -124,18 +121,18 @@ func (l *interferenceLab) storage(ctx context.Context, parent string, disk *slow
 	if err := l.start(ctx, s); err != nil {
 		return nil, err
 	}
-	for round := range l.rounds {
-		for i := range l.policies {
-			// Each policy comes at each place of a round equally often.
-			p := l.policies[(i+round)%len(l.policies)]
-			run, err := l.policy(ctx, p)
-			if err != nil {
-				return nil, fmt.Errorf("policy %s: %w", p, err)
-			}
-			run.round, run.policy = round, p
-			s.runs = append(s.runs, run)
-			add()
+	err = inTurns(l.rounds, len(l.policies), func(round, i int) error {
+		run, err := l.policy(ctx, l.policies[i])
+		if err != nil {
+			return fmt.Errorf("policy %s: %w", l.policies[i], err)
 		}
+		run.round, run.policy = round, l.policies[i]
+		s.runs = append(s.runs, run)
+		add()
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	s.summarise(l.policies)
 	return s, nil

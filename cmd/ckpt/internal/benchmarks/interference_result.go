@@ -5,13 +5,18 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+
+	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image/iosched/arbiter"
+	"ckpt/internal/figure"
 )
 
 // interference is the comparison as JSON. Times are in seconds.
 type interference struct {
 	Dir      string                 `json:"dir,omitempty"`
-	On       string                 `json:"on,omitempty"`
 	Jobs     []string               `json:"competing_jobs"`
 	Rounds   int                    `json:"repetitions"`
 	Policies []string               `json:"policy_names"`
@@ -30,7 +35,8 @@ type interferenceStorage struct {
 	runs   []*interferenceRun
 }
 
-// An interferenceLine is one policy: medians of the rounds.
+// An interferenceLine is one policy: medians of the rounds, and ratios to none in the same
+// round.
 type interferenceLine struct {
 	Policy string `json:"policy"`
 	// The jobs at the same time.
@@ -43,18 +49,13 @@ type interferenceLine struct {
 	ReaderStretch float64 `json:"reader_stretch,omitempty"`
 	// The first job alone.
 	Alone float64 `json:"alone_flow_s"`
-	// To none, in the same round.
-	interferenceRatios
-	Keeps *bool `json:"promises_kept,omitempty"` // all promises; nil for none
-}
 
-// interferenceRatios are those that turns promise something about.
-type interferenceRatios struct {
-	Total         *spread `json:"jobs_total_spread,omitempty"`
-	Flow          *spread `json:"mean_flow_spread,omitempty"`
-	MixedTotal    *spread `json:"reader_total_spread,omitempty"`
-	ReaderStretch *spread `json:"reader_stretch_spread,omitempty"`
-	Alone         *spread `json:"alone_flow_spread,omitempty"`
+	TotalRatio      *spread `json:"jobs_total_spread,omitempty"`
+	FlowRatio       *spread `json:"mean_flow_spread,omitempty"`
+	MixedTotalRatio *spread `json:"reader_total_spread,omitempty"`
+	ReaderRatio     *spread `json:"reader_stretch_spread,omitempty"`
+	AloneRatio      *spread `json:"alone_flow_spread,omitempty"`
+	Keeps           *bool   `json:"promises_kept,omitempty"` // all promises; nil for none
 }
 
 // A spread is a median of rounds, with the quarters, the least and the most.
@@ -82,37 +83,58 @@ func spreadOf(v []float64) *spread {
 	return &spread{at(0.5), at(0.25), at(0.75), v[0], v[len(v)-1]}
 }
 
-// A promise is what turns are to keep, as a limit of a ratio to none.
-type promise struct {
-	name  string
-	limit float64
-	of    func(*interferenceRatios) *spread
+// A measure is what turns promise something about: a limit of its ratio to none.
+type measure struct {
+	promise string
+	limit   float64
+	header  string
+	bar     string                         // in the picture, if it is there
+	of      func(*interferenceRun) float64 // 0: not measured
+	value   func(*interferenceLine) *float64
+	ratio   func(*interferenceLine) **spread
 }
 
-// promises are those of docs/TURNS.md.
-var promises = []promise{
-	{"total time of the jobs", 1.05, func(r *interferenceRatios) *spread { return r.Total }},
-	{"mean flow time of the jobs", 0.8, func(r *interferenceRatios) *spread { return r.Flow }},
-	{"total time of job and reader", 1.05, func(r *interferenceRatios) *spread { return r.MixedTotal }},
-	{"stretch of the reader", 0.5, func(r *interferenceRatios) *spread { return r.ReaderStretch }},
-	{"flow time of a job alone", 1.02, func(r *interferenceRatios) *spread { return r.Alone }},
+// measures are those of docs/TURNS.md.
+var measures = []measure{
+	{"total time of the jobs", 1.05, "jobs: total", "total time",
+		func(r *interferenceRun) float64 { return r.jobs.total },
+		func(l *interferenceLine) *float64 { return &l.Total },
+		func(l *interferenceLine) **spread { return &l.TotalRatio }},
+	{"mean flow time of the jobs", 0.8, "mean flow", "mean flow time",
+		func(r *interferenceRun) float64 { return meanOf(r.jobs.flows) },
+		func(l *interferenceLine) *float64 { return &l.Flow },
+		func(l *interferenceLine) **spread { return &l.FlowRatio }},
+	{"total time of job and reader", 1.05, "reader: total", "total time with the reader",
+		func(r *interferenceRun) float64 { return r.mixed.total },
+		func(l *interferenceLine) *float64 { return &l.MixedTotal },
+		func(l *interferenceLine) **spread { return &l.MixedTotalRatio }},
+	{"stretch of the reader", 0.5, "stretch", "stretch of the reader",
+		func(r *interferenceRun) float64 { return meanOf(r.files) },
+		func(l *interferenceLine) *float64 { return &l.ReaderStretch },
+		func(l *interferenceLine) **spread { return &l.ReaderRatio }},
+	{"flow time of a job alone", 1.02, "alone", "",
+		func(r *interferenceRun) float64 { return r.alone[0] },
+		func(l *interferenceLine) *float64 { return &l.Alone },
+		func(l *interferenceLine) **spread { return &l.AloneRatio }},
 }
 
-// kept reports whether the median is within the limit, and whether the promise applies.
-func (p *promise) kept(r *interferenceRatios) (kept, applies bool) {
-	s := p.of(r)
-	return s != nil && s.Median <= p.limit, s != nil
+// broken lists the measures whose median is above the limit.
+func (l *interferenceLine) broken() (list []string) {
+	for _, m := range measures {
+		if s := *m.ratio(l); s != nil && s.Median > m.limit {
+			list = append(list, fmt.Sprintf("%s is %.2f", m.promise, s.Median))
+		}
+	}
+	return list
 }
 
 // summarise makes the lines of the policies from the runs.
 func (s *interferenceStorage) summarise(policies []string) {
 	byRound := make(map[int]*interferenceRun) // without turns
-	for _, r := range s.runs {
-		if r.policy == none {
-			byRound[r.round] = r
-		}
-	}
 	first := s.of(none)
+	for _, r := range first {
+		byRound[r.round] = r
+	}
 	for i := range first[0].alone {
 		s.Alone = append(s.Alone, medianRuns(first, func(r *interferenceRun) float64 { return r.alone[i] }))
 	}
@@ -144,84 +166,193 @@ func medianRuns(runs []*interferenceRun, of func(*interferenceRun) float64) floa
 	return medianOf(v)
 }
 
-func (r *interferenceRun) flow() float64       { return meanOf(r.jobs.flows) }
-func (r *interferenceRun) total() float64      { return r.jobs.total }
-func (r *interferenceRun) mixedTotal() float64 { return r.mixed.total }
-func (r *interferenceRun) aloneFlow() float64  { return r.alone[0] }
-func (r *interferenceRun) readerFile() float64 { return meanOf(r.files) }
-func (s *interferenceStorage) hasJobs() bool   { return len(s.runs[0].jobs.flows) > 0 }
-func (s *interferenceStorage) hasReader() bool {
-	return slices.ContainsFunc(s.runs, func(r *interferenceRun) bool { return len(r.files) > 0 })
-}
-
 func meanOf(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
 	sum := 0.0
 	for _, x := range v {
 		sum += x
 	}
-	return sum / float64(len(v))
+	return sum / float64(max(1, len(v)))
 }
 
 func (s *interferenceStorage) line(policy string, byRound map[int]*interferenceRun) interferenceLine {
 	runs := s.of(policy)
-	l := interferenceLine{Policy: policy, Alone: medianRuns(runs, (*interferenceRun).aloneFlow)}
-	// ratio compares each run with that without turns of the same round.
-	ratio := func(of func(*interferenceRun) float64) *spread {
-		var v []float64
+	l := interferenceLine{Policy: policy}
+	for _, m := range measures {
+		*m.value(&l) = medianRuns(runs, m.of)
+		var ratios []float64
 		for _, r := range runs {
 			// No file was read beside a checkpoint that was over at once.
-			if base, x := of(byRound[r.round]), of(r); base > 0 && x > 0 {
-				v = append(v, x/base)
+			if base, x := m.of(byRound[r.round]), m.of(r); base > 0 && x > 0 {
+				ratios = append(ratios, x/base)
 			}
 		}
-		return spreadOf(v)
+		*m.ratio(&l) = spreadOf(ratios)
 	}
-	l.interferenceRatios.Alone = ratio((*interferenceRun).aloneFlow)
-	if s.hasJobs() {
-		l.Total, l.Flow = medianRuns(runs, (*interferenceRun).total), medianRuns(runs, (*interferenceRun).flow)
-		for i := range s.Alone {
-			l.Stretches = append(l.Stretches, medianRuns(runs, func(r *interferenceRun) float64 { return r.jobs.flows[i] / byRound[r.round].alone[i] }))
-		}
-		l.interferenceRatios.Total, l.interferenceRatios.Flow = ratio((*interferenceRun).total), ratio((*interferenceRun).flow)
+	for i := range runs[0].jobs.flows {
+		stretch := func(r *interferenceRun) float64 { return r.jobs.flows[i] / byRound[r.round].alone[i] }
+		l.Stretches = append(l.Stretches, medianRuns(runs, stretch))
 	}
-	if s.hasReader() {
-		l.MixedTotal, l.MixedFlow = medianRuns(runs, (*interferenceRun).mixedTotal), medianRuns(runs, func(r *interferenceRun) float64 { return r.mixed.flows[0] })
-		// The time alone is the same on both sides of the ratio.
-		l.ReaderStretch = medianRuns(runs, (*interferenceRun).readerFile) / s.File
-		l.interferenceRatios.MixedTotal, l.interferenceRatios.ReaderStretch = ratio((*interferenceRun).mixedTotal), ratio((*interferenceRun).readerFile)
+	if s.File > 0 {
+		l.ReaderStretch /= s.File
+		l.MixedFlow = medianRuns(runs, func(r *interferenceRun) float64 { return r.mixed.flows[0] })
 	}
 	if policy != none {
-		keeps := true
-		for _, p := range promises {
-			kept, applies := p.kept(&l.interferenceRatios)
-			keeps = keeps && (kept || !applies)
-		}
+		keeps := len(l.broken()) == 0
 		l.Keeps = &keeps
 	}
 	return l
 }
 
-// judged is the storage that the promises are about: the slow one, if there is one.
-func (b *interference) judged() *interferenceStorage { return b.Storages[len(b.Storages)-1] }
-
-// verdict is an error that names the promises that the default policy does not keep.
-func (b *interference) verdict() error {
-	s := b.judged()
-	i := slices.IndexFunc(s.List, func(l interferenceLine) bool { return l.Policy == arbiter.DefaultPolicy })
-	if i < 0 {
-		return fmt.Errorf("the policies do not include %s, whose promises are to be checked", arbiter.DefaultPolicy)
+func (b *interference) print(g *ui.Globals) error {
+	if err := g.Printf("%s in %s, %s\n", strings.Join(b.Jobs, " and "), b.Dir, ui.Count(b.Rounds, "round")); err != nil {
+		return err
 	}
-	var broken []string
-	for _, p := range promises {
-		if kept, applies := p.kept(&s.List[i].interferenceRatios); applies && !kept {
-			broken = append(broken, fmt.Sprintf("%s %.2f of that without turns, want at most %.2f", p.name, p.of(&s.List[i].interferenceRatios).Median, p.limit))
+	for _, s := range b.Storages {
+		if err := s.print(g); err != nil {
+			return err
 		}
 	}
-	if len(broken) > 0 {
-		return fmt.Errorf("turns of %s: %s", arbiter.DefaultPolicy, strings.Join(broken, "; "))
+	// The promises are about the slow storage, if there is one.
+	s := b.Storages[len(b.Storages)-1]
+	var limits []string
+	for _, m := range measures {
+		if *m.ratio(&s.List[0]) != nil {
+			limits = append(limits, fmt.Sprintf(" %s ≤ %.2f", m.promise, m.limit))
+		}
+	}
+	g.Printf("\n%s: to hold are%s of none\n", s.Name, strings.Join(limits, ","))
+	for _, l := range s.List[1:] {
+		text, mark := "all hold", ""
+		if broken := l.broken(); len(broken) > 0 {
+			text = strings.Join(broken, ", ")
+		}
+		if l.Policy == arbiter.DefaultPolicy {
+			mark = " (default)"
+		}
+		if err := g.Printf("  %s%s: %s\n", l.Policy, mark, text); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// title names the storage.
+func (s *interferenceStorage) title() string {
+	if s.Disk != "" {
+		return s.Name + " to " + s.Disk
+	}
+	return s.Name
+}
+
+func (s *interferenceStorage) print(g *ui.Globals) error {
+	var alone []string
+	for _, t := range s.Alone {
+		alone = append(alone, ui.Seconds(t))
+	}
+	title := s.title() + ": a checkpoint alone takes " + strings.Join(alone, " and ")
+	if s.File > 0 {
+		title += ", a file of the reader " + ui.Seconds(s.File)
+	}
+	g.Printf("\n%s\n\n", title)
+	var rows [][]string
+	var header []string
+	for i := range s.List {
+		var row []string
+		header, row = s.List[i].row()
+		rows = append(rows, row)
+	}
+	return g.Table(header, rows)
+}
+
+// row shows what was measured of a policy, with how far most ratios are from the median.
+func (l *interferenceLine) row() (header, row []string) {
+	add := func(name, text string) { header, row = append(header, name), append(row, text) }
+	add("policy", l.Policy)
+	for i, m := range measures {
+		v, s := *m.value(l), *m.ratio(l)
+		if v == 0 {
+			continue
+		}
+		if m.header == "stretch" {
+			add("|stretch", fmt.Sprintf("%.1f", v))
+		} else {
+			add("|"+m.header, ui.Seconds(v))
+		}
+		ratio := ""
+		if l.Policy != none && s != nil {
+			ratio = fmt.Sprintf("%.2f ± %.2f", s.Median, (s.High-s.Low)/2)
+		}
+		add("|ratio", ratio)
+		switch i {
+		case 1:
+			var all []string
+			for _, x := range l.Stretches {
+				all = append(all, fmt.Sprintf("%.2f", x))
+			}
+			add("|stretches", strings.Join(all, " "))
+		case 3:
+			add("|job", ui.Seconds(l.MixedFlow))
+		}
+	}
+	return header, row
+}
+
+// panels has a row for each storage: what the policies make of the jobs, and of the
+// reader.
+func (b *interference) panels() ([][]*plot.Plot, error) {
+	var rows [][]*plot.Plot
+	for _, s := range b.Storages {
+		var row []*plot.Plot
+		for _, pair := range [][]measure{measures[:2], measures[2:4]} {
+			if *pair[0].ratio(&s.List[0]) == nil {
+				continue
+			}
+			p, err := s.panel(pair)
+			if err != nil {
+				return nil, err
+			}
+			p.Title.Text = s.title()
+			row = append(row, p)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// panel draws the ratios of each policy side by side, with the range of the middle half of
+// the rounds.
+func (s *interferenceStorage) panel(pair []measure) (*plot.Plot, error) {
+	var names []string
+	for _, l := range s.List[1:] {
+		names = append(names, l.Policy)
+	}
+	var list []series
+	key := figure.Key{}
+	for i, m := range pair {
+		bars := series{name: m.bar, color: figure.Categories[i]}
+		for k := range s.List[1:] {
+			r := *m.ratio(&s.List[k+1])
+			if r == nil { // too little was measured for a ratio: no bar
+				r = &spread{}
+			}
+			bars.values = append(bars.values, r.Median)
+			bars.ranges = append(bars.ranges, struct{ Low, High float64 }{r.Low - r.Median, r.High - r.Median})
+		}
+		list = append(list, bars)
+		key = append(key, figure.Entry{Name: bars.name, Color: bars.color})
+	}
+	p, err := barPanel(names, list, min(vg.Points(14), 3*vg.Centimeter/vg.Length(len(names))), 0.32)
+	if err != nil {
+		return nil, err
+	}
+	one, err := plotter.NewLine(plotter.XYs{{X: p.X.Min, Y: 1}, {X: p.X.Max, Y: 1}})
+	if err != nil {
+		return nil, err
+	}
+	one.Color, one.Width, one.Dashes = figure.Ink, vg.Points(0.7), []vg.Length{vg.Points(3), vg.Points(2)}
+	p.Add(one)
+	p.Y.Label.Text = "of that without turns"
+	figure.Include(&p.Y, 0, max(1, p.Y.Max))
+	figure.AddKey(p, key)
+	return p, nil
 }

@@ -129,5 +129,5 @@ func runBenchStorage(ctx context.Context, g *ui.Globals, o *storageOptions) erro
 	if err := draw(ctx, g, o.plot, s.panels); err != nil {
 		return err
 	}
-	return g.Show(s.report(), func() error { return s.print(g) })
+	return g.Show(s, func() error { return s.print(g) })
 }

@@ -28,97 +28,85 @@ type sweepAxis struct {
 
 // Larrosa's parameters (section 2.4) are the values of the axes.
 var sweepAxes = []sweepAxis{
-	switchAxis("p1", func(s *plan.Settings) *bool { return &s.P1 }),
-	switchAxis("p2", func(s *plan.Settings) *bool { return &s.P2 }),
-	switchAxis("p3", func(s *plan.Settings) *bool { return &s.P3 }),
-	switchAxis("p4", func(s *plan.Settings) *bool { return &s.P4 }),
-	{"aggregators", "1:2:4:8:16", "a number, or auto", setAggregators, getAggregators},
-	sizeAxis("buffer", "4MiB:10MiB:16MiB:25MiB:32MiB:40MiB:48MiB:100MiB", func(s *plan.Settings) *int64 { return &s.Buffer }),
-	sizeAxis("stripes", "1MiB:4MiB:10MiB", func(s *plan.Settings) *int64 { return &s.StripeSize }),
-	numberAxis("osts", "4:8:16:32:64", func(p *sweepPoint) *int { return &p.settings.StripeCount }),
-	numberAxis("ranks", "4:8:16:32:64:128:256:512", func(p *sweepPoint) *int { return &p.ranks }),
-	wordAxis("layout", "per-rank:aggregated:shared", func(s *plan.Settings) *string { return (*string)(&s.Layout) }),
-	wordAxis("strategy", "two-phase:dynamic:static:individual", func(s *plan.Settings) *string { return (*string)(&s.Strategy) }),
+	axis("p1", onOff, func(p *sweepPoint) *bool { return &p.settings.P1 }),
+	axis("p2", onOff, func(p *sweepPoint) *bool { return &p.settings.P2 }),
+	axis("p3", onOff, func(p *sweepPoint) *bool { return &p.settings.P3 }),
+	axis("p4", onOff, func(p *sweepPoint) *bool { return &p.settings.P4 }),
+	axis("aggregators", aggregators, func(p *sweepPoint) *int { return &p.settings.Aggregators }),
+	axis("buffer", sizes("4MiB:10MiB:16MiB:25MiB:32MiB:40MiB:48MiB:100MiB"), func(p *sweepPoint) *int64 { return &p.settings.Buffer }),
+	axis("stripes", sizes("1MiB:4MiB:10MiB"), func(p *sweepPoint) *int64 { return &p.settings.StripeSize }),
+	axis("osts", numbers("4:8:16:32:64"), func(p *sweepPoint) *int { return &p.settings.StripeCount }),
+	axis("ranks", numbers("4:8:16:32:64:128:256:512"), func(p *sweepPoint) *int { return &p.ranks }),
+	axis("layout", words[plan.Layout]("per-rank:aggregated:shared"), func(p *sweepPoint) *plan.Layout { return &p.settings.Layout }),
+	axis("strategy", words[plan.Strategy]("two-phase:dynamic:static:individual"), func(p *sweepPoint) *plan.Strategy { return &p.settings.Strategy }),
 }
 
-const onOff = "on or off"
-
-func switchAxis(name string, of func(*plan.Settings) *bool) sweepAxis {
-	return sweepAxis{name: name, values: "off:on", options: onOff,
-		set: func(p *sweepPoint, value string) error {
-			if value != "on" && value != "off" {
-				return errValue
-			}
-			*of(&p.settings) = value == "on"
-			return nil
-		},
-		get: func(p *sweepPoint) string {
-			if *of(&p.settings) {
-				return "on"
-			}
-			return "off"
-		},
-	}
+// A kind is a kind of values: the usual ones, and how to read and write one.
+type kind[T any] struct {
+	usual, options string
+	read           func(name, value string) (T, error)
+	text           func(T) string
 }
 
-func sizeAxis(name, values string, of func(*plan.Settings) *int64) sweepAxis {
-	return sweepAxis{name: name, values: values, options: "sizes, like 4MiB",
+func axis[T any](name string, k kind[T], of func(*sweepPoint) *T) sweepAxis {
+	return sweepAxis{name: name, values: k.usual, options: k.options, get: func(p *sweepPoint) string { return k.text(*of(p)) },
 		set: func(p *sweepPoint, value string) (err error) {
-			*of(&p.settings), err = ui.ParseSize(name, value)
+			*of(p), err = k.read(name, value)
 			return err
-		},
-		get: func(p *sweepPoint) string { return ui.Size(*of(&p.settings)) },
-	}
-}
-
-func numberAxis(name, values string, of func(*sweepPoint) *int) sweepAxis {
-	return sweepAxis{name: name, values: values, options: "numbers from 1",
-		set: func(p *sweepPoint, value string) error {
-			n, err := strconv.Atoi(value)
-			if err != nil || n < 1 {
-				return errValue
-			}
-			*of(p) = n
-			return nil
-		},
-		get: func(p *sweepPoint) string { return strconv.Itoa(*of(p)) },
-	}
-}
-
-func wordAxis(name, values string, of func(*plan.Settings) *string) sweepAxis {
-	words := strings.Split(values, ":")
-	return sweepAxis{name: name, values: values, options: strings.Join(words, ", "),
-		set: func(p *sweepPoint, value string) error {
-			if !slices.Contains(words, value) {
-				return errValue
-			}
-			*of(&p.settings) = value
-			return nil
-		},
-		get: func(p *sweepPoint) string { return *of(&p.settings) },
-	}
+		}}
 }
 
 var errValue = errors.New("not a value of the setting")
 
-func setAggregators(p *sweepPoint, value string) error {
-	if value == "auto" {
-		p.settings.Aggregators = plan.Auto
-		return nil
-	}
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 {
-		return errValue
-	}
-	p.settings.Aggregators = n
-	return nil
+const switchOptions = "on or off"
+
+var onOff = kind[bool]{"off:on", switchOptions,
+	func(_, value string) (bool, error) {
+		if value != "on" && value != "off" {
+			return false, errValue
+		}
+		return value == "on", nil
+	},
+	func(on bool) string { return map[bool]string{true: "on", false: "off"}[on] },
 }
 
-func getAggregators(p *sweepPoint) string {
-	if p.settings.Aggregators == plan.Auto {
-		return "auto"
-	}
-	return strconv.Itoa(p.settings.Aggregators)
+func sizes(usual string) kind[int64] {
+	return kind[int64]{usual, "sizes, like 4MiB", ui.ParseSize, ui.Size}
+}
+
+func numbers(usual string) kind[int] {
+	return kind[int]{usual, "numbers from 1", func(_, value string) (int, error) {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 {
+			return 0, errValue
+		}
+		return n, nil
+	}, strconv.Itoa}
+}
+
+var aggregators = kind[int]{"1:2:4:8:16", "a number, or auto",
+	func(name, value string) (int, error) {
+		if value == "auto" {
+			return plan.Auto, nil
+		}
+		return numbers("").read(name, value)
+	},
+	func(n int) string {
+		if n == plan.Auto {
+			return "auto"
+		}
+		return strconv.Itoa(n)
+	},
+}
+
+func words[T ~string](usual string) kind[T] {
+	all := strings.Split(usual, ":")
+	return kind[T]{usual, strings.Join(all, ", "), func(_, value string) (T, error) {
+		if !slices.Contains(all, value) {
+			return "", errValue
+		}
+		return T(value), nil
+	}, func(value T) string { return string(value) }}
 }
 
 // A sweepTerm is a setting that the user named, with its values.
@@ -170,7 +158,9 @@ func unknownAxis(text, name string) error {
 
 // A sweepGroup has the runs that vary together: one setting, or all switches.
 type sweepGroup struct {
-	name   string
+	Setting string     `json:"setting"`
+	Runs    []sweepRun `json:"run_list"`
+
 	terms  []sweepTerm
 	points []sweepPoint
 }
@@ -183,16 +173,16 @@ func (g *sweepGroup) chosen() bool {
 // sweepGroups makes the runs. A term with one value holds for all runs. The switches are
 // combined with each other; every other setting varies alone.
 func sweepGroups(terms []sweepTerm, base sweepPoint) []sweepGroup {
-	switches := sweepGroup{name: "switches"}
+	switches := sweepGroup{Setting: "switches"}
 	var others []sweepGroup
 	for _, t := range terms {
 		switch {
 		case len(t.values) == 1:
 			must(t.set(&base, t.values[0]))
-		case t.options == onOff:
+		case t.options == switchOptions:
 			switches.terms = append(switches.terms, t)
 		default:
-			others = append(others, sweepGroup{name: t.name, terms: []sweepTerm{t}})
+			others = append(others, sweepGroup{Setting: t.name, terms: []sweepTerm{t}})
 		}
 	}
 	groups := others
@@ -203,7 +193,7 @@ func sweepGroups(terms []sweepTerm, base sweepPoint) []sweepGroup {
 		groups[i].points = combine([]sweepPoint{base}, groups[i].terms)
 	}
 	if len(groups) == 0 {
-		groups = []sweepGroup{{name: "run", points: []sweepPoint{base}}}
+		groups = []sweepGroup{{Setting: "run", points: []sweepPoint{base}}}
 	}
 	return groups
 }

@@ -4,40 +4,69 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image/color"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image/pfs"
 	"ckpt/image/plan"
+	"ckpt/internal/figure"
 )
 
 // A sweep is a series of runs of the write benchmark on one storage.
 type sweep struct {
+	On     string       `json:"on"`
+	Source string       `json:"source,omitempty"`
+	Bytes  int64        `json:"each_rank_bytes"`
+	Seed   uint64       `json:"seed"`
+	Groups []sweepGroup `json:"sweep_list"`
+
 	system *pfs.System
-	groups []sweepGroup
-	nodes  int   // 0: one rank on each
-	bytes  int64 // of each rank
-	seed   uint64
+	nodes  int    // 0: one rank on each
 	ranks  int    // unless the sweep varies them
 	text   string // of --sweep
-	found  [][]sweepRun
 }
 
 // A sweepRun is what became of a point.
 type sweepRun struct {
-	sweepPoint
-	nodes, aggregators int
-	pfs.JobResult
+	Ranks       int           `json:"ranks"`
+	Nodes       int           `json:"nodes"`
+	Layout      plan.Layout   `json:"layout"`
+	Strategy    plan.Strategy `json:"strategy"`
+	Aggregators int           `json:"aggregators"`
+	Buffer      int64         `json:"buffer_bytes"`
+	StripeSize  int64         `json:"stripe_bytes"`
+	StripeCount int           `json:"stripe_count"`
+	P1          bool          `json:"p1"`
+	P2          bool          `json:"p2"`
+	P3          bool          `json:"p3"`
+	P4          bool          `json:"p4"`
+	Bytes       int64         `json:"bytes"`
+	Seconds     float64       `json:"simulated_s"`
+	Rate        float64       `json:"bytes_per_s"`
+	Bottleneck  string        `json:"bottleneck"`
+	LockWaits   int64         `json:"lock_waits"`
+	Writers     int           `json:"max_writers_per_ost"`
+
+	point sweepPoint
 }
 
 // newSweep reads what the user asked for. The base is what Larrosa settled on (section
 // 2.4), on no more OSTs than there are.
 func newSweep(system *pfs.System, o *storageOptions) (*sweep, error) {
-	s := &sweep{system: system, nodes: o.nodes, seed: o.seed, ranks: o.ranks, text: o.sweep}
+	s := &sweep{On: system.Name, Source: system.Source, Seed: o.seed, system: system, nodes: o.nodes, ranks: o.ranks, text: o.sweep}
 	size, err := ui.ParseSize("--bytes", o.bytes)
 	if err != nil {
 		return nil, err
 	}
-	if s.bytes = size; size%plan.PageSize != 0 {
+	if s.Bytes = size; size%plan.PageSize != 0 {
 		return nil, ui.BadUsage(fmt.Sprintf("--bytes %s: want a multiple of %d", o.bytes, plan.PageSize), "write --bytes 2GiB")
 	}
 	var terms []sweepTerm
@@ -51,9 +80,9 @@ func newSweep(system *pfs.System, o *storageOptions) (*sweep, error) {
 	base.settings.Aggregators = plan.Auto
 	base.settings.Buffer = 10 << 20
 	base.settings.StripeCount = min(base.settings.StripeCount, system.Targets.Count)
-	s.groups = sweepGroups(terms, base)
-	for i := range s.groups {
-		if err := s.check(&s.groups[i]); err != nil {
+	s.Groups = sweepGroups(terms, base)
+	for i := range s.Groups {
+		if err := s.check(&s.Groups[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -105,7 +134,7 @@ const segment = 128 << 10
 // array returns the array of a point: two-dimensional, in blocks as square as the ranks
 // allow. Ranks that write for themselves, and files of several kinds, have none.
 func (s *sweep) array(p sweepPoint) *pfs.Array {
-	if p.settings.Layout != plan.Shared || p.settings.Strategy == plan.Individual || s.bytes%segment != 0 {
+	if p.settings.Layout != plan.Shared || p.settings.Strategy == plan.Individual || s.Bytes%segment != 0 {
 		return nil
 	}
 	columns := 1
@@ -127,7 +156,7 @@ func (s *sweep) plan(p sweepPoint) (*plan.Plan, error) {
 	nodes := s.nodesOf(p)
 	sources := make([]plan.Source, p.ranks)
 	for i := range sources {
-		sources[i] = plan.Source{Rank: i, Node: i * nodes / p.ranks, Pieces: []plan.Piece{{Bytes: s.bytes, Align: true}}}
+		sources[i] = plan.Source{Rank: i, Node: i * nodes / p.ranks, Pieces: []plan.Piece{{Bytes: s.Bytes, Align: true}}}
 	}
 	return plan.New(sources, p.settings)
 }
@@ -141,9 +170,9 @@ func (s *sweep) nodesOf(p sweepPoint) int {
 
 // bytesOf returns the bytes of all runs.
 func (s *sweep) bytesOf() (n int64) {
-	for i := range s.groups {
-		for _, p := range s.groups[i].points {
-			n += int64(p.ranks) * s.bytes
+	for i := range s.Groups {
+		for _, p := range s.Groups[i].points {
+			n += int64(p.ranks) * s.Bytes
 		}
 	}
 	return n
@@ -152,20 +181,20 @@ func (s *sweep) bytesOf() (n int64) {
 // run carries out all runs, and tells how many bytes are written.
 func (s *sweep) run(ctx context.Context, progress func(done int64)) error {
 	before := int64(0)
-	for _, g := range s.groups {
-		var found []sweepRun
+	for i := range s.Groups {
+		g := &s.Groups[i]
 		for _, p := range g.points {
+			all := float64(p.ranks) * float64(s.Bytes)
 			r, err := s.one(ctx, p, func(done, of int64) {
 				// A file may be longer than its data.
-				progress(before + int64(float64(done)/float64(of)*float64(p.ranks)*float64(s.bytes)))
+				progress(before + int64(float64(done)/float64(of)*all))
 			})
 			if err != nil {
 				return err
 			}
-			found = append(found, r)
-			before += int64(p.ranks) * s.bytes
+			g.Runs = append(g.Runs, r)
+			before += int64(all)
 		}
-		s.found = append(s.found, found)
 	}
 	return nil
 }
@@ -176,9 +205,158 @@ func (s *sweep) one(ctx context.Context, point sweepPoint, progress func(done, o
 	if err != nil {
 		return sweepRun{}, err
 	}
-	result, err := pfs.Run(ctx, s.system, []pfs.Job{{Plan: p, Array: s.array(point)}}, pfs.Options{Seed: s.seed, Progress: progress})
+	result, err := pfs.Run(ctx, s.system, []pfs.Job{{Plan: p, Array: s.array(point)}}, pfs.Options{Seed: s.Seed, Progress: progress})
 	if err != nil {
 		return sweepRun{}, err
 	}
-	return sweepRun{sweepPoint: point, nodes: s.nodesOf(point), aggregators: len(p.Writers), JobResult: result.Jobs[0]}, nil
+	t, found := &point.settings, &result.Jobs[0]
+	return sweepRun{point: point, Ranks: point.ranks, Nodes: s.nodesOf(point), Layout: t.Layout, Strategy: t.Strategy,
+		Aggregators: len(p.Writers), Buffer: t.Buffer, StripeSize: t.StripeSize, StripeCount: t.StripeCount,
+		P1: t.P1, P2: t.P2, P3: t.P3, P4: t.P4, Bytes: found.Bytes, Seconds: found.Seconds, Rate: found.Rate,
+		Bottleneck: found.Bottleneck, LockWaits: found.LockWaits, Writers: slices.Max(found.WritersPerTarget)}, nil
+}
+
+// print prints a table for each group.
+func (s *sweep) print(g *ui.Globals) error {
+	first := &s.Groups[0].points[0]
+	nodes := "one on each node"
+	if s.nodes > 0 {
+		nodes = "on " + ui.Count(s.nodes, "node")
+	}
+	title := s.system.Name
+	if s.system.Title != "" {
+		title += ": " + s.system.Title
+	}
+	g.Printf("%s\n%s, %s, %s each\n%s, buffer %s, %s over %s\n", title, ui.Count(s.ranks, "rank"), nodes, ui.Size(s.Bytes),
+		first.settings.Layout, ui.Size(first.settings.Buffer), ui.Size(first.settings.StripeSize), ui.Count(first.settings.StripeCount, "OST"))
+	for _, group := range s.Groups {
+		g.Printf("\n")
+		var header []string
+		for _, t := range group.terms {
+			header = append(header, "|"+t.header())
+		}
+		var rows [][]string
+		for _, x := range group.Runs {
+			var row []string
+			for _, t := range group.terms {
+				row = append(row, t.get(&x.point))
+			}
+			rows = append(rows, append(row, fmt.Sprintf("%.0f", x.Rate/1e6), fmt.Sprintf("%.2f", x.Seconds), x.Bottleneck,
+				strconv.Itoa(x.Writers), strconv.FormatInt(x.LockWaits, 10)))
+		}
+		if err := g.Table(append(header, "|MB/s", "|s", "bottleneck", "|writers per OST", "|lock waits"), rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// header is the name of a setting as the table has it.
+func (a *sweepAxis) header() string {
+	if a.name == "osts" {
+		return "OSTs"
+	}
+	return strings.ToUpper(a.name[:1]) + a.name[1:]
+}
+
+// panels has one for each group: the switches above, two others to a row. Each run is a bar in
+// the colour of its bottleneck.
+func (s *sweep) panels() ([][]*plot.Plot, error) {
+	bottlenecks := map[string]bool{}
+	for _, g := range s.Groups {
+		for _, x := range g.Runs {
+			bottlenecks[x.Bottleneck] = true
+		}
+	}
+	colors, key := map[string]color.NRGBA{}, figure.Key{}
+	for i, name := range slices.Sorted(maps.Keys(bottlenecks)) {
+		colors[name] = figure.Categories[i%len(figure.Categories)]
+		key = append(key, figure.Entry{Name: name, Color: colors[name]})
+	}
+	var rows [][]*plot.Plot
+	for i := range s.Groups {
+		whole := s.Groups[i].Setting == "switches"
+		p, err := s.Groups[i].panel(colors, whole)
+		if err != nil {
+			return nil, err
+		}
+		last := len(rows) - 1
+		switch {
+		case whole || len(s.Groups) == 1:
+			rows = append(rows, []*plot.Plot{p})
+		case last >= 0 && len(rows[last]) == 2 && rows[last][1] == nil:
+			rows[last][1] = p
+		default:
+			rows = append(rows, []*plot.Plot{p, nil})
+		}
+	}
+	top := rows[0][0]
+	top.Title.Text = "Write rate on " + s.system.Name
+	figure.AddKey(top, key)
+	if beside := rows[0][len(rows[0])-1]; beside != nil && beside != top { // axes of a row in line
+		beside.Title.Text = " "
+		figure.AddKey(beside, figure.Key{{Name: " ", Color: color.Transparent}})
+	}
+	return rows, nil
+}
+
+func (g *sweepGroup) panel(colors map[string]color.NRGBA, whole bool) (*plot.Plot, error) {
+	names := g.labels()
+	label, space := g.Setting, 9*vg.Centimeter
+	if whole {
+		space = 19 * vg.Centimeter
+		for _, t := range g.terms {
+			label += " " + t.header()
+		}
+	} else if unit := sameUnit(names); unit != "" {
+		label += " [" + unit + "]"
+	}
+	var list []series
+	for _, name := range slices.Sorted(maps.Keys(colors)) {
+		bars := series{color: colors[name], values: make(plotter.Values, len(g.Runs))}
+		some := false
+		for k, x := range g.Runs {
+			if x.Bottleneck == name {
+				bars.values[k], some = x.Rate/1e6, true
+			}
+		}
+		if some {
+			list = append(list, bars)
+		}
+	}
+	p, err := barPanel(names, list, min(space/vg.Length(len(names))*0.7, vg.Centimeter), 0)
+	if err == nil {
+		p.X.Label.Text, p.Y.Label.Text = label, "MB/s"
+	}
+	return p, err
+}
+
+// labels names the runs of a group below their bars. Switches are 1 for on, as Larrosa
+// writes them.
+func (g *sweepGroup) labels() []string {
+	names := make([]string, len(g.Runs))
+	for i := range g.Runs {
+		for _, t := range g.terms {
+			word := t.get(&g.Runs[i].point)
+			if t.options == switchOptions {
+				word = map[string]string{"on": "1", "off": "0"}[word]
+			}
+			names[i] += word
+		}
+	}
+	return names
+}
+
+// sameUnit takes the unit from the names if all have the same.
+func sameUnit(names []string) string {
+	_, unit, _ := strings.Cut(names[0], " ")
+	for _, n := range names {
+		if _, u, _ := strings.Cut(n, " "); u != unit {
+			return ""
+		}
+	}
+	for i := range names {
+		names[i], _, _ = strings.Cut(names[i], " ")
+	}
+	return unit
 }

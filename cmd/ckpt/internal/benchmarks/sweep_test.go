@@ -21,16 +21,16 @@ func points(t *testing.T, text string) []string {
 		t.Fatal(err)
 	}
 	var lines []string
-	for _, g := range s.groups {
+	for _, g := range s.Groups {
 		var words []string
 		for _, p := range g.points {
 			word := fmt.Sprintf("%v%v%v%v", bit(p.settings.P1), bit(p.settings.P2), bit(p.settings.P3), bit(p.settings.P4))
-			if g.name != "switches" && g.name != "run" {
+			if g.Setting != "switches" && g.Setting != "run" {
 				word += "/" + strings.ReplaceAll(g.terms[0].get(&p), " ", "")
 			}
 			words = append(words, word)
 		}
-		lines = append(lines, g.name+" "+strings.Join(words, " "))
+		lines = append(lines, g.Setting+" "+strings.Join(words, " "))
 	}
 	return lines
 }
@@ -67,7 +67,7 @@ func TestSweep(t *testing.T) {
 
 // TestSweepPlan: each rank has its bytes, and ranks are spread over the nodes.
 func TestSweepPlan(t *testing.T) {
-	s := &sweep{system: &pfs.System{Targets: pfs.Targets{Count: 2}}, nodes: 2, bytes: 1 << 20}
+	s := &sweep{system: &pfs.System{Targets: pfs.Targets{Count: 2}}, nodes: 2, Bytes: 1 << 20}
 	p, err := s.plan(sweepPoint{ranks: 5, settings: plan.Settings{Layout: plan.Shared, StripeCount: 2, Aggregators: plan.Auto}})
 	if err != nil {
 		t.Fatal(err)
