@@ -21,25 +21,8 @@ import (
 const (
 	// helloTime is how long a client may take to say who it is.
 	helloTime = 10 * time.Second
-	// acceptPause is the time between attempts while descriptors or memory are short.
-	acceptPause = 10 * time.Millisecond
-	maxRank     = math.MaxInt32
+	maxRank   = math.MaxInt32
 )
-
-// accept takes connections until the listener is closed.
-func (c *controller) accept(l net.Listener) {
-	for {
-		conn, err := l.Accept()
-		switch {
-		case err == nil:
-			c.take(conn)
-		case errors.Is(err, net.ErrClosed):
-			return
-		default:
-			time.Sleep(acceptPause)
-		}
-	}
-}
 
 // take serves a connection, if its process may connect and the limits allow it.
 func (c *controller) take(conn net.Conn) {
@@ -55,8 +38,13 @@ func (c *controller) take(conn net.Conn) {
 		conn.Close()
 		return
 	}
+	l, err := newLink(conn)
+	if err != nil { // it has ended already
+		c.mu.Unlock()
+		return
+	}
 	c.last++
-	k := &client{id: c.last, conn: conn, link: newLink(conn), peer: p}
+	k := &client{id: c.last, conn: conn, link: l, peer: p}
 	c.conns[k.id] = k
 	if len(c.conns) > c.o.MaxConns {
 		err = fmt.Errorf("there are %d connections already, the limit", c.o.MaxConns)
@@ -72,8 +60,7 @@ func (c *controller) take(conn net.Conn) {
 		if err != nil {
 			c.tell(k, Event{What: Refused, Text: err.Error()})
 			k.link.send(&refused{version, err.Error()})
-			k.link.finish()
-			k.link.done.Wait()
+			k.link.Close()
 		}
 	})
 }

@@ -358,7 +358,7 @@ func Ask(ctx context.Context, dir string) (*Status, error) {
 		return nil, err
 	}
 	defer l.end()
-	stop := context.AfterFunc(ctx, l.drop)
+	stop := context.AfterFunc(ctx, l.Drop)
 	defer stop()
 	l.send(&status{})
 	for {

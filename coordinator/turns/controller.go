@@ -27,6 +27,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ckpt/coordinator/wire"
 	"ckpt/image/iosched/arbiter"
 )
 
@@ -97,7 +98,7 @@ func (c *controller) serve(ctx context.Context, listeners []net.Listener) error 
 	c.watcher.tell(Event{What: Serving, Info: &c.info})
 	var accepting sync.WaitGroup
 	for _, l := range listeners {
-		accepting.Go(func() { c.accept(l) })
+		accepting.Go(func() { wire.AcceptAll(l, c.take, helloTime, func(error) {}) })
 	}
 	why := c.decide(ctx)
 	c.watcher.tell(Event{What: Ending, Text: why})
@@ -149,7 +150,7 @@ func (c *controller) decide(ctx context.Context) (why string) {
 // nothing more. The caller holds mu.
 func (c *controller) beat() {
 	for _, k := range c.conns {
-		if k.bursts > 0 && !k.link.blocked() {
+		if k.bursts > 0 && !k.link.Blocked() {
 			k.link.send(&alive{})
 		}
 	}

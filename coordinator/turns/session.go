@@ -2,11 +2,11 @@ package turns
 
 import (
 	"bufio"
+	"ckpt/coordinator/wire"
 	"context"
 	"fmt"
 	"math"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -52,8 +52,11 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 
 // greet says who is there, and has the controller answer.
 func greet(ctx context.Context, conn net.Conn, info *Info, who Who) (*link, *welcome, error) {
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	l := newLink(conn)
+	l, err := newLink(conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	stop := context.AfterFunc(ctx, l.Drop)
 	l.send(&hello{Version: version, App: who.App, User: who.User, Rank: uint64(max(0, who.Rank)), Weight: who.Weight})
 	m, err := readFrame(l.r, maxReport)
 	if !stop() {
@@ -137,7 +140,7 @@ func (s *session) beat() {
 			continue
 		}
 		if int(s.unheard.Add(1)) >= s.patience() {
-			s.link.drop()
+			s.link.Drop()
 			return
 		}
 		said := false
@@ -169,107 +172,33 @@ func (s *session) rest(ticks *time.Ticker) bool {
 }
 
 // leave ends the connection after what is queued.
-func (s *session) leave() { s.link.finish() }
+func (s *session) leave() { s.link.Close() }
 
 // maxQueue bounds the bytes that wait for a peer that does not read.
 const maxQueue = 64 << 10
 
-// A link carries messages over a connection. Sending never blocks: a goroutine writes,
-// and a peer that lets too much pile up loses the connection.
+// A link carries messages over a connection. Sending never blocks: a peer that lets too
+// much pile up loses the connection, which its reader notices.
 type link struct {
-	conn net.Conn
-	r    *bufio.Reader
-
-	mu     sync.Mutex
-	more   sync.Cond
-	queue  []byte
-	sends  bool // the writer has bytes that the peer has not taken
-	last   bool // close when the queue is empty
-	closed bool
-	done   sync.WaitGroup
+	*wire.Link
+	r *bufio.Reader
 }
 
-func newLink(conn net.Conn) *link {
-	l := &link{conn: conn, r: bufio.NewReaderSize(conn, maxRequest)}
-	l.more.L = &l.mu
-	l.done.Go(l.write)
-	return l
-}
-
-// send queues a message. The reader notices if the connection ends.
-func (l *link) send(m message) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed || l.last {
-		return
+func newLink(conn net.Conn) (*link, error) {
+	r := bufio.NewReaderSize(conn, maxRequest)
+	l, err := wire.NewLink(conn, r)
+	if err != nil {
+		conn.Close()
+		return nil, err
 	}
-	if len(l.queue) > maxQueue {
-		l.close()
-		return
-	}
-	l.queue = appendFrame(l.queue, m)
-	l.more.Signal()
+	l.Limit = maxQueue
+	return &link{l, r}, nil
 }
 
-// blocked reports whether the peer has not taken what was sent before.
-func (l *link) blocked() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sends || len(l.queue) > 0
-}
+func (l *link) send(m message) { l.SendFrame(appendFrame(nil, m)) }
 
-// write sends what is queued until the link is closed.
-func (l *link) write() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for {
-		for len(l.queue) == 0 && !l.closed && !l.last {
-			l.more.Wait()
-		}
-		if l.closed || len(l.queue) == 0 {
-			l.close()
-			return
-		}
-		out := l.queue
-		l.queue, l.sends = nil, true
-		l.mu.Unlock()
-		_, err := l.conn.Write(out)
-		l.mu.Lock()
-		l.sends = false
-		if err != nil {
-			l.close()
-		}
-	}
-}
-
-// partingTime is how long a peer may take to read what is queued at the end.
-const partingTime = time.Second
-
-// finish closes the link after what is queued.
-func (l *link) finish() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last = true
-	_ = l.conn.SetWriteDeadline(time.Now().Add(partingTime))
-	l.more.Signal()
-}
-
-// drop ends the connection, which its reader notices.
-func (l *link) drop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.close()
-}
-
-// close ends the connection. The caller holds mu.
-func (l *link) close() {
-	l.closed, l.queue = true, nil
-	l.conn.Close()
-	l.more.Signal()
-}
-
-// end ends the connection, and returns when the writer has ended.
+// end ends the connection at once, and returns when nothing is written any more.
 func (l *link) end() {
-	l.drop()
-	l.done.Wait()
+	l.Drop()
+	l.Close()
 }

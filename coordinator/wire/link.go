@@ -3,7 +3,6 @@ package wire
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -19,26 +18,29 @@ import (
 // nothing is left: with thousands of ranks, a goroutine for each would cost more
 // than the messages.
 type Link struct {
+	// Limit, if set, is how many bytes may wait for a peer that does not read: then the
+	// connection ends.
+	Limit int
+
 	conn net.Conn
-	raw  syscall.RawConn // nil if what is written must be encrypted first
+	raw  syscall.RawConn // nil without a descriptor, and if bytes must be encrypted first
 	r    *bufio.Reader
 
-	mu     sync.Mutex
-	queue  []byte // frames the kernel has not taken yet
-	err    error  // of an earlier write or of encoding
-	writer sync.WaitGroup
+	mu      sync.Mutex
+	queue   []byte // frames the kernel has not taken yet
+	err     error  // of an earlier write or of encoding
+	closing bool
+	writer  sync.WaitGroup
 }
 
 func NewLink(conn net.Conn, r *bufio.Reader) (*Link, error) {
-	sc, ok := conn.(syscall.Conn)
-	if _, encrypts := conn.(*SecureConn); encrypts {
-		return &Link{conn: conn, r: r}, nil
+	l := &Link{conn: conn, r: r}
+	_, encrypts := conn.(*SecureConn)
+	var err error
+	if sc, ok := conn.(syscall.Conn); ok && !encrypts {
+		l.raw, err = sc.SyscallConn()
 	}
-	if !ok {
-		return nil, fmt.Errorf("connection %T has no descriptor", conn)
-	}
-	raw, err := sc.SyscallConn()
-	return &Link{conn: conn, raw: raw, r: r}, err
+	return l, err
 }
 
 // Send sends a message. An error of the connection shows on the reading side.
@@ -57,10 +59,13 @@ func (l *Link) Send(m protocol.Message) {
 func (l *Link) SendFrame(frame []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
+	switch {
+	case l.err != nil || l.closing:
 		return
-	}
-	if len(l.queue) > 0 { // its writer takes this along
+	case l.Limit > 0 && len(l.queue) > l.Limit:
+		l.fail(errors.New("the peer does not read"))
+		return
+	case len(l.queue) > 0: // its writer takes this along
 		l.queue = append(l.queue, frame...)
 		return
 	}
@@ -101,7 +106,7 @@ func (l *Link) drainQueue() {
 		l.mu.Unlock()
 		n, err := l.conn.Write(out)
 		l.mu.Lock()
-		l.queue = l.queue[n:]
+		l.queue = l.queue[min(n, len(l.queue)):] // fail leaves none
 		if err != nil {
 			l.fail(err)
 		}
@@ -151,9 +156,26 @@ func (l *Link) SetPatience(d time.Duration) error {
 	return nil
 }
 
+// Blocked reports whether the peer has not taken all that was sent.
+func (l *Link) Blocked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue) > 0
+}
+
+// Drop ends the connection at once.
+func (l *Link) Drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fail(net.ErrClosed)
+}
+
 // Close gives queued messages a moment to leave, then ends the connection.
 func (l *Link) Close() {
+	l.mu.Lock()
+	l.closing = true
 	_ = l.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	l.mu.Unlock()
 	l.writer.Wait()
 	l.conn.Close()
 }
