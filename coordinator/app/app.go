@@ -258,31 +258,38 @@ func (a *App) params(to map[string]*int) error {
 	return nil
 }
 
-// float64s claims an array for the kernel, which needs at least n elements.
-func (a *App) float64s(name string, n int) ([]float64, error) {
-	arr, err := a.claim(name, zones.Float64, n)
-	if err != nil {
-		return nil, err
-	}
-	return float64s(arr.mem), nil
+// A want is an array that a kernel needs, of at least so many elements.
+type want struct {
+	name string
+	n    int
+	to   any // *[]float64, *[]float32 or *[]int32
 }
 
-// float32s is float64s for float32.
-func (a *App) float32s(name string, n int) ([]float32, error) {
-	arr, err := a.claim(name, zones.Float32, n)
-	if err != nil {
-		return nil, err
+// claims claims arrays for the kernel.
+func (a *App) claims(list ...want) error {
+	for _, w := range list {
+		var err error
+		switch to := w.to.(type) {
+		case *[]float64:
+			*to, err = claimed[float64](a, w, zones.Float64)
+		case *[]float32:
+			*to, err = claimed[float32](a, w, zones.Float32)
+		case *[]int32:
+			*to, err = claimed[int32](a, w, zones.Int32)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return view[float32](arr.mem), nil
+	return nil
 }
 
-// int32s is float64s for int32.
-func (a *App) int32s(name string, n int) ([]int32, error) {
-	arr, err := a.claim(name, zones.Int32, n)
+func claimed[T float64 | float32 | int32](a *App, w want, elem zones.Elem) ([]T, error) {
+	arr, err := a.claim(w.name, elem, w.n)
 	if err != nil {
 		return nil, err
 	}
-	return view[int32](arr.mem), nil
+	return view[T](arr.mem), nil
 }
 
 func (a *App) claim(name string, elem zones.Elem, n int) (*array, error) {

@@ -52,32 +52,13 @@ func newCG(a *App) (kernel, error) {
 	g.rowN = (g.row+1)*g.na/g.rows - g.rowLo
 	g.colLo = g.col * g.na / g.cols
 	g.colN = (g.col+1)*g.na/g.cols - g.colLo
-	for _, arr := range []struct {
-		name string
-		n    int
-		to   *[]int32
-	}{
-		{"colidx", nz, &g.colidx}, {"rowstr", g.na + 1, &g.rowstr}, {"iv", 2*g.na + 1, &g.iv},
-		{"arow", nz, &g.arow}, {"acol", nz, &g.acol},
-	} {
-		var err error
-		if *arr.to, err = a.int32s(arr.name, arr.n); err != nil {
-			return nil, err
-		}
-	}
 	nv := g.rowN + 1
-	for _, arr := range []struct {
-		name string
-		n    int
-		to   *[]float64
-	}{
-		{"v", g.na + 1, &g.v}, {"aelt", nz, &g.aelt}, {"a", nz, &g.mat},
-		{"x", nv, &g.x}, {"z", nv, &g.z}, {"p", nv, &g.p}, {"q", nv, &g.q}, {"r", nv, &g.r}, {"w", nv, &g.w},
-	} {
-		var err error
-		if *arr.to, err = a.float64s(arr.name, arr.n); err != nil {
-			return nil, err
-		}
+	err := a.claims(want{"colidx", nz, &g.colidx}, want{"rowstr", g.na + 1, &g.rowstr},
+		want{"iv", 2*g.na + 1, &g.iv}, want{"arow", nz, &g.arow}, want{"acol", nz, &g.acol},
+		want{"v", g.na + 1, &g.v}, want{"aelt", nz, &g.aelt}, want{"a", nz, &g.mat}, want{"x", nv, &g.x},
+		want{"z", nv, &g.z}, want{"p", nv, &g.p}, want{"q", nv, &g.q}, want{"r", nv, &g.r}, want{"w", nv, &g.w})
+	if err != nil {
+		return nil, err
 	}
 	g.tmp = make([]float64, nv)
 	return g, nil

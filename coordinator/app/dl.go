@@ -68,27 +68,11 @@ func newTraining(a *App, master string, shares int) (kernel, error) {
 		g.from = min(g.n, a.rank*share)
 	}
 	g.to = min(g.n, g.from+share)
-	for _, arr := range []struct {
-		name string
-		n    int
-		to   *[]float32
-	}{
-		{"weights", g.n, &g.weights}, {"gradient", g.n, &g.gradient}, {master, share, &g.master},
-		{"moment1", share, &g.moment1}, {"moment2", share, &g.moment2},
-		{"images", g.samples * g.inputs, &g.images}, {"activations", g.batch * (g.hidden + g.outputs), &g.activations},
-	} {
-		var err error
-		if *arr.to, err = a.float32s(arr.name, arr.n); err != nil {
-			return nil, err
-		}
-	}
-	var err error
-	if g.labels, err = a.int32s("labels", g.samples); err != nil {
-		return nil, err
-	}
-	g.order, err = a.int32s("order", g.samples)
 	g.sum = make([]float64, min(g.n, dlChunk))
-	return g, err
+	return g, a.claims(want{"weights", g.n, &g.weights}, want{"gradient", g.n, &g.gradient}, want{master, share, &g.master},
+		want{"moment1", share, &g.moment1}, want{"moment2", share, &g.moment2}, want{"images", g.samples * g.inputs, &g.images},
+		want{"activations", g.batch * (g.hidden + g.outputs), &g.activations},
+		want{"labels", g.samples, &g.labels}, want{"order", g.samples, &g.order})
 }
 
 // init makes the samples of this rank: a pattern for each label, and noise.

@@ -51,10 +51,7 @@ func newHeat(a *App) (kernel, error) {
 		return nil, fmt.Errorf("needs global arrays t and kappa that are distributed in the same way")
 	}
 	n := int(h.layout.Elements(a.rank))
-	if h.t, err = a.float64s("t", n); err != nil {
-		return nil, err
-	}
-	if h.kappa, err = a.float64s("kappa", n); err != nil {
+	if err := a.claims(want{"t", n, &h.t}, want{"kappa", n, &h.kappa}); err != nil {
 		return nil, err
 	}
 	a.exact = new(exactSum)

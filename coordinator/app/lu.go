@@ -51,21 +51,13 @@ func newLU(a *App) (kernel, error) {
 	}
 	l.pack = (i3 + 7) / 8
 	wide := 5 * (l.i1 + 4) * (l.i2 + 4) * i3
-	for _, arr := range []struct {
-		name string
-		n    int
-		to   *[]float64
-	}{
-		{"u", wide, &l.u}, {"rsd", wide, &l.rsd}, {"frct", wide, &l.frct},
-		{"flux", 5 * (l.i1 + 2) * (l.i2 + 2) * i3, &l.flux},
-		{"a", 25 * l.i1 * l.i2, &l.jac[0]}, {"b", 25 * l.i1 * l.i2, &l.jac[1]},
-		{"c", 25 * l.i1 * l.i2, &l.jac[2]}, {"d", 25 * l.i1 * l.i2, &l.jac[3]},
-		{"buf", 10 * max(l.i1, l.i2) * i3, &l.buf}, {"buf1", 10 * max(l.i1, l.i2) * i3, &l.buf1},
-	} {
-		var err error
-		if *arr.to, err = a.float64s(arr.name, arr.n); err != nil {
-			return nil, err
-		}
+	block, buf := 25*l.i1*l.i2, 10*max(l.i1, l.i2)*i3
+	err := a.claims(want{"u", wide, &l.u}, want{"rsd", wide, &l.rsd}, want{"frct", wide, &l.frct},
+		want{"flux", 5 * (l.i1 + 2) * (l.i2 + 2) * i3, &l.flux},
+		want{"a", block, &l.jac[0]}, want{"b", block, &l.jac[1]}, want{"c", block, &l.jac[2]}, want{"d", block, &l.jac[3]},
+		want{"buf", buf, &l.buf}, want{"buf1", buf, &l.buf1})
+	if err != nil {
+		return nil, err
 	}
 	l.face = make([]float64, 5*max(l.i1, l.i2)*l.pack)
 	return l, nil

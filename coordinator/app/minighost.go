@@ -23,7 +23,7 @@ type miniGhost struct {
 	all   [3]int // points of all ranks
 	grid  [3]int // processes
 	at    [3]int // this rank's place
-	vars  [][]float64
+	vars  [ghostVars][]float64
 	wave  [3][]float64    // source term, a product of one factor per axis
 	ghost [3][2][]float64 // faces received: axis, side; five variables each
 	have  [3][2]bool
@@ -43,11 +43,9 @@ func newMiniGhost(a *App) (kernel, error) {
 		return nil, fmt.Errorf("grid %v has no points", g.n)
 	}
 	for v := range ghostVars {
-		x, err := a.float64s(fmt.Sprintf("grid%d", v+1), g.n[0]*g.n[1]*g.n[2])
-		if err != nil {
+		if err := a.claims(want{fmt.Sprintf("grid%d", v+1), g.n[0] * g.n[1] * g.n[2], &g.vars[v]}); err != nil {
 			return nil, err
 		}
-		g.vars = append(g.vars, x)
 	}
 	face := [3]int{g.n[1] * g.n[2], g.n[0] * g.n[2], g.n[0] * g.n[1]}
 	for d := range 3 {

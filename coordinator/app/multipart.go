@@ -147,18 +147,12 @@ func (mp *multipart) claim(lhs string, points map[string]*field) error {
 	}
 	points["u"], points["forcing"], points["rhs"], points[lhs] = &mp.u, &mp.forcing, &mp.rhs, &mp.lhs
 	for _, name := range sortedKeys(points) {
-		var err error
-		if points[name].v, err = mp.a.float64s(name, mp.q*points[name].cell); err != nil {
+		if err := mp.a.claims(want{name, mp.q * points[name].cell, &points[name].v}); err != nil {
 			return err
 		}
 	}
-	var err error
 	need := 60 * mp.m * mp.m * (mp.q - 1) // six directions, five values, two layers
-	if mp.in, err = mp.a.float64s("in_buffer", need); err != nil {
-		return err
-	}
-	mp.out, err = mp.a.float64s("out_buffer", need)
-	return err
+	return mp.a.claims(want{"in_buffer", need, &mp.in}, want{"out_buffer", need, &mp.out})
 }
 
 func (mp *multipart) init() error {

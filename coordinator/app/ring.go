@@ -39,17 +39,11 @@ func newRing(a *App) (kernel, error) {
 	t := min(n, maxToken)
 	np := a.inst.NP
 	r := &ring{a: a, prev: (a.rank + np - 1) % np, next: (a.rank + 1) % np, tokenLength: t}
-	if r.state, err = a.float64s("state", n); err != nil {
-		return nil, err
-	}
-	token, err := a.float64s("token", 3*t)
-	if err != nil {
+	var token []float64
+	if err := a.claims(want{"state", n, &r.state}, want{"token", 3 * t, &token}, want{"votes", np, &r.votes}); err != nil {
 		return nil, err
 	}
 	r.right, r.left[0], r.left[1] = token[:t], token[t:2*t], token[2*t:3*t]
-	if r.votes, err = a.float64s("votes", np); err != nil {
-		return nil, err
-	}
 	r.buf = make([]float64, t)
 	return r, nil
 }

@@ -66,26 +66,33 @@ const tailBytes = 4 << 10
 // or damaged history.
 func ReadEvents(job *image.Job, last int) Events {
 	h := Events{}
-	f, err := job.FS().Open(filepath.Join(job.Dir(), journalName))
-	if err != nil {
-		return h
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return h
-	}
-	begin := int64(0)
-	if last > 0 {
-		begin = max(0, size-int64(last)*tailBytes) // a line that is cut is no event
-	}
-	_, _ = durable.ReadLines(io.NewSectionReader(f, begin, size-begin), func(line []byte) {
+	_ = readJournal(job, int64(last)*tailBytes, func(line []byte) {
 		var ev CheckpointEvent
 		if json.Unmarshal(line, &ev) == nil && ev.Type == "checkpoint" {
 			h[ev.Number] = ev
 		}
 	})
 	return h
+}
+
+// readJournal passes the lines of a job's journal on, those of its last bytes if tail is over
+// 0. The first of these may be cut.
+func readJournal(job *image.Job, tail int64, take func(line []byte)) error {
+	f, err := job.FS().Open(filepath.Join(job.Dir(), journalName))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	begin := int64(0)
+	if tail > 0 {
+		begin = max(0, size-tail)
+	}
+	_, err = durable.ReadLines(io.NewSectionReader(f, begin, size-begin), take)
+	return err
 }
 
 // Describe describes a committed checkpoint: as its manifest tells, with the
@@ -268,19 +275,8 @@ func NewestRestarts(j *image.Job, most int) []RestartedEvent {
 }
 
 // newest returns the events of a type in the end of a job's journal.
-func newest[T any](j *image.Job, kind string) []T {
-	f, err := j.FS().Open(filepath.Join(j.Dir(), journalName))
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil
-	}
-	var list []T
-	begin := max(0, size-newestBytes) // a line that is cut is no event
-	_, _ = durable.ReadLines(io.NewSectionReader(f, begin, size-begin), func(line []byte) {
+func newest[T any](j *image.Job, kind string) (list []T) {
+	_ = readJournal(j, newestBytes, func(line []byte) {
 		var ev struct {
 			Type string `json:"type"`
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"ckpt/image"
 	"ckpt/image/container"
 	"ckpt/image/plan"
-	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -257,12 +255,7 @@ func add(sum *dataset.JobRegion, t container.RegionTally) {
 // restarts, as far as the journal knows them.
 func readCosts(j *image.Job, spec *Resolved) (*dataset.JobLogs, []dataset.JobRestart) {
 	c := &costReader{np: float64(spec.NP), last: make(map[int]int), known: true}
-	if f, err := j.FS().Open(filepath.Join(j.Dir(), journalName)); err == nil {
-		defer f.Close()
-		if size, err := f.Size(); err == nil {
-			_, _ = durable.ReadLines(io.NewSectionReader(f, 0, size), c.line)
-		}
-	}
+	_ = readJournal(j, 0, c.line)
 	if !spec.Several() {
 		return nil, c.restarts
 	}

@@ -139,14 +139,7 @@ func PreviewPrune(job *image.Job, keep int, also ...int) (*Pruned, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := job.Checkpoints()
-	if err != nil {
-		return nil, err
-	}
-	damaged, err := job.Damaged(keep)
-	return &Pruned{Job: job.Name(), Removed: append([]int{}, remove...), Freed: frees, DryRun: true,
-		Kept:    append([]int{}, slices.DeleteFunc(all, func(n int) bool { return slices.Contains(remove, n) })...),
-		Damaged: append([]int{}, damaged...)}, err
+	return pruned(job, keep, remove, frees, true)
 }
 
 // Prune removes all but the newest keep sound checkpoints and those in also.
@@ -158,12 +151,17 @@ func Prune(job *image.Job, keep int, also ...int) (*Pruned, error) {
 	for _, n := range removed {
 		DropTrace(job, n)
 	}
+	return pruned(job, keep, removed, freed, false)
+}
+
+func pruned(job *image.Job, keep int, removed []int, freed int64, dryRun bool) (*Pruned, error) {
 	kept, err := job.Checkpoints()
 	if err != nil {
 		return nil, err
 	}
+	kept = slices.DeleteFunc(kept, func(n int) bool { return slices.Contains(removed, n) })
 	damaged, err := job.Damaged(keep)
-	return &Pruned{Job: job.Name(), Removed: append([]int{}, removed...), Freed: freed,
+	return &Pruned{Job: job.Name(), Removed: append([]int{}, removed...), Freed: freed, DryRun: dryRun,
 		Kept: append([]int{}, kept...), Damaged: append([]int{}, damaged...)}, err
 }
 

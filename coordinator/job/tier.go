@@ -5,16 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"path/filepath"
 	"slices"
 
 	"ckpt/image"
 	"ckpt/image/container"
 	"ckpt/image/nodes"
 	"ckpt/image/plan"
-	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/wording"
 )
@@ -189,20 +186,11 @@ func (f *TierFailure) NeedsNodes() bool { return f.Stored == 0 && f.Copied+f.Reb
 // MeasureTier reads what the journal of a job tells of its nodes: nothing, if there is
 // none, and what is sound in a damaged one.
 func MeasureTier(j *image.Job) (*TierRun, error) {
-	f, err := j.FS().Open(filepath.Join(j.Dir(), journalName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return &TierRun{}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
 	r := &tierReader{}
-	_, err = durable.ReadLines(io.NewSectionReader(f, 0, size), r.line)
+	err := readJournal(j, 0, r.line)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
 	return &r.run, err
 }
 

@@ -3,14 +3,11 @@ package job
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"path/filepath"
 
 	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/container"
 	"ckpt/image/plan"
-	"ckpt/internal/durable"
 	"ckpt/internal/wording"
 )
 
@@ -200,16 +197,7 @@ func (t *TunedWay) way(usual Way) Way {
 // unless the journal has a later one that is possible.
 func ReadWay(job *image.Job, spec *Resolved) Way {
 	way := spec.Way()
-	f, err := job.FS().Open(filepath.Join(job.Dir(), journalName))
-	if err != nil {
-		return way
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return way
-	}
-	_, _ = durable.ReadLines(io.NewSectionReader(f, 0, size), func(line []byte) {
+	_ = readJournal(job, 0, func(line []byte) {
 		var ev TunedEvent
 		if json.Unmarshal(line, &ev) != nil || ev.Type != "tuned" {
 			return
