@@ -3,6 +3,7 @@ package mpi
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -235,7 +236,7 @@ func TestStrangersToChannels(t *testing.T) {
 		if _, err := conn.Write(hello); err != nil {
 			return err
 		}
-		answer := make([]byte, channelAnswer)
+		answer := make([]byte, nonceBytes+8+sha256.Size)
 		if _, err := io.ReadFull(conn, answer); err != nil {
 			return err
 		}

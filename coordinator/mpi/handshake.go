@@ -35,26 +35,56 @@ func proof(token []byte, role string, hello, nonce []byte) []byte {
 	return h.Sum(nil)
 }
 
+// greeting is what a dialler says first.
+func greeting(magic string, from, to, length int) []byte {
+	hello := make([]byte, length)
+	copy(hello, magic)
+	binary.LittleEndian.PutUint32(hello[8:], uint32(from))
+	binary.LittleEndian.PutUint32(hello[12:], uint32(to))
+	rand.Read(hello[16:helloBytes]) // never fails
+	return hello
+}
+
+// prove proves to the other end of a connection that this one knows the token, and has it prove
+// the same. It returns what the other end says beside its nonce.
+func prove(conn net.Conn, token []byte, kind string, hello []byte, more int) ([]byte, error) {
+	if _, err := conn.Write(hello); err != nil {
+		return nil, err
+	}
+	answer := make([]byte, nonceBytes+more+sha256.Size)
+	if _, err := io.ReadFull(conn, answer); err != nil {
+		return nil, err
+	}
+	said, theirs := answer[:nonceBytes+more], answer[nonceBytes+more:]
+	if !hmac.Equal(theirs, proof(token, "accept"+kind, hello, said)) {
+		return nil, errRefused
+	}
+	_, err := conn.Write(proof(token, "dial"+kind, hello, said))
+	return said[nonceBytes:], err
+}
+
+// demand is the other side of prove, behind the greeting.
+func demand(conn net.Conn, token []byte, kind string, hello, more []byte) error {
+	said := make([]byte, nonceBytes, nonceBytes+len(more)+sha256.Size)
+	rand.Read(said)
+	said = append(said, more...)
+	if _, err := conn.Write(append(said, proof(token, "accept"+kind, hello, said)...)); err != nil {
+		return err
+	}
+	var theirs [sha256.Size]byte
+	if _, err := io.ReadFull(conn, theirs[:]); err != nil {
+		return err
+	}
+	if !hmac.Equal(theirs[:], proof(token, "dial"+kind, hello, said)) {
+		return errRefused
+	}
+	return nil
+}
+
 // DialHandshake proves to the other end that we are rank from of this job, and
 // that it is rank to.
 func DialHandshake(conn net.Conn, token []byte, from, to int) error {
-	hello := make([]byte, helloBytes)
-	copy(hello, helloMagic)
-	binary.LittleEndian.PutUint32(hello[8:], uint32(from))
-	binary.LittleEndian.PutUint32(hello[12:], uint32(to))
-	rand.Read(hello[16:]) // never fails
-	if _, err := conn.Write(hello); err != nil {
-		return err
-	}
-	var answer [nonceBytes + sha256.Size]byte
-	if _, err := io.ReadFull(conn, answer[:]); err != nil {
-		return err
-	}
-	nonce, theirs := answer[:nonceBytes], answer[nonceBytes:]
-	if !hmac.Equal(theirs, proof(token, "accept", hello, nonce)) {
-		return errRefused
-	}
-	if _, err := conn.Write(proof(token, "dial", hello, nonce)); err != nil {
+	if _, err := prove(conn, token, "", greeting(helloMagic, from, to, helloBytes), 0); err != nil {
 		return err
 	}
 	var last [1]byte
@@ -81,17 +111,8 @@ func AcceptHandshake(conn net.Conn, token []byte, me int, allowed func(from int)
 	if to := le.Uint32(hello[12:]); int64(to) != int64(me) {
 		return 0, fmt.Errorf("meant for rank %d", to)
 	}
-	var nonce [nonceBytes]byte
-	rand.Read(nonce[:])
-	if _, err := conn.Write(append(nonce[:], proof(token, "accept", hello[:], nonce[:])...)); err != nil {
+	if err := demand(conn, token, "", hello[:], nil); err != nil {
 		return 0, err
-	}
-	var theirs [sha256.Size]byte
-	if _, err := io.ReadFull(conn, theirs[:]); err != nil {
-		return 0, err
-	}
-	if !hmac.Equal(theirs[:], proof(token, "dial", hello[:], nonce[:])) {
-		return 0, errRefused
 	}
 	from = int(le.Uint32(hello[8:]))
 	if err := allowed(from); err != nil {
@@ -105,12 +126,11 @@ func AcceptHandshake(conn net.Conn, token []byte, me int, allowed func(from int)
 // comment.
 
 const (
-	channelMagic  = "CKPTMPI\x02" // the last byte is the version
-	channelHello  = helloBytes + 16
-	channelAnswer = nonceBytes + 8 + sha256.Size
-	verdictBytes  = 16
-	channelHead   = 36
-	ackBytes      = 16
+	channelMagic = "CKPTMPI\x02" // the last byte is the version
+	channelHello = helloBytes + 16
+	verdictBytes = 16
+	channelHead  = 36
+	ackBytes     = 16
 
 	replaced  = 'S'
 	otherKind = 'K'
@@ -161,28 +181,14 @@ func (p *channelPort) dial(ctx context.Context, dst int, addr string) (net.Conn,
 // introduce is the dialler's side of the handshake.
 func (p *channelPort) introduce(conn net.Conn, dst int) (met peerState, err error) {
 	cfg, le := &p.comm.cfg, binary.LittleEndian
-	hello := make([]byte, channelHello)
-	copy(hello, channelMagic)
-	le.PutUint32(hello[8:], uint32(cfg.Rank))
-	le.PutUint32(hello[12:], uint32(dst))
-	rand.Read(hello[16:helloBytes]) // never fails
+	hello := greeting(channelMagic, cfg.Rank, dst, channelHello)
 	le.PutUint64(hello[helloBytes:], p.cfg.Incarnation)
 	hello[helloBytes+8] = byte(p.cfg.Kind)
-	if _, err := conn.Write(hello); err != nil {
+	said, err := prove(conn, cfg.Token, " channel", hello, 8)
+	if err != nil {
 		return met, err
 	}
-	var answer [channelAnswer]byte
-	if _, err := io.ReadFull(conn, answer[:]); err != nil {
-		return met, err
-	}
-	theirs := answer[:nonceBytes+8]
-	if !hmac.Equal(answer[nonceBytes+8:], proof(cfg.Token, "accept channel", hello, theirs)) {
-		return met, errRefused
-	}
-	met.incarnation = le.Uint64(answer[nonceBytes:])
-	if _, err := conn.Write(proof(cfg.Token, "dial channel", hello, theirs)); err != nil {
-		return met, err
-	}
+	met.incarnation = le.Uint64(said)
 	var verdict [verdictBytes]byte
 	if _, err := io.ReadFull(conn, verdict[:]); err != nil {
 		return met, err
@@ -212,20 +218,8 @@ func (p *channelPort) accept(conn net.Conn, l *inLink) (from int, err error) {
 	if to := le.Uint32(hello[12:]); int64(to) != int64(cfg.Rank) {
 		return 0, fmt.Errorf("meant for rank %d", to)
 	}
-	var answer [channelAnswer]byte
-	rand.Read(answer[:nonceBytes])
-	le.PutUint64(answer[nonceBytes:], p.cfg.Incarnation)
-	ours := answer[:nonceBytes+8]
-	copy(answer[nonceBytes+8:], proof(cfg.Token, "accept channel", hello[:], ours))
-	if _, err := conn.Write(answer[:]); err != nil {
+	if err := demand(conn, cfg.Token, " channel", hello[:], le.AppendUint64(nil, p.cfg.Incarnation)); err != nil {
 		return 0, err
-	}
-	var theirs [sha256.Size]byte
-	if _, err := io.ReadFull(conn, theirs[:]); err != nil {
-		return 0, err
-	}
-	if !hmac.Equal(theirs[:], proof(cfg.Token, "dial channel", hello[:], ours)) {
-		return 0, errRefused
 	}
 	sender := le.Uint32(hello[8:])
 	incarnation, kind := le.Uint64(hello[helloBytes:]), channel.Kind(hello[helloBytes+8])

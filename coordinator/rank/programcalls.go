@@ -159,19 +159,10 @@ func statusOf(err error) client.Status {
 
 // newProgramState is newState for a program: its memory is that of another process.
 func newProgramState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, taken *turns.Client, progress func(int64)) (*state, error) {
-	s := &state{fs: fsys, tier: tier, turns: taken, wrote: map[bool]int64{}, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id],
-		codec: container.NewCodec(spec.Codec, 0), way: spec.Way(), joint: spec.Layouts[spec.GroupOf[id]]}
-	if spec.Incremental {
-		s.history = container.NewHistory()
-	}
-	store, err := image.OpenStore(fsys, cfg.StoreDir)
+	s, err := openState(fsys, id, cfg, spec, tier, taken, progress)
 	if err != nil {
 		return nil, err
 	}
-	if s.job, err = store.Job(cfg.Job); err != nil {
-		return nil, err
-	}
-	s.fs = s.job.FS()
 	s.lost = s.findImage(ctx) // told when the program asks for it
 	return s, nil
 }

@@ -61,24 +61,12 @@ type state struct {
 	step      int64 // of a program, in the checkpoint that was restored
 }
 
-// newState allocates the memory of a rank and fills it, from a checkpoint or
-// with the initial fields.
-func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, taken *turns.Client, here *hostDir, progress func(int64)) (*state, error) {
-	s := &state{fs: fsys, tier: tier, turns: taken, wrote: map[bool]int64{}, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id], mem: mpi.NewMemory(),
+// openState opens the job of a rank, which has no memory yet.
+func openState(fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, taken *turns.Client, progress func(int64)) (*state, error) {
+	s := &state{tier: tier, turns: taken, wrote: map[bool]int64{}, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id],
 		codec: container.NewCodec(spec.Codec, 0), way: spec.Way(), joint: spec.Layouts[spec.GroupOf[id]]}
-	inst, err := spec.Instance()
-	if err != nil {
-		return nil, err
-	}
 	if spec.Incremental {
 		s.history = container.NewHistory()
-	}
-	if spec.Async {
-		mem, err := mpi.MapTouched(spec.StagingBytes(inst.DataBytes()))
-		if err != nil {
-			return nil, fmt.Errorf("staging buffer: %w", err)
-		}
-		s.staging = container.NewStaging(mem)
 	}
 	store, err := image.OpenStore(fsys, cfg.StoreDir)
 	if err != nil {
@@ -88,6 +76,28 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec 
 		return nil, err
 	}
 	s.fs = s.job.FS()
+	return s, nil
+}
+
+// newState allocates the memory of a rank and fills it, from a checkpoint or
+// with the initial fields.
+func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, taken *turns.Client, here *hostDir, progress func(int64)) (*state, error) {
+	s, err := openState(fsys, id, cfg, spec, tier, taken, progress)
+	if err != nil {
+		return nil, err
+	}
+	s.mem = mpi.NewMemory()
+	inst, err := spec.Instance()
+	if err != nil {
+		return nil, err
+	}
+	if spec.Async {
+		mem, err := mpi.MapTouched(spec.StagingBytes(inst.DataBytes()))
+		if err != nil {
+			return nil, fmt.Errorf("staging buffer: %w", err)
+		}
+		s.staging = container.NewStaging(mem)
+	}
 	if err := s.mem.MapLibrary(job.LibraryRegion, cfg.Program); err != nil {
 		return nil, err
 	}
