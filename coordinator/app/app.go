@@ -1,8 +1,8 @@
 // Package app holds the mini-applications that a simulated MPI job runs.
 //
-// Each is the computing half of a workload spec (package dataset): it allocates
-// exactly the arrays of the spec and computes on them, with the decomposition
-// and the message pattern of the code it stands for.
+// Each is the computing half of a workload spec (package dataset): it allocates exactly the
+// arrays of the spec and computes on them, with the decomposition and the message pattern of the
+// code it stands for.
 //
 //	a, err := app.New(inst, comm.Rank(), alloc)
 //	err = a.Init()
@@ -27,8 +27,8 @@
 //   - Fields stay finite for any number of iterations, and keep changing: the
 //     source term carries a ripple, see [ripple].
 //
-// These are stand-ins for size and traffic. They solve no NAS problem, and
-// their residuals and times are no NPB results (docs/WORKLOADS.md).
+// These are stand-ins for size and traffic. They solve no NAS problem, and their residuals and
+// times are no NPB results (docs/WORKLOADS.md).
 package app
 
 import (
@@ -45,11 +45,11 @@ import (
 type Comm interface {
 	Rank() int
 	Size() int
-	// SendFloat64s is eager: it returns when data may be reused, whether or
-	// not the receiver has asked.
+	// SendFloat64s is eager: it returns when data may be reused, whether or not the receiver has
+	// asked.
 	SendFloat64s(dst, tag int, data []float64) error
-	// RecvFloat64s fills data with the next message of that source (-1: any)
-	// and tag, whose length must be len(data).
+	// RecvFloat64s fills data with the next message of that source (-1: any) and tag, whose
+	// length must be len(data).
 	RecvFloat64s(src, tag int, data []float64) (from int, err error)
 	// AllreduceSum replaces data by the sum over the ranks, in a fixed order.
 	AllreduceSum(data []float64) error
@@ -76,12 +76,11 @@ type array struct {
 	claimed bool
 }
 
-// A kernel computes on the arrays it claimed when it was made.
 type kernel interface {
 	// init fills the arrays; memory is zero.
 	init() error
-	// step carries out an iteration and returns this rank's part of the sum
-	// of squares of the residual, or adds it to App.exact.
+	// step carries out an iteration and returns this rank's part of the sum of squares of the
+	// residual, or adds it to App.exact.
 	step(c Comm, iter int) (float64, error)
 }
 
@@ -94,8 +93,8 @@ type recomputer interface {
 // A kind is a kernel and what it says of the arrays that it claims.
 type kind struct {
 	make func(*App) (kernel, error)
-	// anew are the arrays that init, recompute or each iteration compute anew, without
-	// their earlier values. Only these need not be saved.
+	// anew are the arrays that init, recompute or each iteration compute anew, without their
+	// earlier values. Only these need not be saved.
 	anew []string
 	// same are the arrays that are the same on all ranks.
 	same []string
@@ -114,8 +113,8 @@ var kernels = map[string]kind{
 	"generic":   {make: newGeneric},
 }
 
-// New allocates the regions of a rank: the arrays of the instance in the order
-// of its spec, then "runtime". An array without elements has no region.
+// New allocates the regions of a rank: the arrays of the instance in the order of its spec, then
+// "runtime". An array without elements has no region.
 func New(inst *dataset.Instance, rank int, alloc Alloc) (*App, error) {
 	if rank < 0 || rank >= inst.NP {
 		return nil, fmt.Errorf("%v: rank %d is not in 0..%d", inst, rank, inst.NP-1)
@@ -187,8 +186,8 @@ func allocate(alloc Alloc, name string, elem zones.Elem, n int64) ([]byte, error
 	return mem, nil
 }
 
-// Init gives the arrays their first values. A restart from a checkpoint of all regions
-// does without.
+// Init gives the arrays their first values. A restart from a checkpoint of all regions does
+// without.
 func (a *App) Init() error {
 	a.runtime.init(a.rank)
 	for _, arr := range a.rest {
@@ -197,8 +196,8 @@ func (a *App) Init() error {
 	return a.kernel.init()
 }
 
-// Step carries out iteration iter, counted from 1. All ranks of the job call it
-// with the same number. After an error the regions are in no defined state.
+// Step carries out iteration iter, counted from 1. All ranks of the job call it with the same
+// number. After an error the regions are in no defined state.
 func (a *App) Step(c Comm, iter int) error {
 	if c.Rank() != a.rank || c.Size() != a.inst.NP {
 		return fmt.Errorf("%v: rank %d stepped with the communicator of rank %d of %d", a.inst, a.rank, c.Rank(), c.Size())
@@ -227,8 +226,8 @@ func (a *App) Step(c Comm, iter int) error {
 	return nil
 }
 
-// Residual returns the residual of the last iteration, 0 before the first. It
-// is the same in all ranks.
+// Residual returns the residual of the last iteration, 0 before the first. It is the same in all
+// ranks.
 func (a *App) Residual() float64 { return a.runtime.residual() }
 
 // Iteration returns the number of completed iterations.
@@ -246,7 +245,6 @@ func (a *App) param(name string) (int, error) {
 	return int(v), nil
 }
 
-// params is param for several names.
 func (a *App) params(to map[string]*int) error {
 	for _, name := range sortedKeys(to) {
 		v, err := a.param(name)
@@ -265,7 +263,6 @@ type want struct {
 	to   any // *[]float64, *[]float32 or *[]int32
 }
 
-// claims claims arrays for the kernel.
 func (a *App) claims(list ...want) error {
 	for _, w := range list {
 		var err error

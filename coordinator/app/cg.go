@@ -7,11 +7,10 @@ import (
 	"slices"
 )
 
-// cg estimates the smallest eigenvalue of a sparse symmetric matrix by the
-// inverse power method, with a few steps of conjugate gradient per iteration.
-// The rows x cols processes each hold one block of the matrix. A product is
-// summed along the row of processes and then transposed: the partner holds the
-// part that this rank multiplies next (NPB 2.x, s. 4.4).
+// cg estimates the smallest eigenvalue of a sparse symmetric matrix by the inverse power method,
+// with a few steps of conjugate gradient per iteration. The rows x cols processes each hold one
+// block of the matrix. A product is summed along the row of processes and then transposed: the
+// partner holds the part that this rank multiplies next (NPB 2.x, s. 4.4).
 //
 // Only the six vectors change after init: of 117 MiB in cg.B.4, 1.7 MiB.
 type cg struct {
@@ -19,8 +18,8 @@ type cg struct {
 	rows, cols int
 	row, col   int
 	na, nonzer int
-	// lo and n are the first index and the length of this rank's part of the
-	// rows and of the columns.
+	// lo and n are the first index and the length of this rank's part of the rows and of the
+	// columns.
 	rowLo, rowN, colLo, colN int
 
 	colidx, rowstr, iv, arow, acol []int32
@@ -29,8 +28,8 @@ type cg struct {
 	tmp                            []float64
 }
 
-// cgSteps is the number of steps of conjugate gradient per iteration. NPB takes
-// 25; five keep an iteration linear in memory at the speed of the other codes.
+// cgSteps is the number of steps of conjugate gradient per iteration. NPB takes 25; five keep an
+// iteration linear in memory at the speed of the other codes.
 const cgSteps = 5
 
 func newCG(a *App) (kernel, error) {
@@ -64,9 +63,9 @@ func newCG(a *App) (kernel, error) {
 	return g, nil
 }
 
-// offsets returns the distances from the diagonal of the nonzeros of a row, on
-// one side: a row has as many nonzeros as in NPB, (nonzer+1)^2. They lie one in
-// each of equal strides, at a scattered place, so that the blocks fill evenly.
+// offsets returns the distances from the diagonal of the nonzeros of a row, on one side: a row
+// has as many nonzeros as in NPB, (nonzer+1)^2. They lie one in each of equal strides, at a
+// scattered place, so that the blocks fill evenly.
 func (g *cg) offsets() []int {
 	n := ((g.nonzer+1)*(g.nonzer+1) - 1) / 2
 	n = min(n, (g.na-1)/2-1)
@@ -83,9 +82,8 @@ func element(i, j int) float64 {
 	return -0.001 * (1 + float64(mix(uint64(i+j))>>40)/(1<<24))
 }
 
-// init makes the block of this rank as NPB's makea does: triples in arow, acol
-// and aelt, then sorted into rows. The diagonal dominates, so the matrix is
-// positive definite.
+// init makes the block of this rank as NPB's makea does: triples in arow, acol and aelt, then
+// sorted into rows. The diagonal dominates, so the matrix is positive definite.
 func (g *cg) init() error {
 	offsets := g.offsets()
 	n := 0
@@ -164,8 +162,8 @@ const (
 	tagTranspose = 301
 )
 
-// step finds z with A z = x, nearly, and scales it to be the next x. The
-// returned sum of squares is that of x - A z over this rank's share.
+// step finds z with A z = x, nearly, and scales it to be the next x. The returned sum of squares
+// is that of x - A z over this rank's share.
 func (g *cg) step(c Comm, iter int) (float64, error) {
 	x, z, p, q, r := g.x[:g.colN], g.z[:g.colN], g.p[:g.colN], g.q[:g.colN], g.r[:g.colN]
 	// NPB's x converges to the eigenvector and then stops changing; see ripple.
@@ -240,10 +238,9 @@ func (g *cg) multiply(c Comm, in, out []float64) error {
 	if err := g.rowSum(c, w); err != nil {
 		return err
 	}
-	// This rank has rows `row`, and needs columns `col`: with cols = rows those
-	// are the rows of the rank at (col,row); with cols = 2 rows they are half
-	// of the rows of the rank at (col/2, 2 row + col mod 2). The relation is
-	// mutual.
+	// This rank has rows `row`, and needs columns `col`: with cols = rows those are the rows of
+	// the rank at (col,row); with cols = 2 rows they are half of the rows of the rank at (col/2,
+	// 2 row + col mod 2). The relation is mutual.
 	partner, half := g.col*g.cols+g.row, 0
 	if g.cols != g.rows {
 		half = g.col % 2
@@ -266,8 +263,8 @@ func (g *cg) multiply(c Comm, in, out []float64) error {
 	return err
 }
 
-// rowSum adds x over the row of processes by recursive doubling. Partners add
-// the same two numbers, so all end with the same bits.
+// rowSum adds x over the row of processes by recursive doubling. Partners add the same two
+// numbers, so all end with the same bits.
 func (g *cg) rowSum(c Comm, x []float64) error {
 	for bit := 1; bit < g.cols; bit <<= 1 {
 		partner := g.row*g.cols + (g.col ^ bit)
@@ -285,7 +282,6 @@ func (g *cg) rowSum(c Comm, x []float64) error {
 	return nil
 }
 
-// dot returns the scalar product of two vectors distributed by columns.
 func (g *cg) dot(c Comm, a, b []float64) (float64, error) {
 	var sum [1]float64
 	for i := range a {

@@ -5,18 +5,16 @@ import (
 	"math"
 )
 
-// dl trains a network of one hidden layer with Adam, data parallel: each rank has its
-// own samples and computes the gradient of a batch of them, the ranks add up their
-// gradients, and all take the same step. Weights and moments are float32, as in the
-// frameworks that it stands for.
+// dl trains a network of one hidden layer with Adam, data parallel: each rank has its own samples
+// and computes the gradient of a batch of them, the ranks add up their gradients, and all take
+// the same step. Weights and moments are float32, as in the frameworks that it stands for.
 //
-// In kernel dl every rank has all weights and moments, and they are the same on all. In
-// kernel dlshard a rank keeps a share of them (`master`, `moment1`, `moment2`), updates
-// it, and the ranks gather the weights from the shares before each batch, as stage 1 of
-// ZeRO does.
+// In kernel dl every rank has all weights and moments, and they are the same on all. In kernel
+// dlshard a rank keeps a share of them (`master`, `moment1`, `moment2`), updates it, and the
+// ranks gather the weights from the shares before each batch, as stage 1 of ZeRO does.
 //
-// Weights lie one layer after the other: inputs to hidden, their bias, hidden to
-// outputs, their bias. Parameters that fill no unit of the hidden layer stay zero.
+// Weights lie one layer after the other: inputs to hidden, their bias, hidden to outputs, their
+// bias. Parameters that fill no unit of the hidden layer stay zero.
 type dl struct {
 	a                       *App
 	inputs, hidden, outputs int
@@ -46,8 +44,8 @@ func newDL(a *App) (kernel, error) { return newTraining(a, "weights", 1) }
 
 func newDLShard(a *App) (kernel, error) { return newTraining(a, "master", a.inst.NP) }
 
-// newTraining makes the kernel whose ranks keep one of so many shares of the parameters,
-// in the array master and the moments.
+// newTraining makes the kernel whose ranks keep one of so many shares of the parameters, in the
+// array master and the moments.
 func newTraining(a *App, master string, shares int) (kernel, error) {
 	g := &dl{a: a}
 	if err := a.params(map[string]*int{"parameters": &g.n, "inputs": &g.inputs, "outputs": &g.outputs,
@@ -98,7 +96,6 @@ func (g *dl) init() error {
 	return nil
 }
 
-// first is the value that a parameter starts from.
 func (g *dl) first(i int) float32 {
 	switch {
 	case i < g.bias1:
@@ -159,7 +156,7 @@ func (g *dl) gather(c Comm) error {
 	}, func(i int, v float64) { g.weights[i] = float32(v) })
 }
 
-// chunks adds up a number of each parameter over the ranks, in a fixed order.
+// chunks adds up a number for each parameter over the ranks, in a fixed order.
 func (g *dl) chunks(c Comm, give func(i int) float64, take func(i int, sum float64)) error {
 	for lo := 0; lo < g.n; lo += len(g.sum) {
 		part := g.sum[:min(len(g.sum), g.n-lo)]
@@ -176,7 +173,6 @@ func (g *dl) chunks(c Comm, give func(i int) float64, take func(i int, sum float
 	return nil
 }
 
-// forward computes the hidden units and the outputs of an image.
 func (g *dl) forward(image, out []float32) {
 	hidden, outputs := out[:g.hidden], out[g.hidden:]
 	for h := range hidden {
@@ -201,8 +197,8 @@ func (g *dl) forward(image, out []float32) {
 	}
 }
 
-// backward adds the gradient of a sample, and returns its squared error. The outputs
-// become their errors.
+// backward adds the gradient of a sample, and returns its squared error. The outputs become their
+// errors.
 func (g *dl) backward(image []float32, label int, out []float32) float64 {
 	hidden, outputs := out[:g.hidden], out[g.hidden:]
 	outputs[label]--
@@ -229,8 +225,8 @@ func (g *dl) backward(image []float32, label int, out []float32) float64 {
 	return sum
 }
 
-// update adds up the gradients of all ranks, and takes a step of Adam with the parameters
-// of this rank.
+// update adds up the gradients of all ranks, and takes a step of Adam with the parameters of this
+// rank.
 func (g *dl) update(c Comm, iter int) error {
 	scale := 1 / float64(g.batch*g.a.inst.NP)
 	c1, c2 := 1-math.Pow(dlBeta1, float64(iter)), 1-math.Pow(dlBeta2, float64(iter))

@@ -9,8 +9,8 @@ import (
 	"ckpt/zones/global"
 )
 
-// layout returns the layout of an array that all ranks hold together, nil if each rank has
-// its own. A kernel that asks needs so many axes and no halo.
+// layout returns the layout of an array that all ranks hold together, nil if each rank has its
+// own. A kernel that asks wants so many axes and no halo.
 func (a *App) layout(name string, axes int) (*global.Layout, error) {
 	for _, arr := range a.arrays {
 		if arr.Name != name || arr.Layout == nil {
@@ -30,7 +30,7 @@ func (a *App) layout(name string, axes int) (*global.Layout, error) {
 	return nil, nil
 }
 
-// Part returns what this rank has of an array that all ranks hold together, nil of other
+// Part returns what this rank has of an array that all ranks hold together, nil for other
 // regions.
 func (a *App) Part(region string) *global.Part {
 	for _, arr := range a.arrays {
@@ -41,8 +41,8 @@ func (a *App) Part(region string) *global.Part {
 	return nil
 }
 
-// Replicated reports whether any rank can resume from a region of the first one, in a job
-// whose ranks hold arrays together. Of the runtime region only the progress matters.
+// Replicated reports whether any rank can resume from a region of the first one, in a job whose
+// ranks hold arrays together. In the runtime region only the progress matters.
 func (a *App) Replicated(region string) bool {
 	if !a.inst.Global() {
 		return false
@@ -51,15 +51,15 @@ func (a *App) Replicated(region string) bool {
 		slices.ContainsFunc(a.arrays, func(arr *array) bool { return arr.Name == region && arr.Replicated })
 }
 
-// A Field is the digest of this rank's part of an array that all ranks hold together. The
-// sums of those of all ranks do not depend on who has which element.
+// A Field is the digest of this rank's part of an array that all ranks hold together. The sum
+// over all ranks does not depend on who has which element.
 type Field struct {
 	Name string
 	Sum  [2]uint64
 }
 
-// Fields returns a digest of each array that all ranks hold together, nil if there are
-// none. Halos do not count. Rank 0 adds the arrays that are the same on all ranks.
+// Fields returns a digest of each array that all ranks hold together. Halos do not count. Rank 0
+// adds the arrays that are the same on all ranks.
 func (a *App) Fields() []Field {
 	if !a.inst.Global() {
 		return nil
@@ -127,14 +127,13 @@ func elementBits(mem []byte, at, size int64) uint64 {
 	return uint64(b[0])
 }
 
-// An exactSum adds numbers up without rounding, in units of 2^-56: the sum is the same in
-// any order, and so on any number of ranks. It has 128 bits.
+// An exactSum adds numbers up without rounding, in units of 2^-56: the sum is the same in any
+// order, and so on any number of ranks. It has 128 bits.
 type exactSum struct{ hi, lo uint64 }
 
 // most is the largest number that counts as it is.
 const most = 128
 
-// add adds a number that is not negative.
 func (s *exactSum) add(v float64) {
 	if v > most {
 		v = most
@@ -144,22 +143,20 @@ func (s *exactSum) add(v float64) {
 	s.hi += carry
 }
 
-// merge adds another sum.
 func (s *exactSum) merge(o exactSum) {
 	var carry uint64
 	s.lo, carry = bits.Add64(s.lo, o.lo, 0)
 	s.hi += o.hi + carry
 }
 
-// take returns the sum in parts of 32 bits, the lowest first, and begins again. The parts
-// of up to 2^20 ranks add up exactly.
+// take returns the sum in parts of 32 bits, the lowest first, and begins again. The parts of up
+// to 2^20 ranks add up exactly.
 func (s *exactSum) take() []float64 {
 	parts := []float64{float64(s.lo & 0xffffffff), float64(s.lo >> 32), float64(s.hi)}
 	*s = exactSum{}
 	return parts
 }
 
-// exactValue is the sum that such parts stand for.
 func exactValue(parts []float64) float64 {
 	return (parts[0] + parts[1]*(1<<32) + parts[2]*(1<<32)*(1<<32)) / (1 << 56)
 }

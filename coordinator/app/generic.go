@@ -4,12 +4,11 @@ import (
 	"ckpt/zones"
 )
 
-// generic is the kernel for a user's own code: the ranks form a ring, every
-// float64 array is a slice of a long rod whose heat spreads, and other arrays
-// are scrambled in place. Of each array an iteration rewrites the leading part
-// that the spec's `rewrite` says: the same pages every time, as a code with a
-// fixed working set does. An array that is not saved is computed anew in each
-// iteration, and a replicated one without neighbours.
+// generic is the kernel for a user's own code: the ranks form a ring, every float64 array is a
+// slice of a long rod whose heat spreads, and other arrays are scrambled in place. Of each array
+// an iteration rewrites the leading part that the spec's `rewrite` says: the same pages every
+// time, as a code with a fixed working set does. An array that is not saved is computed anew in
+// each iteration, and a replicated one without neighbours.
 type generic struct {
 	a          *App
 	ends       []float64 // first or last values of all rods, one message
@@ -151,8 +150,8 @@ func (arr *array) init(rank int) {
 	}
 }
 
-// compute is what an iteration does to an array that needs no neighbour. One that is not
-// saved does not depend on what it was before.
+// compute is what an iteration does to an array that needs no neighbour. One that is not saved
+// does not depend on what it was before.
 func (arr *array) compute(rank, iter int) {
 	if arr.Save {
 		arr.rewrite(iter)

@@ -8,10 +8,10 @@ import (
 	"ckpt/zones/global"
 )
 
-// heat is the equation of heat on a plane with fixed temperatures at its edges. All ranks
-// hold the temperature and the conductivity together, in any distribution: in each
-// iteration a rank gets the four neighbours of its points by the assignment of shifted
-// sections. A point gets the same value on any number of ranks.
+// heat is the equation of heat on a plane with fixed temperatures at its edges. All ranks hold
+// the temperature and the conductivity together, in any distribution: in each iteration a rank
+// gets the four neighbours of its points by the assignment of shifted sections. A point gets the
+// same value on any number of ranks.
 type heat struct {
 	a      *App
 	layout *global.Layout
@@ -30,7 +30,6 @@ type shift struct {
 	send   []exchange
 }
 
-// An exchange is what two ranks have for each other.
 type exchange struct {
 	rank int
 	list []global.Transfer

@@ -2,11 +2,10 @@ package app
 
 import "fmt"
 
-// lu is the SSOR solver of LU: the grid is cut into pencils along z, and the
-// lower and upper triangular sweeps run as wavefronts through the xd x yd
-// process grid, from the corner (0,0) and back. NPB sends a row and a column per
-// plane; here a pack of planes shares a message, at most eight packs per sweep,
-// so that sixteen ranks on few cores do not spend their time on messages.
+// lu is the SSOR solver of LU: the grid is cut into pencils along z, and the lower and upper
+// triangular sweeps run as wavefronts through the xd x yd process grid, from the corner (0,0) and
+// back. NPB sends a row and a column per plane; here a pack of planes shares a message, at most
+// eight packs per sweep, so that sixteen ranks on few cores do not spend their time on messages.
 type lu struct {
 	a          *App
 	grid       [2]int // processes along x and y
@@ -128,8 +127,8 @@ func (l *lu) step(c Comm, iter int) (float64, error) {
 	return sum, nil
 }
 
-// exchangeLayers swaps two layers of u along an axis, NPB's exchange_3. buf
-// holds what leaves, buf1 what arrives.
+// exchangeLayers swaps two layers of u along an axis, NPB's exchange_3. buf holds what leaves,
+// buf1 what arrives.
 func (l *lu) exchangeLayers(c Comm, d int) error {
 	n := 10 * l.n[1-d] * l.n[2]
 	for up := range 2 {
@@ -156,8 +155,8 @@ func (l *lu) exchangeLayers(c Comm, d int) error {
 	return nil
 }
 
-// copyFace copies layers lo to hi along axis d of the planes k0 to k1 between x
-// and buf, and returns the number of values.
+// copyFace copies layers lo to hi along axis d of the planes k0 to k1 between x and buf, and
+// returns the number of values.
 func (l *lu) copyFace(buf, x []float64, d, lo, hi, k0, k1 int, unpack bool) int {
 	from, to := [2]int{}, [2]int{l.n[0], l.n[1]}
 	from[d], to[d] = lo, hi
@@ -192,9 +191,9 @@ func (l *lu) fluxes() {
 	}
 }
 
-// residual sets rsd = frct - L(u) and returns its sum of squares. Below the
-// first and above the last plane a point sees itself. The constants are those
-// of BT and bound the spectrum in the same way.
+// residual sets rsd = frct - L(u) and returns its sum of squares. Below the first and above the
+// last plane a point sees itself. The constants are those of BT and bound the spectrum in the
+// same way.
 func (l *lu) residual(drive float64) float64 {
 	u, rsd, flux := l.u, l.rsd, l.flux
 	y := 5 * (l.i1 + 4)
@@ -225,8 +224,8 @@ func (l *lu) residual(drive float64) float64 {
 	return sum
 }
 
-// sweep carries the lower (or upper) triangular solve through planes k0 to k1,
-// receiving the faces of rsd it starts from and sending those it ends at.
+// sweep carries the lower (or upper) triangular solve through planes k0 to k1, receiving the
+// faces of rsd it starts from and sending those it ends at.
 func (l *lu) sweep(c Comm, k0, k1 int, lower bool) error {
 	delta, tag := 1, tagLower
 	if !lower {
@@ -283,8 +282,8 @@ func (l *lu) sweep(c Comm, k0, k1 int, lower bool) error {
 	return nil
 }
 
-// jacobians fills the four 5 x 5 blocks of each point of a plane, jacld and
-// jacu of NPB. Off-diagonal rows sum to less than 0.1.
+// jacobians fills the four 5 x 5 blocks of each point of a plane, jacld and jacu of NPB.
+// Off-diagonal rows sum to less than 0.1.
 func (l *lu) jacobians(k int) {
 	for j := range l.n[1] {
 		p := l.wide(0, j, k)
@@ -311,8 +310,7 @@ func (l *lu) jacobians(k int) {
 	}
 }
 
-// eliminate solves the block row of a point; delta is 1 in the lower sweep, -1
-// in the upper.
+// eliminate solves the block row of a point; delta is 1 in the lower sweep, -1 in the upper.
 func (l *lu) eliminate(i, j, k, delta int) {
 	p := l.wide(i, j, k)
 	at := 25 * (j*l.i1 + i)

@@ -8,14 +8,13 @@ import (
 	"ckpt/zones/global"
 )
 
-// miniGhost is a Jacobi iteration with a 7-point stencil on five variables: the
-// ranks form a box as cubic as possible, each owns nx*ny*nz points, and
-// exchanges the faces of all variables with up to six neighbours (BSPMA mode of
-// MiniGhost: one message per face). Faces are received into scratch memory; the
-// originals' ghost layers are not part of its application-level checkpoint.
+// miniGhost is a Jacobi iteration with a 7-point stencil on five variables: the ranks form a box
+// as cubic as possible, each owns nx*ny*nz points, and exchanges the faces of all variables with
+// up to six neighbours (BSPMA mode of MiniGhost: one message per face). Faces are received into
+// scratch memory; the originals' ghost layers are not part of its application-level checkpoint.
 //
-// If the spec says that all ranks hold the variables together, they may be cut anywhere,
-// and every point gets the same values on any number of ranks.
+// If the spec says that all ranks hold the variables together, they may be cut anywhere, and
+// every point gets the same values on any number of ranks.
 type miniGhost struct {
 	a     *App
 	n     [3]int // points of this rank
@@ -66,8 +65,8 @@ func newMiniGhost(a *App) (kernel, error) {
 	return g, nil
 }
 
-// place finds out which points the rank has: those of the global arrays, whose last axis
-// is the first here, or else as many on every rank.
+// place finds out which points the rank has: those of the global arrays, whose last axis is the
+// first here, or else as many on every rank.
 func (g *miniGhost) place() error {
 	layout, err := g.layout()
 	if err != nil || layout != nil {
@@ -95,7 +94,7 @@ func (g *miniGhost) place() error {
 	return nil
 }
 
-// layout returns that of the variables, nil if each rank has its own.
+// layout returns the layout of the variables, nil if each rank has its own.
 func (g *miniGhost) layout() (*global.Layout, error) {
 	first, err := g.a.layout("grid1", 3)
 	if err != nil || first == nil {
@@ -197,8 +196,8 @@ func (g *miniGhost) appendFace(out, x []float64, d, side int) []float64 {
 	return out
 }
 
-// update carries out a Jacobi sweep in place: the old values of the plane below
-// and of the row before are kept aside. Outside the domain a point sees itself.
+// update carries out a Jacobi sweep in place: the old values of the plane below and of the row
+// before are kept aside. Outside the domain a point sees itself.
 func (g *miniGhost) update(v, iter int) float64 {
 	nx, ny, nz := g.n[0], g.n[1], g.n[2]
 	x := g.vars[v]

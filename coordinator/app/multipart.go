@@ -5,11 +5,10 @@ import (
 	"math"
 )
 
-// multipart is the solver of BT and SP. The N^3 grid is cut into q^3 cells for
-// q^2 ranks; a rank owns q cells on a diagonal, so that a sweep along any axis
-// finds exactly one cell of each rank at each of its q stages, and no rank waits
-// (Bruno and Cappello's multipartition; NPB 2.x, s. 4.2). One iteration does
-// what theirs does:
+// multipart is the solver of BT and SP. The N^3 grid is cut into q^3 cells for q^2 ranks; a rank
+// owns q cells on a diagonal, so that a sweep along any axis finds exactly one cell of each rank
+// at each of its q stages, and no rank waits (Bruno and Cappello's multipartition; NPB 2.x, s.
+// 4.2). One iteration does what theirs does:
 //
 //  1. copy_faces: two layers of u to the neighbours along all six directions
 //  2. compute_rhs: us, vs, ws ... from u; rhs = forcing - L(u)
@@ -17,9 +16,9 @@ import (
 //     substitute backwards, with a face per stage between the ranks
 //  4. add: u += rhs
 //
-// BT and SP differ in the layout of their arrays, in the entries of a row of
-// lhs (a 5 x 5 block, or 15 scalars) and in two more arrays of SP. The systems
-// are diagonally dominant stand-ins, contracting for any field.
+// BT and SP differ in the layout of their arrays, in the entries of a row of lhs (a 5 x 5 block,
+// or 15 scalars) and in two more arrays of SP. The systems are diagonally dominant stand-ins,
+// contracting for any field.
 type multipart struct {
 	a     *App
 	n     int // grid points along a side of the domain
@@ -34,8 +33,8 @@ type multipart struct {
 	// us, vs, ws, qs, rhoI, square, and in SP speed and ainv.
 	us, vs, ws, qs, rhoI, square, speed, ainv field
 
-	// in and out are in_buffer and out_buffer of the spec: all messages pass
-	// through them, as in the original.
+	// in and out are in_buffer and out_buffer of the spec: all messages pass through them, as in
+	// the original.
 	in, out []float64
 	coef    [25]float64
 }
@@ -73,8 +72,8 @@ func planar(comps, sideXY, sideZ, ghost int) field {
 	return field{ghost: ghost, comp: comp, step: [3]int{1, sideXY, sideXY * sideXY}, cell: comps * comp}
 }
 
-// multipartAnew are the arrays of BT and SP that an iteration computes from u, and forcing,
-// which is constant.
+// multipartAnew are the arrays of BT and SP that an iteration computes from u, and forcing, which
+// is constant.
 var multipartAnew = []string{"us", "vs", "ws", "qs", "rho_i", "square", "forcing", "rhs", "in_buffer", "out_buffer"}
 
 func newBT(a *App) (kernel, error) {
@@ -105,7 +104,6 @@ func newSP(a *App) (kernel, error) {
 	})
 }
 
-// newMultipart places the cells of the rank.
 func newMultipart(a *App) (*multipart, error) {
 	n, err := a.param("N")
 	if err != nil {
@@ -181,9 +179,9 @@ func (mp *multipart) init() error {
 	return nil
 }
 
-// The operator is L(u) = kappa u - nu Laplace(u) + nu4 (fourth differences) +
-// a weak convection. Its spectrum lies in [kappa, kappa + 12 nu + 48 nu4] =
-// [0.01, 0.71]; elimination amplifies a correction by less than 1/(1-0.1)^6 =
+// The operator is L(u) = kappa u - nu Laplace(u) + nu4 (fourth differences) + a weak convection.
+// Its spectrum lies in [kappa, kappa + 12 nu + 48 nu4] = [0.01, 0.71]; elimination amplifies a
+// correction by less than 1/(1-0.1)^6 =
 // 1.9, so that a relaxation of 0.7 contracts: 0.7 * 1.9 * 0.71 < 2. The smooth
 // part of the error shrinks by kappa * relax, 0.7 % per iteration.
 const (
@@ -216,8 +214,7 @@ func (mp *multipart) step(c Comm, iter int) (float64, error) {
 	return sum, nil
 }
 
-// primitives computes the quantities that rhs and lhs share, one ghost layer
-// included.
+// primitives computes the quantities that rhs and lhs share, one ghost layer included.
 func (mp *multipart) primitives(c int) {
 	n := mp.cells[c].n
 	u, uc, ux := mp.u.v, mp.u.comp, mp.u.step[0]

@@ -2,16 +2,16 @@ package app
 
 // The messages of multipart and the sweeps that cause them.
 
-// Tags name the axis and what travels; between two ranks that are neighbours
-// along several axes, or on both sides, they keep the streams apart.
+// Tags name the axis and what travels; between two ranks that are neighbours along several axes,
+// or on both sides, they keep the streams apart.
 const (
 	tagFace     = 100 // + 2*axis + 1 if towards higher coordinates
 	tagForward  = 110 // + axis
 	tagBackward = 120 // + axis
 )
 
-// copyFaces exchanges the two outermost layers of u, all cells of a direction
-// in one message, as NPB's copy_faces does.
+// copyFaces exchanges the two outermost layers of u, all cells of a direction in one message, as
+// NPB's copy_faces does.
 func (mp *multipart) copyFaces(c Comm) error {
 	if mp.q == 1 {
 		return nil
@@ -34,8 +34,8 @@ func (mp *multipart) copyFaces(c Comm) error {
 	}
 	for d := range 3 {
 		for up := range 2 {
-			// Data that travels up comes from the predecessor. It is as long as
-			// the data that this rank sends down: the cells' other sides agree.
+			// Data that travels up comes from the predecessor. It is as long as the data that
+			// this rank sends down: the cells' other sides agree.
 			buf := mp.in[(2*d+up)*share:][:length[2*d+1-up]]
 			src := mp.succ[d]
 			if up == 1 {
@@ -50,9 +50,9 @@ func (mp *multipart) copyFaces(c Comm) error {
 	return nil
 }
 
-// faces copies the layers on one side (up: 1 the high one) of all cells that
-// have a neighbour there: from inside the cells to buf, or from buf to the
-// ghosts outside. It returns the number of values.
+// faces copies the layers on one side (up: 1 the high one) of all cells that have a neighbour
+// there: from inside the cells to buf, or from buf to the ghosts outside. It returns the number
+// of values.
 func (mp *multipart) faces(buf []float64, d, up int, unpack bool) int {
 	u, n := mp.u.v, 0
 	for c, cl := range mp.cells {
@@ -90,8 +90,8 @@ func (mp *multipart) faces(buf []float64, d, up int, unpack bool) int {
 	return n
 }
 
-// solve eliminates forwards along axis d and substitutes backwards. Stage s
-// works on the one cell of this rank that is s-th along the axis.
+// solve eliminates forwards along axis d and substitutes backwards. Stage s works on the one cell
+// of this rank that is s-th along the axis.
 func (mp *multipart) solve(c Comm, d int) error {
 	at := make([]int, mp.q)
 	for i, cl := range mp.cells {
@@ -141,8 +141,8 @@ func (mp *multipart) facePoints(c, d int) int {
 	return n[(d+1)%3] * n[(d+2)%3]
 }
 
-// faceIndex returns the place of a point in a face across d: the lower of the
-// two other axes runs fastest.
+// faceIndex returns the place of a point in a face across d: the lower of the two other axes runs
+// fastest.
 func faceIndex(n [3]int, d, i, j, k int) int {
 	switch d {
 	case 0:
@@ -153,9 +153,9 @@ func faceIndex(n [3]int, d, i, j, k int) int {
 	return j*n[0] + i
 }
 
-// forward assembles the rows of lhs and eliminates. Points are visited in the
-// order of memory; the row before along d is always done by then. face holds
-// the last rows of the cell before, nil at the boundary of the domain.
+// forward assembles the rows of lhs and eliminates. Points are visited in the order of memory;
+// the row before along d is always done by then. face holds the last rows of the cell before, nil
+// at the boundary of the domain.
 func (mp *multipart) forward(c, d int, face []float64) {
 	n := mp.cells[c].n
 	lhs, rhs := mp.lhs.v, mp.rhs.v
@@ -226,7 +226,6 @@ func (mp *multipart) forward(c, d int, face []float64) {
 	}
 }
 
-// packForward copies the last rows along d.
 func (mp *multipart) packForward(c, d int, buf []float64) {
 	at := 0
 	mp.eachOnFace(c, d, mp.cells[c].n[d]-1, func(i, j, k int) {
@@ -269,8 +268,8 @@ func (mp *multipart) backward(c, d int, face []float64) {
 	}
 }
 
-// diagonal returns where the factor of each component lies in a row of lhs: on
-// the diagonal of the block of BT, in turn in the three rows of SP.
+// diagonal returns where the factor of each component lies in a row of lhs: on the diagonal of
+// the block of BT, in turn in the three rows of SP.
 func (mp *multipart) diagonal() (at [5]int) {
 	for w := range at {
 		at[w] = (w%(mp.width/5)*5 + w) * mp.lhs.comp
@@ -278,7 +277,6 @@ func (mp *multipart) diagonal() (at [5]int) {
 	return at
 }
 
-// packBackward copies the first values along d.
 func (mp *multipart) packBackward(c, d int, buf []float64) {
 	at := 0
 	mp.eachOnFace(c, d, 0, func(i, j, k int) {

@@ -2,14 +2,14 @@ package app
 
 import "fmt"
 
-// ring has messages in flight at the end of every iteration. A token sent to
-// the right is received in the next iteration, one sent to the left in the one
-// after that. A checkpoint taken at an iteration boundary must carry them, or
-// the restarted run waits for ever, or computes something else.
+// ring has messages in flight at the end of every iteration. A token sent to the right is
+// received in the next iteration, one sent to the left in the one after that. A checkpoint taken
+// at an iteration boundary must carry them, or the restarted run waits for ever, or computes
+// something else.
 //
-// In each iteration rank 0 also receives one value of every other rank, from any
-// source. Which comes first is left to chance, as in a master-worker code; the
-// values are filed by their sender, so that the result is not.
+// In each iteration rank 0 also receives one value of every other rank, from any source. Which
+// comes first is left to chance, as in a master-worker code; the values are filed by their
+// sender, so that the result is not.
 type ring struct {
 	a           *App
 	state       []float64
@@ -107,8 +107,8 @@ func (r *ring) send(c Comm, dst, tag int, token []float64) error {
 	return c.SendFloat64s(dst, tag, token)
 }
 
-// vote ends before the sum of the residuals does, so that a vote of the next
-// iteration cannot count in this one.
+// vote ends before the sum of the residuals does, so that a vote of the next iteration cannot
+// count in this one.
 func (r *ring) vote(c Comm, value float64) error {
 	ballot := []float64{float64(r.a.rank), value}
 	if r.a.rank != 0 {

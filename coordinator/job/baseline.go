@@ -13,12 +13,12 @@ import (
 	"ckpt/internal/durable"
 )
 
-// FromScratch reports whether the job begins again, whatever is left of its checkpoints and
-// logs: somebody has begun to remove them.
+// FromScratch reports whether the job begins again, without its checkpoints and logs: their
+// removal has begun.
 func (l *Baseline) FromScratch() bool { return slices.Contains(l.Base, -1) }
 
-// baselineName is the file from which the next coordinator of a job of several groups
-// learns which checkpoints are needed, and how many incarnations there have been.
+// baselineName is the file from which the next coordinator of a job of several groups learns
+// which checkpoints it needs, and how many incarnations there have been.
 
 const (
 	baselineName = "line.json"
@@ -29,16 +29,16 @@ const (
 type Baseline struct {
 	Base        []int `json:"base"`        // by group
 	Incarnation int   `json:"incarnation"` // exceeds those of all processes
-	// Taken is, by group, the newest checkpoint when this was written, so that
-	// somebody notices if it goes.
+	// Taken is, by group, the newest checkpoint when this was written, so that its loss is
+	// noticed.
 	Taken []int `json:"taken,omitempty"`
-	// Unlogged says that the job resumes from Base and nothing else: newer
-	// checkpoints and what the logs hold are to be removed.
+	// Unlogged says that the job resumes from Base alone: newer checkpoints and the content of
+	// the logs are to be removed.
 	Unlogged bool `json:"unlogged,omitempty"`
 }
 
-// A sealedBaseline is a Baseline as it is stored. Without the checksum, a damaged number
-// would make a run mistake logs and checkpoints for others.
+// A sealedBaseline is a Baseline as it is stored. Without the checksum, a damaged number would
+// make a run mistake logs and checkpoints for others.
 type sealedBaseline struct {
 	ownedBaseline
 	Sum uint32 `json:"crc32c"`
@@ -49,18 +49,17 @@ type ownedBaseline struct {
 	Baseline
 }
 
-// sum is the CRC-32C of the content.
 func (l ownedBaseline) sum() uint32 {
 	return durable.Sum(Encode(l))
 }
 
-// same reports whether nothing was removed between the two: that is noted first.
+// same reports whether nothing was removed between the two: a removal is noted first.
 func (l *Baseline) same(now *Baseline) bool {
 	return slices.Equal(l.Base, now.Base) && slices.Equal(l.Taken, now.Taken)
 }
 
-// ReadBaseline returns what the job has noted. A job that has checkpoints of several
-// groups has noted something.
+// ReadBaseline returns what the job has noted. A job with checkpoints of several groups has noted
+// something.
 func ReadBaseline(job *image.Job, groups int) (l Baseline, err error) {
 	path := filepath.Join(job.Dir(), baselineName)
 	b, err := durable.ReadFile(job.FS(), path, maxBaseline)
@@ -86,7 +85,7 @@ func ReadBaseline(job *image.Job, groups int) (l Baseline, err error) {
 	return s.Baseline, nil
 }
 
-// check refuses what a job of so many groups does not note.
+// check refuses what a job of so many groups does not write.
 func (l *Baseline) check(groups int) error {
 	if l.Incarnation < 0 || l.Incarnation > 1<<52 {
 		return fmt.Errorf("incarnation %d is out of range", l.Incarnation)
@@ -114,7 +113,7 @@ func (l *Baseline) check(groups int) error {
 	return nil
 }
 
-// missingBaseline is the error of a job that has to have its baselineName, and has not.
+// missingBaseline is the error of a job that needs its baseline and lacks it.
 func missingBaseline(job *image.Job, path string) error {
 	numbers, err := job.Checkpoints()
 	if err != nil {
@@ -128,7 +127,6 @@ func missingBaseline(job *image.Job, path string) error {
 	return nil
 }
 
-// WriteBaseline replaces it, durably.
 func WriteBaseline(job *image.Job, l Baseline) error {
 	path := filepath.Join(job.Dir(), baselineName)
 	d, err := digestOf(job)
@@ -140,7 +138,7 @@ func WriteBaseline(job *image.Job, l Baseline) error {
 	return durable.Op("write", path, -1, err)
 }
 
-// CheckUnlogged checks that the checkpoints to resume from are a line by themselves.
+// CheckUnlogged checks that the checkpoints to resume from fit together by themselves.
 func (l *Baseline) CheckUnlogged(job *image.Job, cfg supervisor.Config) error {
 	cfg.Known = l.Only(slices.Clone(cfg.Known))
 	line, err := supervisor.LineWithoutLogs(cfg)
@@ -156,9 +154,8 @@ func (l *Baseline) Only(known []supervisor.Stored) []supervisor.Stored {
 	return slices.DeleteFunc(known, func(k supervisor.Stored) bool { return k.Number != l.Base[k.Group] })
 }
 
-// ChooseCheckpoint reads the manifest of checkpoint n, 0 for the newest. A
-// damaged newest one is not silently passed over. With several groups it is the
-// newest that can be read, nil if there is none: the recovery line tells more.
+// ChooseCheckpoint reads the manifest of checkpoint n, 0 for the newest, damaged or not. With
+// several groups it returns the newest that can be read, or nil: the recovery line tells more.
 func ChooseCheckpoint(job *image.Job, spec *Resolved, n int) (*image.Manifest, error) {
 	if spec.Several() {
 		return newestReadable(job, spec)
@@ -193,8 +190,7 @@ func newestReadable(job *image.Job, spec *Resolved) (*image.Manifest, error) {
 	return nil, err
 }
 
-// Take locks a job of the store, to continue it, and reads its description. The caller
-// unlocks it.
+// Take locks a job to continue it, and reads its description. The caller unlocks it.
 func Take(store *image.Store, name string) (*image.Job, *Resolved, error) {
 	j, err := store.Job(name)
 	if err != nil {
@@ -215,7 +211,7 @@ func Take(store *image.Store, name string) (*image.Job, *Resolved, error) {
 	return j, spec, nil
 }
 
-// readChecked reads the description of a job under which its checkpoints were taken.
+// readChecked reads a description and checks that the checkpoints were taken under it.
 func readChecked(j *image.Job) (*Resolved, error) {
 	spec, err := ReadSpec(j)
 	if err != nil {
@@ -224,8 +220,7 @@ func readChecked(j *image.Job) (*Resolved, error) {
 	return spec, checkDescription(j)
 }
 
-// checkDescription checks that a job has the description under which its newest
-// checkpoint was taken that tells.
+// checkDescription checks that the newest checkpoint that names a description names this one.
 func checkDescription(job *image.Job) error {
 	numbers, err := job.Checkpoints()
 	if err != nil {

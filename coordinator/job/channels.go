@@ -19,21 +19,20 @@ import (
 	"ckpt/zones"
 )
 
-// ChannelsRegion is the name of the region with the state of the channels of a
-// rank to the ranks of other groups. It is of a zone of its own, so that it can be
-// read by itself.
+// ChannelsRegion is the region with the state of a rank's channels to other groups. It has a zone
+// of its own, so that it can be read by itself.
 const (
 	ChannelsRegion = "channels"
 	ChannelsZone   = zones.IOBuffer
 )
 
-// SavedChannels is what of a checkpoint concerns the channels of a rank.
+// SavedChannels is what a checkpoint holds of the channels of a rank.
 type SavedChannels struct {
 	*channel.State
 	LogFrom uint64
 }
 
-// InitialChannels is that at the beginning.
+// InitialChannels returns it for the beginning of a job.
 func (s *Resolved) InitialChannels(rank int) (*SavedChannels, error) {
 	e, err := channel.New(channel.Config{Kind: s.Log, Rank: rank, Size: s.NP})
 	if err != nil {
@@ -42,8 +41,7 @@ func (s *Resolved) InitialChannels(rank int) (*SavedChannels, error) {
 	return &SavedChannels{e.Snapshot(), 0}, nil
 }
 
-// ReadChannels reads it out of a checkpoint, and checks that the job and the manifest
-// say the same.
+// ReadChannels reads it from a checkpoint, and checks that job and manifest agree.
 func ReadChannels(ctx context.Context, job *image.Job, spec *Resolved, m *image.Manifest, rank int) (*SavedChannels, error) {
 	r, err := RankOf(job, m, rank)
 	if err != nil {
@@ -68,7 +66,6 @@ func ReadChannels(ctx context.Context, job *image.Job, spec *Resolved, m *image.
 	return &SavedChannels{st, r.LogFrom}, spec.checkState(job, m, r, st)
 }
 
-// checkState checks the state of the channels of a rank in a checkpoint.
 func (s *Resolved) checkState(job *image.Job, m *image.Manifest, r *image.Rank, st *channel.State) error {
 	if st.Kind != s.Log {
 		return &durable.DamageError{File: job.SpecPath(),
@@ -81,7 +78,6 @@ func (s *Resolved) checkState(job *image.Job, m *image.Manifest, r *image.Rank, 
 	return nil
 }
 
-// RankOf finds a rank in a checkpoint.
 func RankOf(job *image.Job, m *image.Manifest, rank int) (*image.Rank, error) {
 	i := slices.IndexFunc(m.Ranks, func(r image.Rank) bool { return r.Rank == rank })
 	if i < 0 {
@@ -90,8 +86,8 @@ func RankOf(job *image.Job, m *image.Manifest, rank int) (*image.Rank, error) {
 	return &m.Ranks[i], nil
 }
 
-// CheckRegion checks that a rank has stored a region of the size that the manifest
-// says, which nobody should allocate before.
+// CheckRegion checks that a rank has stored as many bytes of a region as the manifest says,
+// before memory is allocated for them.
 func CheckRegion(job *image.Job, m *image.Manifest, r *image.Rank, name string, bytes int64) error {
 	if r.File == "" && bytes == 0 {
 		return nil
@@ -104,7 +100,6 @@ func CheckRegion(job *image.Job, m *image.Manifest, r *image.Rank, name string, 
 	return err
 }
 
-// VectorsOf returns the vectors of the ranks of a checkpoint.
 func VectorsOf(m *image.Manifest) ([]channel.Vector, error) {
 	var list []channel.Vector
 	for i := range m.Ranks {
@@ -127,16 +122,15 @@ func vectorOf(r *image.Rank) (v channel.Vector, err error) {
 	return v, nil
 }
 
-// ManifestPath returns where the manifest of a checkpoint is.
 func ManifestPath(job *image.Job, number int) string {
 	return filepath.Join(job.Dir(), fmt.Sprintf("%04d", number), "manifest")
 }
 
-// PendingRegion is the name of the region that holds the messages which had
-// arrived at a rank but were not received yet when it was stopped.
+// PendingRegion is the region of messages that had arrived and were not received when a rank was
+// stopped.
 const PendingRegion = "pending"
 
-// LibraryRegion is the name of the region of the binary.
+// LibraryRegion is the region of the binary.
 const LibraryRegion = "ckpt"
 
 // LogsDir is the directory of the message logs of a job, LogDir that of a rank.
@@ -146,7 +140,6 @@ func LogDir(job *image.Job, rank int) string {
 	return filepath.Join(LogsDir(job), fmt.Sprintf("rank-%d", rank))
 }
 
-// LogID says whose the message log of a rank is.
 func LogID(job *image.Job, rank int) (msglog.ID, error) {
 	digest, err := job.Digest()
 	return msglog.ID{Job: job.Name(), Rank: rank, Digest: digest}, err
@@ -170,7 +163,7 @@ func readLog(job *image.Job, rank int, from uint64) (*msglog.Reader, msglog.Reco
 	return msglog.OpenReader(job.FS(), LogDir(job, rank), id, from)
 }
 
-// EmptyLogs removes what an earlier history has left in the message logs of ranks.
+// EmptyLogs removes what an earlier history has left in message logs.
 func EmptyLogs(job *image.Job, ranks []int) error {
 	for _, rank := range ranks {
 		dir := LogDir(job, rank)
@@ -221,8 +214,8 @@ func Logged(ctx context.Context, job *image.Job, spec *Resolved, cfg supervisor.
 	return all, nil
 }
 
-// LoggedStates returns the states that a rank can be put into by replaying its log
-// from checkpoint number, 0 the beginning.
+// LoggedStates returns the states that a rank can be put into by replaying its log from
+// checkpoint number, 0 the beginning.
 func LoggedStates(ctx context.Context, job *image.Job, spec *Resolved, rank, number int) ([]channel.Vector, error) {
 	saved, err := spec.InitialChannels(rank)
 	if number > 0 && err == nil {
@@ -246,8 +239,7 @@ func LoggedStates(ctx context.Context, job *image.Job, spec *Resolved, rank, num
 	return states, errors.Join(AsDamage(dir, err), r.Close())
 }
 
-// CheckLogs reads the message logs of the ranks of a group from the newest of their
-// checkpoints on, from the beginning if there is none.
+// CheckLogs reads the message logs of a group from the newest of its checkpoints on.
 func CheckLogs(job *image.Job, spec *Resolved, group int, found []*image.Manifest) error {
 	for _, rank := range spec.Groups[group] {
 		if err := checkLog(job, spec, rank, found); err != nil {
@@ -257,7 +249,7 @@ func CheckLogs(job *image.Job, spec *Resolved, group int, found []*image.Manifes
 	return nil
 }
 
-// checkLog reads that of one of them, and replays it.
+// checkLog reads the log of one rank, and replays it.
 func checkLog(job *image.Job, spec *Resolved, rank int, found []*image.Manifest) error {
 	saved, err := spec.InitialChannels(rank)
 	if n := len(found); n > 0 && err == nil {
@@ -290,7 +282,7 @@ func checkLog(job *image.Job, spec *Resolved, rank int, found []*image.Manifest)
 	return nil
 }
 
-// AsDamage calls what no rank writes damage to a message log.
+// AsDamage turns what no rank writes into the error of a damaged log.
 func AsDamage(dir string, err error) error {
 	if errors.Is(err, channel.ErrCorrupt) || errors.Is(err, mpi.ErrCorrupt) {
 		return &durable.DamageError{File: dir, Reason: err.Error()}
@@ -298,8 +290,7 @@ func AsDamage(dir string, err error) error {
 	return err
 }
 
-// withoutData takes the messages out of frames: a log may be larger than the memory
-// of whoever checks it.
+// withoutData takes the messages out of frames: a log may be larger than memory.
 func withoutData(next func() (channel.Frame, error)) func() (channel.Frame, error) {
 	return func() (channel.Frame, error) {
 		f, err := next()

@@ -14,7 +14,7 @@ import (
 	"ckpt/internal/wording"
 )
 
-// A noCheckpointError says that a job cannot be continued from anywhere.
+// A noCheckpointError says that a job has nothing to continue from.
 type noCheckpointError struct{ job string }
 
 func (e *noCheckpointError) Error() string {
@@ -23,12 +23,11 @@ func (e *noCheckpointError) Error() string {
 
 func (e *noCheckpointError) Is(target error) bool { return target == image.ErrCheckpointNotFound }
 
-// Hint says how to go on.
 func (e *noCheckpointError) Hint() string {
 	return wording.Sprintf("{launch APP} {job} %s begins it again", e.job)
 }
 
-// A MissingError says that something is not there that a recovery line needs.
+// A MissingError says that something is missing that a recovery line needs.
 type MissingError struct {
 	What    string
 	Cause   error // damage that is behind it; may be nil
@@ -46,7 +45,6 @@ func (e *MissingError) Error() string {
 func (e *MissingError) Is(target error) bool { return target == image.ErrCheckpointNotFound }
 func (e *MissingError) Unwrap() error        { return e.Cause }
 
-// Hint says how to go on.
 func (e *MissingError) Hint() string {
 	if e.OnNodes {
 		return "make the directories of the nodes visible under their names, or run ckpt where they are; or put the files back from a copy"
@@ -54,8 +52,8 @@ func (e *MissingError) Hint() string {
 	return "put it back from a copy of the store; without it, the job has to be launched again"
 }
 
-// A UsageError is a request that makes no sense as it stands. Package wording names settings
-// and commands in its texts, and in other errors, hints and warnings.
+// A UsageError is a request that makes no sense as it stands. Package wording names settings and
+// commands in its texts, and in other errors, hints and warnings.
 type UsageError struct {
 	Text string
 	Fix  string // what to do about it
@@ -63,26 +61,23 @@ type UsageError struct {
 
 func (e *UsageError) Error() string { return e.Text }
 
-// Hint returns what to do about it.
 func (e *UsageError) Hint() string { return e.Fix }
 
-// An OtherBuildError says that the library zone is not that of this binary.
+// An OtherBuildError says that the library zone is of another binary.
 type OtherBuildError struct{ Checkpoint int }
 
 func (e *OtherBuildError) Error() string {
 	return fmt.Sprintf("checkpoint %d was taken by another build of ckpt: its library zone differs", e.Checkpoint)
 }
 
-// Hint says how to go on.
 func (e *OtherBuildError) Hint() string { return "restart it with the ckpt that launched the job" }
 
-// senseless says what no job can be described by.
+// senseless is the error of a description that no job can have.
 func senseless(job *image.Job, err error) error {
 	return &durable.DamageError{File: job.SpecPath(), Reason: "the description of the job makes no sense: " + err.Error()}
 }
 
-// Unrestorable reports whether err says that a checkpoint cannot be restored,
-// and not merely that it could not be just now.
+// Unrestorable reports whether a checkpoint cannot be restored, now or later.
 func Unrestorable(err error) bool {
 	for _, is := range []error{durable.ErrOtherJob, image.ErrCheckpointNotFound, container.ErrRegionsDiffer, container.ErrUnsupported, durable.ErrNewerVersion} {
 		if errors.Is(err, is) {
@@ -92,12 +87,12 @@ func Unrestorable(err error) bool {
 	return errors.As(err, new(*durable.DamageError)) || errors.As(err, new(*OtherBuildError))
 }
 
-// A LogError says that a message log cannot be read that the recovery line of a job
-// needs. RestartOptions.WithoutLog does without all of them.
+// A LogError says that a message log which the recovery line needs cannot be read.
+// RestartOptions.WithoutLog does without all logs.
 type LogError struct {
 	Job string
-	// From are, by group, the checkpoints that the job resumes from then; 0 is the
-	// beginning. The group that is the least far is at Iteration.
+	// From are, by group, the checkpoints from which the job would resume; 0 is the beginning.
+	// The group that is least far is at Iteration.
 	From      []int
 	Iteration int
 	Err       error
@@ -106,7 +101,7 @@ type LogError struct {
 func (e *LogError) Error() string { return e.Err.Error() }
 func (e *LogError) Unwrap() error { return e.Err }
 
-// Anew reports whether nothing but the beginning is left.
+// Anew reports whether only the beginning is left.
 func (e *LogError) Anew() bool { return slices.Max(e.From) == 0 }
 
 // OfferLine adds to the error of a message log what the checkpoints alone allow.
@@ -144,7 +139,7 @@ func Known(found [][]*image.Manifest) ([]supervisor.Stored, error) {
 	return known, nil
 }
 
-// CheckWithoutLog refuses to do without logs where there are none.
+// CheckWithoutLog refuses to do without logs where no messages are logged.
 func (s *Resolved) CheckWithoutLog() error {
 	if !s.Several() || s.Log == channel.None {
 		return &UsageError{"the job logs no messages: there is no log to do without", wording.Sprintf("leave {without-log} out")}

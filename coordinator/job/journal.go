@@ -11,19 +11,17 @@ import (
 	"ckpt/zones"
 )
 
-// The history of a job is a file of JSON lines beside its checkpoints: the
-// events of all its runs, as launch and restart print them with --json. It is
-// where the time of a commit is kept, which the manifest cannot contain. It is
-// a convenience: nothing depends on it, and a full disk may cut it short.
+// The history of a job is a file of JSON lines beside its checkpoints: the events of all its
+// runs, as launch and restart print them with --json. It keeps the time of a commit, which the
+// manifest cannot contain. Nothing depends on it, and a full disk may cut it short.
 const journalName = "history.jsonl"
 
-// A Journal adds to it. Its zero value drops events, as one does that cannot be opened.
+// A Journal adds to it. Without a file, as its zero value is, it drops events.
 type Journal struct {
 	lines *durable.Journal
 	queue *journalQueue // nil: events are written at once
 }
 
-// OpenJournal opens the journal of a job.
 func OpenJournal(job *image.Job) Journal {
 	lines, err := durable.OpenJournal(job.FS(), filepath.Join(job.Dir(), journalName))
 	if err != nil {
@@ -32,7 +30,6 @@ func OpenJournal(job *image.Job) Journal {
 	return Journal{lines: lines}
 }
 
-// Add adds an event.
 func (j *Journal) Add(ev any) {
 	line, err := json.Marshal(ev)
 	switch {
@@ -44,7 +41,6 @@ func (j *Journal) Add(ev any) {
 	}
 }
 
-// Close closes the file.
 func (j *Journal) Close() {
 	if j.queue != nil {
 		j.queue.close()
@@ -54,16 +50,14 @@ func (j *Journal) Close() {
 	}
 }
 
-// Events completes descriptions of checkpoints from the history of their job.
 type Events map[int]CheckpointEvent
 
-// tailBytes is how much of the end of a history is read for each of the newest
-// checkpoints: an event has some 500 bytes, and there are others between.
+// tailBytes is how much of the end of a history is read for each of the newest checkpoints: an
+// event has some 500 bytes, and there are others between.
 const tailBytes = 4 << 10
 
-// ReadEvents reads the events of a job's checkpoints from its history; with last > 0
-// only from its end, for the newest so many. It returns what it can read of a missing
-// or damaged history.
+// ReadEvents reads the events of a job's checkpoints from its history; with last > 0 only from
+// its end, for the newest so many. It returns what it can read of a missing or damaged history.
 func ReadEvents(job *image.Job, last int) Events {
 	h := Events{}
 	_ = readJournal(job, int64(last)*tailBytes, func(line []byte) {
@@ -95,8 +89,8 @@ func readJournal(job *image.Job, tail int64, take func(line []byte)) error {
 	return err
 }
 
-// Describe describes a committed checkpoint: as its manifest tells, with the
-// times of the history, which include the commit.
+// Describe describes a committed checkpoint: as its manifest tells, with the times of the
+// history, which include the commit.
 func (h Events) Describe(s image.Summary) *CheckpointEvent {
 	ev := DescribeCheckpoint(s)
 	// The number alone does not make it the same checkpoint.
@@ -107,8 +101,8 @@ func (h Events) Describe(s image.Summary) *CheckpointEvent {
 	return ev
 }
 
-// Behind has Add return at once: the events are written in their order by a goroutine of
-// their own, until Close. A store that does not answer holds nobody up but Close.
+// Behind has Add return at once: a goroutine writes the events in their order, and only Close
+// waits for a store that does not answer.
 func (j *Journal) Behind() {
 	if j.lines == nil || j.queue != nil {
 		return
@@ -119,7 +113,6 @@ func (j *Journal) Behind() {
 	j.queue = q
 }
 
-// A journalQueue is what is still to be written.
 type journalQueue struct {
 	lines   *durable.Journal
 	mu      sync.Mutex
@@ -129,7 +122,7 @@ type journalQueue struct {
 	over    sync.WaitGroup
 }
 
-// maxWaiting is how many events wait for a store that does not answer, at most.
+// maxWaiting bounds the events that wait for a store that does not answer.
 const maxWaiting = 1 << 14
 
 func (q *journalQueue) add(line []byte) {
@@ -169,7 +162,7 @@ func (q *journalQueue) write() {
 	}
 }
 
-// DescribeCheckpoint describes a committed checkpoint as its manifest tells.
+// DescribeCheckpoint describes a committed checkpoint by its manifest.
 func DescribeCheckpoint(s image.Summary) *CheckpointEvent {
 	var log image.LogStats
 	if s.Log != nil {
@@ -180,8 +173,7 @@ func DescribeCheckpoint(s image.Summary) *CheckpointEvent {
 		Zones: s.Bytes, Memory: s.Memory, StoredBytes: s.StoredBytes, Files: s.Files, Latency: s.Latency, Pause: s.Pause, TurnWait: s.TurnWait}
 }
 
-// A CheckpointEvent describes a committed checkpoint. Times are in seconds,
-// sizes in bytes.
+// A CheckpointEvent describes a committed checkpoint. Times are in seconds, sizes in bytes.
 type CheckpointEvent struct {
 	Type        string       `json:"type"` // "checkpoint"
 	Job         string       `json:"job"`
@@ -193,24 +185,23 @@ type CheckpointEvent struct {
 	Memory      *zones.Sizes `json:"memory,omitempty"` // with the segment once for each node, the library once
 	StoredBytes int64        `json:"stored_bytes"`     // added to the store
 	Files       int          `json:"files"`            // added to the store, the manifest included
-	// StorageLevel is local or protected if it went to directories of the nodes, and is
-	// not in the store yet.
+	// StorageLevel is local or protected if it went to directories of the nodes, and is not in
+	// the store yet.
 	StorageLevel string        `json:"storage_level,omitempty"`
 	Latency      image.Latency `json:"latency_s"`
 	Pause        float64       `json:"pause_s"` // how long the application stood still
-	// TurnWait is for how long its writes waited for other jobs on the same storage: a part of
-	// the total latency beside the three, and of the pause if the application waited for
-	// the writes.
+	// TurnWait is how long its writes waited for other jobs on the same storage: a part of the
+	// total latency beside the three, and of the pause if the application waited for the writes.
 	TurnWait float64 `json:"turn_wait_s,omitempty"`
-	// Of the messages logged since the checkpoint before: bytes, fsyncs, and the
-	// seconds that the ranks spent in these, together.
+	// Of the messages logged since the checkpoint before: bytes, fsyncs, and the seconds that the
+	// ranks spent in these, together.
 	LogBytes   int64   `json:"log_bytes,omitempty"`
 	LogFsyncs  int64   `json:"log_fsyncs,omitempty"`
 	LogSeconds float64 `json:"log_s,omitempty"`
 }
 
-// Costs returns what the checkpoint itself has cost: its latency and its pause without the
-// wait for other jobs. Async says that the application computed while it was written.
+// Costs returns what the checkpoint itself cost: latency and pause without the wait for other
+// jobs. Async says that the application computed while it was written.
 func (e *CheckpointEvent) Costs(async bool) (latency, pause float64) {
 	latency, pause = max(0, e.Latency.Total-e.TurnWait), e.Pause
 	if !async {
@@ -219,8 +210,7 @@ func (e *CheckpointEvent) Costs(async bool) (latency, pause float64) {
 	return latency, pause
 }
 
-// UnmarshalJSON also reads lines of earlier versions, whose zones are in the field
-// bytes.
+// UnmarshalJSON also reads lines of earlier versions, whose zones are in the field bytes.
 func (e *CheckpointEvent) UnmarshalJSON(b []byte) error {
 	type plain CheckpointEvent
 	old := struct {
@@ -236,9 +226,9 @@ func (e *CheckpointEvent) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A RestartedEvent says what a restart cost: of the ranks that a failure took back, or of
-// all ranks when a user restarted the job. It comes when the ranks are where they were
-// before, or cannot get there any more. Times are in seconds, sizes in bytes.
+// A RestartedEvent says what a restart cost, of the ranks that a failure took back, or of all
+// ranks when a user restarted the job. It comes when the ranks are where they were before, or
+// cannot get there any more. Times are in seconds, sizes in bytes.
 type RestartedEvent struct {
 	Type   string `json:"type"` // "restarted"
 	Failed bool   `json:"after_failure"`
@@ -246,8 +236,8 @@ type RestartedEvent struct {
 	Ranks  int    `json:"ranks"`
 	Groups int    `json:"group_count"`
 	From   []int  `json:"from_checkpoints"`
-	// Seconds is from the failure, or the start of the run, until all ranks compute. Read
-	// of it was reading images, in the slowest rank, and Log reading message logs.
+	// Seconds lasts from the failure, or the start of the run, until all ranks compute. In it,
+	// Read was the reading of images in the slowest rank, and Log the reading of message logs.
 	Seconds   float64 `json:"restart_s"`
 	Read      float64 `json:"image_read_s"`
 	ReadBytes int64   `json:"image_read_bytes"` // unpacked, of all ranks
@@ -256,19 +246,19 @@ type RestartedEvent struct {
 	// TurnWait is the part of Seconds in which the slowest rank waited for other jobs before it
 	// could read.
 	TurnWait float64 `json:"turn_wait_s,omitempty"`
-	// Repeated iterations add up over the ranks. LostWork is the time from the checkpoint to
-	// the failure, 0 if that is not known, and Replay the time until all ranks were where
-	// they had been, nil if they never were.
+	// Repeated iterations add up over the ranks. LostWork is the time from the checkpoint to the
+	// failure, 0 if unknown, and Replay the time until all ranks were where they had been, nil if
+	// they never were.
 	Repeated int      `json:"repeated_iterations"`
 	LostWork float64  `json:"lost_work_s,omitempty"`
 	Replay   *float64 `json:"replay_s,omitempty"`
 }
 
-// newestBytes is how much of the end of a journal is read for its newest events.
+// newestBytes is how much of the end of a journal is searched for its newest events.
 const newestBytes = 256 << 10
 
-// NewestRestarts returns the last restarts in the end of a job's journal, at most so many.
-// It returns what it can read of a missing or damaged journal.
+// NewestRestarts returns the last restarts in the end of a job's journal, at most so many, as far
+// as it can be read.
 func NewestRestarts(j *image.Job, most int) []RestartedEvent {
 	list := newest[RestartedEvent](j, "restarted")
 	return list[max(0, len(list)-most):]

@@ -13,19 +13,19 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// Levels says which checkpoints a job has and where each is, as far as this host can see:
-// in the store, on nodes, or on nodes according to the record only. All commands ask it.
+// Levels says which checkpoints a job has and where each is, as far as this host can see: in the
+// store, on nodes, or on nodes by the record only. All commands ask it.
 type Levels struct {
 	// Tier is the directories of the nodes; nil if the job has none.
 	Tier   *nodes.Tier
-	Record *nodes.Record // that the job keeps in the store; nil if there is none
+	Record *nodes.Record // of the job, in the store; may be nil
 	Hosts  []string      // of the nodes; empty if they are not known
-	// Versions are those that nodes have, without stale ones.
+	// Versions are on nodes, without stale ones.
 	Versions []nodes.Version
 	// Stale are versions on nodes that are not the checkpoint of their number.
 	Stale []nodes.Version
-	// Wrong says which nodes and manifests could not be read, and RecordErr is among it: what is
-	// wrong with the record.
+	// Wrong says which nodes and manifests could not be read, among them RecordErr, what is wrong
+	// with the record.
 	Wrong     []error
 	RecordErr error
 
@@ -33,9 +33,9 @@ type Levels struct {
 	mapping Mapping // of ranks to the nodes
 }
 
-// ReadLevels looks for the checkpoints of a job on its nodes. Those of other hosts cannot
-// be seen. It changes nothing, and fails only if the description of the job cannot be read:
-// what the record says is there all the same.
+// ReadLevels looks for the checkpoints of a job on its nodes, as far as this host sees them. It
+// changes nothing, and fails only if the description of the job cannot be read: what the record
+// says is there all the same.
 func ReadLevels(ctx context.Context, j *image.Job) (*Levels, error) {
 	spec, err := ReadSpec(j)
 	if err != nil {
@@ -46,7 +46,7 @@ func ReadLevels(ctx context.Context, j *image.Job) (*Levels, error) {
 	return LevelsOf(ctx, j, spec)
 }
 
-// LevelsOf is ReadLevels for a job whose description was read.
+// LevelsOf is ReadLevels with the description already read.
 func LevelsOf(ctx context.Context, j *image.Job, spec *Resolved) (*Levels, error) {
 	l := &Levels{job: j}
 	if err := l.open(spec, l.fsOf); err != nil || l.Tier == nil {
@@ -59,15 +59,14 @@ func LevelsOf(ctx context.Context, j *image.Job, spec *Resolved) (*Levels, error
 	return l, ctx.Err()
 }
 
-// RecordedLevels says of a job what its record says. Its nodes are not looked at: they are on
-// hosts that are not reached yet.
+// RecordedLevels takes the checkpoints of a job from its record. Its nodes are on hosts that are
+// not reached yet.
 func RecordedLevels(_ context.Context, j *image.Job, spec *Resolved) (*Levels, error) {
 	l := &Levels{job: j}
 	err := l.open(spec, func(int) vfs.FS { return nil })
 	return l, err
 }
 
-// readRecord reads the record, if it can be read.
 func (l *Levels) readRecord() {
 	l.Record, l.RecordErr = nodes.ReadRecord(l.job)
 	if l.Record != nil {
@@ -76,7 +75,7 @@ func (l *Levels) readRecord() {
 	l.note()
 }
 
-// note has Wrong say what is wrong with the record, and then these.
+// note sets Wrong: what is wrong with the record, then errs.
 func (l *Levels) note(errs ...error) {
 	l.Wrong = errs
 	if l.RecordErr != nil {
@@ -104,7 +103,6 @@ func (l *Levels) open(spec *Resolved, where func(node int) vfs.FS) (err error) {
 	return err
 }
 
-// look reads what the nodes have.
 func (l *Levels) look(ctx context.Context) {
 	found, wrong := l.Tier.Versions(ctx)
 	var unclear []error
@@ -112,8 +110,8 @@ func (l *Levels) look(ctx context.Context) {
 	l.note(slices.Concat(wrong, unclear)...)
 }
 
-// followManifests looks again if the record is lost, and the manifests on the nodes say that
-// the job ran on other nodes than its description does.
+// followManifests looks again if the record is lost, and the manifests on the nodes name other
+// nodes than the description does.
 func (l *Levels) followManifests(ctx context.Context, spec *Resolved) {
 	m := l.Versions[len(l.Versions)-1].Manifest
 	if slices.Equal(m.Mapping, []int(spec.Mapping)) {
@@ -131,7 +129,7 @@ func (l *Levels) followManifests(ctx context.Context, spec *Resolved) {
 	}
 }
 
-// fsOf returns the file system of a node; nil if that is another host.
+// fsOf returns the file system of a node; nil for another host.
 func (l *Levels) fsOf(node int) vfs.FS {
 	name, err := os.Hostname()
 	if node < len(l.Hosts) && l.Hosts[node] != "" && err == nil && l.Hosts[node] != name {
@@ -140,7 +138,7 @@ func (l *Levels) fsOf(node int) vfs.FS {
 	return l.job.FS()
 }
 
-// Recover writes the record again, from what the nodes have. Nobody else may write to the job.
+// Recover writes the record again, from what the nodes have. The caller alone writes to the job.
 func (l *Levels) Recover() error {
 	r := &nodes.Record{Setting: l.Tier.Setting(), Mapping: l.mapping}
 	for _, v := range l.Versions {
@@ -159,7 +157,7 @@ func (l *Levels) Recover() error {
 	return err
 }
 
-// A Checkpoint is one of a job, and where it is.
+// A Checkpoint is one of a job, with the places where it is.
 type Checkpoint struct {
 	Number  int
 	Stored  bool           // in the store
@@ -170,7 +168,7 @@ type Checkpoint struct {
 // Seen reports whether the checkpoint can be reached from here.
 func (c *Checkpoint) Seen() bool { return c.Stored || c.Version != nil }
 
-// Checkpoints lists all checkpoints of the job, wherever they are, ascending.
+// Checkpoints lists all checkpoints of the job, ascending.
 func (l *Levels) Checkpoints() ([]Checkpoint, error) {
 	stored, err := l.job.Checkpoints()
 	if err != nil {
@@ -201,7 +199,7 @@ func (l *Levels) Checkpoints() ([]Checkpoint, error) {
 }
 
 // reclaimed reports whether the nodes have made room for a newer version, and the record, which
-// is written later, does not say so yet: each has its directory, without this one.
+// is written later, does not say so yet: each has its directory, without this version.
 func (l *Levels) reclaimed(number int) bool {
 	if n := len(l.Versions); n == 0 || l.Versions[n-1].Number < number || l.Version(number) != nil {
 		return false
@@ -215,7 +213,7 @@ func (l *Levels) reclaimed(number int) bool {
 }
 
 // LevelsOf says where a checkpoint is, of a job that keeps checkpoints on nodes: local or
-// protected, if nodes have it, and stored, if the store does.
+// protected on nodes, stored in the store.
 func (l *Levels) LevelsOf(c *Checkpoint) (list []nodes.State) {
 	switch {
 	case c.Version != nil:
@@ -231,9 +229,8 @@ func (l *Levels) LevelsOf(c *Checkpoint) (list []nodes.State) {
 	return list
 }
 
-// Find returns a checkpoint that can be reached from here, 0 for the newest. It fails with
-// an UnseenError if nodes have it that are not seen, and with image.ErrCheckpointNotFound if
-// it is nowhere.
+// Find returns a checkpoint that can be reached from here, 0 for the newest. It fails with an
+// UnseenError if only nodes that are not seen have it, and else with image.ErrCheckpointNotFound.
 func (l *Levels) Find(number int) (*Checkpoint, error) {
 	all, err := l.Checkpoints()
 	if err != nil {
@@ -250,8 +247,8 @@ func (l *Levels) Find(number int) (*Checkpoint, error) {
 	return nil, l.Explain(0, fmt.Errorf("job %s: %w: it has none", l.job.Name(), image.ErrCheckpointNotFound))
 }
 
-// Explain says why a checkpoint was not found, 0 for any, if an error is that it was not: it
-// is on nodes that are not seen, or nobody can tell.
+// Explain says why a checkpoint was not found, 0 for any, if that is the error: it is on nodes
+// that are not seen, or some could not be read.
 func (l *Levels) Explain(number int, err error) error {
 	if l == nil || !errors.Is(err, image.ErrCheckpointNotFound) {
 		return err
@@ -267,7 +264,7 @@ func (l *Levels) Explain(number int, err error) error {
 	return fmt.Errorf("job %s: its nodes may have checkpoints: %w", l.job.Name(), errors.Join(l.Wrong...))
 }
 
-// Version returns what the nodes have of a checkpoint; nil if they have nothing.
+// Version returns what the nodes have of a checkpoint, or nil.
 func (l *Levels) Version(number int) *nodes.Version {
 	i := slices.IndexFunc(l.Versions, func(v nodes.Version) bool { return v.Number == number })
 	if i < 0 {
@@ -276,8 +273,8 @@ func (l *Levels) Version(number int) *nodes.Version {
 	return &l.Versions[i]
 }
 
-// Unseen lists the checkpoints that only nodes have, according to the record, of which no
-// node that is seen from here has anything.
+// Unseen lists the checkpoints that by the record only nodes have, and that no node seen from
+// here has.
 func (l *Levels) Unseen() (list []nodes.Known) {
 	all, _ := l.Checkpoints() // a store that cannot be read has them, perhaps
 	for _, c := range all {

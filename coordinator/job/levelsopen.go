@@ -15,8 +15,8 @@ import (
 	"ckpt/internal/wording"
 )
 
-// Open returns a checkpoint that can be reached from here, 0 for the newest, and the job
-// through which its files are read: nodes may be all that has them. It fails as Find does.
+// Open returns a checkpoint that can be reached from here, 0 for the newest, and the job through
+// which its files are read, perhaps from nodes. It fails as Find does.
 func (l *Levels) Open(number int) (*image.Job, *image.Manifest, error) {
 	c, err := l.Find(number)
 	if err != nil {
@@ -29,14 +29,13 @@ func (l *Levels) Open(number int) (*image.Job, *image.Manifest, error) {
 	return l.job.Through(&nodesFS{l.job.FS(), l}), c.Version.Manifest, nil
 }
 
-// A nodesFS shows the files of ranks that the nodes of a job have where its store would have
-// them. Those of a rank are on its node, copies on others. Manifests say what the store has.
+// A nodesFS shows the files that ranks have on nodes where the store would have them. A rank's
+// are on its node, copies on others. Manifests say what the store has.
 type nodesFS struct {
 	vfs.FS
 	l *Levels
 }
 
-// find returns where a file is.
 func (f *nodesFS) find(name string) (vfs.FS, string) {
 	rest, err := filepath.Rel(f.l.job.Dir(), name)
 	if _, serr := f.FS.Stat(name); serr == nil || err != nil || !filepath.IsLocal(rest) || filepath.Base(rest) == container.ManifestName {
@@ -54,20 +53,18 @@ func (f *nodesFS) find(name string) (vfs.FS, string) {
 	return f.FS, name
 }
 
-// Open implements vfs.FS.
 func (f *nodesFS) Open(name string) (vfs.File, error) {
 	fsys, name := f.find(name)
 	return fsys.Open(name)
 }
 
-// Stat implements vfs.FS.
 func (f *nodesFS) Stat(name string) (fs.FileInfo, error) {
 	fsys, name := f.find(name)
 	return fsys.Stat(name)
 }
 
-// An UnseenError says that only nodes of a job have a checkpoint, as far as is known, and that
-// no directory which is seen from here has it.
+// An UnseenError says that only nodes have a checkpoint, and that no directory seen from here has
+// it.
 type UnseenError struct {
 	Job    string
 	Number int
@@ -75,7 +72,6 @@ type UnseenError struct {
 	Others bool // the job has checkpoints that are seen
 }
 
-// An UnseenNode is a node that has a checkpoint, or had it.
 type UnseenNode struct {
 	Node   int    `json:"node"`
 	Host   string `json:"host,omitempty"`
@@ -84,7 +80,6 @@ type UnseenNode struct {
 	lost   bool   // its directory is there, without the checkpoint
 }
 
-// toldNodes is how many nodes an error names.
 const toldNodes = 4
 
 func (e *UnseenError) Error() string {
@@ -112,10 +107,8 @@ func (e *UnseenError) Lost() bool {
 	return !slices.ContainsFunc(e.Nodes, func(n UnseenNode) bool { return !n.lost })
 }
 
-// Is makes the checkpoint one that was not found.
 func (e *UnseenError) Is(target error) bool { return target == image.ErrCheckpointNotFound }
 
-// Hint says how to go on.
 func (e *UnseenError) Hint() string {
 	hint := "make the directories of the nodes visible under their names, or run ckpt where they are"
 	if e.Lost() {
@@ -127,10 +120,10 @@ func (e *UnseenError) Hint() string {
 	return hint
 }
 
-// Unreached says where a checkpoint is that Unseen lists.
+// Unreached says where a checkpoint of Unseen is.
 func (l *Levels) Unreached(number int) *UnseenError {
 	e := &UnseenError{Job: l.job.Name(), Number: number}
-	all, _ := l.Checkpoints() // a store that cannot be read tells of none
+	all, _ := l.Checkpoints() // a store that cannot be read shows nothing
 	e.Others = slices.ContainsFunc(all, func(c Checkpoint) bool { return c.Seen() })
 	for node := range l.Record.Mapping {
 		n := UnseenNode{Node: node, Dir: l.Record.Setting.NodeDir(node)}
@@ -143,7 +136,7 @@ func (l *Levels) Unreached(number int) *UnseenError {
 	return e
 }
 
-// missing says why a node is not seen to have a checkpoint.
+// missing says why a node does not show a checkpoint.
 func (l *Levels) missing(node, number int) (reason string, lost bool) {
 	if l.Tier == nil {
 		return "the description of the job cannot be read", false
@@ -171,10 +164,9 @@ func (l *Levels) missing(node, number int) (reason string, lost bool) {
 	return err.Error(), false
 }
 
-// Prune removes from the nodes the versions that are not among the newest so many
-// checkpoints of the job, of which the store has some. A dry run only says which. Nobody
-// else may write to the job. It returns the bytes set free. The record of l then has what
-// stays on nodes.
+// Prune removes from the nodes all but the newest so many checkpoints of the job, of which the
+// store has some. A dry run only says which. The caller alone writes to the job. It returns the
+// bytes set free. The record of l then has what stays on nodes.
 func (l *Levels) Prune(keep int, inStore []int, dryRun bool) (removed []int, freed int64, err error) {
 	if l.Tier == nil {
 		return nil, 0, nil
@@ -213,14 +205,13 @@ func (l *Levels) Prune(keep int, inStore []int, dryRun bool) (removed []int, fre
 	return removed, freed, l.Record.Write(l.job)
 }
 
-// bytes adds up what the nodes have of a version.
 func (l *Levels) bytes(number int) (n int64) {
 	for node := range l.Tier.Nodes() {
 		j, err := l.Tier.Job(node)
 		if err != nil {
 			continue
 		}
-		entries, _ := j.FS().ReadDir(j.NumberDir(number)) // not there: none
+		entries, _ := j.FS().ReadDir(j.NumberDir(number)) // missing: no entries
 		for _, e := range entries {
 			if fi, err := j.FS().Stat(filepath.Join(j.NumberDir(number), e.Name())); err == nil {
 				n += fi.Size()
@@ -230,8 +221,8 @@ func (l *Levels) bytes(number int) (n int64) {
 	return n
 }
 
-// Remove removes the job from all nodes that can be reached, with all its files there. Left
-// are the nodes that may still have some. A dry run only says what would go.
+// Remove removes the job from all nodes that can be reached. Left are the nodes that may still
+// have files of it. A dry run only says what would go.
 func (l *Levels) Remove(dryRun bool) (freed int64, left []int, err error) {
 	if l.Tier == nil {
 		return 0, nil, nil
@@ -247,7 +238,6 @@ func (l *Levels) Remove(dryRun bool) (freed int64, left []int, err error) {
 	return freed, left, err
 }
 
-// removeFrom removes the job from a node.
 func (l *Levels) removeFrom(node int, dryRun bool) (freed int64, err error) {
 	j, err := l.Tier.Job(node)
 	if errors.Is(err, fs.ErrNotExist) && l.Record != nil && len(l.Record.Versions) > 0 {

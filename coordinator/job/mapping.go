@@ -9,8 +9,8 @@ import (
 	"ckpt/internal/wording"
 )
 
-// A Mapping is the number of ranks on each node. Ranks are dealt to nodes in
-// blocks: 8,8,4 puts ranks 0–7 on node 0, 8–15 on node 1 and 16–19 on node 2.
+// A Mapping is the number of ranks on each node. Ranks are dealt to nodes in blocks: 8,8,4 puts
+// ranks 0–7 on node 0, 8–15 on node 1 and 16–19 on node 2.
 type Mapping []int
 
 // ParseMapping reads a mapping like "8,8,4" for np ranks.
@@ -57,8 +57,7 @@ func (m Mapping) String() string {
 	return strings.Join(fields, ",")
 }
 
-// Short writes runs of equal nodes of more than four as 16×4: sixteen nodes of
-// four ranks.
+// Short writes runs of more than four equal nodes as 16×4: sixteen nodes of four ranks.
 func (m Mapping) Short() string {
 	var fields []string
 	for i := 0; i < len(m); {
@@ -97,8 +96,8 @@ func (m Mapping) First(node int) int {
 	return rank
 }
 
-// AnyRanks reports whether the ranks of a simulated job hold arrays together, so that it
-// may have checkpoints of another number of ranks than it was launched with.
+// AnyRanks reports whether a simulated job may have checkpoints of another number of ranks than
+// it was launched with: its ranks hold arrays together.
 func (s *Resolved) AnyRanks() bool {
 	if s.Program != nil || s.Origin != "" || s.Mode != Coordinated {
 		return false
@@ -107,8 +106,7 @@ func (s *Resolved) AnyRanks() bool {
 	return err == nil && inst.Global()
 }
 
-// OnRanks describes the job on another number of ranks than it was launched with: it
-// keeps its arrays.
+// OnRanks describes the job, with its arrays, on another number of ranks.
 func (s Spec) OnRanks(np int) Spec {
 	if np != s.NP {
 		s.Launched, s.NP = s.NP, np
@@ -117,8 +115,8 @@ func (s Spec) OnRanks(np int) Spec {
 	return s
 }
 
-// CheckRanks refuses to restart a job of simulated ranks on np others, from a checkpoint of
-// another number; m is nil if it was not chosen since that cannot be.
+// CheckRanks refuses to restart a simulated job on np ranks from a checkpoint of another number;
+// m is nil before one is chosen.
 func (s *Resolved) CheckRanks(m *image.Manifest, np int) error {
 	as := wording.Sprintf("leave {np} out: the job restarts on %s", plainRanks(s.NP))
 	if s.Mode != Coordinated {

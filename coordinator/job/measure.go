@@ -16,13 +16,11 @@ import (
 	"ckpt/zones"
 )
 
-// A ppnKey names measurements that belong together: ranks of nodes with as many ranks.
 type ppnKey struct {
 	np, ppn int
 	mpi     string
 }
 
-// measured adds up the zones of ranks.
 type measured struct {
 	job  string
 	app  string
@@ -46,7 +44,6 @@ func (s *measured) add(m *image.Manifest) {
 	}
 }
 
-// rows returns the means.
 func (s *measured) rows() []dataset.Measurement {
 	var rows []dataset.Measurement
 	for k, sum := range s.sums {
@@ -62,16 +59,16 @@ func (s *measured) rows() []dataset.Measurement {
 	return rows
 }
 
-// MeasureCheckpoint returns the zones that a rank occupied at a checkpoint, as means over
-// the ranks, with a row for each number of ranks per node.
+// MeasureCheckpoint returns the mean size of each zone at a checkpoint, with a row for each
+// number of ranks per node.
 func MeasureCheckpoint(m *image.Manifest) []dataset.Measurement {
 	s := newMeasured(m.Job)
 	s.add(m)
 	return s.rows()
 }
 
-// Measure returns the means over all checkpoints of a job. Checkpoints that cannot be
-// read are left out, and are in the error.
+// Measure returns the means over all checkpoints of a job. The error names those that cannot be
+// read.
 func Measure(j *image.Job) ([]dataset.Measurement, error) {
 	numbers, err := j.Checkpoints()
 	if err != nil {
@@ -96,8 +93,8 @@ func Measure(j *image.Job) ([]dataset.Measurement, error) {
 	return s.rows(), failed
 }
 
-// appAndClass splits the name of an application, as in bt.B.4. The class of one that
-// has none is "-", as in tables of measurements.
+// appAndClass splits the name of an application, as in bt.B.4. Without a class it is "-", as in
+// tables of measurements.
 func appAndClass(app string) (name, class string) {
 	parts := strings.Split(app, ".")
 	if len(parts) < 3 { // a program has no class either
@@ -106,9 +103,9 @@ func appAndClass(app string) (name, class string) {
 	return strings.ToLower(strings.Join(parts[:len(parts)-2], ".")), parts[len(parts)-2]
 }
 
-// MeasureRun measures a job: what each of its checkpoints stored, by zone and region, and
-// what it cost. It reads manifests, indexes of files and the journal. Checkpoints that
-// cannot be read are left out, and are in the error.
+// MeasureRun measures what each checkpoint of a job stored, by zone and region, and what it cost.
+// It reads manifests, indexes of files and the journal. The error names the checkpoints that
+// cannot be read.
 func MeasureRun(j *image.Job) (dataset.JobRun, error) {
 	spec, err := ReadSpec(j)
 	if err != nil {
@@ -142,8 +139,8 @@ func MeasureRun(j *image.Job) (dataset.JobRun, error) {
 	return run, failed
 }
 
-// tellFollowing corrects which checkpoints were full: a checkpoint that refers to no other
-// looks so too where the program changes all memory between two. Then none refers to any.
+// tellFollowing corrects which checkpoints were full: where a program changes all memory between
+// two checkpoints, they refer to no others and still are not.
 func tellFollowing(list []dataset.JobCheckpoint) {
 	if slices.ContainsFunc(list, func(c dataset.JobCheckpoint) bool { return !c.Full }) {
 		return
@@ -153,7 +150,6 @@ func tellFollowing(list []dataset.JobCheckpoint) {
 	}
 }
 
-// describeRun says how a job ran.
 func describeRun(j *image.Job, spec *Resolved) dataset.JobRun {
 	s := &spec.Spec
 	run := dataset.JobRun{Job: j.Name(), Engine: dataset.Ckpt, MPI: cmp.Or(dataset.MPIName(s.MPI), s.MPI), NP: s.NP, Mapping: s.Mapping,
@@ -170,11 +166,9 @@ func describeRun(j *image.Job, spec *Resolved) dataset.JobRun {
 	return run
 }
 
-// errOtherRanks says that a checkpoint is of another number of ranks than the job was
-// launched with: it tells nothing of that run.
+// errOtherRanks is about a checkpoint of another number of ranks than the job was launched with.
 var errOtherRanks = errors.New("the checkpoint is of another number of ranks")
 
-// A runReader measures checkpoints of a job, oldest first.
 type runReader struct {
 	job    *image.Job
 	np     int
@@ -209,7 +203,6 @@ func (r *runReader) checkpoint(n int) (dataset.JobCheckpoint, error) {
 	return c, r.stored(m, &c)
 }
 
-// stored adds up what the files of a checkpoint hold.
 func (r *runReader) stored(m *image.Manifest, c *dataset.JobCheckpoint) error {
 	at := make(map[string]int) // index in c.Regions
 	for _, f := range m.Files {
@@ -251,8 +244,8 @@ func add(sum *dataset.JobRegion, t container.RegionTally) {
 	sum.Stored += t.Packed
 }
 
-// readCosts returns what the message logs of a job cost, nil without groups, and its
-// restarts, as far as the journal knows them.
+// readCosts returns what the message logs of a job cost, nil with one group, and its restarts, as
+// far as the journal knows them.
 func readCosts(j *image.Job, spec *Resolved) (*dataset.JobLogs, []dataset.JobRestart) {
 	c := &costReader{np: float64(spec.NP), last: make(map[int]int), known: true}
 	_ = readJournal(j, 0, c.line)
@@ -320,8 +313,8 @@ func (c *costReader) checkpoint(line []byte) {
 	c.logs.Seconds += ev.LogSeconds
 }
 
-// Restart returns the event as a measurement. How long the storage was with other jobs is no
-// part of what a restart costs.
+// Restart returns the event as a measurement, without the time in which other jobs had the
+// storage.
 func (e *RestartedEvent) Restart() dataset.JobRestart {
 	return dataset.JobRestart{Failed: e.Failed, Groups: e.Groups, Ranks: e.Ranks, TotalS: max(0, e.Seconds-e.TurnWait), ReadS: e.Read, LogS: e.Log,
 		ReadBytes: e.ReadBytes, LogBytes: e.LogBytes, LostIterations: float64(e.Repeated) / float64(e.Ranks), LostS: e.LostWork, ReplayS: e.Replay}

@@ -23,11 +23,9 @@ func (e *MemoryError) Error() string {
 		float64(e.Need)/(1<<30), float64(e.Have)/(1<<30))
 }
 
-// Hint says what to do about it.
 func (e *MemoryError) Hint() string { return "choose a smaller class, or fewer ranks per node" }
 
-// CheckMemory refuses a job that the machine would only end by killing some
-// process, perhaps another one.
+// CheckMemory refuses a job for which the machine would have to kill processes.
 func CheckMemory(spec *Resolved) error {
 	if spec.Program != nil {
 		return nil // it has its memory, here or on other hosts
@@ -55,12 +53,11 @@ func (s *Resolved) StagingBytes(data int64) int64 {
 	return zones.PageRound(data) + segmentStaging
 }
 
-// segmentStaging is room for what the first rank of a node stores of its segment,
-// most of which is zero.
+// segmentStaging is room for the part of its segment that the first rank of a node stores.
 const segmentStaging = 16 << 20
 
-// Memory returns the bytes of the data zones of all ranks and of the segments
-// that the ranks of each group share on each node. Those of a program are not known.
+// Memory returns the bytes of the data zones of all ranks and of the segments that the ranks of
+// each group share on each node; 0 for a program, whose memory is unknown.
 func (s *Resolved) Memory() (data, shared int64, err error) {
 	if s.Program != nil {
 		return 0, 0, nil
@@ -97,17 +94,17 @@ func AvailableMemory() (int64, bool) {
 	return 0, false
 }
 
-// PlannedMemory is what the ranks of a job hold, and hand over for a full
-// checkpoint: the regions that app.New allocates, and with the first rank of a
-// node the header of its segment. The library zone is not in it: it is stored beside.
+// PlannedMemory is what the ranks of a job hand over for a full checkpoint: the regions that
+// app.New allocates, and with the first rank of a node the header of its segment. The library
+// zone is stored beside.
 type PlannedMemory struct {
 	Sources []plan.Source
 	Regions []string // names, by the keys of the pieces
 	Zones   zones.Sizes
 }
 
-// PlanMemory evaluates a workload; nothing is allocated. Implementation is the layout of
-// the shared segment, mpich or openmpi.
+// PlanMemory evaluates a workload without allocating. Implementation is the layout of the shared
+// segment, mpich or openmpi.
 func PlanMemory(inst *dataset.Instance, mapping Mapping, implementation string) (*PlannedMemory, error) {
 	layout, err := mpi.ParseImplementation(implementation)
 	if err != nil {
@@ -150,7 +147,7 @@ func pieceOf(key int, bytes int64) plan.Piece {
 	return plan.Piece{Key: key, Bytes: zones.PageRound(bytes), Align: true}
 }
 
-// dataPieces returns those of the data zone of a rank.
+// dataPieces returns the pieces of the data zone of a rank.
 func dataPieces(inst *dataset.Instance, rank int) []plan.Piece {
 	var data []plan.Piece
 	for i, a := range inst.Arrays {

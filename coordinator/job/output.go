@@ -24,7 +24,7 @@ type OutputEvent struct {
 	Text  string `json:"text"`
 }
 
-// headType is that of the line that says whose the file is. Earlier versions wrote none.
+// headType marks the line that says whose the file is. Earlier versions wrote no such line.
 const headType = "job"
 
 type outputHead struct {
@@ -32,9 +32,9 @@ type outputHead struct {
 	digestMember
 }
 
-// An Output is where lines of output are noted before they are shown. Before the first line
-// is one that says whose they are. Behind the last line it has spaces: room for
-// the numbers of the last lines when the disk is full.
+// An Output notes lines of output before they are shown. Its first line says whose they are.
+// Behind the last line it has spaces: room for the numbers of the last lines when the disk is
+// full.
 type Output struct {
 	fs   vfs.FS
 	path string
@@ -49,9 +49,9 @@ type Output struct {
 // outputReserve is the least room behind the last line.
 const outputReserve = 4096
 
-// OpenOutput returns the file of a job and, by rank, the index of its last output. Behind
-// the last line may be one that was cut by a crash, and had not been put out yet. It fails
-// with a durable.DamageError if a line is not as it was written.
+// OpenOutput returns the file of a job and, by rank, the index of its last output. Behind the
+// last line may be one that a crash has cut before it was shown. It fails with a
+// durable.DamageError if a line is not as it was written.
 func OpenOutput(job *image.Job, np int) (last []uint64, o Output, err error) {
 	last = make([]uint64, np)
 	o = Output{fs: job.FS(), path: filepath.Join(job.Dir(), outputName)}
@@ -109,14 +109,14 @@ func OpenOutput(job *image.Job, np int) (last []uint64, o Output, err error) {
 	return last, o, err
 }
 
-// sealMark is in lines that have a checksum. Those of earlier versions have none.
+// sealMark is in lines with a checksum; earlier versions wrote lines without.
 const sealMark = `,"crc32c":`
 
 // blanks are what a crash leaves where nothing was written.
 const blanks = " \x00"
 
-// isTorn reports whether a last line has whole blocks that a crash has kept from the disk: the
-// line had not been put out.
+// isTorn reports whether a crash has kept whole blocks of a last line from the disk: the line had
+// not been shown.
 func isTorn(line []byte, at int64) bool {
 	const block = 512
 	for len(line) > 0 {
@@ -129,8 +129,7 @@ func isTorn(line []byte, at int64) bool {
 	return false
 }
 
-// findCut looks at what lies behind the last line that ends. A line that is whole but for its
-// end was noted.
+// findCut looks behind the last line that ends, for one that is whole but for its end.
 func (o *Output) findCut(f vfs.File, take func(line []byte) bool) error {
 	rest := make([]byte, o.size-o.end)
 	if len(rest) == 0 {
@@ -150,10 +149,9 @@ func (o *Output) findCut(f vfs.File, take func(line []byte) bool) error {
 	return nil
 }
 
-// lineOf returns a line of the file.
 func lineOf(ev any) []byte { return append(durable.SealLine(Encode(ev)), '\n') }
 
-// NumbersOf returns lines that only say how far the output of each rank has come.
+// NumbersOf returns lines that only say how far the output of each rank is.
 func NumbersOf(lines []*OutputEvent) (b []byte) {
 	last := make(map[int]uint64)
 	for _, ev := range lines {
@@ -165,8 +163,8 @@ func NumbersOf(lines []*OutputEvent) (b []byte) {
 	return b
 }
 
-// Add writes a line behind the last one, durably, and keeps room for more. It reports
-// whether the line is there: that can be so although there is an error.
+// Add writes a line behind the last one, durably, and keeps room for more. Noted says that the
+// line is there, perhaps in spite of an error.
 func (o *Output) Add(ev *OutputEvent) (noted bool, err error) {
 	line := lineOf(*ev)
 	if o.end == 0 {
@@ -191,9 +189,8 @@ func (o *Output) Reserve(n int) error {
 	return err
 }
 
-// Put writes lines into the room that there is. If that fails, it takes them away again:
-// the next run does not show lines that are in the file. Lines that it cannot take away
-// count as noted.
+// Put writes lines into the room that there is. If that fails, it takes them away again, since
+// the next run does not show lines that are in the file. Lines that stay count as noted.
 func (o *Output) Put(lines []byte) (noted bool, err error) {
 	if int64(len(lines)) > o.size-o.end {
 		return false, &durable.OpError{Op: "write", Path: o.path, Offset: o.end, Err: syscall.ENOSPC}
@@ -208,7 +205,7 @@ func (o *Output) Put(lines []byte) (noted bool, err error) {
 	return true, err
 }
 
-// Cut takes away what a crash has left behind the last line, and ends that.
+// Cut takes away what a crash has left behind the last line, and ends that line.
 func (o *Output) Cut() error {
 	rest := spaces(o.size - o.end)
 	if o.open {
@@ -226,8 +223,7 @@ func (o *Output) Cut() error {
 	return err
 }
 
-// write writes durably. An error after written leaves open whether the bytes are durable.
-// An error of close does not: they have been synced by then.
+// write writes durably. After an error, written says that the bytes may be durable all the same.
 func (o *Output) write(at int64, b []byte) (written bool, err error) {
 	f, err := o.file()
 	if err != nil {
@@ -243,7 +239,6 @@ func (o *Output) write(at int64, b []byte) (written bool, err error) {
 	return true, nil
 }
 
-// file opens the file, and makes its name durable before the first line.
 func (o *Output) file() (vfs.File, error) {
 	f, err := o.fs.OpenWrite(o.path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,19 +13,17 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// digestMember is the member of files of a job that says which job that is: the digest of its
-// description. Another job may have the same name. Files of earlier versions lack it.
+// digestMember says in a file to which job it belongs: by the digest of the description, since
+// another job may have the same name. Files of earlier versions lack it.
 type digestMember struct {
 	Digest string `json:"job_blake3,omitempty"`
 }
 
-// digestOf is that of a job.
 func digestOf(j *image.Job) (digestMember, error) {
 	digest, err := j.Digest()
 	return digestMember{digest}, err
 }
 
-// check refuses a file that belongs to another job.
 func (d digestMember) check(j *image.Job, path string) error {
 	if d.Digest == "" {
 		return nil
@@ -37,12 +35,12 @@ func (d digestMember) check(j *image.Job, path string) error {
 	return err
 }
 
-// OfAnother says that a file was written by another job of the same name.
+// OfAnother says that a file is of another job of the same name.
 func OfAnother(path string) error {
 	return &durable.DamageError{File: path, Reason: "that job had this name, too", Err: durable.ErrOtherJob}
 }
 
-// sealOwned returns a value, which is a struct with members, as a sealed file of a job.
+// sealOwned returns a struct as a sealed file of a job.
 func sealOwned(j *image.Job, v any) ([]byte, error) {
 	d, err := digestOf(j)
 	if err != nil {
@@ -52,7 +50,7 @@ func sealOwned(j *image.Job, v any) ([]byte, error) {
 	return durable.Sealed(json.RawMessage(slices.Concat(head[:len(head)-1], []byte(","), Encode(v)[1:])))
 }
 
-// readOwned reads a file of a job into v: one of sealOwned, or of an earlier version. Read is
+// readOwned reads a file of sealOwned, or of an earlier version, into v. Read is
 // durable.ReadSealed, or durable.ReadSealedOrPlain if those had no checksums.
 func readOwned(j *image.Job, path string, limit int64, v any, read func(vfs.FS, string, int64, any) error) error {
 	var raw json.RawMessage
@@ -68,13 +66,13 @@ func readOwned(j *image.Job, path string, limit int64, v any, read func(vfs.FS, 
 	return d.check(j, path)
 }
 
-// StatePath is where the engine that runs a program under DMTCP keeps what its next run needs.
+// StatePath is where the engine of DMTCP keeps what its next run needs.
 func StatePath(j *image.Job) string { return filepath.Join(j.Dir(), stateName) }
 
 const stateName = "dmtcp/state.json"
 
-// ReadState reads that file into v, which stays as it is without one. The file names the random
-// id of the description: the first checkpoint of such a job changes the description.
+// ReadState reads that file into v, if it exists. The file names the random id of the
+// description, since the first checkpoint of such a job changes the description.
 func ReadState(j *image.Job, v any) error {
 	var raw json.RawMessage
 	err := durable.ReadSealedOrPlain(j.FS(), StatePath(j), 1<<20, &raw)

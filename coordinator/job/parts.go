@@ -11,8 +11,8 @@ import (
 	"ckpt/zones/global"
 )
 
-// Dealt reports whether the regions of a rank, of so many, are not those that it had in
-// a checkpoint, but have to be put together from those of all its ranks.
+// Dealt reports whether the regions of a rank, of np, differ from those that it had in a
+// checkpoint, and have to be put together from the parts of all its ranks.
 func Dealt(m *image.Manifest, np, rank int, regions []zones.Region) bool {
 	i := slices.IndexFunc(m.Ranks, func(r image.Rank) bool { return r.Rank == rank })
 	if m.NP != np || i < 0 {
@@ -31,14 +31,12 @@ type DealError struct {
 
 func (e *DealError) Error() string { return e.Text }
 
-// Is makes the error one of regions that are not those of the process.
 func (e *DealError) Is(target error) bool { return target == container.ErrRegionsDiffer }
 
-// Hint says what to do about it.
 func (e *DealError) Hint() string { return e.Fix }
 
-// CheckParts checks that the regions of a rank, of so many, can be put together from a
-// checkpoint, and that they are all that it has.
+// CheckParts checks that the regions of a rank, of np, can be put together from a checkpoint, and
+// are all that it has.
 func CheckParts(m *image.Manifest, np, rank int, regions []zones.Region) error {
 	has := make(map[string]bool)
 	for _, r := range regions {
@@ -79,8 +77,8 @@ func plainRanks(n int) string {
 	return fmt.Sprintf("%d ranks", n)
 }
 
-// CheckDealable checks that so many ranks can resume from a checkpoint: if they are not as
-// many as it has, all its regions have to be parts of arrays or replicated.
+// CheckDealable checks that np ranks can resume from a checkpoint: unless it has as many, all its
+// regions have to be parts of arrays or replicated.
 func CheckDealable(j *image.Job, m *image.Manifest, np int) error {
 	if m.NP == np {
 		return nil
@@ -103,8 +101,8 @@ func CheckDealable(j *image.Job, m *image.Manifest, np int) error {
 	})
 }
 
-// CheckArrays checks that the parts of all ranks make up whole arrays. Of a checkpoint of
-// some ranks it checks that their parts can belong to the same arrays.
+// CheckArrays checks that the parts of all ranks make up whole arrays. In a checkpoint of some
+// ranks, the parts must be able to belong to the same arrays.
 func CheckArrays(m *image.Manifest) error {
 	parts := make(map[string][]global.Held)
 	var names []string
@@ -138,9 +136,8 @@ func CheckArrays(m *image.Manifest) error {
 	return nil
 }
 
-// checkDescribed checks that the ranks of a simulated job hold the parts of arrays that its
-// description gives them. These make up whole arrays, so that the checkpoints of several
-// groups do in any recovery line.
+// checkDescribed checks that the ranks of a simulated job hold the parts that its description
+// gives them. These make up whole arrays, in any recovery line.
 func (s *Resolved) checkDescribed(m *image.Manifest) error {
 	if s.Program != nil || s.Origin != "" || m.NP != s.NP {
 		return nil
@@ -161,8 +158,8 @@ func (s *Resolved) checkDescribed(m *image.Manifest) error {
 	return nil
 }
 
-// mayBeDealt reports whether a checkpoint is of another number of ranks than the run, and
-// the job can have taken it: it was restarted with so many.
+// mayBeDealt reports whether a checkpoint is of another number of ranks than the run, and still
+// of this job.
 func (s *Resolved) mayBeDealt(m *image.Manifest) bool {
 	return m.NP != s.NP && (s.Program != nil && s.Origin == "" || s.AnyRanks())
 }

@@ -22,23 +22,23 @@ import (
 type Program struct {
 	Command []string `json:"command"` // mpiexec, its options, the program and its arguments
 	Dir     string   `json:"dir"`     // the directory in which the command is started
-	// Executable is the file that the processes run, and Digest its BLAKE3, as rank 0
-	// found them when the job was launched.
+	// Executable is the file that the processes run, and Digest its BLAKE3, as rank 0 found them
+	// when the job was launched.
 	Executable string `json:"executable,omitempty"`
 	Digest     string `json:"digest,omitempty"`
 	// Grace is how long the program may take to end after it was told to stop.
 	Grace time.Duration `json:"grace,omitempty"`
 }
 
-// NewProgramSpec describes a run of a program with the usual settings. Its ranks and
-// nodes are not known before they come.
+// NewProgramSpec describes a run of a program with the usual settings. Ranks and nodes are known
+// when they come.
 func NewProgramSpec(p Program) Spec {
 	return Spec{App: p.name(), Mode: Coordinated, SharedOnce: true, LibraryOnce: true, Codec: codec.UseAuto.String(),
 		Incremental: true, Trace: true, Created: time.Now().UTC(), Program: &p, ID: image.NewID()}
 }
 
-// Located returns the description with what the ranks told when they came: how many there
-// are on each node, and which MPI library they use.
+// Located adds what the ranks told when they came: how many are on each node, and which MPI
+// library they use.
 func (s Spec) Located(nodes Mapping, mpi, executable, digest string) Spec {
 	p := *s.Program
 	p.Executable, p.Digest = executable, digest
@@ -50,7 +50,6 @@ func (s Spec) Located(nodes Mapping, mpi, executable, digest string) Spec {
 	return s
 }
 
-// check refuses what no program can be run with.
 func (p *Program) check(s Schedule) error {
 	switch {
 	case len(p.Command) == 0:
@@ -61,8 +60,8 @@ func (p *Program) check(s Schedule) error {
 	return nil
 }
 
-// name is a name for what runs: that of the file of the program, or of the script that an
-// interpreter runs. Names of applications have their class after a point.
+// name names what runs by the file of the program, or by the script that an interpreter runs.
+// Only names of applications have a class after a point.
 func (p *Program) name() string {
 	if len(p.Command) == 0 {
 		return ""
@@ -86,7 +85,7 @@ func (p *Program) name() string {
 // interpreters run a file that their arguments name.
 var interpreters = []string{"python", "perl", "julia", "ruby"}
 
-// script is the file that an interpreter runs, "" if the program has none.
+// script is the file that an interpreter runs, or "".
 func (p *Program) script() string {
 	i := slices.IndexFunc(p.Command, func(word string) bool {
 		return slices.ContainsFunc(interpreters, func(name string) bool { return strings.HasPrefix(filepath.Base(word), name) })
@@ -106,14 +105,13 @@ func (p *Program) script() string {
 // InputLimit is how much of a standard input a job keeps.
 const InputLimit = 64 << 20
 
-// inputName is the file with the standard input of a program.
 const inputName = "stdin.json"
 
 // An Input is the standard input of a program, as its job keeps it for later runs.
 type Input struct {
 	Data  []byte `json:"data,omitempty"`
 	Ended bool   `json:"ended"` // else more may have come after Data
-	// File holds it, in place of Data: it is longer than InputLimit.
+	// File holds it in place of Data if it is longer than InputLimit.
 	File *InputFile `json:"file,omitempty"`
 }
 
@@ -125,7 +123,6 @@ type InputFile struct {
 	Modified int64  `json:"modified_ns"`
 }
 
-// WriteInput keeps the standard input of a job.
 func WriteInput(j *image.Job, in Input) error {
 	b, err := sealOwned(j, in)
 	if err != nil {
@@ -134,8 +131,7 @@ func WriteInput(j *image.Job, in Input) error {
 	return durable.Replace(j.FS(), filepath.Join(j.Dir(), inputName), b)
 }
 
-// ReadInput returns the standard input of a job, nil if it has kept none, as before there
-// was a file for it.
+// ReadInput returns the standard input of a job, nil if the job has kept none.
 func ReadInput(j *image.Job) (*Input, error) {
 	var in Input
 	err := readOwned(j, filepath.Join(j.Dir(), inputName), 2*InputLimit, &in, durable.ReadSealed)
@@ -148,7 +144,6 @@ func ReadInput(j *image.Job) (*Input, error) {
 	return &in, nil
 }
 
-// Check reports whether the input can be given again.
 func (in *Input) Check(j *image.Job) error {
 	again := wording.Sprintf("{restart %s} -- COMMAND with a command that reads its input from a file", j.Name())
 	if f := in.File; f != nil {
@@ -166,9 +161,8 @@ func (in *Input) Check(j *image.Job) error {
 	return nil
 }
 
-// Import stores a checkpoint of another checkpointer as the next one of a job,
-// which it makes if there is none. Only imported checkpoints of the same program
-// and number of ranks belong to one job.
+// Import stores a checkpoint of another checkpointer as the next one of a job, which it makes if
+// need be. Checkpoints of one job are of the same program and number of ranks.
 func Import(ctx context.Context, store *image.Store, name string, set *dmtcp.Set, opt dmtcp.Options) (*image.Manifest, error) {
 	spec := Spec{ID: image.NewID(), Origin: dmtcp.Origin, App: set.Images[0].Name, NP: set.NP, Mapping: set.Mapping, MPI: set.Images[0].MPI, Mode: Coordinated}
 	text, err := spec.Encode()
@@ -189,10 +183,9 @@ func Import(ctx context.Context, store *image.Store, name string, set *dmtcp.Set
 	return set.Import(ctx, job, opt)
 }
 
-// errUnused says that a job is the remains of an import that failed.
+// errUnused says that a job is the remains of a failed import.
 var errUnused = errors.New("the job has no checkpoint")
 
-// lockImported opens a job for another import into it.
 func lockImported(store *image.Store, name string, want *Spec) (*image.Job, error) {
 	job, err := store.Job(name)
 	if err != nil {

@@ -24,11 +24,10 @@ type Pruned struct {
 	DryRun    bool  `json:"dry_run,omitempty"` // nothing was removed
 }
 
-// Empty reports whether nothing was removed.
 func (p *Pruned) Empty() bool { return len(p.Removed)+len(p.FromNodes) == 0 && p.Freed == 0 }
 
-// BeginAgain removes the message logs of a job that has no checkpoints any more, so that
-// it restarts from scratch: logs are of no use without checkpoints.
+// BeginAgain removes the message logs of a job without checkpoints, so that it restarts from
+// scratch.
 func BeginAgain(job *image.Job, spec *Resolved) error {
 	line, err := ReadBaseline(job, len(spec.Groups))
 	if err != nil && !Unrestorable(err) { // a damaged one is replaced
@@ -38,15 +37,14 @@ func BeginAgain(job *image.Job, spec *Resolved) error {
 	for g := range line.Base {
 		line.Base[g] = -1
 	}
-	// The baseline comes first: nobody may read a part of the logs as the whole.
+	// The baseline comes first, so that a part of the logs is never taken for the whole.
 	if err := WriteBaseline(job, line); err != nil {
 		return err
 	}
 	return removeLogs(job)
 }
 
-// removeLogs removes the message logs of all ranks that have ever been in the job,
-// durably.
+// removeLogs removes the message logs of all ranks that have ever been in the job, durably.
 func removeLogs(job *image.Job) error {
 	ranks, err := listed(job.FS(), LogsDir(job))
 	if err != nil {
@@ -63,7 +61,6 @@ func removeLogs(job *image.Job) error {
 	return job.FS().SyncDir(LogsDir(job))
 }
 
-// listed lists a directory that may not be there.
 func listed(fsys vfs.FS, dir string) ([]fs.DirEntry, error) {
 	files, err := fsys.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,8 +69,8 @@ func listed(fsys vfs.FS, dir string) ([]fs.DirEntry, error) {
 	return files, err
 }
 
-// removeAll removes a directory and its files, if it is there. The newest go first,
-// each durably: what is left of a log if that is cut short is one that ends earlier.
+// removeAll removes a directory and its files, if it is there. The newest go first, each durably:
+// a log that is removed in part is a log that ends earlier.
 func removeAll(fsys vfs.FS, dir string) error {
 	files, err := listed(fsys, dir)
 	if err != nil {
@@ -97,10 +94,9 @@ func removeIfThere(fsys vfs.FS, name string) error {
 	return nil
 }
 
-// Forsake removes what an earlier job of this name, without a checkpoint, has left
-// of logs, output and notes, so that none of it becomes part of the new job. The caller
-// holds the lock. If Forsake is cut short, the earlier job is as it was, or restarts from
-// scratch.
+// Forsake removes what an earlier job of this name has left of logs, output and notes, without a
+// checkpoint. The caller holds the lock. If it is cut short, the earlier job is as it was, or
+// restarts from scratch.
 func Forsake(job *image.Job) error {
 	if err := CheckNodes(job); err != nil {
 		return err
@@ -110,7 +106,7 @@ func Forsake(job *image.Job) error {
 			return err
 		}
 	}
-	if err := removeLogs(job); err != nil { // also those that nobody can restart
+	if err := removeLogs(job); err != nil { // also of ranks that cannot restart
 		return err
 	}
 	if err := removeAll(job.FS(), filepath.Dir(TracePath(job, 0))); err != nil {
@@ -124,7 +120,7 @@ func Forsake(job *image.Job) error {
 	return job.FS().SyncDir(job.Dir())
 }
 
-// Thin removes all but the newest keep sound checkpoints of a run, which are among of.
+// Thin removes from a run's checkpoints, which are in of, all but the newest keep sound ones.
 func Thin(job *image.Job, keep int, of []int) ([]int, error) {
 	removed, _, err := job.Thin(keep, of)
 	for _, n := range removed {
@@ -165,10 +161,9 @@ func pruned(job *image.Job, keep int, removed []int, freed int64, dryRun bool) (
 		Kept: append([]int{}, kept...), Damaged: append([]int{}, damaged...)}, err
 }
 
-// VerifyLogs reads what a restart reads beside checkpoints: the message logs of a job that has
-// any, and whatever says which of them are needed, the lines of output, the result of the last
-// run, and of a program its standard input and what its engine keeps. It returns how many bytes the logs are, and what
-// is wrong.
+// VerifyLogs reads what a restart reads beside checkpoints: message logs and what says which of
+// them are needed, lines of output, the result of the last run, and of a program its standard
+// input and what its engine keeps. It returns the bytes of the logs, and what is damaged.
 func VerifyLogs(job *image.Job) (bytes int64, damage []*durable.DamageError, err error) {
 	spec, err := ReadSpec(job)
 	if err != nil {
@@ -182,7 +177,6 @@ func VerifyLogs(job *image.Job) (bytes int64, damage []*durable.DamageError, err
 	return bytes, append(beside, damage...), err
 }
 
-// verifyBeside reads the small files.
 func verifyBeside(job *image.Job, spec *Resolved) (damage []*durable.DamageError, err error) {
 	for _, read := range []func() error{
 		func() error { _, err := readEnding(job); return err },
@@ -203,7 +197,6 @@ func verifyBeside(job *image.Job, spec *Resolved) (damage []*durable.DamageError
 	return damage, nil
 }
 
-// verifyAllLogs reads the message logs.
 func verifyAllLogs(job *image.Job, spec *Resolved) (bytes int64, damage []*durable.DamageError, err error) {
 	if !spec.Several() || !spec.Log.Logs() {
 		return 0, nil, nil
@@ -211,8 +204,7 @@ func verifyAllLogs(job *image.Job, spec *Resolved) (bytes int64, damage []*durab
 	for i := 1; ; i++ {
 		before, _ := ReadBaseline(job, len(spec.Groups)) // what is wrong with it, verifyLogs says
 		bytes, damage, err = verifyLogs(job, spec)
-		// A job that runs cuts its logs and gives checkpoints up meanwhile, after it
-		// has said so.
+		// A running job cuts its logs and gives checkpoints up meanwhile, after it has said so.
 		after, _ := ReadBaseline(job, len(spec.Groups))
 		if err != nil || len(damage) == 0 || i == attempts || before.same(&after) {
 			return bytes, damage, err

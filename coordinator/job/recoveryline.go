@@ -16,47 +16,42 @@ import (
 	"ckpt/internal/durable"
 )
 
-// A StoredLine is where the groups of a job resume if all of them fail at once, as far
-// as the store tells. A rank of its history stands for a group.
+// A StoredLine is where the groups of a job resume if all of them fail at once, as far as the
+// store tells. A rank of its history stands for a group.
 type StoredLine struct {
 	Job    string
 	Mode   Mode
 	Log    channel.Kind // of messages between groups
 	Groups [][]int      // the ranks of each
-	// History holds what can be gone back to. With a pessimistic log nothing of it
-	// forces anybody back: replay takes each group on to where it was.
+	// History holds the states to go back to. With a pessimistic log no group forces another
+	// back: replay takes each on to where it was.
 	History *recovery.History
 	Line    *recovery.Line
 	Garbage *recovery.Garbage // of History
-	// Useless are the checkpoints that are in no line, now or ever. With a log they
-	// all are of use.
+	// Useless are the checkpoints that no line holds, now or ever. With a log all are of use.
 	Useless []recovery.Checkpoint
-	// Passed says why checkpoints are not in History: they are missing in part, or
-	// damaged.
+	// Passed says why checkpoints are not in History: damaged, or missing in part.
 	Passed []error
 	passed error // in short; may be nil
 	// Live says that History knows how far the job is: it runs, or it has ended.
 	Live bool
 }
 
-// Several reports whether the job has more than one group. The line of one group is its
-// newest checkpoint.
+// Several reports whether the job has more than one group. With one, the line is its newest
+// checkpoint.
 func (l *StoredLine) Several() bool { return len(l.Groups) > 1 }
 
-// Pessimistic reports whether a group goes back to its newest checkpoint and
-// nobody with it.
+// Pessimistic reports whether each group goes back to its newest checkpoint, alone.
 func (l *StoredLine) Pessimistic() bool {
 	return l.Several() && (l.Log == channel.Receiver || l.Log == channel.Sender)
 }
 
-// attempts is how often FindLine reads a job that is being run and changes
-// meanwhile.
+// attempts is how often FindLine reads a running job, which changes meanwhile.
 const attempts = 10
 
-// FindLine finds the line of a job, running or not: inspect tells which. It
-// changes nothing. The line needs manifests, files and logs: it looks at them, but
-// does not read every byte as Verify does. The error tells which one is missing or
-// damaged.
+// FindLine finds the line of a job; inspect tells whether it runs. It changes nothing. It looks
+// at manifests, files and logs, without reading every byte as Verify does. The error names what
+// is missing or damaged.
 func FindLine(ctx context.Context, job *image.Job, inspect func() (*Status, error)) (*StoredLine, error) {
 	spec, err := readChecked(job)
 	if err != nil {
@@ -75,7 +70,7 @@ func FindLine(ctx context.Context, job *image.Job, inspect func() (*Status, erro
 			return nil, err
 		}
 		l, err := findLine(ctx, job, spec, status, &before)
-		// A running job takes away what it needs no longer, after it has said so.
+		// A running job removes what it needs no longer, after it has said so.
 		if after, again := ReadBaseline(job, len(spec.Groups)); status.State == StateRunning && i < attempts && again == nil &&
 			(err != nil || !before.same(&after)) {
 			continue
@@ -142,7 +137,6 @@ func findLine(ctx context.Context, job *image.Job, spec *Resolved, status *Statu
 	return l, nil
 }
 
-// checkAllLogs looks for damage to a log, which may be why there is no line.
 func (l *StoredLine) checkAllLogs(job *image.Job, spec *Resolved, found [][]*image.Manifest) error {
 	if !l.Log.Logs() {
 		return nil
@@ -155,7 +149,6 @@ func (l *StoredLine) checkAllLogs(job *image.Job, spec *Resolved, found [][]*ima
 	return nil
 }
 
-// checkBase checks that each group has a state left to go back to.
 func (l *StoredLine) checkBase(found [][]*image.Manifest, base []int) error {
 	for g := range base {
 		if n := len(found[g]); base[g] > 0 && (n == 0 || found[g][n-1].Number < base[g]) {
@@ -165,9 +158,9 @@ func (l *StoredLine) checkBase(found [][]*image.Manifest, base []int) error {
 	return nil
 }
 
-// addPresent adds how far the groups are, so that their losses can be counted. Where
-// that is not known, they are drawn an iteration further than any checkpoint. A group
-// has sent at least the messages that others have stored as received.
+// addPresent adds how far the groups are, so that their losses can be counted. Groups of unknown
+// progress are drawn an iteration further than any checkpoint. A group has sent at least the
+// messages that others have stored as received.
 func (l *StoredLine) addPresent(status *Status) {
 	l.Live = status.State == StateRunning || status.State == StateCompleted
 	states := make([]recovery.State, len(l.Groups)) // the newest
@@ -195,22 +188,19 @@ func (l *StoredLine) addPresent(status *Status) {
 	}
 }
 
-// Name names the ranks of a group.
 func (l *StoredLine) Name(g int) string { return NameRanks(l.Groups[g]) }
 
 // A storedJob is what the store holds of a job of several groups.
 type storedJob struct {
-	// Found are the manifests of each group, oldest first, of the checkpoints that
-	// it can go back to.
+	// Found are, by group and oldest first, the manifests that it can go back to.
 	Found [][]*image.Manifest
-	// Passed says which checkpoints it passes over, for they are missing or
-	// damaged: each group keeps a spare one.
+	// Passed says which checkpoints are missing or damaged: each group keeps a spare one.
 	Passed     []error
 	unreadable []int // their numbers
 }
 
-// Miss adds to Passed the newest checkpoint of each group, if it has gone without a
-// trace. If the job restarts from scratch, nothing is missed, and Found is nil.
+// Miss adds to Passed the newest checkpoint of each group, if it has gone without a trace. A job
+// that restarts from scratch misses nothing, and Found is nil.
 func (s *storedJob) Miss(l *Baseline) {
 	if l.FromScratch() {
 		s.Found = nil
@@ -225,7 +215,7 @@ func (s *storedJob) Miss(l *Baseline) {
 	}
 }
 
-// Reason joins what was passed over: the first says what is wrong.
+// Reason joins what was passed over, the first reason in full.
 func (s *storedJob) Reason() error {
 	if n := len(s.Passed); n > 2 {
 		return fmt.Errorf("%w; and %d more", s.Passed[0], n-1)
@@ -233,9 +223,8 @@ func (s *storedJob) Reason() error {
 	return errors.Join(s.Passed...)
 }
 
-// ReadStored reads manifests, lengths of files and the states of channels; a rank that
-// restores a checkpoint reads the rest. It leaves out checkpoints older than the baseline
-// of their group.
+// ReadStored reads manifests, lengths of files and the states of channels; ranks read the rest.
+// It leaves out checkpoints older than the baseline of their group.
 func ReadStored(job *image.Job, spec *Resolved, base []int) (*storedJob, error) {
 	numbers, err := job.Checkpoints()
 	if err != nil {
@@ -265,8 +254,8 @@ func ReadStored(job *image.Job, spec *Resolved, base []int) (*storedJob, error) 
 	return s, nil
 }
 
-// addNodes adds the checkpoints that only nodes have, of a job that keeps some there: it has
-// one group. It fails if none is seen, and nodes have some.
+// addNodes adds the checkpoints that only nodes have, of a job of one group. It fails if nodes
+// have all of them and none is seen.
 func (s *storedJob) addNodes(ctx context.Context, job *image.Job, spec *Resolved) error {
 	l, err := LevelsOf(ctx, job, spec)
 	if err != nil || l.Tier == nil {
@@ -295,7 +284,6 @@ func (s *storedJob) addNodes(ctx context.Context, job *image.Job, spec *Resolved
 	return nil
 }
 
-// readTaken reads checkpoint n as far as ReadStored does.
 func readTaken(job *image.Job, spec *Resolved, n int) (*image.Manifest, error) {
 	m, err := job.Manifest(n)
 	if err != nil {
@@ -318,14 +306,13 @@ func readTaken(job *image.Job, spec *Resolved, n int) (*image.Manifest, error) {
 	return m, nil
 }
 
-// ofDescription reports whether the description of the job is damaged: no checkpoint
-// makes up for that.
+// ofDescription reports whether the description of the job is damaged, for which no checkpoint
+// makes up.
 func ofDescription(job *image.Job, err error) bool {
 	d := new(durable.DamageError)
 	return errors.As(err, &d) && d.File == job.SpecPath()
 }
 
-// checkFiles looks whether the files of a checkpoint are there, in full length.
 func checkFiles(job *image.Job, m *image.Manifest) error {
 	for _, f := range m.Files {
 		path := filepath.Join(job.Dir(), f.Path)
@@ -342,7 +329,7 @@ func checkFiles(job *image.Job, m *image.Manifest) error {
 	return nil
 }
 
-// CheckTaken checks that a checkpoint is one that the job can have taken.
+// CheckTaken checks that the job can have taken a checkpoint.
 func (s *Resolved) CheckTaken(job *image.Job, m *image.Manifest) error {
 	wrong := func(format string, args ...any) error {
 		return &durable.DamageError{File: ManifestPath(job, m.Number), Reason: fmt.Sprintf(format, args...)}
@@ -360,7 +347,7 @@ func (s *Resolved) CheckTaken(job *image.Job, m *image.Manifest) error {
 	case max(1, m.Groups) != len(s.Groups) || m.Group != group:
 		return wrong("it is of group %d of %d, checkpoint %d of the job is of group %d of %d", m.Group, m.Groups, m.Number, group, len(s.Groups))
 	case s.Origin != "":
-		// It counts no iterations, and its ranks have no settings.
+		// An imported job counts no iterations, and its ranks have no settings.
 	case m.Iteration < 1 || s.Program == nil && m.Iteration > int64(s.Iterations):
 		return wrong("iteration %d is out of range: the job has %d", m.Iteration, s.Iterations)
 	case len(m.Mapping) == 0:

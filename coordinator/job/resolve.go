@@ -18,8 +18,8 @@ import (
 	"ckpt/internal/wording"
 )
 
-// Resolve reads the texts of a Spec once, and refuses what cannot run. Nothing of an
-// imported job runs: it has its ranks in one group, and no settings.
+// Resolve reads the texts of a Spec once, and refuses what cannot run. An imported job, which
+// never runs here, has one group and no settings.
 func (s Spec) Resolve() (*Resolved, error) {
 	r := &Resolved{Spec: s, Nodes: s.Mapping.Nodes(), instance: sync.OnceValues(s.evaluate)}
 	if s.Origin != "" {
@@ -62,7 +62,6 @@ func (s Spec) Resolve() (*Resolved, error) {
 	return r, s.checkCount()
 }
 
-// decodeSpec is the inverse of Encode.
 func decodeSpec(b []byte) (*Resolved, error) {
 	var s Spec
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -89,7 +88,6 @@ func decodeSpec(b []byte) (*Resolved, error) {
 	return s.Resolve()
 }
 
-// ReadSpec reads the description of a job.
 func ReadSpec(job *image.Job) (*Resolved, error) {
 	text, err := job.Spec()
 	if err != nil {
@@ -102,8 +100,8 @@ func ReadSpec(job *image.Job) (*Resolved, error) {
 	return spec, nil
 }
 
-// Resolved is a Spec whose texts have been read and checked against each other. The
-// typed fields hide those of the Spec that have the same name.
+// Resolved is a Spec whose texts have been read and checked against each other. Its typed fields
+// hide the texts of the same name.
 type Resolved struct {
 	Spec
 	Implementation mpi.Implementation
@@ -117,11 +115,10 @@ type Resolved struct {
 	instance       func() (*dataset.Instance, error)
 }
 
-// Several reports whether the job has more than one group.
 func (r *Resolved) Several() bool { return len(r.Groups) > 1 }
 
-// Instance is the workload. It is evaluated when it is first asked for, since a job
-// with a damaged one can still be listed, verified and pruned.
+// Instance is the workload, evaluated when it is first asked for: a job with a damaged one can
+// still be listed, verified and pruned.
 func (r *Resolved) Instance() (*dataset.Instance, error) { return r.instance() }
 
 func (s Spec) evaluate() (*dataset.Instance, error) {
@@ -132,18 +129,17 @@ func (s Spec) evaluate() (*dataset.Instance, error) {
 	return w.InstanceOn(s.Class, cmp.Or(s.Launched, s.NP), s.NP)
 }
 
-// ProtocolSchedule returns the schedule as the protocol takes it.
 func (r *Resolved) ProtocolSchedule() protocol.Schedule {
 	p := protocol.Schedule{Every: r.Schedule.Every, Interval: r.Schedule.Interval, Overhead: r.Schedule.Overhead}
 	for i := range r.Schedule.Count {
-		// n checkpoints cut the run into n+1 parts, none at the very end.
+		// n checkpoints cut the run into n+1 parts.
 		p.At = append(p.At, (i+1)*r.Iterations/(r.Schedule.Count+1))
 	}
 	return p
 }
 
-// NoCheckpoints says that the job will not take checkpoints by itself although that seems
-// to be expected, "" if it will or if it is not.
+// NoCheckpoints says that the job will not take checkpoints by itself although settings expect
+// some, or returns "".
 func (r *Resolved) NoCheckpoints() string {
 	after := ""
 	if r.AutoRestart {
@@ -168,8 +164,7 @@ func (r *Resolved) NoCheckpoints() string {
 	return ""
 }
 
-// CheckRunnable refuses a stored job that cannot run, for reasons that no option of the
-// user can change.
+// CheckRunnable refuses a stored job that no option of the user makes runnable.
 func (r *Resolved) CheckRunnable(job *image.Job) error {
 	if r.Origin != "" && r.Program == nil {
 		return &UsageError{fmt.Sprintf("job %s was imported from %s: ckpt cannot run it", job.Name(), r.Origin),
@@ -199,7 +194,6 @@ func parseOr[T any](text string, usual T, parse func(string) (T, error)) (T, err
 	return parse(text)
 }
 
-// resolveMode reads how groups work, and refuses settings that contradict each other.
 func (s *Resolved) resolveMode() (err error) {
 	switch s.Mode {
 	case Coordinated:
@@ -236,7 +230,7 @@ func (s *Resolved) resolveMode() (err error) {
 	return nil
 }
 
-// ofGroups lists the flags that were given and need several groups.
+// ofGroups lists the given flags that need several groups.
 func (s *Spec) ofGroups() []string {
 	var given []string
 	for _, f := range []struct {
@@ -250,8 +244,7 @@ func (s *Spec) ofGroups() []string {
 	return given
 }
 
-// OneGroup says so, if groups were asked for and all ranks are in one; else it is
-// empty.
+// OneGroup says that groups were asked for and all ranks are in one, or returns "".
 func (s *Resolved) OneGroup() string {
 	if s.Mode != Semi || s.NP == 1 || s.Several() {
 		return ""
@@ -267,8 +260,7 @@ func (s *Resolved) OneGroup() string {
 	return text + wording.Sprintf("; {nodes}, {map} or {group-size} makes several")
 }
 
-// CheckRestart refuses to restart a job in a way that its groups make no sense of:
-// under its mapping it was was.
+// CheckRestart refuses a restart that the groups of the job, once on mapping was, do not allow.
 func (s *Resolved) CheckRestart(was Mapping, checkpoint int) error {
 	if s.Mode == Semi && s.GroupSize == 0 && was.String() != s.Mapping.String() {
 		return &UsageError{fmt.Sprintf("mapping %s: the groups are the nodes %s", s.Mapping, was), wording.Sprintf("keep the mapping, or launch with {group-size}")}
@@ -280,7 +272,6 @@ func (s *Resolved) CheckRestart(was Mapping, checkpoint int) error {
 	return nil
 }
 
-// divide divides the ranks into groups.
 func (s *Resolved) divide() {
 	for rank := range s.NP {
 		var first bool // of its group
@@ -302,7 +293,7 @@ func (s *Resolved) divide() {
 	}
 }
 
-// NameRanks names ranks that follow each other, as those of a group do.
+// NameRanks names ranks that follow each other, as in a group.
 func NameRanks(ranks []int) string {
 	if len(ranks) == 1 {
 		return fmt.Sprintf("rank %d", ranks[0])

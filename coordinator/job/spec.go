@@ -1,7 +1,7 @@
-// Package job is what a store keeps of a job besides the images of its ranks: the
-// description ([Spec]), how it ended, the message logs, the output, the journal, the
-// traces and, of several groups, the baseline. Restart, verification and pruning read
-// all of it; a running coordinator writes it.
+// Package job is what a store keeps of a job besides the images of its ranks: the description
+// ([Spec]), how it ended, the message logs, the output, the journal, the traces and, of several
+// groups, the baseline. Restart, verification and pruning read all of it; a running coordinator
+// writes it.
 //
 //	job                  the Spec, as JSON
 //	stdin.json           the standard input of a program, for later runs
@@ -36,19 +36,17 @@ import (
 	"ckpt/zones"
 )
 
-// A Spec describes a job completely: with it and a checkpoint the job can be
-// continued. The store keeps and checks it.
+// A Spec describes a job completely: with it and a checkpoint the job can be continued.
 type Spec struct {
-	// ID is random and made with the description, so that no other job has the same
-	// description, and the digest of that, which all files of the job carry, tells it from
-	// others of its name. It is empty in jobs of earlier versions.
+	// ID is random, so that every job has its own description, whose digest is in all files of
+	// the job. Jobs of earlier versions have none.
 	ID       string `json:"id,omitempty"`
 	App      string `json:"app"`      // name.CLASS.NP; of a program, the name of its file
 	Class    string `json:"class"`    // of the workload
 	Workload string `json:"workload"` // the workload's YAML
 	NP       int    `json:"np"`
-	// Launched is the number of ranks of the job at launch, 0 for NP: the description that
-	// the store keeps has no other.
+	// Launched is the number of ranks of the job at launch, 0 for NP, as in the stored
+	// description.
 	Launched    int      `json:"launched,omitempty"`
 	Iterations  int      `json:"iterations"` // 0: a program, which ends when it ends
 	Mapping     Mapping  `json:"mapping"`
@@ -71,27 +69,27 @@ type Spec struct {
 	Keep int `json:"keep,omitempty"`
 	// WritePath says who writes what; the zero value means a file per rank.
 	WritePath plan.Settings `json:"write_path,omitzero"`
-	// Async lets ranks compute on while their memory is written out of a copy, of
-	// at most Staging bytes; 0 means 16 MiB more than the data zone has.
+	// Async lets ranks compute on while their memory is written out of a copy, of at most Staging
+	// bytes; 0 means 16 MiB more than the data zone has.
 	Async   bool  `json:"async,omitempty"`
 	Staging int64 `json:"staging,omitempty"`
-	// Tier says that checkpoints go to directories of the nodes first; nil: to the store.
+	// Tier has checkpoints go to directories of the nodes first; nil: to the store.
 	Tier  *nodes.Setting `json:"tier,omitempty"`
 	Trace bool           `json:"trace,omitempty"` // record the I/O of checkpoints
-	// StorageTurns says whether the job takes turns with others on the storage of the store.
+	// StorageTurns says whether the job takes turns on the storage with others.
 	StorageTurns StorageTurns `json:"storage_turns,omitempty"`
 	AutoRestart  bool         `json:"auto_restart"`
 	Launcher     string       `json:"launcher"` // local, mpiexec or srun
-	// Tuning says that the job looks for the best way to write; nil: it does not.
+	// Tuning has the job look for the best way to write; may be nil.
 	Tuning *Tuning `json:"tuning,omitempty"`
-	// Prediction is what the checkpoints were predicted to be, nil if nobody did.
+	// Prediction is what the checkpoints were predicted to be, or nil.
 	Prediction *Prediction `json:"prediction,omitempty"`
 	Created    time.Time   `json:"created"`
-	// Origin names the checkpointer that an imported job ran under, or that a program
-	// runs under. An imported job has only the fields App, NP, Mapping, MPI and Mode.
+	// Origin names the checkpointer that an imported job ran under, or that a program runs under.
+	// An imported job has only App, NP, Mapping, MPI and Mode.
 	Origin string `json:"origin,omitempty"`
-	// Program is the user's program that the job runs; nil: the ranks are simulated. It has
-	// no workload.
+	// Program is the user's program that the job runs, without a workload; nil: the ranks are
+	// simulated.
 	Program *Program `json:"program,omitempty"`
 }
 
@@ -103,22 +101,19 @@ type Schedule struct {
 	Overhead float64       `json:"overhead,omitempty"` // fraction of the computing time
 }
 
-// NewSpec describes a run of an application with the usual settings on one
-// node.
+// NewSpec describes a run of an application on one node with the usual settings.
 func NewSpec(inst *dataset.Instance) Spec {
 	return Spec{ID: image.NewID(), App: inst.String(), Class: inst.Class, Workload: string(inst.Workload.Source()),
 		NP: inst.NP, Iterations: inst.Iterations, Mapping: Mapping{inst.NP}, MPI: mpi.MPICH.String(),
 		Mode: Coordinated, SharedOnce: true, LibraryOnce: true, Codec: codec.UseAuto.String(), Incremental: true, Trace: true, Launcher: LocalLauncher, Created: time.Now().UTC()}
 }
 
-// maxNP bounds the number of ranks, as images do. Iterations have 31 bits in
-// messages.
+// maxNP bounds the number of ranks, as images do. Iterations have 31 bits in messages.
 const (
 	maxNP         = 1 << 20
 	maxIterations = math.MaxInt32
 )
 
-// checkNumbers refuses numbers that are out of any range.
 func (s *Spec) checkNumbers() error {
 	p := s.Schedule
 	switch {
@@ -143,7 +138,6 @@ func (s *Spec) checkNumbers() error {
 	return s.Prediction.check()
 }
 
-// checkCount refuses more checkpoints than there are iterations between.
 func (s *Spec) checkCount() error {
 	if s.Program != nil {
 		return s.Program.check(s.Schedule)
@@ -158,14 +152,13 @@ func (s *Spec) checkCount() error {
 	return nil
 }
 
-// Encode returns the Spec as the store keeps it.
 func (s *Spec) Encode() ([]byte, error) {
 	b, err := json.MarshalIndent(s, "", "  ")
 	return append(b, '\n'), err
 }
 
-// Launchers are the values of Spec.Launcher besides "local", with the options
-// that give them the number of ranks.
+// Launchers are the values of Spec.Launcher besides "local", with the options that give them the
+// number of ranks.
 var Launchers = map[string]string{"mpiexec": "-n", "srun": "-n"}
 
 const LocalLauncher = "local"
@@ -179,7 +172,6 @@ const (
 	Semi          Mode = "semi"          // the ranks of a node, or of a group of Spec.GroupSize
 )
 
-// A Level says what the checkpoints of a job hold.
 type Level string
 
 const (
@@ -187,8 +179,8 @@ const (
 	Application Level = "application" // what the application needs to continue
 )
 
-// LevelOf returns the level of the checkpoints of a job. A program stores what it
-// protects, unless another checkpointer takes its memory.
+// LevelOf returns the level of the job's checkpoints. A program stores what it protects, unless
+// another checkpointer takes its memory.
 func (s *Spec) LevelOf() Level {
 	switch {
 	case s.Level != "":
@@ -202,7 +194,6 @@ func (s *Spec) LevelOf() Level {
 // SavesArrays reports whether ranks store only the arrays that have to be saved.
 func (s *Spec) SavesArrays() bool { return s.Level == Application }
 
-// checkLevel refuses a level that the job cannot have.
 func (s *Spec) checkLevel() error {
 	switch {
 	case s.Level != "" && s.Level != System && s.Level != Application:
@@ -213,10 +204,9 @@ func (s *Spec) checkLevel() error {
 	return nil
 }
 
-// Stores reports whether a rank stores a region of the data zone in a checkpoint after
-// iteration iter, and whether the region is the same on all ranks: then the first rank
-// of the checkpoint stores it for all. After the last iteration no array is computed
-// anew, so that all are stored.
+// Stores reports whether a rank stores a region of the data zone in a checkpoint after iteration
+// iter, and whether the region is the same on all ranks, so that the first rank stores it for
+// all. After the last iteration all arrays are stored: they are not computed again.
 func (r *Resolved) Stores(inst *dataset.Instance, region string, iter int) (stored, replicated bool) {
 	for _, a := range inst.Arrays {
 		if a.Name == region {
@@ -226,7 +216,7 @@ func (r *Resolved) Stores(inst *dataset.Instance, region string, iter int) (stor
 	return false, false
 }
 
-// StoredZones returns the size of regions that are all in the data zone.
+// StoredZones returns the size of regions of the data zone.
 func StoredZones(regions []zones.Region) (s zones.Sizes) {
 	for _, r := range regions {
 		s.Data += r.Size
@@ -234,19 +224,17 @@ func StoredZones(regions []zones.Region) (s zones.Sizes) {
 	return s
 }
 
-// Owner returns the rank of a checkpoint that has stored what is the same on all.
+// Owner returns the rank of a checkpoint that has stored what is the same on all ranks.
 func Owner(m *image.Manifest) *image.Rank { return &m.Ranks[0] }
 
-// StorageTurns says whether a job takes turns with others on the storage of the store.
 type StorageTurns string
 
 const (
 	NoTurns   StorageTurns = ""     // it writes and reads when it wants to
 	UseTurns  StorageTurns = "on"   // if the storage has a controller
-	AutoTurns StorageTurns = "auto" // and starts one if it has none
+	AutoTurns StorageTurns = "auto" // and starts one if need be
 )
 
-// ParseTurns reads the value of an option: on, off or auto.
 func ParseTurns(text string) (StorageTurns, error) {
 	if text == "off" {
 		return NoTurns, nil
@@ -258,7 +246,6 @@ func ParseTurns(text string) (StorageTurns, error) {
 	return t, t.Check()
 }
 
-// Check refuses what no description has.
 func (t StorageTurns) Check() error {
 	switch t {
 	case NoTurns, UseTurns, AutoTurns:
@@ -271,5 +258,5 @@ func badTurns(text string) error {
 	return &UsageError{fmt.Sprintf("storage turns %q are unknown", text), wording.Sprintf("{storage-turns} takes on, off or auto")}
 }
 
-// TurnsName names a job among those that share a storage, which may be of several stores.
+// TurnsName names a job among those that share a storage, perhaps in several stores.
 func TurnsName(storeDir, job string) string { return job + " in " + storeDir }

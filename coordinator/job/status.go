@@ -15,7 +15,6 @@ import (
 	"ckpt/internal/durable"
 )
 
-// The states of a job.
 const (
 	StateRunning     = "running"
 	StateCompleted   = "completed"
@@ -24,7 +23,7 @@ const (
 	StateInterrupted = "interrupted" // its coordinator died
 	StateSilent      = "silent"      // its coordinator lives and does not answer
 	StateImported    = "imported"    // it ran under another checkpointer
-	StateUnreadable  = "unreadable"  // nobody knows: its files cannot be read
+	StateUnreadable  = "unreadable"  // its files cannot be read
 )
 
 // Status describes a job, running or not.
@@ -40,10 +39,10 @@ type Status struct {
 	Iterations  int     `json:"iterations"`
 	Checkpoints int     `json:"checkpoints"` // in the store and on nodes
 	Latest      int     `json:"latest"`      // newest checkpoint, 0 none
-	// LatestUnseen are the nodes that have the newest checkpoint according to the record of the
-	// job, if it is not seen from here.
+	// LatestUnseen are the nodes that by the record have the newest checkpoint, if it is not seen
+	// from here.
 	LatestUnseen []UnseenNode `json:"unseen_node_list,omitempty"`
-	// LatestLevels says where the newest checkpoint is, of a job that keeps some on nodes.
+	// LatestLevels says where the newest checkpoint is, if the job keeps some on nodes.
 	LatestLevels []nodes.State `json:"storage_levels,omitempty"`
 	Digest       string        `json:"digest,omitempty"`
 	Failure      string        `json:"failure,omitempty"`
@@ -60,29 +59,27 @@ type Status struct {
 	// LatestCreated is the time of the newest checkpoint, LatestAge the seconds since.
 	LatestCreated time.Time `json:"latest_created,omitzero"`
 	LatestAge     *float64  `json:"latest_age_s,omitempty"`
-	// Of the newest checkpoint, what was measured and what was predicted; without one,
-	// what was predicted of the first.
+	// Of the newest checkpoint, what was measured and predicted; without one, what was predicted
+	// of the first.
 	LatestStored int64                `json:"latest_stored_bytes,omitempty"`
 	LatestPause  float64              `json:"latest_pause_s,omitempty"`
 	Predicted    *PredictedCheckpoint `json:"predicted,omitempty"`
-	// While running: the seconds since the run began and those left at this rate, and
-	// the next checkpoint of the schedule.
+	// While running: the seconds since the run began and those left at this rate, and the next
+	// scheduled checkpoint.
 	Elapsed       float64  `json:"elapsed_s,omitempty"`
 	Left          *float64 `json:"left_s,omitempty"`
 	Rate          float64  `json:"iterations_per_s,omitempty"`
 	NextIteration int      `json:"next_iteration,omitempty"`
 	NextSeconds   *float64 `json:"next_s,omitempty"`
-	// Restarts are the newest of its restarts, as far as they were asked for.
+	// Restarts are its newest restarts, as many as were asked for.
 	Restarts []RestartedEvent `json:"restart_list,omitempty"`
 }
 
-// A Beginning says where and when a run began.
 type Beginning struct {
 	Host    string    `json:"host,omitempty"`
 	Started time.Time `json:"started,omitzero"`
 }
 
-// NewBeginning is that of a run which begins now, here.
 func NewBeginning() Beginning {
 	host, _ := os.Hostname()
 	return Beginning{Host: host, Started: time.Now().UTC().Truncate(time.Millisecond)}
@@ -90,19 +87,17 @@ func NewBeginning() Beginning {
 
 const resultName = "result.json"
 
-// ending is what the store keeps of how a run ended.
 type ending struct {
 	Outcome string `json:"outcome"`
 	Digest  string `json:"digest,omitempty"`
 	Failure string `json:"failure,omitempty"`
 	Beginning
-	// Result is all of it, of a run that has come to an end.
+	// Result is all of it, of a run that has ended.
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// RecordEnding writes result.json; result is all that a user is told, and may be nil. A failure
-// to write it, as on a full disk, must not spoil the result itself: without the file, the job
-// counts as interrupted.
+// RecordEnding writes result.json; result is all that a user is told, and may be nil. A failure,
+// as on a full disk, leaves no file: then the job counts as interrupted.
 func RecordEnding(job *image.Job, outcome, digest string, err error, began Beginning, result any) {
 	e := ending{Outcome: outcome, Digest: digest, Beginning: began}
 	if err != nil {
@@ -113,12 +108,12 @@ func RecordEnding(job *image.Job, outcome, digest string, err error, began Begin
 	}
 	b, err := sealOwned(job, e)
 	if err != nil || durable.ReplaceUnsynced(job.FS(), resultPath(job), b) != nil {
-		ForgetEnding(job) // it is not that of this run
+		ForgetEnding(job) // it is of another run
 	}
 }
 
-// readEnding returns how the last run ended; nil if it has not. A file without content is left
-// by a loss of power.
+// readEnding returns how the last run ended, or nil. A file without content comes from a loss of
+// power.
 func readEnding(job *image.Job) (*ending, error) {
 	e := new(ending)
 	err := readOwned(job, resultPath(job), 1<<20, e, durable.ReadSealedOrPlain)
@@ -134,13 +129,12 @@ func readEnding(job *image.Job) (*ending, error) {
 	return e, nil
 }
 
-// OfResult reports whether an error is that the file is damaged which says how a run ended.
+// OfResult reports whether an error is about damage to result.json.
 func OfResult(err error) bool {
 	d := (*durable.DamageError)(nil)
 	return errors.As(err, &d) && filepath.Base(d.File) == resultName
 }
 
-// Result fills in the result of the last run, and reports whether it is known.
 func Result(j *image.Job, into any) (known bool, err error) {
 	e, err := readEnding(j)
 	if err != nil || e == nil || len(e.Result) == 0 {
@@ -149,13 +143,12 @@ func Result(j *image.Job, into any) (known bool, err error) {
 	return true, json.Unmarshal(e.Result, into)
 }
 
-// ForgetEnding removes result.json once ranks compute again: it tells of another run,
-// and if this one is killed nobody else takes it away.
+// ForgetEnding removes result.json once ranks compute again: it tells of another run.
 func ForgetEnding(job *image.Job) { _ = job.FS().Remove(resultPath(job)) }
 
 func resultPath(job *image.Job) string { return filepath.Join(job.Dir(), resultName) }
 
-// Describe says what the store knows of a job, as if it did not run.
+// Describe describes a job from the store, as if it did not run.
 func Describe(store *image.Store, name string) (*Status, error) {
 	job, err := store.Job(name)
 	if err != nil {
@@ -192,7 +185,7 @@ func Describe(store *image.Store, name string) (*Status, error) {
 	return s, nil
 }
 
-// addCheckpoints describes the checkpoints of the job, wherever they are, and the newest.
+// addCheckpoints counts the checkpoints of the job, wherever they are, and describes the newest.
 func (s *Status) addCheckpoints(l *Levels, spec *Resolved) error {
 	all, err := l.Checkpoints()
 	if err != nil || len(all) == 0 {
@@ -220,7 +213,6 @@ func (s *Status) addCheckpoints(l *Levels, spec *Resolved) error {
 	return nil
 }
 
-// taken notes when the newest checkpoint was taken.
 func (s *Status) taken(at time.Time) {
 	s.LatestCreated = at
 	if age := time.Since(at).Seconds(); age >= 0 { // else a clock was set back
@@ -229,7 +221,6 @@ func (s *Status) taken(at time.Time) {
 	s.Updated = latest(s.Updated, at)
 }
 
-// lastHeard is when the description, the journal or the result of a job last changed.
 func lastHeard(job *image.Job) time.Time {
 	var last time.Time
 	for _, name := range []string{job.SpecPath(), filepath.Join(job.Dir(), journalName), resultPath(job)} {
@@ -247,20 +238,20 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// A Prediction is what the checkpoints of a job were predicted to be when it was
-// launched. It is kept with the job, beside what is measured.
+// A Prediction is what the checkpoints of a job were predicted to be at launch. It is kept beside
+// what is measured.
 type Prediction struct {
 	Model string `json:"model"` // that predicted
 	Basis string `json:"basis"` // its measurements
-	// First stores all of the memory, and the library takes its time; Full stores all
-	// of it later on, and Next what has changed.
+	// First stores all of the memory, and the library takes its time; Full stores all later on,
+	// and Next what has changed.
 	First PredictedCheckpoint `json:"first_checkpoint"`
 	Full  PredictedCheckpoint `json:"full_checkpoint"`
 	Next  PredictedCheckpoint `json:"next_checkpoint"`
 }
 
-// A PredictedCheckpoint is one of all ranks, with 95 % intervals. Times are in seconds, 0
-// if nothing is known of them.
+// A PredictedCheckpoint is one of all ranks, with 95 % intervals. Times are in seconds, 0 if
+// unknown.
 type PredictedCheckpoint struct {
 	Stored     int64   `json:"stored_bytes"` // of all files, without the library
 	StoredLow  int64   `json:"low_bytes"`
@@ -271,7 +262,6 @@ type PredictedCheckpoint struct {
 	Pause      float64 `json:"pause_s"` // for which the application stands still
 }
 
-// longestPause is the longest predicted pause in proportion to the longest time.
 func (c *PredictedCheckpoint) longestPause() float64 {
 	if c.Time == 0 {
 		return 0
@@ -279,14 +269,14 @@ func (c *PredictedCheckpoint) longestPause() float64 {
 	return c.Pause * c.TimeHigh / c.Time
 }
 
-// Costs are the pauses that the budget of a job begins with, the last one at the upper
-// end of its interval.
+// Costs are the pauses that the budget of a job begins with, the last one at the upper end of its
+// interval.
 func (p *Prediction) Costs() (first, next, firstHigh float64) {
 	return p.First.Pause, p.Next.Pause, p.First.longestPause()
 }
 
-// Of returns what a checkpoint of so many of np ranks was predicted to be: the first one
-// of the job, or of a group of its ranks, or one that follows.
+// Of returns the prediction for a checkpoint of so many of np ranks: the first one of the job or
+// of a group, or a later one.
 func (p *Prediction) Of(first bool, ranks, np int) *PredictedCheckpoint {
 	c := p.Next
 	if first {
@@ -302,8 +292,8 @@ func (p *Prediction) Of(first bool, ranks, np int) *PredictedCheckpoint {
 	return &c
 }
 
-// Predicted returns what a checkpoint of the job was predicted to be, nil if nobody did.
-// The numbers of the first checkpoints are those of the groups.
+// Predicted returns the prediction for a checkpoint of the job, or nil. The first numbers are the
+// first checkpoints of the groups.
 func (r *Resolved) Predicted(number, ranks int) *PredictedCheckpoint {
 	if r.Prediction == nil {
 		return nil
@@ -314,7 +304,6 @@ func (r *Resolved) Predicted(number, ranks int) *PredictedCheckpoint {
 // maxPredicted bounds predicted times: to a year.
 const maxPredicted = 365 * 24 * 3600
 
-// check refuses numbers that are out of any range.
 func (p *Prediction) check() error {
 	if p == nil {
 		return nil

@@ -47,7 +47,7 @@ func (s *Resolved) checkTier() error {
 	return nil
 }
 
-// tierFix says what to do about a setting that a job on so many nodes cannot have.
+// tierFix says what to do about a setting that so many nodes cannot have.
 func tierFix(t *nodes.Setting, count int) string {
 	if t.Protect.Kind() != nodes.None && t.Protect.Check(count) != nil {
 		return wording.Sprintf("more {nodes}, or {protect} none")
@@ -58,7 +58,6 @@ func tierFix(t *nodes.Setting, count int) string {
 	return wording.Sprintf("{local} %s {protect} partner {drain} behind", TierExample)
 }
 
-// TierTopology says which rank is on which node, and which nodes may fail together.
 func (s *Resolved) TierTopology() nodes.Topology {
 	top := nodes.Topology{NodeOf: s.Nodes}
 	if s.Tier != nil && len(s.Tier.Domains) > 0 {
@@ -67,8 +66,7 @@ func (s *Resolved) TierTopology() nodes.Topology {
 	return top
 }
 
-// WithoutNodes returns the description for a check before the nodes of a program are
-// known.
+// WithoutNodes returns the description for a check before the nodes of a program are known.
 func (s Spec) WithoutNodes() Spec {
 	if s.Tier != nil {
 		t := *s.Tier
@@ -78,8 +76,8 @@ func (s Spec) WithoutNodes() Spec {
 	return s
 }
 
-// CheckNodes fails with image.ErrJobExists if the nodes have checkpoints of a job, as far
-// as is known. The store may have none of them yet.
+// CheckNodes fails with image.ErrJobExists if nodes have checkpoints of a job, as far as is
+// known. The store may have no job yet.
 func CheckNodes(j *image.Job) error {
 	l, err := ReadLevels(context.Background(), j)
 	if err != nil && !Unrestorable(err) { // a damaged description says nothing, the record does
@@ -98,14 +96,14 @@ func CheckNodes(j *image.Job) error {
 	return fmt.Errorf("%w: %s, with checkpoints on its nodes", image.ErrJobExists, j.Dir())
 }
 
-// OpenTier opens the directories of the nodes of a job, as they were under some mapping of
-// its ranks. Where is the file system of each node.
+// OpenTier opens the directories of the nodes under a mapping of its ranks. Where is the file
+// system of each node.
 func (s *Resolved) OpenTier(j *image.Job, where func(node int) vfs.FS, mapping Mapping) (*nodes.Tier, error) {
 	return OpenTier(j, *s.Tier, mapping, where)
 }
 
-// OpenTier opens them under a setting that may be another than that of the description:
-// the record of the nodes has both as they were last.
+// OpenTier opens them under a setting that may differ from the description's: the record of the
+// nodes has setting and mapping as they were last.
 func OpenTier(j *image.Job, setting nodes.Setting, mapping Mapping, where func(node int) vfs.FS) (*nodes.Tier, error) {
 	text, err := j.Spec()
 	if err != nil {
@@ -122,7 +120,7 @@ func OpenTier(j *image.Job, setting nodes.Setting, mapping Mapping, where func(n
 	return t, err
 }
 
-// PartBytes is the length of the file of a rank of a version, 0 if it has none.
+// PartBytes is the length of a rank's file in a version, 0 without one.
 func PartBytes(m *image.Manifest, rank int) int64 {
 	if i := partOf(m, rank); i >= 0 {
 		return m.Files[i].Bytes
@@ -130,18 +128,17 @@ func PartBytes(m *image.Manifest, rank int) int64 {
 	return 0
 }
 
-// partOf finds the file of a rank among those of a version, −1 if it has none.
+// partOf finds a rank's file in a version, −1 without one.
 func partOf(m *image.Manifest, rank int) int {
 	return slices.IndexFunc(m.Files, func(f container.File) bool { return f.Path == nodes.RankFile(m.Number, rank) })
 }
 
-// StorePart copies the file of a rank of a version from its node into the store, at a path
-// there, and returns its length. If the node's own is damaged, or the node is lost, it is
-// made anew from what protects it.
+// StorePart copies a rank's file of a version from its node to a path in the store, and returns
+// its length. If the node or its file is lost, it is made anew from what protects it.
 func StorePart(ctx context.Context, store vfs.FS, t *nodes.Tier, m *image.Manifest, rank int, path string, limit *nodes.Limiter) (int64, error) {
 	i := partOf(m, rank)
 	if i < 0 {
-		return 0, nil // it has none
+		return 0, nil // it has nothing to store
 	}
 	f := m.Files[i]
 	local, err := t.Job(t.Topology().NodeOf[rank])
@@ -161,30 +158,29 @@ func StorePart(ctx context.Context, store vfs.FS, t *nodes.Tier, m *image.Manife
 	return f.Bytes, nodes.DrainFile(ctx, from.Job, f, store, path, limit)
 }
 
-// A TierRun is what the journal of a job tells of checkpoints that went to directories of
-// the nodes first. Times are in seconds.
+// A TierRun is what a journal tells of checkpoints that went to nodes first. Times are in
+// seconds.
 type TierRun struct {
 	Pauses   []float64     // of checkpoints on the nodes, oldest first
 	Drains   []float64     // times of copying one into the store
 	Failures []TierFailure // that the job was restarted after
 }
 
-// A TierFailure says where the ranks found their parts of a checkpoint after a failure, and
-// how long the restart took. If restarts failed, too, it is the furthest level that one of
-// them needed.
+// A TierFailure says where the ranks found their parts of a checkpoint after a failure, and how
+// long the restart took. If restarts failed, too, it has the furthest level that one of them
+// needed.
 type TierFailure struct {
 	Local, Copied, Rebuilt, Stored int // ranks
 	RestartS                       float64
 }
 
-// NeedsStore says that the nodes had not all of the checkpoint.
+// NeedsStore says that the nodes lacked parts of the checkpoint.
 func (f *TierFailure) NeedsStore() bool { return f.Stored > 0 }
 
-// NeedsNodes says that other nodes than their own had the parts of some ranks.
+// NeedsNodes says that some ranks found their parts on other nodes.
 func (f *TierFailure) NeedsNodes() bool { return f.Stored == 0 && f.Copied+f.Rebuilt > 0 }
 
-// MeasureTier reads what the journal of a job tells of its nodes: nothing, if there is
-// none, and what is sound in a damaged one.
+// MeasureTier reads what the journal of a job tells of its nodes, as far as it is sound.
 func MeasureTier(j *image.Job) (*TierRun, error) {
 	r := &tierReader{}
 	err := readJournal(j, 0, r.line)
@@ -194,14 +190,12 @@ func MeasureTier(j *image.Job) (*TierRun, error) {
 	return &r.run, err
 }
 
-// A tierReader reads a journal line by line.
 type tierReader struct {
 	run TierRun
 	// found is where ranks found their parts since the last restart that succeeded.
 	found *TierFailure
 }
 
-// tierLine has the fields of the events that matter here.
 type tierLine struct {
 	Type    string  `json:"type"`
 	Level   string  `json:"storage_level"`

@@ -14,13 +14,11 @@ import (
 	"ckpt/iotrace"
 )
 
-// TracePath returns where the trace of a checkpoint of job is kept: what its ranks
-// and its coordinator did to write it.
+// TracePath is the trace of a checkpoint: what ranks and coordinator did to write it.
 func TracePath(job *image.Job, number int) string {
 	return filepath.Join(job.Dir(), "traces", fmt.Sprintf("%04d.trace", number))
 }
 
-// DropTrace removes it. Nothing depends on it.
 func DropTrace(job *image.Job, number int) {
 	path := TracePath(job, number)
 	if durable.Remove(job.FS(), path) == nil {
@@ -34,7 +32,6 @@ type Recording struct {
 	rec *iotrace.Recorder
 }
 
-// NewRecording begins a recording.
 func NewRecording(job string) *Recording {
 	r := new(Recording)
 	// Microseconds, so that all ranks count from whole ones.
@@ -44,30 +41,25 @@ func NewRecording(job string) *Recording {
 	return r
 }
 
-// OfRank records what a rank writes for a checkpoint.
 func (r *Recording) OfRank(rank, node, number int) *container.Tracing {
 	return &container.Tracing{Recorder: r.rec, Rank: r.rec.Rank(container.TraceRank(rank, node)), Checkpoint: number}
 }
 
-// OfCoordinator records what the coordinator writes beside the ranks.
 func (r *Recording) OfCoordinator(number int) *container.Tracing {
 	return &container.Tracing{Recorder: r.rec, Rank: r.rec.Rank(iotrace.Rank{Rank: iotrace.None, Node: "coordinator"}), Checkpoint: number}
 }
 
-// Waited records that all ranks have waited, since some time until now, for a slot on the
-// nodes before they could write a checkpoint.
+// Waited records that all ranks have waited since then for a slot on the nodes.
 func (r *Recording) Waited(job *image.Job, number int, since time.Time) {
 	r.OfCoordinator(number).Waited(ManifestPath(job, number), since, time.Now())
 }
 
-// End returns the recording, as an events file.
 func (r *Recording) End() ([]byte, error) {
 	err := r.rec.Close()
 	return r.buf.Bytes(), err
 }
 
-// WriteTrace merges the recordings of all processes into the trace of a checkpoint. An
-// empty recording is left out.
+// WriteTrace merges the recordings of all processes into the trace of a checkpoint.
 func WriteTrace(job *image.Job, number int, recordings [][]byte) error {
 	var traces []*iotrace.Trace
 	for _, b := range recordings {

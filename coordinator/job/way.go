@@ -11,24 +11,23 @@ import (
 	"ckpt/internal/wording"
 )
 
-// A Way is how the ranks of a job write a checkpoint. It may change from one checkpoint to
-// the next: each order to write says it, so that every incarnation of a rank knows. The
-// files and their manifest say by themselves how they were written.
+// A Way is how the ranks of a job write a checkpoint. It may change from one to the next: each
+// order to write names it, so that every incarnation of a rank knows. The files and their
+// manifest tell how they were written.
 type Way struct {
 	WritePath plan.Settings `json:"write_path"`
 	Codec     string        `json:"codec"`
 }
 
-// Way is the one that the description of the job asks for.
+// Way is the description's.
 func (s *Spec) Way() Way { return Way{s.WritePath, s.Codec} }
 
-// CodecOf reads the codec of a way.
 func (w *Way) CodecOf() (codec.Setting, error) {
 	return parseOr(w.Codec, codec.UseNone, codec.ParseSetting)
 }
 
-// Joint returns how the ranks of a group write files together in a way; nil if each writes
-// a file of its own. The way may be impossible for the group.
+// Joint returns how the ranks of a group write files together, nil if each writes its own. The
+// way may be impossible for the group.
 func (s *Resolved) Joint(group int, w Way) (*JointLayout, error) {
 	if w.WritePath.Layout == "" || w.WritePath.Layout == plan.PerRank {
 		return nil, nil
@@ -43,8 +42,7 @@ func (s *Resolved) Joint(group int, w Way) (*JointLayout, error) {
 	return l, err
 }
 
-// fitted returns settings for some of np ranks. A group that is smaller than the number of
-// aggregators has as many of them as it can.
+// fitted returns settings for some of np ranks. A small group has as many aggregators as it can.
 func fitted(s plan.Settings, np, ranks int) plan.Settings {
 	if s.Aggregators > np {
 		return s // a mistake, whatever the groups
@@ -52,15 +50,13 @@ func fitted(s plan.Settings, np, ranks int) plan.Settings {
 	return s.Fit(ranks)
 }
 
-// JointLayout is how ranks write the files of a shared or aggregated layout.
 type JointLayout struct {
 	Settings plan.Settings
 	Ranks    []plan.Source
 	Files    int
 }
 
-// resolveLayouts finds out how the ranks of each group write. A layout may be impossible
-// for a group.
+// resolveLayouts finds out how the ranks of each group write.
 func (s *Resolved) resolveLayouts() error {
 	s.Layouts = make([]*JointLayout, len(s.Groups))
 	for g := range s.Groups {
@@ -73,8 +69,7 @@ func (s *Resolved) resolveLayouts() error {
 	return nil
 }
 
-// FewerAggregators says so, if some group has fewer aggregators than were asked for;
-// else it is empty.
+// FewerAggregators says that some group has fewer aggregators than were asked for, or returns "".
 func (s *Resolved) FewerAggregators() string {
 	smallest := 0
 	for g, ranks := range s.Groups {
@@ -98,8 +93,8 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// Layout returns the settings of the write path as they take effect; an error may
-// be a *plan.SettingError.
+// Layout returns the settings of the write path as they take effect; an error may be a
+// *plan.SettingError.
 func (s Spec) Layout() (plan.Settings, error) {
 	r := &Resolved{Spec: s, Nodes: s.Mapping.Nodes()}
 	r.divide()
@@ -110,7 +105,6 @@ func (s Spec) Layout() (plan.Settings, error) {
 	return p.Settings, nil
 }
 
-// places returns ranks and their nodes.
 func (s *Resolved) places(ranks []int) []plan.Source {
 	var places []plan.Source
 	for _, rank := range ranks {
@@ -119,7 +113,6 @@ func (s *Resolved) places(ranks []int) []plan.Source {
 	return places
 }
 
-// Kind returns that of the files.
 func (g *JointLayout) Kind() string {
 	if g.Settings.Layout == plan.Shared {
 		return container.KindJob
@@ -127,12 +120,10 @@ func (g *JointLayout) Kind() string {
 	return container.KindAggregated
 }
 
-// Tuning says that a job looks for the best way to write on a storage.
 type Tuning struct {
 	Storage   string `json:"storage"`   // the description, as YAML
 	Objective string `json:"objective"` // as tune.ParseObjective takes it
-	// Before is the way that the user asked for, and Why says what the one found is better
-	// at.
+	// Before is the way that the user asked for, Why what the one found is better at.
 	Before      Way    `json:"before"`
 	BeforeAsync bool   `json:"before_async,omitempty"`
 	Why         string `json:"why"`
@@ -161,14 +152,13 @@ type TunedEvent struct {
 	Objective string   `json:"objective"`
 	From      TunedWay `json:"from_way"`
 	To        TunedWay `json:"to_way"`
-	// Measured and Forecast are the latencies of the checkpoint that led to the change, 0
-	// when the job starts.
+	// Measured and Forecast are the latencies of the checkpoint that led to the change, 0 when
+	// the job starts.
 	Measured float64 `json:"measured_s"`
 	Forecast float64 `json:"predicted_s"`
 	Why      string  `json:"why"`
 }
 
-// NewTunedWay describes a way with the settings as they take effect for a job.
 func NewTunedWay(w Way, async bool) TunedWay {
 	s := w.WritePath
 	if s.Layout == "" {
@@ -185,7 +175,6 @@ func NewTunedWay(w Way, async bool) TunedWay {
 		StripeCount: s.StripeCount, P1: s.P1, P2: s.P2, P3: s.P3, P4: s.P4, Codec: codec, Async: async}
 }
 
-// way is the inverse.
 func (t *TunedWay) way(usual Way) Way {
 	s := usual.WritePath
 	s.Layout, s.Strategy, s.Aggregators, s.Buffer = t.Layout, t.Strategy, t.Aggregators, t.Buffer
@@ -193,8 +182,8 @@ func (t *TunedWay) way(usual Way) Way {
 	return Way{s, t.Codec}
 }
 
-// ReadWay returns the way in which a job was last told to write: the one of its description,
-// unless the journal has a later one that is possible.
+// ReadWay returns the way in which a job was last told to write: the newest possible one of its
+// journal, or the description's.
 func ReadWay(job *image.Job, spec *Resolved) Way {
 	way := spec.Way()
 	_ = readJournal(job, 0, func(line []byte) {
@@ -210,7 +199,6 @@ func ReadWay(job *image.Job, spec *Resolved) Way {
 	return way
 }
 
-// Possible refuses a way in which the ranks cannot write.
 func (s *Resolved) Possible(w Way) error {
 	if _, err := w.CodecOf(); err != nil {
 		return err

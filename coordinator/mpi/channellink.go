@@ -12,9 +12,9 @@ import (
 	"ckpt/coordinator/protocol/channel"
 )
 
-// An outLink is the connection that our messages to a rank travel on. It is made
-// when there is something to send, and again whenever it is lost, as long as
-// there is something that the rank may need.
+// An outLink is the connection that our messages to a rank travel on. It is made when there is
+// something to send, and again whenever it is lost, as long as there is something that the rank
+// may need.
 type outLink struct {
 	addr  string
 	work  sync.Cond         // there is something to do
@@ -90,8 +90,8 @@ func (p *channelPort) link(dst int) {
 	}
 }
 
-// asFatal returns an error that waiting does not heal, or has not: messages that are
-// lost for ever, this process having been replaced by another, or a lasting shortage.
+// asFatal returns an error that waiting does not heal, or has not: messages that are lost for
+// ever, this process having been replaced by another, or a lasting shortage.
 func asFatal(err error) error {
 	var lost *channel.LostError
 	if errors.As(err, &lost) || errors.Is(err, errReplaced) || errors.Is(err, errOtherKind) || errors.Is(err, errShort) {
@@ -100,8 +100,8 @@ func asFatal(err error) error {
 	return nil
 }
 
-// lost tells the owner that a peer cannot be reached, once until it is again. The
-// caller holds the lock.
+// lost tells the owner that a peer cannot be reached, once until it is again. The caller holds
+// the lock.
 func (p *channelPort) lost(dst int, err error) {
 	if o := &p.out[dst]; !o.told && !p.ended && p.comm.cfg.Lost != nil {
 		o.told = true
@@ -128,8 +128,7 @@ func (p *channelPort) establish(dst int, conn net.Conn, met peerState) error {
 	return err
 }
 
-// transmit writes what is queued until the connection is lost. The caller holds
-// the lock.
+// transmit writes what is queued until the connection is lost. The caller holds the lock.
 func (p *channelPort) transmit(dst int, conn net.Conn) {
 	o := &p.out[dst]
 	var acks sync.WaitGroup
@@ -173,8 +172,7 @@ func (p *channelPort) transmit(dst int, conn net.Conn) {
 	p.lost(dst, err)
 }
 
-// disconnect drops the connection to a rank if it still is this one. The caller
-// holds the lock.
+// disconnect drops the connection to a rank if it still is this one. The caller holds the lock.
 func (p *channelPort) disconnect(dst int, conn net.Conn) {
 	if o := &p.out[dst]; o.conn == conn {
 		o.conn, o.queue = nil, nil
@@ -201,8 +199,8 @@ func (p *channelPort) readAcks(dst int, conn net.Conn) {
 	}
 }
 
-// admit checks the incarnation of a peer that was met; if it is a newer one the
-// connections with the older are dropped. The caller holds the lock.
+// admit checks the incarnation of a peer that was met; if it is a newer one the connections with
+// the older are dropped. The caller holds the lock.
 func (p *channelPort) admit(peer int, incarnation uint64) error {
 	if incarnation > p.ep.Incarnation(peer) {
 		if conn := p.out[peer].conn; conn != nil {
@@ -213,8 +211,8 @@ func (p *channelPort) admit(peer int, incarnation uint64) error {
 	return p.ep.Admit(peer, incarnation)
 }
 
-// replace makes l the connection that messages of a peer come on, and drops the
-// one before. The caller holds the lock.
+// replace makes l the connection that messages of a peer come on, and drops the one before. The
+// caller holds the lock.
 func (p *channelPort) replace(peer int, l *inLink) {
 	if old := p.in[peer]; old != nil {
 		old.over = true
@@ -225,9 +223,9 @@ func (p *channelPort) replace(peer int, l *inLink) {
 	p.changed.Broadcast() // its reader may wait at a Fence
 }
 
-// PeerMoved says that a rank has a new address and incarnation: what is kept for
-// it is sent there. News of an incarnation that is not the newest is none, and
-// neither is it that the address of the newest is not known.
+// PeerMoved says that a rank has a new address and incarnation: what is kept for it is sent
+// there. News of an incarnation that is not the newest is none, and neither is it that the
+// address of the newest is not known.
 func (c *Comm) PeerMoved(peer int, addr string, incarnation uint64) error {
 	return c.channels("move", func(p *channelPort) error {
 		if peer < 0 || peer >= c.cfg.Size || p.ep.Inside(peer) {
@@ -253,8 +251,8 @@ func (c *Comm) PeerMoved(peer int, addr string, incarnation uint64) error {
 	})
 }
 
-// serve takes messages of a rank outside, whose handshake has begun, until the
-// connection is lost or replaced. release gives back its slot.
+// serve takes messages of a rank outside, whose handshake has begun, until the connection is lost
+// or replaced. release gives back its slot.
 func (p *channelPort) serve(conn net.Conn, release func()) {
 	c := p.comm
 	l := &inLink{conn: conn}
@@ -297,8 +295,8 @@ func (p *channelPort) serve(conn net.Conn, release func()) {
 	}
 }
 
-// arrive hands a message to the endpoint. It returns false if the connection is of
-// no use any more.
+// arrive hands a message to the endpoint. It returns false if the connection is of no use any
+// more.
 func (p *channelPort) arrive(from int, l *inLink, m channel.Message) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -314,8 +312,8 @@ func (p *channelPort) arrive(from int, l *inLink, m channel.Message) bool {
 	return true
 }
 
-// writeAcks tells a rank what has arrived. One acknowledgement covers all messages
-// since the one before.
+// writeAcks tells a rank what has arrived. One acknowledgement covers all messages since the one
+// before.
 func (p *channelPort) writeAcks(l *inLink) {
 	var b [ackBytes]byte
 	p.mu.Lock()

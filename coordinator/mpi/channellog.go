@@ -11,8 +11,8 @@ import (
 	"ckpt/coordinator/protocol/channel"
 )
 
-// A logWriter follows the frames of a rank to the disk. While a commit is under
-// way more frames are appended; the next one takes them all.
+// A logWriter follows the frames of a rank to the disk. While a commit is under way more frames
+// are appended; the next one takes them all.
 type logWriter struct {
 	wake    sync.Cond     // frames were appended, or the Comm has ended
 	under   []flight      // appended and not durable
@@ -86,11 +86,10 @@ func (p *channelPort) commit() {
 	}
 }
 
-// reopen has the log in order again, whatever it takes, and appends what was
-// lost. Meanwhile nothing that waits for the log is delivered, nothing
-// acknowledged, and no match goes on. A full disk lets it be opened and refuses
-// the next frame: until a commit has succeeded the log counts as failed, and each
-// try waits longer.
+// reopen has the log in order again, whatever it takes, and appends what was lost. Meanwhile
+// nothing that waits for the log is delivered, nothing acknowledged, and no match goes on. A full
+// disk lets it be opened and refuses the next frame: until a commit has succeeded the log counts
+// as failed, and each try waits longer.
 func (p *channelPort) reopen(ctx context.Context) {
 	w := &p.log
 	if !w.failing {
@@ -130,8 +129,7 @@ func (p *channelPort) recovered() {
 	}
 }
 
-// tellLog tells how the log is. The caller holds the lock; the lock is
-// released meanwhile.
+// tellLog tells how the log is. The caller holds the lock; the lock is released meanwhile.
 func (p *channelPort) tellLog(err error) {
 	p.mu.Unlock()
 	defer p.mu.Lock()
@@ -144,8 +142,7 @@ func (p *channelPort) logFailed(err error) {
 	}
 }
 
-// flushLog waits until what has been appended is durable. The caller holds the
-// lock.
+// flushLog waits until what has been appended is durable. The caller holds the lock.
 func (p *channelPort) flushLog(ctx context.Context) error {
 	w, upTo := &p.log, p.ep.Appended()
 	err := p.waitFor(ctx, func() bool { return p.ep.Durable() >= upTo })
@@ -188,13 +185,12 @@ func (c *Comm) channels(op string, f func(p *channelPort) error) error {
 	return c.wrap(op, AnySource, f(p))
 }
 
-// Snapshot returns what a checkpoint of this rank has to hold besides its memory,
-// all as of one moment. The program is at a boundary, neither sending nor
-// receiving; what comes from other groups meanwhile is in the snapshot or in the
-// log behind LogFrom.
+// Snapshot returns what a checkpoint of this rank has to hold besides its memory, all as of one
+// moment. The program is at a boundary, neither sending nor receiving; what comes from other
+// groups meanwhile is in the snapshot or in the log behind LogFrom.
 //
-// With an Optimistic log it waits until the log has caught up, since an earlier
-// checkpoint may need what this one covers; see channel.Endpoint.Snapshot.
+// With an Optimistic log it waits until the log has caught up, since an earlier checkpoint may
+// need what this one covers; see channel.Endpoint.Snapshot.
 func (c *Comm) Snapshot(ctx context.Context) (*Snapshot, error) {
 	var s *Snapshot
 	var st *channel.State
@@ -213,9 +209,8 @@ func (c *Comm) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return s, nil
 }
 
-// Collected says that a committed checkpoint of a rank has received messages of
-// this one up to a number, Vector.Received of its Snapshot. With Sender they are
-// forgotten.
+// Collected says that a committed checkpoint of a rank has received messages of this one up to a
+// number, Vector.Received of its Snapshot. With Sender they are forgotten.
 func (c *Comm) Collected(peer int, upTo uint64) error {
 	return c.channels("collect", func(p *channelPort) error {
 		if peer < 0 || peer >= c.cfg.Size {
@@ -227,9 +222,8 @@ func (c *Comm) Collected(peer int, upTo uint64) error {
 	})
 }
 
-// Output numbers what the rank is about to put out to the world, from 1. After a
-// restart the same output has the same number: what was put out before is not put
-// out again.
+// Output numbers what the rank is about to put out to the world, from 1. After a restart the same
+// output has the same number: what was put out before is not put out again.
 func (c *Comm) Output() (n uint64, err error) {
 	err = c.channels("output", func(p *channelPort) error {
 		n = p.ep.Output()
@@ -238,15 +232,14 @@ func (c *Comm) Output() (n uint64, err error) {
 	return n, err
 }
 
-// Fence keeps the rank from sending and taking messages between groups until Unfence,
-// and returns the Vector of its present state (channel.Endpoint.Present), which
-// stays as it is but for Matches with messages that had been delivered already.
-// When all survivors of a failure are fenced, their vectors describe one moment, from
-// which the recovery line of Optimistic and None is computed. The pessimistic kinds
-// need no line and no Fence.
+// Fence keeps the rank from sending and taking messages between groups until Unfence, and returns
+// the Vector of its present state (channel.Endpoint.Present), which stays as it is but for
+// Matches with messages that had been delivered already. When all survivors of a failure are
+// fenced, their vectors describe one moment, from which the recovery line of Optimistic and None
+// is computed. The pessimistic kinds need no line and no Fence.
 //
-// The log is given a moment to catch up, so that less is lost if this rank is the
-// next to fail. Nothing depends on it: a full disk keeps nobody from the line.
+// The log is given a moment to catch up, so that less is lost if this rank is the next to fail.
+// Nothing depends on it: a full disk keeps nobody from the line.
 func (c *Comm) Fence(ctx context.Context) (v channel.Vector, err error) {
 	err = c.channels("fence", func(p *channelPort) error {
 		p.fenced = true
@@ -265,8 +258,8 @@ func (c *Comm) Fence(ctx context.Context) (v channel.Vector, err error) {
 // fenceFlush is a moment in which a log that is in order catches up.
 const fenceFlush = time.Second
 
-// Logged waits until all that has been given to the log is durable, through all
-// failures of the log.
+// Logged waits until all that has been given to the log is durable, through all failures of the
+// log.
 func (c *Comm) Logged(ctx context.Context) error {
 	return c.channels("log", func(p *channelPort) error { return p.flushLog(ctx) })
 }

@@ -28,44 +28,42 @@ type Config struct {
 	Rank, Size int
 	NodeOf     []int // the node of each rank
 
-	// Segment is the shared memory of the rank's node. It may be nil if the
-	// rank is alone there.
+	// Segment is the shared memory of the rank's node. It may be nil if the rank is alone there.
 	Segment *Segment
-	// Listener takes connections from ranks of other nodes. The Comm owns it
-	// from a successful Join on. It may be nil if there is only one node.
+	// Listener takes connections from ranks of other nodes. The Comm owns it from a successful
+	// Join on. It may be nil if there is only one node.
 	Listener net.Listener
-	// Dial connects to an address of Peers; nil does it over TCP. A Dial that encrypts needs
-	// a Listener that does.
+	// Dial connects to an address of Peers; nil does it over TCP. A Dial that encrypts needs a
+	// Listener that does.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Peers are the TCP addresses of the ranks' listeners, indexed by rank;
-	// those of ranks on the same node are not looked at.
+	// Peers are the TCP addresses of the ranks' listeners, indexed by rank; those of ranks on the
+	// same node are not looked at.
 	Peers []string
-	// Token is the secret of the job, which both ends of a connection have to
-	// prove that they know. It may be empty if there is only one node.
+	// Token is the secret of the job, which both ends of a connection have to prove that they
+	// know. It may be empty if there is only one node.
 	Token []byte
 
-	// MaxMessage is the longest message in bytes; 0 means 2³¹−1, or with an
-	// Optimistic log what that leaves beside the numbers it depends on.
+	// MaxMessage is the longest message in bytes; 0 means 2³¹−1, or with an Optimistic log what
+	// that leaves beside the numbers it depends on.
 	MaxMessage int
-	// HandshakeTimeout is how long a connection may take to be dialled and to
-	// prove itself; 0 means 20 s.
+	// HandshakeTimeout is how long a connection may take to be dialled and to prove itself; 0
+	// means 20 s.
 	HandshakeTimeout time.Duration
-	// Lost, if set, hears of each connection that ended before Abort or
-	// Close: io.EOF if the peer closed it, as a dead process does. It is
-	// called from a goroutine of the Comm and must not block.
+	// Lost, if set, hears of each connection that ended before Abort or Close: io.EOF if the peer
+	// closed it, as a dead process does. It is called from a goroutine of the Comm and must not
+	// block.
 	Lost func(peer int, err error)
 
-	// Channels, if set, divide the job into groups; see there. Then Segment is
-	// shared by the members of the own group on the node, and may be nil all the
-	// same, Peers of other groups may be empty until PeerMoved names them, and
-	// Lost is told once each time such a rank cannot be reached any more, which
-	// is no error.
+	// Channels, if set, divide the job into groups; see there. Then Segment is shared by the
+	// members of the own group on the node, and may be nil all the same, Peers of other groups
+	// may be empty until PeerMoved names them, and Lost is told once each time such a rank cannot
+	// be reached any more, which is no error.
 	Channels *Channels
 }
 
-// A Comm is one rank's end of the communicator of all ranks. Its methods may
-// be called from several goroutines, but collective operations, as in MPI, by
-// one at a time and in the same order in every rank.
+// A Comm is one rank's end of the communicator of all ranks. Its methods may be called from
+// several goroutines, but collective operations, as in MPI, by one at a time and in the same
+// order in every rank.
 type Comm struct {
 	cfg   Config
 	peers []peer // by rank
@@ -86,8 +84,8 @@ type failure struct{ err error }
 
 // A peer is what a Comm knows about one rank to send to.
 type peer struct {
-	// mu keeps one message from being cut by another, and the segment from
-	// being touched after Close.
+	// mu keeps one message from being cut by another, and the segment from being touched after
+	// Close.
 	mu    sync.Mutex
 	sent  atomic.Uint64
 	local int // its index on our node; -1 on other nodes
@@ -95,9 +93,9 @@ type peer struct {
 	conn  outConn
 }
 
-// Join makes a rank part of its job. It returns at once: peers need not have
-// joined yet. Counters of sent and received messages start at zero, while the
-// segment may come from an earlier run, if it was quiescent.
+// Join makes a rank part of its job. It returns at once: peers need not have joined yet. Counters
+// of sent and received messages start at zero, while the segment may come from an earlier run, if
+// it was quiescent.
 func Join(cfg Config) (*Comm, error) {
 	if cfg.MaxMessage == 0 {
 		cfg.MaxMessage = defaultMaxMessage - cfg.Channels.perMessage(cfg.Size)
@@ -204,9 +202,9 @@ func (c *Comm) Size() int { return c.cfg.Size }
 // Node returns the number of the node that the rank is on.
 func (c *Comm) Node() int { return c.cfg.NodeOf[c.cfg.Rank] }
 
-// Abort makes every blocked and every later operation fail with err, promptly.
-// It is how a rank is told that another has died. Only the first Abort or Close
-// counts; the Comm still has to be closed.
+// Abort makes every blocked and every later operation fail with err, promptly. It is how a rank
+// is told that another has died. Only the first Abort or Close counts; the Comm still has to be
+// closed.
 func (c *Comm) Abort(err error) {
 	if err == nil {
 		err = errors.New("aborted")
@@ -214,18 +212,18 @@ func (c *Comm) Abort(err error) {
 	c.fail(err)
 }
 
-// Close ends the rank's part in the job, after which its operations return
-// ErrClosed, and waits for the goroutines of the Comm. Messages that the rank has sent
-// still reaches its peers of the group. Peers in other groups may miss what they have
-// not acknowledged, so that a job closes its ranks when all have ended. Messages that the rank has not received are dropped.
+// Close ends the rank's part in the job, after which its operations return ErrClosed, and waits
+// for the goroutines of the Comm. Messages that the rank has sent still reaches its peers of the
+// group. Peers in other groups may miss what they have not acknowledged, so that a job closes its
+// ranks when all have ended. Messages that the rank has not received are dropped.
 func (c *Comm) Close() error {
 	c.fail(ErrClosed)
 	if c.tcp != nil {
 		c.tcp.close()
 	}
 	c.workers.Wait()
-	// A Send of another goroutine may be copying into the segment. Once we
-	// have had its lock it is out, and the next one sees the failure first.
+	// A Send of another goroutine may be copying into the segment. Once we have had its lock it
+	// is out, and the next one sees the failure first.
 	for r := range c.peers {
 		c.peers[r].mu.Lock()
 		c.peers[r].mu.Unlock() //nolint:staticcheck // empty on purpose
@@ -233,9 +231,9 @@ func (c *Comm) Close() error {
 	return nil
 }
 
-// fail records why the Comm ended and wakes everybody who is blocked in it. The
-// lock is held until all are woken, so that a Close which comes second does not
-// return, and have the segment unmapped, while bells are still being rung.
+// fail records why the Comm ended and wakes everybody who is blocked in it. The lock is held
+// until all are woken, so that a Close which comes second does not return, and have the segment
+// unmapped, while bells are still being rung.
 func (c *Comm) fail(err error) {
 	c.ending.Lock()
 	defer c.ending.Unlock()
@@ -274,8 +272,8 @@ func (c *Comm) wrap(op string, peer int, err error) error {
 // ErrClosed is what operations return after Close.
 var ErrClosed = errors.New("communicator is closed")
 
-// An Error is a failed operation of a Comm. After Abort(err), errors.Is(e, err)
-// holds for every Error.
+// An Error is a failed operation of a Comm. After Abort(err), errors.Is(e, err) holds for every
+// Error.
 type Error struct {
 	Op   string // "send", "receive", "barrier", …
 	Rank int    // the rank that called
@@ -313,9 +311,8 @@ func (e *DrainError) Error() string {
 
 func (e *DrainError) Unwrap() error { return e.Err }
 
-// A LengthError is a message that is longer than the buffer it was to be
-// received in, or, for RecvFloat64s, of another length. The message stays where
-// it was and can be received again.
+// A LengthError is a message that is longer than the buffer it was to be received in, or, for
+// RecvFloat64s, of another length. The message stays where it was and can be received again.
 type LengthError struct {
 	Source, Tag int
 	Bytes, Room int // of the message, of the buffer
@@ -338,6 +335,5 @@ func (e *SegmentError) Unwrap() error { return e.Err }
 // that no rank of this version writes.
 var ErrCorrupt = errors.New("corrupt")
 
-// errRefused is a handshake in which one side could not prove that it knows
-// the job's token.
+// errRefused is a handshake in which one side could not prove that it knows the job's token.
 var errRefused = errors.New("handshake refused: the token is another")

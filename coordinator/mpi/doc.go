@@ -1,7 +1,6 @@
-// Package mpi is the simulated MPI runtime of one rank. A rank is an
-// operating-system process: its death is a real one, its memory is what a
-// checkpoint has to save, and its messages really travel, through a shared
-// segment inside a node and through TCP between nodes.
+// Package mpi is the simulated MPI runtime of one rank. A rank is an operating-system process:
+// its death is a real one, its memory is what a checkpoint has to save, and its messages really
+// travel, through a shared segment inside a node and through TCP between nodes.
 //
 // # Use
 //
@@ -15,22 +14,21 @@
 //	… c.Send, c.RecvFloat64s, c.AllreduceSum …
 //	c.Close(); seg.Close(); mem.Close()
 //
-// A checkpoint at an iteration boundary, where no rank sends any more: each
-// rank reports [Comm.Sent]; the coordinator turns the matrix round; each rank
-// calls [Comm.Drain] with what was sent to it; when all have returned, the
-// regions of [Memory.Regions] and the bytes of [Comm.Pending] are its state,
-// and the segment holds no message: [Segment.Drained] is all that is saved of it. A
-// restart, under any mapping, gives each rank its regions and pending messages back.
-// The content of a segment may be put back too, if it has the same geometry, before
-// any rank joins; it holds no message and a fresh segment does as well.
+// A checkpoint at an iteration boundary, where no rank sends any more: each rank reports
+// [Comm.Sent]; the coordinator turns the matrix round; each rank calls [Comm.Drain] with what was
+// sent to it; when all have returned, the regions of [Memory.Regions] and the bytes of
+// [Comm.Pending] are its state, and the segment holds no message: [Segment.Drained] is all that
+// is saved of it. A restart, under any mapping, gives each rank its regions and pending messages
+// back. The content of a segment may be put back too, if it has the same geometry, before any
+// rank joins; it holds no message and a fresh segment does as well.
 //
 // # Groups
 //
-// A job whose checkpoints are not coordinated is a set of groups of ranks, each of
-// which takes checkpoints and restarts as a whole, alone: [Config].Channels. All of the above
-// then holds within a group: Sent, Drain, Pending and the segment are
-// about its members only. Messages between groups travel in channels, over TCP even
-// on the same node, as a segment does not outlive the death of a rank in it.
+// A job whose checkpoints are not coordinated is a set of groups of ranks, each of which takes
+// checkpoints and restarts as a whole, alone: [Config].Channels. All of the above then holds
+// within a group: Sent, Drain, Pending and the segment are about its members only. Messages
+// between groups travel in channels, over TCP even on the same node, as a segment does not
+// outlive the death of a rank in it.
 //
 //	log, _, err := msglog.Open(…)
 //	frames, err := log.NewReader(0)                              // before Join
@@ -43,22 +41,21 @@
 //	err = c.PeerMoved(rank, addr, incarnation)                   // rank was restarted
 //	err = c.Close()                                              // when the whole job is at its end
 //
-// Without Restore a rank begins; with it there is no RestorePending. Package channel
-// decides what is kept, what is logged and what a rank waits for. This package gives
-// its Endpoint sockets, a log and a clock; see there for the kinds of
-// logging and what they promise. A program that is to be replayed receives from any
-// source in one goroutine only; its other receives, and its collectives, are
-// determined by what they receive.
+// Without Restore a rank begins; with it there is no RestorePending. Package channel decides what
+// is kept, what is logged and what a rank waits for. This package gives its Endpoint sockets, a
+// log and a clock; see there for the kinds of logging and what they promise. A program that is to
+// be replayed receives from any source in one goroutine only; its other receives, and its
+// collectives, are determined by what they receive.
 //
-// When a rank of another group cannot be reached, nothing happens but waiting. Send
-// keeps the message and returns, up to a limit of bytes that are not acknowledged;
-// a receive waits; the connection is dialled again, at first after 5 ms, later every
-// second, and at once when PeerMoved gives a new address. A process whose successor
-// has been met ends with an error, so that no zombie goes on computing.
+// When a rank of another group cannot be reached, nothing happens but waiting. Send keeps the
+// message and returns, up to a limit of bytes that are not acknowledged; a receive waits; the
+// connection is dialled again, at first after 5 ms, later every second, and at once when
+// PeerMoved gives a new address. A process whose successor has been met ends with an error, so
+// that no zombie goes on computing.
 //
-// When the log has failed, as on a full disk, Channels.LogFailed is told and the log
-// is reopened again and again. Meanwhile nothing is lost: a pessimistic rank gets no
-// messages from other groups, no rank acknowledges any, and their senders keep them.
+// When the log has failed, as on a full disk, Channels.LogFailed is told and the log is reopened
+// again and again. Meanwhile nothing is lost: a pessimistic rank gets no messages from other
+// groups, no rank acknowledges any, and their senders keep them.
 //
 // # Promises
 //
@@ -80,13 +77,13 @@
 //     behind that is as it is sent: Listener and Dial of [Config] encrypt it where ranks
 //     run on several hosts.
 //
-// A segment in which a rank was killed is not used again: cells that it had
-// taken would stay taken. A recovery opens a new file.
+// A segment in which a rank was killed is not used again: cells that it had taken would stay
+// taken. A recovery opens a new file.
 //
 // # The segment
 //
-// One file per node, mapped by all its ranks, n of them, numbered 0…n−1 in the
-// order of their ranks. All words are little-endian and naturally aligned.
+// One file per node, mapped by all its ranks, n of them, numbered 0…n−1 in the order of their
+// ranks. All words are little-endian and naturally aligned.
 //
 //	0         header, 4 KiB
 //	4 KiB     control blocks, n × 256 bytes
@@ -116,12 +113,12 @@
 //	48  4   CRC-32C of bytes 0…47
 //	52      zero
 //
-// Control block: at 0 the in-bell, on which the rank's receiver sleeps; at 128
-// the out-bell, on which it sleeps as a sender that needs space.
+// Control block: at 0 the in-bell, on which the rank's receiver sleeps; at 128 the out-bell, on
+// which it sleeps as a sender that needs space.
 //
-// Cell state: 0 free, otherwise 1 + the number of the receiver. Ring: at 0 the
-// head, at 64 the tail, both counting bytes for ever; at 128 the records, each
-// a multiple of 32 bytes long, payloads wrapping round at the end. Record:
+// Cell state: 0 free, otherwise 1 + the number of the receiver. Ring: at 0 the head, at 64 the
+// tail, both counting bytes for ever; at 128 the records, each a multiple of 32 bytes long,
+// payloads wrapping round at the end. Record:
 //
 //	0   1   kind: 1 = a whole message follows, 2 = a piece of one is in a cell
 //	1   1   context: 0 = user, 1 = collective operation
@@ -134,9 +131,9 @@
 //
 // # Between nodes
 //
-// The dialler sends "CKPTMPI\x01", its rank, the rank it wants (4 bytes each)
-// and a nonce of 32 bytes; the acceptor a nonce and its proof; the dialler its
-// proof; the acceptor 'W'. Then, in this direction only, frames:
+// The dialler sends "CKPTMPI\x01", its rank, the rank it wants (4 bytes each) and a nonce of 32
+// bytes; the acceptor a nonce and its proof; the dialler its proof; the acceptor 'W'. Then, in
+// this direction only, frames:
 //
 //	0   1   'M'
 //	1   1   context
@@ -148,8 +145,8 @@
 //
 // # Between groups
 //
-// The sender dials, and connections of this kind are told from the others by the
-// last byte of the magic. The dialler sends
+// The sender dials, and connections of this kind are told from the others by the last byte of the
+// magic. The dialler sends
 //
 //	0   8   "CKPTMPI\x02"
 //	8   4   its rank
@@ -159,8 +156,8 @@
 //	56  1   kind of logging, as in package channel
 //	57  7   zero
 //
-// the acceptor its nonce (32 bytes), its incarnation (8) and the proof of all that
-// (32); the dialler its proof; the acceptor
+// the acceptor its nonce (32 bytes), its incarnation (8) and the proof of all that (32); the
+// dialler its proof; the acceptor
 //
 //	0   1   'W' welcome, 'S' you have been replaced, 'K' another kind of logging
 //	1   7   zero
@@ -186,9 +183,9 @@
 //	4   8   up to which message all are acknowledged
 //	12  4   CRC-32C of bytes 0…11
 //
-// A rank has at most one connection from each other one: the last that proved
-// itself and is of the newest incarnation. A message with another one missing before
-// it has the connection closed, and made again.
+// A rank has at most one connection from each other one: the last that proved itself and is of
+// the newest incarnation. A message with another one missing before it has the connection closed,
+// and made again.
 //
 // # Pending messages
 //

@@ -23,10 +23,9 @@ const (
 	welcome    = 'W'
 )
 
-// proof is what shows that one end of a connection knows the token. Both ends
-// chose a nonce, so it cannot be replayed; role, "dial" or "accept", keeps an
-// end from being handed its own proof; the ranks keep a proof for one rank from
-// being used with another.
+// proof is what shows that one end of a connection knows the token. Both ends chose a nonce, so
+// it cannot be replayed; role, "dial" or "accept", keeps an end from being handed its own proof;
+// the ranks keep a proof for one rank from being used with another.
 func proof(token []byte, role string, hello, nonce []byte) []byte {
 	h := hmac.New(sha256.New, token)
 	io.WriteString(h, "ckpt/mpi "+role+"\x00") // a hash takes everything
@@ -81,8 +80,8 @@ func demand(conn net.Conn, token []byte, kind string, hello, more []byte) error 
 	return nil
 }
 
-// DialHandshake proves to the other end that we are rank from of this job, and
-// that it is rank to.
+// DialHandshake proves to the other end that we are rank from of this job, and that it is rank
+// to.
 func DialHandshake(conn net.Conn, token []byte, from, to int) error {
 	if _, err := prove(conn, token, "", greeting(helloMagic, from, to, helloBytes), 0); err != nil {
 		return err
@@ -97,8 +96,8 @@ func DialHandshake(conn net.Conn, token []byte, from, to int) error {
 	return nil
 }
 
-// AcceptHandshake is the other side. It returns the rank that dialled; allowed
-// says whether that rank may.
+// AcceptHandshake is the other side. It returns the rank that dialled; allowed says whether that
+// rank may.
 func AcceptHandshake(conn net.Conn, token []byte, me int, allowed func(from int) error) (from int, err error) {
 	var hello [helloBytes]byte
 	if _, err := io.ReadFull(conn, hello[:]); err != nil {
@@ -122,8 +121,7 @@ func AcceptHandshake(conn net.Conn, token []byte, me int, allowed func(from int)
 	return from, err
 }
 
-// The handshake and the frames of connections between groups; see the package
-// comment.
+// The handshake and the frames of connections between groups; see the package comment.
 
 const (
 	channelMagic = "CKPTMPI\x02" // the last byte is the version
@@ -151,8 +149,7 @@ var errShort = errors.New("descriptors or memory do not suffice for a connection
 // peerState is what the other end of a new connection says of itself.
 type peerState struct{ incarnation, have uint64 }
 
-// dial connects to a rank outside and proves who we are. The connection is
-// tracked.
+// dial connects to a rank outside and proves who we are. The connection is tracked.
 func (p *channelPort) dial(ctx context.Context, dst int, addr string) (net.Conn, peerState, error) {
 	t := p.comm.tcp
 	conn, err := p.comm.cfg.Dial(ctx, addr)
@@ -206,8 +203,8 @@ func (p *channelPort) introduce(conn net.Conn, dst int) (met peerState, err erro
 	return met, nil
 }
 
-// accept is the other side, from behind the magic. If the peer may send to us, its
-// connection becomes l and replaces the one it had before.
+// accept is the other side, from behind the magic. If the peer may send to us, its connection
+// becomes l and replaces the one it had before.
 func (p *channelPort) accept(conn net.Conn, l *inLink) (from int, err error) {
 	cfg, le := &p.comm.cfg, binary.LittleEndian
 	var hello [channelHello]byte
@@ -325,8 +322,7 @@ func readAck(r io.Reader) (uint64, error) {
 	return le.Uint64(b[4:]), nil
 }
 
-// A prefixed connection gives back what was read from it to see which handshake it
-// is.
+// A prefixed connection gives back what was read from it to see which handshake it is.
 type prefixed struct {
 	net.Conn
 	head []byte

@@ -28,8 +28,8 @@ func (e envelope) valid() bool { return e.ctx < numContexts && e.tag >= 0 }
 type message struct {
 	envelope
 	src int
-	// number is that of its channel, if it came from another group and has not
-	// been in a checkpoint since; 0 otherwise.
+	// number is that of its channel, if it came from another group and has not been in a
+	// checkpoint since; 0 otherwise.
 	number uint64
 	lent   bool   // its memory is somebody else's too
 	seq    int64  // order of arrival, over all sources
@@ -37,8 +37,8 @@ type message struct {
 	next   *message
 }
 
-// A messagePool recycles messages by the power of two of their capacity, from
-// 64 bytes to 64 MiB. Larger ones are left to the collector.
+// A messagePool recycles messages by the power of two of their capacity, from 64 bytes to 64 MiB.
+// Larger ones are left to the collector.
 type messagePool struct {
 	classes [maxClass - minClass + 1]sync.Pool
 }
@@ -75,8 +75,8 @@ func alignedBytes(n, capacity int) []byte {
 	return bytesOf(make([]float64, (capacity+7)/8))[:n:capacity]
 }
 
-// bytesOf and floatsOf look at the same memory as the other type: the ranks of
-// a job run on machines of one byte order, as MPI without XDR does.
+// bytesOf and floatsOf look at the same memory as the other type: the ranks of a job run on
+// machines of one byte order, as MPI without XDR does.
 func bytesOf(f []float64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), len(f)*8)
 }
@@ -85,12 +85,11 @@ func floatsOf(b []byte) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
 }
 
-// An inbox holds the messages that have arrived and not been received, and the
-// receivers that wait for one. It has no bound: the transports put into it
-// whatever arrives, so that no sender ever waits for this rank's program. That
-// is what makes every send eager, and programs safe that send to each other
-// before either receives. The program bounds it: between two exchanges
-// no rank can be more than an exchange ahead of those it hears from.
+// An inbox holds the messages that have arrived and not been received, and the receivers that
+// wait for one. It has no bound: the transports put into it whatever arrives, so that no sender
+// ever waits for this rank's program. That is what makes every send eager, and programs safe that
+// send to each other before either receives. The program bounds it: between two exchanges no rank
+// can be more than an exchange ahead of those it hears from.
 type inbox struct {
 	mu      sync.Mutex
 	changed sync.Cond // for Drain only
@@ -144,8 +143,8 @@ func (b *inbox) init(size int) {
 	b.arrived = make([]uint64, size)
 }
 
-// deliver takes a message that has arrived whole. Messages of one source are
-// delivered in the order in which they were sent.
+// deliver takes a message that has arrived whole. Messages of one source are delivered in the
+// order in which they were sent.
 func (b *inbox) deliver(m *message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -182,8 +181,8 @@ func (b *inbox) deliver(m *message) {
 	b.held++
 }
 
-// receive returns the first message that matches p, waiting for it if need be.
-// The caller puts it back into the pool.
+// receive returns the first message that matches p, waiting for it if need be. The caller puts it
+// back into the pool.
 func (b *inbox) receive(p pattern) (*message, error) {
 	b.mu.Lock()
 	if err := b.err; err != nil {
@@ -214,9 +213,8 @@ func (b *inbox) receive(p pattern) (*message, error) {
 	return m, err
 }
 
-// take removes and returns the earliest message that matches p, nil if there is
-// none. Within a source that is the first one with the tag; among sources, the
-// one that arrived first.
+// take removes and returns the earliest message that matches p, nil if there is none. Within a
+// source that is the first one with the tag; among sources, the one that arrived first.
 func (b *inbox) take(p pattern) (*message, error) {
 	if b.held == 0 {
 		return nil, nil

@@ -11,10 +11,9 @@ import (
 	"ckpt/zones"
 )
 
-// Memory is the list of the regions of one rank: what a checkpoint of it has
-// to hold. Regions live outside the Go heap, so they have page-aligned
-// addresses, their size is exactly what was asked for, and the collector
-// neither scans nor moves them.
+// Memory is the list of the regions of one rank: what a checkpoint of it has to hold. Regions
+// live outside the Go heap, so they have page-aligned addresses, their size is exactly what was
+// asked for, and the collector neither scans nor moves them.
 //
 // A Memory is used by one goroutine at a time.
 type Memory struct {
@@ -25,9 +24,9 @@ type Memory struct {
 // NewMemory returns a Memory without regions.
 func NewMemory() *Memory { return &Memory{} }
 
-// Alloc maps bytes of zeroed anonymous memory and adds them as a region. The
-// slice is bytes long; its capacity reaches to the end of the last page. Names
-// are unique within a Memory, because a restart finds regions by name.
+// Alloc maps bytes of zeroed anonymous memory and adds them as a region. The slice is bytes long;
+// its capacity reaches to the end of the last page. Names are unique within a Memory, because a
+// restart finds regions by name.
 func (m *Memory) Alloc(name string, z zones.Zone, elem zones.Elem, bytes int64) ([]byte, error) {
 	fail := func(err error) ([]byte, error) {
 		return nil, fmt.Errorf("region %q of %d bytes: %w", name, bytes, err)
@@ -56,8 +55,8 @@ func (m *Memory) Alloc(name string, z zones.Zone, elem zones.Elem, bytes int64) 
 	return mem[:bytes], nil
 }
 
-// MapTouched maps anonymous memory that is no region, and touches every page of
-// it, so that no later use has to wait for the kernel.
+// MapTouched maps anonymous memory that is no region, and touches every page of it, so that no
+// later use has to wait for the kernel.
 func MapTouched(bytes int64) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, int(zones.PageRound(bytes)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -70,9 +69,9 @@ func MapTouched(bytes int64) ([]byte, error) {
 	return mem, nil
 }
 
-// MapLibrary maps the file at path read-only and adds it to the library zone.
-// The file must not shrink while it is mapped: that is how executables and
-// shared objects are treated everywhere (they are replaced, not rewritten).
+// MapLibrary maps the file at path read-only and adds it to the library zone. The file must not
+// shrink while it is mapped: that is how executables and shared objects are treated everywhere
+// (they are replaced, not rewritten).
 func (m *Memory) MapLibrary(name, path string) error {
 	fail := func(err error) error { return fmt.Errorf("library region %q from %s: %w", name, path, err) }
 	if err := m.nameFree(name); err != nil {
@@ -101,9 +100,9 @@ func (m *Memory) MapLibrary(name, path string) error {
 	return nil
 }
 
-// loaded returns how much of a binary a process has in memory: up to the end of
-// its last loaded segment. Symbols and debug information lie behind, and no
-// checkpointer sees them. Of what is no ELF file it is all.
+// loaded returns how much of a binary a process has in memory: up to the end of its last loaded
+// segment. Symbols and debug information lie behind, and no checkpointer sees them. Of what is no
+// ELF file it is all.
 func loaded(f *os.File, size int64) int64 {
 	binary, err := elf.NewFile(f)
 	if err != nil {
@@ -121,8 +120,7 @@ func loaded(f *os.File, size int64) int64 {
 	return end
 }
 
-// AddShared adds the segment of the rank's node. The segment stays the
-// caller's to close.
+// AddShared adds the segment of the rank's node. The segment stays the caller's to close.
 func (m *Memory) AddShared(seg *Segment) { m.regions = append(m.regions, seg.Region()) }
 
 // Regions returns the regions in the order in which they were added.
@@ -137,8 +135,8 @@ func (m *Memory) Sizes() zones.Sizes {
 	return s
 }
 
-// Close unmaps what Alloc and MapLibrary mapped. The slices must not be used
-// afterwards. Closing twice is harmless.
+// Close unmaps what Alloc and MapLibrary mapped. The slices must not be used afterwards. Closing
+// twice is harmless.
 func (m *Memory) Close() error {
 	var errs []error
 	for _, mem := range m.mapped {

@@ -6,15 +6,13 @@ import (
 	"math"
 )
 
-// Send sends data to rank dst, which may be the sender itself. It returns when
-// data may be reused, which does not mean that dst has received it. It waits
-// while the transport is full, but never for dst's program to receive. tag is
-// 0 to 2³¹−1.
+// Send sends data to rank dst, which may be the sender itself. It returns when data may be
+// reused, which does not mean that dst has received it. It waits while the transport is full, but
+// never for dst's program to receive. tag is 0 to 2³¹−1.
 //
-// If dst has died, or the connection to it is lost, Send may succeed or block
-// until Abort or Close: who is dead is for the coordinator to decide. An error
-// before that means that the message cannot be sent at all: a bad argument, or
-// a peer that does not know the job's token.
+// If dst has died, or the connection to it is lost, Send may succeed or block until Abort or
+// Close: who is dead is for the coordinator to decide. An error before that means that the
+// message cannot be sent at all: a bad argument, or a peer that does not know the job's token.
 func (c *Comm) Send(dst, tag int, data []byte) error {
 	if tag < 0 || tag > math.MaxInt32 {
 		return c.wrap("send", dst, fmt.Errorf("tag %d is out of range", tag))
@@ -27,11 +25,10 @@ func (c *Comm) SendFloat64s(dst, tag int, data []float64) error {
 	return c.Send(dst, tag, bytesOf(data))
 }
 
-// RecvFloat64s waits for a message from src (or AnySource) with the tag (or AnyTag)
-// that fills data, and returns its source. Messages of one source that match are
-// received in the order in which they were sent, those of several sources in the
-// order of their arrival. A message of another length is a *LengthError and stays
-// where it is.
+// RecvFloat64s waits for a message from src (or AnySource) with the tag (or AnyTag) that fills
+// data, and returns its source. Messages of one source that match are received in the order in
+// which they were sent, those of several sources in the order of their arrival. A message of
+// another length is a *LengthError and stays where it is.
 func (c *Comm) RecvFloat64s(src, tag int, data []float64) (from int, err error) {
 	m, err := c.receive(src, tag, len(data)*8)
 	if err != nil {
@@ -92,15 +89,14 @@ func (c *Comm) send(dst int, env envelope, data []byte) error {
 	return err
 }
 
-// The collective operations run over a binomial tree of rank numbers, so the order
-// of additions depends on the number of ranks alone: not on timing, nor on the
-// mapping of ranks to nodes. Sums of floating-point numbers are the same
-// bits in every run.
+// The collective operations run over a binomial tree of rank numbers, so the order of additions
+// depends on the number of ranks alone: not on timing, nor on the mapping of ranks to nodes. Sums
+// of floating-point numbers are the same bits in every run.
 //
-// Their messages travel in a context of their own, with the operation as tag.
-// Ranks call collectives in the same order and messages of a pair stay in
-// order, so the next collective message of a peer is the one awaited; its tag
-// and length only show a program that broke the rule.
+// Their messages travel in a context of their own, with the operation as tag. Ranks call
+// collectives in the same order and messages of a pair stay in order, so the next collective
+// message of a peer is the one awaited; its tag and length only show a program that broke the
+// rule.
 
 // The operations. Their numbers stand in images and message logs.
 const (
@@ -136,9 +132,9 @@ func (c *Comm) AllreduceSum(data []float64) error {
 	return c.wrap(opName(opAllreduce), AnySource, err)
 }
 
-// reduce adds data of all ranks into that of rank 0; data of ranks on the way
-// holds partial sums afterwards. The children of rank r are r+1, r+2, r+4 … below
-// its lowest set bit, and are added in this order.
+// reduce adds data of all ranks into that of rank 0; data of ranks on the way holds partial sums
+// afterwards. The children of rank r are r+1, r+2, r+4 … below its lowest set bit, and are added
+// in this order.
 func (c *Comm) reduce(op int32, data []float64) error {
 	r := c.cfg.Rank
 	for bit := 1; bit < c.cfg.Size; bit <<= 1 {

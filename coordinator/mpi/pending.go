@@ -17,10 +17,10 @@ const (
 	pendingMsgHead = 24
 )
 
-// Pending returns the messages that have arrived and have not been received,
-// in the order of their arrival; nil if there are none. They stay in the inbox.
-// Taken after Drain, with all ranks at a boundary, it is the part of the rank's
-// state that lies in the channels. The format is drawn in the package comment.
+// Pending returns the messages that have arrived and have not been received, in the order of
+// their arrival; nil if there are none. They stay in the inbox. Taken after Drain, with all ranks
+// at a boundary, it is the part of the rank's state that lies in the channels. The format is
+// drawn in the package comment.
 func (c *Comm) Pending() []byte {
 	b := &c.in
 	b.mu.Lock()
@@ -48,10 +48,9 @@ func (c *Comm) Pending() []byte {
 	return le.AppendUint32(out, crc32.Checksum(out, castagnoli))
 }
 
-// RestorePending puts what Pending returned in an earlier run in front of
-// whatever has arrived since Join, as peers that are ahead may already send. It
-// must come before this rank receives anything. Restored messages are not
-// counted as arrived. If it fails the inbox is as before.
+// RestorePending puts what Pending returned in an earlier run in front of whatever has arrived
+// since Join, as peers that are ahead may already send. It must come before this rank receives
+// anything. Restored messages are not counted as arrived. If it fails the inbox is as before.
 func (c *Comm) RestorePending(b []byte) error {
 	msgs, err := decodePending(b, c.cfg.Size, c.cfg.MaxMessage)
 	if err != nil {
@@ -91,8 +90,7 @@ func (in *inbox) putInFront(msgs []*message) {
 	}
 }
 
-// decodePending reads b and trusts no length in it. The messages have copies of
-// their data.
+// decodePending reads b and trusts no length in it. The messages have copies of their data.
 func decodePending(b []byte, size, maxMessage int) ([]*message, error) {
 	if len(b) == 0 {
 		return nil, nil
@@ -141,9 +139,8 @@ func decodePending(b []byte, size, maxMessage int) ([]*message, error) {
 // A Count is a number of messages exchanged with a peer.
 type Count = channel.Count
 
-// Sent returns how many messages this rank has sent to each peer since Join,
-// those of collective operations included. Peers without any are left out; the
-// others come in ascending order.
+// Sent returns how many messages this rank has sent to each peer since Join, those of collective
+// operations included. Peers without any are left out; the others come in ascending order.
 func (c *Comm) Sent() []Count {
 	var counts []Count
 	for r := range c.peers {
@@ -154,12 +151,11 @@ func (c *Comm) Sent() []Count {
 	return counts
 }
 
-// Drain waits until from every peer listed at least that many messages have
-// arrived since Join. If each rank has stopped sending, and what a rank expects
-// is what all others have Sent to it, then after Drain everything on its way to
-// this rank is in its inbox, and once all ranks have drained, the segment
-// holds no message and is not written to any more until somebody sends. If ctx ends
-// before that, the error is a *DrainError.
+// Drain waits until from every peer listed at least that many messages have arrived since Join.
+// If each rank has stopped sending, and what a rank expects is what all others have Sent to it,
+// then after Drain everything on its way to this rank is in its inbox, and once all ranks have
+// drained, the segment holds no message and is not written to any more until somebody sends. If
+// ctx ends before that, the error is a *DrainError.
 func (c *Comm) Drain(ctx context.Context, expected []Count) error {
 	for _, want := range expected {
 		if want.Peer < 0 || want.Peer >= c.cfg.Size {
@@ -183,9 +179,9 @@ func (c *Comm) Drain(ctx context.Context, expected []Count) error {
 			return c.wrap("drain", AnySource, b.err)
 		}
 		behind := b.behind(expected)
-		// The receiver frees cells and rings bells after it has delivered:
-		// wait until it sleeps, so that the segment does not change while
-		// it is saved. With b.err nil the segment is still mapped.
+		// The receiver frees cells and rings bells after it has delivered: wait until it sleeps,
+		// so that the segment does not change while it is saved. With b.err nil the segment is
+		// still mapped.
 		if behind == nil && (c.shm == nil || c.shm.asleep()) {
 			return nil
 		}

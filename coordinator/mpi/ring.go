@@ -6,11 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// A ring carries records from one rank of a node to another. Head and tail
-// count bytes since the segment was made and never turn back; what lies between
-// them is published. Only the receiver moves head, only the sender tail, and
-// only over whole records, so a sender that is killed half-way leaves the ring
-// as if it had not begun.
+// A ring carries records from one rank of a node to another. Head and tail count bytes since the
+// segment was made and never turn back; what lies between them is published. Only the receiver
+// moves head, only the sender tail, and only over whole records, so a sender that is killed
+// half-way leaves the ring as if it had not begun.
 type ring struct {
 	head, tail *uint64
 	data       []byte // a multiple of recordAlign long, so headers never wrap
@@ -39,8 +38,8 @@ type record struct {
 	offset uint64 // of the piece in it
 }
 
-// inlineLimit is the longest message that goes through the ring itself: several
-// fit, so that the sender of a burst does not wait for each.
+// inlineLimit is the longest message that goes through the ring itself: several fit, so that the
+// sender of a burst does not wait for each.
 func (r *ring) inlineLimit() int { return len(r.data)/4&^(recordAlign-1) - recordAlign }
 
 // size returns the bytes that the record takes in the ring.
@@ -73,8 +72,8 @@ func decodeRecord(b []byte) record {
 	}
 }
 
-// check compares a record that was read from shared memory with what can be
-// there at all. used is what the ring holds.
+// check compares a record that was read from shared memory with what can be there at all. used is
+// what the ring holds.
 func (rec *record) check(r *ring, g *geometry, used uint64, maxMessage int) error {
 	bad := false
 	switch rec.kind {

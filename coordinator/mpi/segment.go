@@ -14,8 +14,7 @@ import (
 	"ckpt/zones"
 )
 
-// An Implementation is the MPI library whose shared-memory footprint a segment
-// has.
+// An Implementation is the MPI library whose shared-memory footprint a segment has.
 type Implementation uint8
 
 // The implementations. The values are part of the segment header.
@@ -55,13 +54,13 @@ const (
 	ringHead    = 128 // of a ring: head and tail, a cache line each
 	recordAlign = 32  // of records in a ring, which is also the size of their header
 
-	// maxNodeRanks bounds the ranks of one node. 4096 ranks of MPICH would
-	// take a terabyte of rings; beyond it sizes could overflow.
+	// maxNodeRanks bounds the ranks of one node. 4096 ranks of MPICH would take a terabyte of
+	// rings; beyond it sizes could overflow.
 	maxNodeRanks = 4096
 )
 
-// A geometry says where in a segment everything lies. Both implementations are cut
-// from the same parts; they differ in how many and how large those are.
+// A geometry says where in a segment everything lies. Both implementations are cut from the same
+// parts; they differ in how many and how large those are.
 type geometry struct {
 	implementation Implementation
 	ranks          int
@@ -75,17 +74,16 @@ type geometry struct {
 	total          int64
 }
 
-// mpichConstant is the part of MPICH's segment that does not grow with the
-// ranks: the constant of Eq. 3.11 (León 2022), 25.47 MiB. Header, control
-// blocks and state words lie in it; the rest is idle, as it is in MPICH once
-// the job has started.
+// mpichConstant is the part of MPICH's segment that does not grow with the ranks: the constant of
+// Eq. 3.11 (León 2022), 25.47 MiB. Header, control blocks and state words lie in it; the rest is
+// idle, as it is in MPICH once the job has started.
 const mpichConstant = 2547 * mib / 100
 
-// Open MPI's segment is flat: 90.10 MiB is the least and most frequent value of
-// León, Table 5.1, for 4 to 49 ranks; with 64 ranks it shows 97.30, 98.27 and
+// Open MPI's segment is flat: 90.10 MiB is the least and most frequent value of León, Table 5.1,
+// for 4 to 49 ranks; with 64 ranks it shows 97.30, 98.27 and
 // 99.32 MiB. The floors below which rings and pools are not cut reproduce that
-// step: 2 MiB + 64 × 512 KiB + 64² × 16 KiB = 98 MiB. From 61 ranks upwards the
-// segment therefore grows.
+// step: 2 MiB + 64 × 512 KiB + 64² × 16 KiB = 98 MiB. From 61 ranks upwards the segment therefore
+// grows.
 const (
 	openMPIFlat     = 9010 * mib / 100
 	openMPIConstant = 2 * mib
@@ -138,10 +136,10 @@ func (g *geometry) cell(owner, cell int) int64 {
 	return g.cellOff + (int64(owner)*int64(g.cells)+int64(cell))*g.cellBytes
 }
 
-// SegmentBytes returns the size of the segment of a node with that many ranks,
-// in bytes and whole pages; 0 if f is unknown or ranks is not in 1…4096. MPICH
-// comes to 25.47 + 4·ranks + ranks²/16 MiB, Open MPI to 90.1 MiB up to 60 ranks
-// and 2 + ranks/2 + ranks²/64 MiB beyond (León 2022, Eq. 3.11 and Table 5.1).
+// SegmentBytes returns the size of the segment of a node with that many ranks, in bytes and whole
+// pages; 0 if f is unknown or ranks is not in 1…4096. MPICH comes to 25.47 + 4·ranks + ranks²/16
+// MiB, Open MPI to 90.1 MiB up to 60 ranks and 2 + ranks/2 + ranks²/64 MiB beyond (León 2022, Eq.
+// 3.11 and Table 5.1).
 func SegmentBytes(f Implementation, ranks int) int64 {
 	if checkShape(f, ranks) != nil {
 		return 0
@@ -167,27 +165,27 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A Segment is the shared memory of one node, mapped into this process. See
-// the package comment for its layout.
+// A Segment is the shared memory of one node, mapped into this process. See the package comment
+// for its layout.
 type Segment struct {
 	path string
 	geo  geometry
 	mem  []byte
 }
 
-// OpenSegment creates or opens the segment file of a node. Several processes may
-// call it with the same arguments, at any time and in any order; exactly
-// one of them initialises the file. A file that is not a segment of this
-// version and geometry, or that another user could have written, is refused.
+// OpenSegment creates or opens the segment file of a node. Several processes may call it with the
+// same arguments, at any time and in any order; exactly one of them initialises the file. A file
+// that is not a segment of this version and geometry, or that another user could have written, is
+// refused.
 //
-// The space of all that ranks use is reserved here, so a full /dev/shm is an error (ENOSPC)
-// of OpenSegment and not a SIGBUS in the middle of a message.
+// The space of all that ranks use is reserved here, so a full /dev/shm is an error (ENOSPC) of
+// OpenSegment and not a SIGBUS in the middle of a message.
 func OpenSegment(path string, f Implementation, ranks int) (*Segment, error) {
 	return openSegment(path, os.O_CREATE, f, ranks)
 }
 
-// JoinSegment opens the segment file of a node, which OpenSegment has made. A rank that
-// comes after the name was removed makes no new file: nobody would remove it.
+// JoinSegment opens the segment file of a node, which OpenSegment has made. A rank that comes
+// after the name was removed makes no new file: nobody would remove it.
 func JoinSegment(path string, f Implementation, ranks int) (*Segment, error) {
 	return openSegment(path, 0, f, ranks)
 }
@@ -198,8 +196,8 @@ func openSegment(path string, create int, f Implementation, ranks int) (*Segment
 		return fail(err)
 	}
 	s := &Segment{path: path, geo: newGeometry(f, ranks)}
-	// /dev/shm is writable by all: without O_NOFOLLOW a link put there by
-	// somebody else would have us write into a file of ours.
+	// /dev/shm is writable by all: without O_NOFOLLOW a link put there by somebody else would
+	// have us write into a file of ours.
 	file, err := os.OpenFile(path, create|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return fail(err)
@@ -215,10 +213,10 @@ func openSegment(path string, create int, f Implementation, ranks int) (*Segment
 	return s, nil
 }
 
-// prepare brings the file to its size and writes the header if there is none.
-// It holds a lock on the file meanwhile; the kernel drops the lock of a process
-// that is killed, and the next one finds either no header, and starts again, or
-// a whole one, since the header is a single write and the last thing to happen.
+// prepare brings the file to its size and writes the header if there is none. It holds a lock on
+// the file meanwhile; the kernel drops the lock of a process that is killed, and the next one
+// finds either no header, and starts again, or a whole one, since the header is a single write
+// and the last thing to happen.
 func (s *Segment) prepare(file *os.File) error {
 	fd := int(file.Fd())
 	for {
@@ -331,8 +329,8 @@ func (g *geometry) checkHeader(h []byte) error {
 	return fmt.Errorf("header: %w: bytes past its fields are not zero", ErrCorrupt)
 }
 
-// Unlink removes the file. The ranks that have it mapped go on using it. It is
-// not an error if the file is gone: any rank may be the last.
+// Unlink removes the file. The ranks that have it mapped go on using it. It is not an error if
+// the file is gone: any rank may be the last.
 func (s *Segment) Unlink() error {
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return &SegmentError{Path: s.path, Err: err}
@@ -353,31 +351,30 @@ func (s *Segment) Close() error {
 	return nil
 }
 
-// Region returns the segment as a region of the shared zone. Its bytes may be
-// saved, and overwritten with those of an earlier quiescent segment of the same
-// geometry, while no rank of the node is joined or every one has stopped and
-// drained.
+// Region returns the segment as a region of the shared zone. Its bytes may be saved, and
+// overwritten with those of an earlier quiescent segment of the same geometry, while no rank of
+// the node is joined or every one has stopped and drained.
 func (s *Segment) Region() zones.Region {
 	return zones.Region{Name: "segment", Zone: zones.Shared, Elem: zones.Bytes, Size: s.geo.total, Mem: s.mem}
 }
 
-// Drained returns the region of a segment that holds no message, to be saved: the header
-// and zeros. The old messages in its queues were received, and nobody reads them again.
-// Without them a checkpoint of bt.A.16 has two thirds of the bytes, and its size does not
-// depend on which queues the ranks happened to use.
+// Drained returns the region of a segment that holds no message, to be saved: the header and
+// zeros. The old messages in its queues were received, and nobody reads them again. Without them
+// a checkpoint of bt.A.16 has two thirds of the bytes, and its size does not depend on which
+// queues the ranks happened to use.
 func (s *Segment) Drained() zones.Region {
 	r := s.Region()
 	r.Mem = s.mem[:HeaderBytes:HeaderBytes]
 	return r
 }
 
-// word32 and word64 give access to the words that processes share. Offsets
-// come from the geometry, which aligns them.
+// word32 and word64 give access to the words that processes share. Offsets come from the
+// geometry, which aligns them.
 func (s *Segment) word32(off int64) *uint32 { return (*uint32)(unsafe.Pointer(&s.mem[off])) }
 func (s *Segment) word64(off int64) *uint64 { return (*uint64)(unsafe.Pointer(&s.mem[off])) }
 
-// SegmentDir returns the directory for a segment of need bytes: /dev/shm if it
-// is there and has room, the directory for temporary files otherwise.
+// SegmentDir returns the directory for a segment of need bytes: /dev/shm if it is there and has
+// room, the directory for temporary files otherwise.
 func SegmentDir(need int64) string {
 	const shm = "/dev/shm"
 	var st unix.Statfs_t

@@ -14,15 +14,13 @@ import (
 
 // A shmPort moves messages between this rank and the others of its node.
 //
-// Sending happens in the goroutine that sends, receiving in one goroutine of
-// the Comm that sleeps on the rank's in-bell. A message that fits goes into the
-// ring whole. A longer one is cut into the size of cells of the sender's pool;
-// each piece is published as soon as it is copied, so sender and receiver
-// overlap, and a message may be longer than the pool.
+// Sending happens in the goroutine that sends, receiving in one goroutine of the Comm that sleeps
+// on the rank's in-bell. A message that fits goes into the ring whole. A longer one is cut into
+// the size of cells of the sender's pool; each piece is published as soon as it is copied, so
+// sender and receiver overlap, and a message may be longer than the pool.
 //
-// Nobody waits in a circle: a sender waits only for ring space or cells, which
-// receivers give back without waiting for anything, as their inboxes take
-// everything.
+// Nobody waits in a circle: a sender waits only for ring space or cells, which receivers give
+// back without waiting for anything, as their inboxes take everything.
 type shmPort struct {
 	comm *Comm
 	seg  *Segment
@@ -48,13 +46,12 @@ type inflow struct {
 	filled      int // bytes of partial
 }
 
-// retryInterval bounds a sender's sleep. Bells are not lost, see bell, but a
-// receiver may be killed after it has freed space and before it rings.
+// retryInterval bounds a sender's sleep. Bells are not lost, see bell, but a receiver may be
+// killed after it has freed space and before it rings.
 const retryInterval = 100 * time.Millisecond
 
-// batch is how many records are taken from a ring before its sender, if it
-// waits for space, is woken: waking it for each would cost two context switches
-// per cell.
+// batch is how many records are taken from a ring before its sender, if it waits for space, is
+// woken: waking it for each would cost two context switches per cell.
 const batch = 16
 
 func newShmPort(c *Comm, nodeRanks []int) *shmPort {
@@ -110,8 +107,8 @@ func (sp *shmPort) awaitRing(p *peer, n uint64) error {
 	return sp.await(func() (bool, error) { return p.ring.room(n) })
 }
 
-// takeCell waits for a free cell of ours and marks it as on its way to a rank.
-// Only the owner marks cells, only the receiver it is marked for frees it.
+// takeCell waits for a free cell of ours and marks it as on its way to a rank. Only the owner
+// marks cells, only the receiver it is marked for frees it.
 func (sp *shmPort) takeCell(to int) (cell int, err error) {
 	sp.cells.Lock()
 	defer sp.cells.Unlock()
@@ -159,9 +156,8 @@ func (sp *shmPort) receive() {
 		case n > 0:
 			yielded = false
 		case !yielded:
-			// A goroutine that got its message just now runs first:
-			// the system call of nap would keep its processor busy until
-			// the runtime's monitor takes it away, 20 µs later.
+			// A goroutine that got its message just now runs first: the system call of nap would
+			// keep its processor busy until the runtime's monitor takes it away, 20 µs later.
 			runtime.Gosched()
 			yielded = true
 		default:
@@ -198,8 +194,8 @@ func (sp *shmPort) nap() error {
 	return nil
 }
 
-// asleep reports whether the receiver sleeps and nobody has rung for it: as
-// long as nobody sends, it will not touch the segment.
+// asleep reports whether the receiver sleeps and nobody has rung for it: as long as nobody sends,
+// it will not touch the segment.
 func (sp *shmPort) asleep() bool { return sp.inBed.Load() && sp.in.armed() }
 
 // wake wakes our goroutines so that they see the failure of the Comm.
@@ -208,8 +204,7 @@ func (sp *shmPort) wake() {
 	sp.out.ring()
 }
 
-// poll takes what is there, from each rank in turn, and returns the number of
-// records.
+// poll takes what is there, from each rank in turn, and returns the number of records.
 func (sp *shmPort) poll() (n int, err error) {
 	for _, f := range sp.from {
 		taken := 0
@@ -234,8 +229,8 @@ func (sp *shmPort) poll() (n int, err error) {
 	return n, nil
 }
 
-// take copies a record out of the segment, gives its space back and delivers
-// the message if that was its end.
+// take copies a record out of the segment, gives its space back and delivers the message if that
+// was its end.
 func (sp *shmPort) take(f *inflow, rec *record) error {
 	pool := &sp.comm.in.pool
 	if rec.kind == inlineRecord {
@@ -273,31 +268,29 @@ func (sp *shmPort) take(f *inflow, rec *record) error {
 	return nil
 }
 
-// From linux/futex.h. Without FUTEX_PRIVATE_FLAG the kernel identifies the word
-// by file and offset, so that processes find each other.
+// From linux/futex.h. Without FUTEX_PRIVATE_FLAG the kernel identifies the word by file and
+// offset, so that processes find each other.
 const (
 	futexWait = 0
 	futexWake = 1
 )
 
-// A bell is a word in the segment on which one rank sleeps until another has
-// done something for it: 0 is awake, 1 is asleep or about to be.
+// A bell is a word in the segment on which one rank sleeps until another has done something for
+// it: 0 is awake, 1 is asleep or about to be.
 //
-// No wake-up is lost. The sleeper sets the bell to 1 and then looks once more
-// whether there is anything to do (arm, look, sleep). The waker does its deed
-// (moves a tail or head, frees a cell, notes an abort) and then looks at the
-// bell (ring). Go's atomics are sequentially consistent, so one of the two
-// looks comes second and sees what the other wrote: either the sleeper sees the
-// deed and does not sleep, or the waker sees 1, sets it to 0 and wakes. If that
-// happens before the sleeper is in the kernel, FUTEX_WAIT finds 0 where it
-// expects 1 and returns at once.
+// No wake-up is lost. The sleeper sets the bell to 1 and then looks once more whether there is
+// anything to do (arm, look, sleep). The waker does its deed (moves a tail or head, frees a cell,
+// notes an abort) and then looks at the bell (ring). Go's atomics are sequentially consistent, so
+// one of the two looks comes second and sees what the other wrote: either the sleeper sees the
+// deed and does not sleep, or the waker sees 1, sets it to 0 and wakes. If that happens before
+// the sleeper is in the kernel, FUTEX_WAIT finds 0 where it expects 1 and returns at once.
 //
-// That holds for what the race detector makes of them, too, as long as the store
-// before the look is a swap: of its stores and loads alone, a processor may carry
-// out the load first. Otherwise a swap costs what a store does.
+// That holds for what the race detector makes of them, too, as long as the store before the look
+// is a swap: of its stores and loads alone, a processor may carry out the load first. Otherwise a
+// swap costs what a store does.
 //
-// A 1 left behind, by a rank that was killed or in a restored segment, costs
-// one wake-up that wakes nobody.
+// A 1 left behind, by a rank that was killed or in a restored segment, costs one wake-up that
+// wakes nobody.
 type bell struct{ word *uint32 }
 
 func (b bell) arm()        { atomic.SwapUint32(b.word, 1) }
@@ -306,14 +299,13 @@ func (b bell) armed() bool { return atomic.LoadUint32(b.word) == 1 }
 // ring wakes everybody who sleeps on the bell.
 func (b bell) ring() {
 	if b.armed() && atomic.SwapUint32(b.word, 0) == 1 {
-		// The only error possible is a bad address, which would have
-		// faulted in the swap.
+		// The only error possible is a bad address, which would have faulted in the swap.
 		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.word)), futexWake, math.MaxInt32, 0, 0, 0)
 	}
 }
 
-// sleep returns when the bell is rung or timeout has passed (0 = never), or
-// for no reason at all: the caller looks again. It has armed the bell.
+// sleep returns when the bell is rung or timeout has passed (0 = never), or for no reason at all:
+// the caller looks again. It has armed the bell.
 func (b bell) sleep(timeout time.Duration) error {
 	var ts *unix.Timespec
 	if timeout > 0 {

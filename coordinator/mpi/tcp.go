@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// A tcpPort moves messages between this rank and those of other nodes. Each
-// direction of a pair has a connection of its own, dialled by its sender with
-// its first message: there is no race about who dials, and a connection's bytes
-// flow one way, so that closing it never destroys what is still on its way.
+// A tcpPort moves messages between this rank and those of other nodes. Each direction of a pair
+// has a connection of its own, dialled by its sender with its first message: there is no race
+// about who dials, and a connection's bytes flow one way, so that closing it never destroys what
+// is still on its way.
 type tcpPort struct {
 	comm   *Comm
 	ctx    context.Context // ends with the Comm, for dialling
@@ -38,8 +38,7 @@ type outConn struct {
 	vec  [2][]byte // header and payload, if it is not
 }
 
-// smallFrame is up to where copying is cheaper than a second piece in writev,
-// header included.
+// smallFrame is up to where copying is cheaper than a second piece in writev, header included.
 const smallFrame = 2048
 
 func newTCPPort(c *Comm) *tcpPort {
@@ -53,8 +52,8 @@ func newTCPPort(c *Comm) *tcpPort {
 	return t
 }
 
-// interrupt makes everything that dials, reads or writes return. It leaves
-// connections that we write to open for close, so that what was sent arrives.
+// interrupt makes everything that dials, reads or writes return. It leaves connections that we
+// write to open for close, so that what was sent arrives.
 func (t *tcpPort) interrupt() {
 	t.cancel()
 	t.mu.Lock()
@@ -79,8 +78,8 @@ func (t *tcpPort) close() {
 	}
 }
 
-// track registers an open connection and sets its deadline, none if zero. It
-// returns false if the Comm has ended: then interrupt has set the last one.
+// track registers an open connection and sets its deadline, none if zero. It returns false if the
+// Comm has ended: then interrupt has set the last one.
 func (t *tcpPort) track(conn net.Conn, deadline time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,8 +116,7 @@ func (t *tcpPort) accept() {
 				t.comm.fail(fmt.Errorf("listener: %w", err))
 				return
 			}
-			// Out of descriptors, most likely: peers' dials wait in
-			// the backlog while we do.
+			// Out of descriptors, most likely: peers' dials wait in the backlog while we do.
 			if time.Since(last) > t.comm.cfg.HandshakeTimeout {
 				t.comm.fail(fmt.Errorf("listener: %w", err))
 				return
@@ -181,8 +179,8 @@ func (t *tcpPort) serve(conn net.Conn) {
 	}
 }
 
-// admit decides whether a rank that knows the token may send to us. A second
-// connection is refused: its messages could overtake those of the first.
+// admit decides whether a rank that knows the token may send to us. A second connection is
+// refused: its messages could overtake those of the first.
 func (t *tcpPort) admit(from int) error {
 	cfg := &t.comm.cfg
 	if from < 0 || from >= cfg.Size || t.comm.peers[from].local >= 0 || t.comm.chans != nil && !t.comm.chans.ep.Inside(from) {
@@ -270,8 +268,8 @@ func (t *tcpPort) dial(dst int) (net.Conn, error) {
 	return conn, nil
 }
 
-// frameHead is the size of the header in front of each message on a TCP
-// connection; see the package comment.
+// frameHead is the size of the header in front of each message on a TCP connection; see the
+// package comment.
 const frameHead = 20
 
 const frameMark = 'M'
@@ -290,9 +288,9 @@ func (f *frame) encode(b []byte) {
 	le.PutUint32(b[16:], crc32.Checksum(b[:16], castagnoli))
 }
 
-// readFrame reads one message into memory from pool. It returns io.EOF only at
-// a boundary between frames. The header has a checksum because a length read
-// from the wrong place would otherwise have us wait for bytes that never come.
+// readFrame reads one message into memory from pool. It returns io.EOF only at a boundary between
+// frames. The header has a checksum because a length read from the wrong place would otherwise
+// have us wait for bytes that never come.
 func readFrame(r io.Reader, head *[frameHead]byte, pool *messagePool, maxMessage int) (*message, error) {
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
@@ -317,8 +315,8 @@ func readFrame(r io.Reader, head *[frameHead]byte, pool *messagePool, maxMessage
 	return m, nil
 }
 
-// Dial connects like net.Dialer. While descriptors, memory or places in a backlog are
-// short it tries again, with growing pauses, until ctx ends.
+// Dial connects like net.Dialer. While descriptors, memory or places in a backlog are short it
+// tries again, with growing pauses, until ctx ends.
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return dialAgain(ctx, func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, address)

@@ -11,9 +11,9 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// Commit makes all frames durable that have been appended. When ctx is done it
-// returns without knowing; the frames stay in the log. The leader of a commit waits
-// for the disk all the same, as in Wait.
+// Commit makes all frames durable that have been appended. When ctx is done it returns without
+// knowing; the frames stay in the log. The leader of a commit waits for the disk all the same, as
+// in Wait.
 func (l *Log) Commit(ctx context.Context) error {
 	l.mu.Lock()
 	err, last, all := l.usable(), l.next-1, l.settled == l.next
@@ -24,11 +24,10 @@ func (l *Log) Commit(ctx context.Context) error {
 	return l.Wait(ctx, last)
 }
 
-// Wait returns nil when the frame and all before it are durable, those apart that
-// were lost before. It is where the group commit takes place: the first one to
-// wait becomes the leader, who writes and syncs all that has been appended, and
-// the others wait for the leader. If the commit fails the error is ErrLost, now
-// and later.
+// Wait returns nil when the frame and all before it are durable, those apart that were lost
+// before. It is where the group commit takes place: the first one to wait becomes the leader, who
+// writes and syncs all that has been appended, and the others wait for the leader. If the commit
+// fails the error is ErrLost, now and later.
 func (l *Log) Wait(ctx context.Context, lsn LSN) error {
 	for {
 		l.mu.Lock()
@@ -68,8 +67,7 @@ func (l *Log) lostError(lsn LSN) error {
 	return nil
 }
 
-// lead commits all that is queued. It is called with the lock held, which it
-// releases.
+// lead commits all that is queued. It is called with the lock held, which it releases.
 func (l *Log) lead() {
 	l.done = make(chan struct{})
 	group, upTo := l.queue, l.next
@@ -124,8 +122,8 @@ func (l *Log) commit(group []byte) error {
 	return l.readBack(seg.path, seg, from, firstOf(group))
 }
 
-// fail loses all frames that are not durable, those in the group that failed
-// and those appended since.
+// fail loses all frames that are not durable, those in the group that failed and those appended
+// since.
 func (l *Log) fail(err error) {
 	l.err = err
 	if l.settled < l.next {
@@ -149,12 +147,11 @@ func (l *Log) disown() {
 	l.done = nil
 }
 
-// Reopen makes a log usable again whose commit has failed. The frames that were
-// lost are cut away durably, and new ones go into a new segment. If a sync was what
-// failed, the segment that it concerned is written once more, as another file, and
-// until the next segment is full every commit is read back around the page cache:
-// the next fsync that succeeds proves nothing. If Reopen fails the log stays as it
-// is. On a log that has not failed it does nothing.
+// Reopen makes a log usable again whose commit has failed. The frames that were lost are cut away
+// durably, and new ones go into a new segment. If a sync was what failed, the segment that it
+// concerned is written once more, as another file, and until the next segment is full every
+// commit is read back around the page cache: the next fsync that succeeds proves nothing. If
+// Reopen fails the log stays as it is. On a log that has not failed it does nothing.
 func (l *Log) Reopen() error {
 	for {
 		l.mu.Lock()
@@ -181,8 +178,8 @@ func (l *Log) reopen() error {
 	end := l.segs[len(l.segs)-1].end
 	l.mu.Unlock()
 	defer l.disown()
-	// Best effort, to give back room on a disk that may be full. It is the header
-	// of the next segment that makes the end.
+	// Best effort, to give back room on a disk that may be full. It is the header of the next
+	// segment that makes the end.
 	if p, ok := l.file.(vfs.Preallocator); ok {
 		_ = p.Truncate(end)
 	}
@@ -195,15 +192,15 @@ func (l *Log) reopen() error {
 	return nil
 }
 
-// Truncate removes the segments that hold only frames before the one given, and
-// returns how many frames that were, numbers of lost ones included, and how many
-// bytes. It works on a log that has failed too.
+// Truncate removes the segments that hold only frames before the one given, and returns how many
+// frames that were, numbers of lost ones included, and how many bytes. It works on a log that has
+// failed too.
 func (l *Log) Truncate(before LSN) (removed int, freed int64, err error) {
 	l.truncating.Lock()
 	defer l.truncating.Unlock()
 	for {
-		// One after the other, each durably, or a crash might bring back an older
-		// one and leave a gap.
+		// One after the other, each durably, or a crash might bring back an older one and leave a
+		// gap.
 		if l.removed {
 			if err := l.syncRemoval(); err != nil {
 				return removed, freed, err
@@ -232,8 +229,8 @@ func (l *Log) Truncate(before LSN) (removed int, freed int64, err error) {
 	}
 }
 
-// syncRemoval makes a removal durable. If a sync of the directory has failed before,
-// the next one may do nothing for want of a change.
+// syncRemoval makes a removal durable. If a sync of the directory has failed before, the next one
+// may do nothing for want of a change.
 func (l *Log) syncRemoval() error {
 	if l.unsynced {
 		touch := filepath.Join(l.dir, touchName)

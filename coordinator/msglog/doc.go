@@ -1,7 +1,6 @@
-// Package msglog keeps the message log of a rank, the frames of package channel: what
-// the rank has received, in which order, and up to which point that is on stable
-// storage. A failed rank goes back to its last checkpoint and replays the log from
-// there.
+// Package msglog keeps the message log of a rank, the frames of package channel: what the rank
+// has received, in which order, and up to which point that is on stable storage. A failed rank
+// goes back to its last checkpoint and replays the log from there.
 //
 // # Use
 //
@@ -15,14 +14,13 @@
 //	r, err := log.NewReader(lsn)  // or msglog.OpenReader, without a writer
 //	for f, err := r.Next(); err == nil; f, err = r.Next() { … }
 //
-// Any number of goroutines may append and wait. Commits are group commits
-// (DeWitt et al., Implementation Techniques for Main Memory Database Systems,
-// SIGMOD 1984): the first to wait writes and syncs everything that has
-// been appended so far, and what is appended meanwhile goes with the next one.
-// No timer is involved; the slower the disk, the larger the groups.
+// Any number of goroutines may append and wait. Commits are group commits (DeWitt et al.,
+// Implementation Techniques for Main Memory Database Systems, SIGMOD 1984): the first to wait
+// writes and syncs everything that has been appended so far, and what is appended meanwhile goes
+// with the next one. No timer is involved; the slower the disk, the larger the groups.
 //
-// A pessimistic log waits before it delivers. An optimistic one only appends and
-// lets somebody Commit now and then.
+// A pessimistic log waits before it delivers. An optimistic one only appends and lets somebody
+// Commit now and then.
 //
 // # Promises
 //
@@ -48,9 +46,9 @@
 //
 // # Files
 //
-// A log is a directory of segments, NNNNNNNN.seg, numbered without gaps, and a
-// file named lock. A segment gets its name when its header is durable, so that
-// a segment without a sound header is damaged. All numbers are little-endian.
+// A log is a directory of segments, NNNNNNNN.seg, numbered without gaps, and a file named lock. A
+// segment gets its name when its header is durable, so that a segment without a sound header is
+// damaged. All numbers are little-endian.
 //
 //	+---------------------+ 0
 //	| header   256 bytes  |
@@ -102,27 +100,25 @@
 //
 // # Torn or damaged
 //
-// Power may fail while a group is being written, and the disk may have stored
-// its last page and not its first (Pillai et al., All File Systems Are Not
-// Created Equal, OSDI 2014). A bad frame with a good one behind it is therefore
-// no proof of damage. But a frame says how much of the segment was durable when
-// it was written. If any frame behind the bad one says that the bad one was,
-// that is damage; if none does, the bad one was in the last group, whose commit
-// was not reported or is the very last one, and the tail is cut there. All but
-// the last segment end where the header of the next one says, and whatever is
-// wrong before that is damage. So is a head whose checksum is right and whose fields
-// are not: a write that was cut short does not leave one.
+// Power may fail while a group is being written, and the disk may have stored its last page and
+// not its first (Pillai et al., All File Systems Are Not Created Equal, OSDI 2014). A bad frame
+// with a good one behind it is therefore no proof of damage. But a frame says how much of the
+// segment was durable when it was written. If any frame behind the bad one says that the bad one
+// was, that is damage; if none does, the bad one was in the last group, whose commit was not
+// reported or is the very last one, and the tail is cut there. All but the last segment end where
+// the header of the next one says, and whatever is wrong before that is damage. So is a head
+// whose checksum is right and whose fields are not: a write that was cut short does not leave
+// one.
 //
-// Two kinds of damage look like a torn tail: damage to the last group of the last
-// segment, and a last segment cut short or lost. The result of opening,
-// Recovery.Next, says where the log ends; a caller that knows
-// from elsewhere that more was durable can see that it is missing.
+// Two kinds of damage look like a torn tail: damage to the last group of the last segment, and a
+// last segment cut short or lost. The result of opening, Recovery.Next, says where the log ends;
+// a caller that knows from elsewhere that more was durable can see that it is missing.
 //
 // # After a sync that failed
 //
-// Linux reports an error of writing back once, and then takes the pages for clean: the
-// next fsync of the file succeeds without them. A device may also notice late, after
-// an fsync that has succeeded. When a sync of a log fails, Reopen therefore
+// Linux reports an error of writing back once, and then takes the pages for clean: the next fsync
+// of the file succeeds without them. A device may also notice late, after an fsync that has
+// succeeded. When a sync of a log fails, Reopen therefore
 //
 //   - copies all frames of the last segment that were reported durable into a new
 //     file, the next segment, whose header says that of the old one only the 256 bytes
@@ -134,11 +130,10 @@
 //     a segment is full, where the file system can (vfs.DirectOpener). A
 //     commit fails if its bytes are not there.
 //
-// Open does not know whether a sync had failed before. It writes the last group once
-// more before it syncs: only of that one no frame says that it was durable. If the
-// directory cannot be synced after a removal, Truncate changes it once more before it
-// syncs it again.
+// Open does not know whether a sync had failed before. It writes the last group once more before
+// it syncs: only of that one no frame says that it was durable. If the directory cannot be synced
+// after a removal, Truncate changes it once more before it syncs it again.
 //
-// This is no defence against a device that loses what it has confirmed and never says
-// so. A reader finds damage there.
+// This is no defence against a device that loses what it has confirmed and never says so. A
+// reader finds damage there.
 package msglog

@@ -12,10 +12,9 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// renew makes the segment in which the log goes on. If a sync has failed, what counts
-// of the last one is written elsewhere first: groups that were reported durable may
-// be lost with the one that failed, since a device may notice late what it did not
-// write. The caller owns the file.
+// renew makes the segment in which the log goes on. If a sync has failed, what counts of the last
+// one is written elsewhere first: groups that were reported durable may be lost with the one that
+// failed, since a device may notice late what it did not write. The caller owns the file.
 func (l *Log) renew() error {
 	l.mu.Lock()
 	doubted := l.doubted
@@ -29,9 +28,9 @@ func (l *Log) renew() error {
 	return l.extend()
 }
 
-// rewriteLast copies the last segment into a new one, whose header says that nothing
-// of the old one counts. The frames keep their places and numbers. If the old one
-// cannot be read there is nothing to copy, and it stays what it is.
+// rewriteLast copies the last segment into a new one, whose header says that nothing of the old
+// one counts. The frames keep their places and numbers. If the old one cannot be read there is
+// nothing to copy, and it stays what it is.
 func (l *Log) rewriteLast() error {
 	l.mu.Lock()
 	l.doubted = false // unless a sync fails again
@@ -87,9 +86,9 @@ func copyFrames(fsys vfs.FS, from *segment, f vfs.File, to *segment) (err error)
 	return err
 }
 
-// readBack reads what was synced to the file of a segment, from an offset and a frame
-// on, around the page cache: that holds it in any case. It does so only after a sync
-// has failed. A file system that cannot be read in this way is believed.
+// readBack reads what was synced to the file of a segment, from an offset and a frame on, around
+// the page cache: that holds it in any case. It does so only after a sync has failed. A file
+// system that cannot be read in this way is believed.
 func (l *Log) readBack(path string, seg segment, from int64, first LSN) error {
 	do, ok := l.fs.(vfs.DirectOpener)
 	if !l.wary || !ok {

@@ -9,8 +9,8 @@ import (
 	"ckpt/internal/durable"
 )
 
-// An LSN is the number of a frame in its log, from 1. An LSN is not used twice
-// while a log is open, even if its frame is lost.
+// An LSN is the number of a frame in its log, from 1. An LSN is not used twice while a log is
+// open, even if its frame is lost.
 type LSN = uint64
 
 // MaxPayload is the longest payload in bytes, that of a message of MPI.
@@ -65,8 +65,7 @@ func padded(n int) int64 { return (int64(n) + 7) &^ 7 }
 // size is the length of the whole frame.
 func (h *head) size() int64 { return frameHead + padded(h.payload) }
 
-// appendFrame appends a frame to a group. Fields that depend on its
-// segment are left to seal.
+// appendFrame appends a frame to a group. Fields that depend on its segment are left to seal.
 func appendFrame(b []byte, f *channel.Frame, lsn LSN, payloadCRC uint32) []byte {
 	le, m := binary.LittleEndian, &f.Message
 	seq, order, flags := m.Seq, uint64(len(m.Depends)), byte(0)
@@ -108,8 +107,8 @@ func headCRC(b []byte, salt uint32) uint32 {
 
 const badChecksum = "checksum of the frame's head does not match"
 
-// decodeHead reads a head, whose checksum it checks, and which has exactly one
-// encoding. Whether the payload is there is for the caller to see.
+// decodeHead reads a head, whose checksum it checks, and which has exactly one encoding. Whether
+// the payload is there is for the caller to see.
 func decodeHead(b []byte, salt uint32) (head, string) {
 	le := binary.LittleEndian
 	if le.Uint32(b) != headCRC(b, salt) {

@@ -20,21 +20,19 @@ const DefaultSegment = 8 << 20
 
 // Options are the settings of a log.
 type Options struct {
-	// SegmentBytes is the size from which a segment takes no more groups; 0 means
-	// DefaultSegment. A group is never divided, so that segments get longer by
-	// up to one group.
+	// SegmentBytes is the size from which a segment takes no more groups; 0 means DefaultSegment.
+	// A group is never divided, so that segments get longer by up to one group.
 	SegmentBytes int64
 }
 
 // Recovery is what opening a log has found.
 type Recovery struct {
-	// The log holds frames from First up to but not including Next; with First
-	// equal to Next it is empty. Numbers of frames whose commit had failed may
-	// be missing in between.
+	// The log holds frames from First up to but not including Next; with First equal to Next it
+	// is empty. Numbers of frames whose commit had failed may be missing in between.
 	First, Next LSN
 	Segments    int
-	// CutBytes is the length of the torn tail that was cut from CutFile at
-	// CutOffset; 0 if there was none. CutReason says what was wrong there.
+	// CutBytes is the length of the torn tail that was cut from CutFile at CutOffset; 0 if there
+	// was none. CutReason says what was wrong there.
 	CutBytes, CutOffset int64
 	CutFile, CutReason  string
 }
@@ -70,12 +68,11 @@ type Log struct {
 	segs    []segment // the last one is being written to
 	stats   Stats
 
-	// A sync has failed since the last segment began: nobody knows what the disk
-	// has of it.
+	// A sync has failed since the last segment began: nobody knows what the disk has of it.
 	doubted bool
 
-	// The file of the last segment belongs to whoever has set done. After a sync
-	// that failed, what is written to it is read back.
+	// The file of the last segment belongs to whoever has set done. After a sync that failed,
+	// what is written to it is read back.
 	file vfs.File
 	wary bool
 
@@ -90,12 +87,11 @@ type lostFrames struct {
 	err      error
 }
 
-// Open opens the log in dir for writing, and makes it if it is not there; the
-// parent of dir must be. It cuts a torn tail and begins a new segment. Damage to
-// the last segment is found here, to earlier ones when they are read. If Open
-// fails it has changed nothing that counts. If only the room for the new segment is
-// missing, the log is there to be read and has failed, as if a commit had: Truncate
-// and Reopen are the way on.
+// Open opens the log in dir for writing, and makes it if it is not there; the parent of dir must
+// be. It cuts a torn tail and begins a new segment. Damage to the last segment is found here, to
+// earlier ones when they are read. If Open fails it has changed nothing that counts. If only the
+// room for the new segment is missing, the log is there to be read and has failed, as if a commit
+// had: Truncate and Reopen are the way on.
 func Open(fsys vfs.FS, dir string, id ID, opt Options) (*Log, Recovery, error) {
 	l, err := lockLog(fsys, dir, id, opt)
 	if err != nil {
@@ -109,8 +105,8 @@ func Open(fsys vfs.FS, dir string, id ID, opt Options) (*Log, Recovery, error) {
 	return l, rec, nil
 }
 
-// Reset makes the log in dir an empty one whose first frame will have the number given,
-// whatever is there: it may be damaged. After a crash the old log may be there in part.
+// Reset makes the log in dir an empty one whose first frame will have the number given, whatever
+// is there: it may be damaged. After a crash the old log may be there in part.
 func Reset(fsys vfs.FS, dir string, id ID, first LSN) error {
 	l, err := lockLog(fsys, dir, id, Options{})
 	if err != nil {
@@ -207,11 +203,10 @@ func (l *Log) recover() (Recovery, error) {
 	return rec, nil
 }
 
-// settle finds the end of the last segment and, given sync, makes durable what it
-// holds: it may have been written by a process that died before it could, or whose
-// fsync had failed, after which another one succeeds and proves nothing (Rebello et
-// al.) until the bytes are written again. It is only the last group of which no frame
-// behind says that it is durable.
+// settle finds the end of the last segment and, given sync, makes durable what it holds: it may
+// have been written by a process that died before it could, or whose fsync had failed, after
+// which another one succeeds and proves nothing (Rebello et al.) until the bytes are written
+// again. It is only the last group of which no frame behind says that it is durable.
 func settle(fsys vfs.FS, segs []segment, sync func(func() error) error) (Recovery, error) {
 	last := &segs[len(segs)-1]
 	s, err := newScanner(fsys, last)
@@ -241,8 +236,8 @@ func settle(fsys vfs.FS, segs []segment, sync func(func() error) error) (Recover
 	return rec, nil
 }
 
-// rewrite writes a part of a file once more, as it is, and syncs the file. Power may
-// fail in the middle: old and new are the same. A negative from is an empty part.
+// rewrite writes a part of a file once more, as it is, and syncs the file. Power may fail in the
+// middle: old and new are the same. A negative from is an empty part.
 func rewrite(fsys vfs.FS, path string, from, to int64, sync func(func() error) error) (err error) {
 	f, err := fsys.OpenWrite(path)
 	if err != nil {
@@ -286,9 +281,8 @@ func (l *Log) syncDir() error {
 	return durable.Op("sync", l.dir, -1, l.sync(func() error { return l.fs.SyncDir(l.dir) }))
 }
 
-// extend makes the segment in which the log goes on. If the last one holds
-// nothing it takes its place, so that segments without frames do not pile up.
-// The caller owns the file.
+// extend makes the segment in which the log goes on. If the last one holds nothing it takes its
+// place, so that segments without frames do not pile up. The caller owns the file.
 func (l *Log) extend() error {
 	l.mu.Lock()
 	h := header{id: l.id, number: 1, first: l.settled}
@@ -325,9 +319,9 @@ func (l *Log) goOnIn(seg segment, f vfs.File) {
 	l.stats.Segments++
 }
 
-// Append puts a frame at the end of the log and returns its number. It is
-// durable, or can be lost, only when Wait says so. The message is copied. Memory
-// holds all that has been appended and not committed.
+// Append puts a frame at the end of the log and returns its number. It is durable, or can be
+// lost, only when Wait says so. The message is copied. Memory holds all that has been appended
+// and not committed.
 func (l *Log) Append(f channel.Frame) (LSN, error) {
 	if err := check(&f); err != nil {
 		return 0, durable.Op("append to", l.dir, -1, err)
@@ -365,8 +359,8 @@ func (l *Log) Stats() Stats {
 	return l.stats
 }
 
-// Close commits what has been appended and closes the log. Only Stats may be
-// called afterwards. If the commit fails the log is closed all the same.
+// Close commits what has been appended and closes the log. Only Stats may be called afterwards.
+// If the commit fails the log is closed all the same.
 func (l *Log) Close() error {
 	err := l.Commit(context.Background())
 	l.mu.Lock()

@@ -21,9 +21,9 @@ type Reader struct {
 	err  error
 }
 
-// OpenReader reads the log in dir from a frame on, 0 for the oldest that is
-// there, up to the end that Open would find; it changes nothing. If the log is
-// being written to, NewReader of its Log is the one to use.
+// OpenReader reads the log in dir from a frame on, 0 for the oldest that is there, up to the end
+// that Open would find; it changes nothing. If the log is being written to, NewReader of its Log
+// is the one to use.
 func OpenReader(fsys vfs.FS, dir string, id ID, from LSN) (*Reader, Recovery, error) {
 	segs, _, err := list(fsys, dir, id)
 	if err != nil {
@@ -40,8 +40,8 @@ func OpenReader(fsys vfs.FS, dir string, id ID, from LSN) (*Reader, Recovery, er
 	return r, rec, err
 }
 
-// NewReader reads the log from a frame on, 0 for the oldest that is there, up to
-// what is durable now. Frames that are lost are left out.
+// NewReader reads the log from a frame on, 0 for the oldest that is there, up to what is durable
+// now. Frames that are lost are left out.
 func (l *Log) NewReader(from LSN) (*Reader, error) {
 	l.mu.Lock()
 	closed, segs := l.closed, slices.Clone(l.segs)
@@ -62,8 +62,8 @@ func newReader(fsys vfs.FS, dir string, segs []segment, from LSN) (*Reader, erro
 	return &Reader{fs: fsys, segs: segs, from: from}, nil
 }
 
-// Next returns the next frame; io.EOF at the end. Its data is the caller's. Marks
-// and outputs, which this version does not write, are passed over. Errors stay.
+// Next returns the next frame; io.EOF at the end. Its data is the caller's. Marks and outputs,
+// which this version does not write, are passed over. Errors stay.
 func (r *Reader) Next() (channel.Frame, error) {
 	for {
 		h, err := r.next()
@@ -115,8 +115,7 @@ func (r *Reader) read() (head, error) {
 	}
 }
 
-// Close closes the file that is being read. After an error or the end there is
-// none.
+// Close closes the file that is being read. After an error or the end there is none.
 func (r *Reader) Close() error {
 	s := r.scan
 	if s == nil {
@@ -126,16 +125,14 @@ func (r *Reader) Close() error {
 	return durable.Op("close", s.seg.path, -1, s.close())
 }
 
-// The errors that callers tell apart with errors.Is, besides those of package
-// durable: a *DamageError, and ErrStorageFull of a full disk.
+// The errors that callers tell apart with errors.Is, besides those of package durable: a
+// *DamageError, and ErrStorageFull of a full disk.
 var (
 	// ErrInUse says that another process has the log open for writing.
 	ErrInUse = errors.New("message log is in use")
-	// ErrTruncated says that frames that were asked for have been removed by
-	// Truncate.
+	// ErrTruncated says that frames that were asked for have been removed by Truncate.
 	ErrTruncated = errors.New("removed from the message log")
-	// ErrLost says that the commit of a frame has failed. The cause is in the
-	// error as well.
+	// ErrLost says that the commit of a frame has failed. The cause is in the error as well.
 	ErrLost = errors.New("lost from the message log")
 	// ErrClosed says that the log has been closed.
 	ErrClosed = errors.New("message log is closed")

@@ -10,8 +10,7 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// readAhead is the length of a read, and of a step in the search for frames
-// behind a bad one.
+// readAhead is the length of a read, and of a step in the search for frames behind a bad one.
 const readAhead = 64 << 10
 
 // A scanner reads the frames of one segment.
@@ -28,8 +27,8 @@ type scanner struct {
 	cut     error           // why the tail was cut, once it was
 }
 
-// newScanner opens a segment. If its end is known, everything up to there must be
-// in order; else it ends where the file does or where a torn tail begins.
+// newScanner opens a segment. If its end is known, everything up to there must be in order; else
+// it ends where the file does or where a torn tail begins.
 func newScanner(fsys vfs.FS, seg *segment) (*scanner, error) {
 	f, err := fsys.Open(seg.path)
 	if err != nil {
@@ -67,14 +66,13 @@ type badFrame string
 
 func (e badFrame) Error() string { return string(e) }
 
-// A wrongFrame is a head whose checksum is right and whose fields are not, or not of
-// this place in the segment: no write that was cut short leaves one there.
+// A wrongFrame is a head whose checksum is right and whose fields are not, or not of this place
+// in the segment: no write that was cut short leaves one there.
 type wrongFrame string
 
 func (e wrongFrame) Error() string { return string(e) }
 
-// read returns the next frame, io.EOF at the end. Its payload is valid until the
-// next call.
+// read returns the next frame, io.EOF at the end. Its payload is valid until the next call.
 func (s *scanner) read() (head, error) {
 	if s.off == s.end || s.cut != nil {
 		return head{}, io.EOF
@@ -152,9 +150,8 @@ func (s *scanner) short(err error) error {
 	return err
 }
 
-// proof looks behind a bad frame for one that says that the bad one was durable,
-// and returns the damage if there is one. It looks at heads only, so that no
-// length has to be trusted.
+// proof looks behind a bad frame for one that says that the bad one was durable, and returns the
+// damage if there is one. It looks at heads only, so that no length has to be trusted.
 func (s *scanner) proof(bad badFrame) error {
 	buf := make([]byte, min(readAhead+frameHead, s.end-s.off))
 	for at := s.off + 8; at+frameHead <= s.end; at += readAhead {

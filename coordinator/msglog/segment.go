@@ -149,8 +149,8 @@ func segmentPath(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%08d%s", number, suffix))
 }
 
-// list returns the segments of a log, oldest first, and what was left behind by
-// a crash. The end of the last segment is not known yet.
+// list returns the segments of a log, oldest first, and what was left behind by a crash. The end
+// of the last segment is not known yet.
 func list(fsys vfs.FS, dir string, id ID) (segs []segment, debris []string, err error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
@@ -210,9 +210,9 @@ func readHeader(fsys vfs.FS, path string) (header, error) {
 	return decodeHeader(path, b[:n])
 }
 
-// createSegment makes a segment durable, header, frames and name. It replaces one of
-// the same number, which must not hold a frame that counts. fill, unless nil,
-// writes the frames behind the header.
+// createSegment makes a segment durable, header, frames and name. It replaces one of the same
+// number, which must not hold a frame that counts. fill, unless nil, writes the frames behind the
+// header.
 func (l *Log) createSegment(h header, fill func(f vfs.File, s *segment) error) (segment, vfs.File, error) {
 	s := newSegment(l.dir, h, headerSize)
 	tmp := s.path + tmpSuffix

@@ -16,7 +16,7 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// answer carries out a request and answers it. Its error is of the connection.
+// answer answers a request. Its error is about the connection.
 func (n *session) answer(q *request) error {
 	if q.op == opReadAt {
 		return n.readAt(q)
@@ -25,7 +25,6 @@ func (n *session) answer(q *request) error {
 	return n.reply(q, value, data, err)
 }
 
-// reply answers with a result or an error.
 func (n *session) reply(q *request, value int64, data []byte, err error) error {
 	a := &answer{number: q.number, value: value, data: data}
 	if err != nil {
@@ -48,7 +47,6 @@ func bare(err error) error {
 	return err
 }
 
-// perform carries out all requests but reads.
 func (n *session) perform(q *request) (value int64, data []byte, err error) {
 	switch q.op {
 	case opWriteAt, opSync, opSize, opPreallocate, opTruncate:
@@ -82,7 +80,6 @@ func (n *session) perform(q *request) (value int64, data []byte, err error) {
 	return value, data, err
 }
 
-// change carries out what changes a directory.
 func (n *session) change(q *request, name string) error {
 	switch q.op {
 	case opRemove:
@@ -101,7 +98,6 @@ func (n *session) change(q *request, name string) error {
 	return fmt.Errorf("operation %d: %w", q.op, errors.ErrUnsupported)
 }
 
-// onFile carries out a request for an open file.
 func (n *session) onFile(q *request) (int64, error) {
 	f, err := opened[vfs.File](n, q.handle)
 	if err != nil {
@@ -126,7 +122,6 @@ func (n *session) onFile(q *request) (int64, error) {
 	return 0, p.Preallocate(q.size)
 }
 
-// readAt answers with what a file holds.
 func (n *session) readAt(q *request) error {
 	f, err := opened[vfs.File](n, q.handle)
 	if err == nil && q.size > maxData {
@@ -149,7 +144,6 @@ func (n *session) readAt(q *request) error {
 	return n.reply(q, 0, nil, err)
 }
 
-// contribute carries out what a member asks for its contribution.
 func (n *session) contribute(q *request) (value int64, data []byte, err error) {
 	if q.op == opContribute {
 		if n.served.Contribute == nil {
@@ -166,7 +160,7 @@ func (n *session) contribute(q *request) (value int64, data []byte, err error) {
 	if q.op == opAdd {
 		return 0, nil, c.Add(q.off, q.data)
 	}
-	// The end may wait for other members for ever, if this client has gone.
+	// The end may wait for other members, so it ends with this client.
 	defer context.AfterFunc(n.ctx, func() { c.Close() })()
 	info, err := c.End(q.size)
 	if err != nil {
@@ -227,7 +221,6 @@ func (n *session) close(handle uint32) error {
 	return c.Close()
 }
 
-// An entry describes a file.
 type entry struct {
 	Name     string      `json:"name"`
 	Bytes    int64       `json:"bytes"`
@@ -235,7 +228,6 @@ type entry struct {
 	Modified time.Time   `json:"modified"`
 }
 
-// look describes a file, or those of a directory.
 func (n *session) look(op byte, name string) ([]byte, error) {
 	if op == opStat {
 		fi, err := n.served.FS.Stat(name)

@@ -22,13 +22,12 @@ type Peer struct {
 	Silence time.Duration // without a sign of life, after which it counts as dead
 }
 
-// failed returns the error of an answer.
 func (p Peer) failed(body []byte) error {
 	return fmt.Errorf("%w, on host %s", wire.DecodeError(body, "the answer has no error"), p.Host)
 }
 
-// A Client reaches a peer. It connects when it is first used, and again after the
-// connection has failed.
+// A Client reaches a peer. It connects when it is first used, and again after the connection has
+// failed.
 type Client struct {
 	self Self
 	peer Peer
@@ -39,14 +38,12 @@ type Client struct {
 	closed  bool
 }
 
-// NewClient returns a client. It does not connect.
 func NewClient(self Self, p Peer) *Client {
 	return &Client{self: self, peer: p, streams: make(map[*connection]bool)}
 }
 
 var errClosed = errors.New("the connection is closed")
 
-// Close ends the connections.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +56,6 @@ func (c *Client) Close() {
 	}
 }
 
-// connection returns the connection for files.
 func (c *Client) connection(ctx context.Context) (*connection, error) {
 	c.mu.Lock()
 	n := c.files
@@ -85,7 +81,6 @@ func (c *Client) connection(ctx context.Context) (*connection, error) {
 	return c.files, nil
 }
 
-// stream returns a connection for one contribution.
 func (c *Client) stream(ctx context.Context) (*connection, error) {
 	c.mu.Lock()
 	for n, idle := range c.streams {
@@ -110,7 +105,7 @@ func (c *Client) stream(ctx context.Context) (*connection, error) {
 	return n, nil
 }
 
-// release takes a stream back. One that has more to say is of no use to others.
+// release takes a stream back. A stream that has more to say is closed.
 func (c *Client) release(n *connection, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,9 +133,8 @@ func (c *Client) dial(ctx context.Context) (*connection, error) {
 	return nil, c.peer.gone(err)
 }
 
-// Contribute opens the contribution of a name to the parity that the peer holds. It has a
-// connection of its own, so that nothing else waits while the parity waits for the other
-// members.
+// Contribute opens a contribution to the parity that the peer holds. It has a connection of its
+// own, so that others do not wait with it for the other members.
 func (c *Client) Contribute(ctx context.Context, name string) (nodes.Contributor, error) {
 	n, err := c.stream(ctx)
 	if err != nil {
@@ -154,7 +148,6 @@ func (c *Client) Contribute(ctx context.Context, name string) (nodes.Contributor
 	return &stream{client: c, ctx: ctx, conn: n, handle: uint32(a.value)}, nil
 }
 
-// A stream is a contribution under way.
 type stream struct {
 	client *Client
 	ctx    context.Context
@@ -170,8 +163,7 @@ type stream struct {
 
 var errAborted = errors.New("the contribution is aborted")
 
-// Add implements nodes.Contributor. It returns when the bytes are sent; an error of the
-// other side comes from a later call.
+// Add returns when the bytes are sent; an error of the other side comes from a later call.
 func (s *stream) Add(off int64, p []byte) error {
 	for at := 0; at < len(p); at += maxData {
 		q := request{op: opAdd, handle: s.handle, off: off + int64(at), data: p[at:min(at+maxData, len(p))]}
@@ -191,7 +183,6 @@ func (s *stream) Add(off int64, p []byte) error {
 	return s.trouble()
 }
 
-// note keeps the first error.
 func (s *stream) note(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +198,6 @@ func (s *stream) trouble() error {
 	return s.err
 }
 
-// End implements nodes.Contributor.
 func (s *stream) End(size int64) (info nodes.ParityInfo, err error) {
 	s.added.Wait()
 	err = s.trouble()
@@ -225,7 +215,7 @@ func (s *stream) End(size int64) (info nodes.ParityInfo, err error) {
 	return info, err
 }
 
-// Abort implements nodes.Contributor: the end of the connection says it.
+// Abort ends the connection, which says it.
 func (s *stream) Abort() {
 	s.note(errAborted)
 	s.leave(false)

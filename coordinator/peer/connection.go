@@ -30,12 +30,11 @@ type connection struct {
 	ended chan struct{}
 }
 
-// A call waits for the answer to a request.
 type call struct {
 	op      byte
 	into    []byte // where the data of the answer belong; nil: in memory of their own
 	filling bool   // the answer is on its way in
-	left    bool   // nobody waits any more
+	left    bool   // the caller has left
 	answer  answer
 	err     error
 	done    chan struct{}
@@ -53,7 +52,6 @@ func connect(ctx context.Context, conn net.Conn, p Peer) (*connection, error) {
 	return n, nil
 }
 
-// call sends a request and waits for the answer.
 func (n *connection) call(ctx context.Context, q *request) (answer, error) {
 	c, err := n.start(ctx, q, nil)
 	if err != nil {
@@ -62,7 +60,7 @@ func (n *connection) call(ctx context.Context, q *request) (answer, error) {
 	return n.wait(ctx, c)
 }
 
-// start sends a request. It keeps none of its data.
+// start sends a request, whose data the caller may use again.
 func (n *connection) start(ctx context.Context, q *request, into []byte) (*call, error) {
 	select {
 	case n.slots <- struct{}{}:
@@ -89,7 +87,7 @@ func (n *connection) start(ctx context.Context, q *request, into []byte) (*call,
 	return c, nil
 }
 
-// enter notes that an answer is to come, and from now on expects signs of life.
+// enter notes that an answer is to come, and expects signs of life from now on.
 func (n *connection) enter(q *request, c *call) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -133,7 +131,7 @@ func (n *connection) wait(ctx context.Context, c *call) (answer, error) {
 	return c.answer, nil
 }
 
-// leave has nobody wait for a call, unless its answer has begun.
+// leave abandons a call, unless its answer has begun.
 func (n *connection) leave(c *call) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -177,7 +175,7 @@ func (n *connection) take(r io.Reader) error {
 	return n.complete(c, a, err)
 }
 
-// claim finds the call that an answer belongs to; a sign of life belongs to none.
+// claim finds the call that an answer belongs to; nil for a sign of life.
 func (n *connection) claim(number uint32) (*call, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -191,7 +189,6 @@ func (n *connection) claim(number uint32) (*call, error) {
 	return c, n.patience()
 }
 
-// complete ends a call.
 func (n *connection) complete(c *call, a answer, err error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -223,7 +220,6 @@ func opens(op byte) bool {
 	return false
 }
 
-// fail ends the connection, and every call.
 func (n *connection) fail(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -242,7 +238,6 @@ func (n *connection) fail(err error) {
 	}
 }
 
-// alive reports whether the connection has not failed.
 func (n *connection) alive() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// FS is the file system of a peer: the directory of its node, by the names that this
-// process has for it.
+// FS is the file system of a peer: the directory of its node, by the names that this process has
+// for it.
 type FS struct {
 	client *Client
 	ctx    context.Context
@@ -26,7 +26,6 @@ var _ vfs.FS = (*FS)(nil)
 // FS returns the files of the peer. Every operation ends with ctx.
 func (c *Client) FS(ctx context.Context) *FS { return &FS{c, ctx} }
 
-// inner returns a name as the server knows it.
 func (f *FS) inner(name string) (string, error) {
 	rel, err := filepath.Rel(f.client.peer.Dir, name)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -35,7 +34,6 @@ func (f *FS) inner(name string) (string, error) {
 	return rel, nil
 }
 
-// ask asks about a name.
 func (f *FS) ask(verb string, op byte, name, to string) (n *connection, a answer, err error) {
 	q := request{op: op}
 	q.name, err = f.inner(name)
@@ -62,13 +60,10 @@ func (f *FS) open(verb string, op byte, name string) (*file, error) {
 	return &file{ctx: f.ctx, conn: n, name: name, handle: uint32(a.value)}, nil
 }
 
-// Create implements vfs.FS.
 func (f *FS) Create(name string) (vfs.File, error) { return asFile(f.open("create", opCreate, name)) }
 
-// Open implements vfs.FS.
 func (f *FS) Open(name string) (vfs.File, error) { return asFile(f.open("open", opOpen, name)) }
 
-// OpenWrite implements vfs.FS.
 func (f *FS) OpenWrite(name string) (vfs.File, error) {
 	return asFile(f.open("open", opOpenWrite, name))
 }
@@ -80,25 +75,21 @@ func asFile(f *file, err error) (vfs.File, error) {
 	return f, nil
 }
 
-// Rename implements vfs.FS.
 func (f *FS) Rename(oldName, newName string) error {
 	_, _, err := f.ask("rename", opRename, oldName, newName)
 	return err
 }
 
-// Remove implements vfs.FS.
 func (f *FS) Remove(name string) error {
 	_, _, err := f.ask("remove", opRemove, name, "")
 	return err
 }
 
-// Mkdir implements vfs.FS.
 func (f *FS) Mkdir(name string) error {
 	_, _, err := f.ask("mkdir", opMkdir, name, "")
 	return err
 }
 
-// SyncDir implements vfs.FS.
 func (f *FS) SyncDir(name string) error {
 	_, _, err := f.ask("sync", opSyncDir, name, "")
 	return err
@@ -113,13 +104,11 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 	return l, nil
 }
 
-// Free implements vfs.FS.
 func (f *FS) Free(name string) (int64, error) {
 	_, a, err := f.ask("statfs", opFree, name, "")
 	return a.value, err
 }
 
-// Stat implements vfs.FS.
 func (f *FS) Stat(name string) (fs.FileInfo, error) {
 	var e entry
 	if err := f.look("stat", opStat, name, &e); err != nil {
@@ -129,7 +118,6 @@ func (f *FS) Stat(name string) (fs.FileInfo, error) {
 	return info{e}, nil
 }
 
-// ReadDir implements vfs.FS.
 func (f *FS) ReadDir(name string) ([]fs.DirEntry, error) {
 	var entries []entry
 	if err := f.look("list", opReadDir, name, &entries); err != nil {
@@ -153,7 +141,6 @@ func (f *FS) look(verb string, op byte, name string, into any) error {
 	return nil
 }
 
-// info implements fs.FileInfo.
 type info struct{ e entry }
 
 func (i info) Name() string       { return i.e.Name }
@@ -190,29 +177,24 @@ func (f *file) ask(verb string, op byte, size int64) (int64, error) {
 	return a.value, nil
 }
 
-// Sync implements vfs.File.
 func (f *file) Sync() error {
 	_, err := f.ask("sync", opSync, 0)
 	return err
 }
 
-// Size implements vfs.File.
 func (f *file) Size() (int64, error) { return f.ask("stat", opSize, 0) }
 
-// Preallocate implements vfs.Preallocator.
 func (f *file) Preallocate(size int64) error {
 	_, err := f.ask("fallocate", opPreallocate, size)
 	return err
 }
 
-// Truncate implements vfs.Preallocator.
 func (f *file) Truncate(size int64) error {
 	_, err := f.ask("truncate", opTruncate, size)
 	return err
 }
 
-// Close implements vfs.File. The file is closed on the other side even if the context of
-// the calls has ended.
+// Close closes the file on the other side even if the context of the calls has ended.
 func (f *file) Close() error {
 	if f.closed.Swap(true) {
 		return f.fail("close", fs.ErrClosed)
@@ -230,8 +212,8 @@ type piece struct {
 	bytes int
 }
 
-// pieces carries out a large read or write in pieces, several at a time, and returns how
-// many bytes are done without a gap from the start.
+// pieces moves a large read or write in pieces, several at a time, and returns how many bytes are
+// done without a gap from the start.
 func (f *file) pieces(p []byte, send func(at, n int) (piece, error)) (done int, end bool, err error) {
 	var queue []piece
 	collect := func() {
@@ -267,7 +249,6 @@ func (f *file) pieces(p []byte, send func(at, n int) (piece, error)) (done int, 
 	return done, end, err
 }
 
-// ReadAt implements io.ReaderAt.
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.usable(off); err != nil {
 		return 0, f.fail("read", err)
@@ -286,7 +267,6 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// WriteAt implements io.WriterAt.
 func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	if err := f.usable(off); err != nil {
 		return 0, f.fail("write", err)
@@ -315,8 +295,8 @@ func (f *file) usable(off int64) error {
 	return nil
 }
 
-// A Way is the file system of a node that one process after the other serves: those of an
-// incarnation end, and the next may be on another host.
+// A Way is the file system of a node that one process after the other serves, as incarnations
+// end, perhaps on another host.
 type Way struct {
 	mu  sync.Mutex
 	to  vfs.FS
@@ -325,7 +305,7 @@ type Way struct {
 
 var _ vfs.FS = (*Way)(nil)
 
-// NewWay returns a way that leads nowhere yet; why says so to those who go it.
+// NewWay returns a way that leads nowhere yet, for the reason why.
 func NewWay(why error) *Way { return &Way{why: why} }
 
 // Lead has the way lead to a file system; nil is nowhere.
@@ -335,7 +315,6 @@ func (w *Way) Lead(to vfs.FS) {
 	w.to = to
 }
 
-// follow calls do with the file system at the end of the way.
 func (w *Way) follow(op, name string, do func(vfs.FS) error) error {
 	w.mu.Lock()
 	to := w.to
@@ -346,63 +325,52 @@ func (w *Way) follow(op, name string, do func(vfs.FS) error) error {
 	return do(to)
 }
 
-// Create implements vfs.FS.
 func (w *Way) Create(name string) (f vfs.File, err error) {
 	err = w.follow("create", name, func(to vfs.FS) error { f, err = to.Create(name); return err })
 	return f, err
 }
 
-// Open implements vfs.FS.
 func (w *Way) Open(name string) (f vfs.File, err error) {
 	err = w.follow("open", name, func(to vfs.FS) error { f, err = to.Open(name); return err })
 	return f, err
 }
 
-// OpenWrite implements vfs.FS.
 func (w *Way) OpenWrite(name string) (f vfs.File, err error) {
 	err = w.follow("open", name, func(to vfs.FS) error { f, err = to.OpenWrite(name); return err })
 	return f, err
 }
 
-// Rename implements vfs.FS.
 func (w *Way) Rename(oldName, newName string) error {
 	return w.follow("rename", oldName, func(to vfs.FS) error { return to.Rename(oldName, newName) })
 }
 
-// Remove implements vfs.FS.
 func (w *Way) Remove(name string) error {
 	return w.follow("remove", name, func(to vfs.FS) error { return to.Remove(name) })
 }
 
-// Mkdir implements vfs.FS.
 func (w *Way) Mkdir(name string) error {
 	return w.follow("mkdir", name, func(to vfs.FS) error { return to.Mkdir(name) })
 }
 
-// ReadDir implements vfs.FS.
 func (w *Way) ReadDir(name string) (list []fs.DirEntry, err error) {
 	err = w.follow("list", name, func(to vfs.FS) error { list, err = to.ReadDir(name); return err })
 	return list, err
 }
 
-// Stat implements vfs.FS.
 func (w *Way) Stat(name string) (fi fs.FileInfo, err error) {
 	err = w.follow("stat", name, func(to vfs.FS) error { fi, err = to.Stat(name); return err })
 	return fi, err
 }
 
-// SyncDir implements vfs.FS.
 func (w *Way) SyncDir(name string) error {
 	return w.follow("sync", name, func(to vfs.FS) error { return to.SyncDir(name) })
 }
 
-// Lock implements vfs.FS.
 func (w *Way) Lock(name string) (l io.Closer, err error) {
 	err = w.follow("lock", name, func(to vfs.FS) error { l, err = to.Lock(name); return err })
 	return l, err
 }
 
-// Free implements vfs.FS.
 func (w *Way) Free(name string) (n int64, err error) {
 	err = w.follow("statfs", name, func(to vfs.FS) error { n, err = to.Free(name); return err })
 	return n, err

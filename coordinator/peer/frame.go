@@ -22,20 +22,18 @@ import (
 const (
 	requestBytes = 36
 	answerBytes  = 20
-	// maxData is the most that a request or the answer to it carries, and what larger reads
-	// and writes are cut into.
+	// maxData is the most that a request or its answer carries; larger reads and writes are cut.
 	maxData = 1 << 20
-	// maxList is the most that an answer with a list carries.
+	// maxList bounds an answer with a list.
 	maxList = 4 << 20
 	maxName = 4096
-	// inFlight is how many requests a connection has at a time. With their data they bound
-	// the memory of the server.
+	// inFlight is how many requests a connection has at a time. With their data they bound the
+	// memory of the server.
 	inFlight = 8
 	// maxOpen bounds what a connection has open.
 	maxOpen = 1024
 )
 
-// Operations.
 const (
 	opHello = iota + 1
 	opCreate
@@ -61,7 +59,6 @@ const (
 	opEnd
 )
 
-// Statuses of answers.
 const (
 	statusDone = iota
 	statusEnd  // done, at the end of the file
@@ -77,7 +74,6 @@ type request struct {
 	data      []byte
 }
 
-// appendTo appends all but the data.
 func (q *request) appendTo(b []byte) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint32(b, q.number)
@@ -139,7 +135,7 @@ func (a *answer) writeTo(w io.Writer) error {
 	return err
 }
 
-// readHead reads all but the data, of which it returns the length.
+// readHead reads all but the data, and returns their length.
 func (a *answer) readHead(r io.Reader) (data int, err error) {
 	var h [answerBytes]byte
 	if _, err := io.ReadFull(r, h[:]); err != nil {

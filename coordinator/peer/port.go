@@ -12,7 +12,7 @@ import (
 	"ckpt/coordinator/wire"
 )
 
-// Coordinator stands for the rank of the coordinator, which has none.
+// Coordinator stands for the rank of the coordinator.
 const Coordinator = math.MaxUint32
 
 // Self is a process of a run, as it proves itself to others.
@@ -42,7 +42,7 @@ func (s Self) Dial(ctx context.Context, rank int, address string) (net.Conn, err
 	return conn, nil
 }
 
-// Listen has serve serve each process of the run that connects, until the connection ends.
+// Listen has serve handle each process of the run that connects.
 func (s Self) Listen(serve func(conn net.Conn, from int)) (*Port, error) {
 	l, err := s.Network.Listen()
 	if err != nil {
@@ -69,7 +69,6 @@ type Port struct {
 	closed bool
 }
 
-// Address is where others dial.
 func (p *Port) Address() string { return p.listener.Addr().String() }
 
 // Close ends all connections, and waits until nothing is served any more.
@@ -84,7 +83,6 @@ func (p *Port) Close() {
 	p.workers.Wait()
 }
 
-// welcome serves a connection, unless the port is closed.
 func (p *Port) welcome(conn net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,17 +118,15 @@ func (p *Port) forget(conn net.Conn) {
 }
 
 // A Network is how processes of a run reach each other: over the loopback interface if the
-// coordinator is reached through a socket of this host, else encrypted, over the interface
-// that reaches the coordinator.
+// coordinator is reached through a socket of this host, else encrypted, over the interface that
+// reaches the coordinator.
 type Network struct {
 	key  *wire.Key // nil: plain
 	host string    // address of the interface
 }
 
-// Loopback is the network of a run on one host.
 var Loopback = Network{host: "127.0.0.1"}
 
-// NetworkOf returns the network of a rank that is connected to its coordinator.
 func NetworkOf(conn net.Conn, token string) (Network, error) {
 	if _, ok := conn.(*wire.SecureConn); !ok {
 		return Loopback, nil
@@ -142,7 +138,7 @@ func NetworkOf(conn net.Conn, token string) (Network, error) {
 	return Encrypted(host, token)
 }
 
-// Encrypted is the network of a run on several hosts; host is the address of an interface.
+// Encrypted is the network of a run on several hosts, at the address of an interface.
 func Encrypted(host, token string) (Network, error) {
 	key, err := wire.NewKey(token)
 	return Network{key, host}, err
@@ -151,7 +147,6 @@ func Encrypted(host, token string) (Network, error) {
 // Remote reports whether processes may be on other hosts.
 func (n Network) Remote() bool { return n.key != nil }
 
-// Listen takes connections on a free port.
 func (n Network) Listen() (net.Listener, error) {
 	address := net.JoinHostPort(n.host, "0")
 	if n.key != nil {
@@ -160,7 +155,6 @@ func (n Network) Listen() (net.Listener, error) {
 	return net.Listen("tcp", address)
 }
 
-// Dial connects to an address.
 func (n Network) Dial(ctx context.Context, address string) (net.Conn, error) {
 	if n.key != nil {
 		return n.key.Dial(ctx, address)

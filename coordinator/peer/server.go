@@ -1,14 +1,13 @@
-// Package peer is what the processes of a run serve each other directly, past the
-// coordinator: the files of a node's directory of the tier, and the parity that a node
-// holds for others.
+// Package peer is what the processes of a run serve each other directly, past the coordinator:
+// the files of a node's directory of the tier, and the parity that a node holds for others.
 //
 //	s, err := peer.Serve(self, peer.Served{FS: fsys, Dir: "/nvme/0", Job: "a"})
 //	…
 //	c := peer.NewClient(self, peer.Peer{Rank: 0, Host: "h0", Address: s.Address(), Dir: "/nvme/0", Job: "a"})
 //	f, err := c.FS(ctx).Create("/nvme/0/jobs/a/0001/rank-3.img")
 //
-// A connection begins with the handshake of package mpi, on several hosts within TLS. Then
-// it carries requests, several at a time, and answers in any order (see frame.go).
+// A connection begins with the handshake of package mpi, on several hosts within TLS. Then it
+// carries requests, several at a time, and answers in any order (see frame.go).
 //
 // # Promises
 //
@@ -44,8 +43,8 @@ type Served struct {
 	FS  vfs.FS // of the machine: follow no links (vfs.Beneath)
 	Dir string // of the node
 	Job string // whose files are served, and no others
-	// Contribute opens what takes the contribution of a name, on which both sides have
-	// agreed; nil: none. It is aborted if its connection ends before it does.
+	// Contribute opens what takes the contribution of a name that both sides know; may be nil. It
+	// is aborted if its connection ends before it does.
 	Contribute func(ctx context.Context, name string) (nodes.Contributor, error)
 }
 
@@ -56,7 +55,7 @@ type Server struct {
 	cancel context.CancelFunc
 }
 
-// Serve serves what it is given until it is closed.
+// Serve serves until it is closed.
 func Serve(self Self, served Served) (*Server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{served: served, cancel: cancel}
@@ -69,13 +68,12 @@ func Serve(self Self, served Served) (*Server, error) {
 	return s, nil
 }
 
-// Close ends all connections, and what they ask for.
 func (s *Server) Close() {
 	s.cancel()
 	s.Port.Close()
 }
 
-// path returns where the file of a name is that a client says.
+// path returns the file of a name that a client says.
 func (s *Server) path(op byte, name string) (string, error) {
 	job := path.Join("jobs", s.served.Job)
 	_, below := strings.CutPrefix(name, job+"/")
@@ -111,14 +109,13 @@ type session struct {
 	last uint32
 }
 
-// buffers hold the data of requests, maxData each, and units that of contributions, most of
-// the requests: in large ones they would take four times the memory.
+// buffers hold the data of requests, maxData each, and units the data of contributions, which are
+// most of the requests and would take four times the memory.
 var (
 	buffers = sync.Pool{New: func() any { b := vfs.Aligned(maxData); return &b }}
 	units   = sync.Pool{New: func() any { b := vfs.Aligned(nodes.UnitBytes); return &b }}
 )
 
-// poolOf returns where a buffer for n bytes is from.
 func poolOf(n int) *sync.Pool {
 	if n <= nodes.UnitBytes {
 		return &units
@@ -126,7 +123,6 @@ func poolOf(n int) *sync.Pool {
 	return &buffers
 }
 
-// serve answers one client until it hangs up.
 func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
 	n := &session{Server: s, ctx: ctx, conn: conn, slots: make(chan struct{}, inFlight), open: make(map[uint32]io.Closer)}
@@ -148,8 +144,8 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// hello answers the first request: whether this is the job, and how often the client wants
-// a sign of life.
+// hello answers the first request: whether this is the job, and how often the client wants a sign
+// of life.
 func (n *session) hello(r io.Reader) (period time.Duration, err error) {
 	var q request
 	if err := q.read(r, func(n int) []byte { return make([]byte, n) }); err != nil {
@@ -181,7 +177,6 @@ func (n *session) beat(period time.Duration) {
 	}
 }
 
-// next reads a request and has it answered.
 func (n *session) next(r io.Reader) error {
 	n.slots <- struct{}{} // frames of the client wait in the connection until there is one
 	q := new(request)
@@ -213,7 +208,6 @@ func (n *session) next(r io.Reader) error {
 	return nil
 }
 
-// send sends an answer.
 func (n *session) send(a *answer) error {
 	n.writing.Lock()
 	defer n.writing.Unlock()

@@ -121,11 +121,10 @@ const (
 	linkFD      = 3
 )
 
-// Detach makes the agent a process of its own: no child of the program, no member of its
-// session, without any of its descriptors but the link. A launcher that waits for the end
-// of its pipes would wait for the agent otherwise. It returns false in the process that
-// the client started, which must exit at once; the agent continues in another process,
-// where Detach returns true.
+// Detach makes the agent a process of its own: no child of the program, no member of its session,
+// without any of its descriptors but the link. A launcher that waits for the end of its pipes
+// would wait for the agent otherwise. It returns false in the process that the client started,
+// which must exit at once; the agent continues in another process, where Detach returns true.
 func Detach() (detached bool, err error) {
 	if os.Getenv(envDetached) != "" {
 		return true, os.Unsetenv(envDetached)
@@ -149,8 +148,8 @@ func Detach() (detached bool, err error) {
 	return false, cmd.Process.Release()
 }
 
-// unbind lets the processes that this thread starts use all processors. A launcher may
-// have bound the rank to one, which only the rank needs.
+// unbind lets the processes that this thread starts use all processors. A launcher may have bound
+// the rank to one, which only the rank needs.
 func unbind() {
 	runtime.LockOSThread() // until the process ends, which is soon
 	var all unix.CPUSet

@@ -79,8 +79,8 @@ func (l *link) send(m message, file *os.File) error {
 	return nil
 }
 
-// receive returns the next message and its descriptors. The payload is valid until the
-// next receive. The end of the link is io.EOF.
+// receive returns the next message and its descriptors. The payload is valid until the next
+// receive. The end of the link is io.EOF.
 func (l *link) receive() (m message, files []*os.File, err error) {
 	n, oobn, flags, _, err := l.conn.ReadMsgUnix(l.buf, l.oob)
 	files = received(l.oob[:oobn])

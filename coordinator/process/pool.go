@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pool is memory that the client can write and that Fetch maps at the place of the
-// memory it fetches, in slots. A piece is copied once, into pages that are there already:
-// a private place would cost a second copy, and a fault for each page.
+// A pool is memory that the client can write and that Fetch maps at the place of the memory it
+// fetches, in slots. A piece is copied once, into pages that are there already: a private place
+// would cost a second copy, and a fault for each page.
 type pool struct {
 	mu     sync.Mutex
 	window *window
@@ -31,8 +31,8 @@ type piece struct {
 
 const (
 	slotBytes = 256 << 10
-	// poolSlots is the greatest number of slots. A write holds at most 32 MiB, in pieces
-	// that may not begin where a slot does.
+	// poolSlots is the greatest number of slots. A write holds at most 32 MiB, in pieces that may
+	// not begin where a slot does.
 	poolSlots = 160
 )
 
@@ -69,8 +69,8 @@ func (pl *pool) idle() bool {
 	return len(pl.free) == pl.slots
 }
 
-// fetchPooled fetches from the start of mem as much as the pool has slots for, and returns
-// how much that was. The caller holds p.orders.
+// fetchPooled fetches from the start of mem as much as the pool has slots for, and returns how
+// much that was. The caller holds p.orders.
 func (p *Process) fetchPooled(v *mapping, offset int64, mem []byte) (int, error) {
 	if err := p.openPool(); err != nil {
 		return 0, err
@@ -130,8 +130,7 @@ func (pl *pool) take(mem []byte, n int) (slot int, ok bool) {
 	return slot, true
 }
 
-// release counts bytes as held no more. A piece without any gets its own memory back, as
-// zeros.
+// release counts bytes as held no more. A piece without any gets its own memory back, as zeros.
 func (pl *pool) release(mem []byte) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()

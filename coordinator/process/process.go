@@ -1,9 +1,9 @@
-// Package process is the agent's side of a process of a real program: the link to the
-// client inside the process, the page that both share, and every way of taking the memory
-// of the process and of giving it back.
+// Package process is the agent's side of a process of a real program: the link to the client
+// inside the process, the page that both share, and every way of taking the memory of the process
+// and of giving it back.
 //
-// The client, written in C or Python, is small: it calls the kernel, copies memory on
-// order and waits. All decisions are taken on this side.
+// The client, written in C or Python, is small: it calls the kernel, copies memory on order and
+// waits. All decisions are taken on this side.
 //
 //	p, err := process.Open(3)
 //	p.Welcome(nil)
@@ -143,8 +143,8 @@ func parseHello(m message) (Hello, error) {
 // Hello returns what the client said of itself.
 func (p *Process) Hello() Hello { return p.hello }
 
-// Welcome lets the program's first call return. With an error the call fails with it, and
-// the program runs without checkpoints.
+// Welcome lets the program's first call return. With an error the call fails with it, and the
+// program runs without checkpoints.
 func (p *Process) Welcome(err error) error {
 	m := message{kind: kindWelcome, a: int64(os.Getpid())}
 	if err != nil {
@@ -156,8 +156,7 @@ func (p *Process) Welcome(err error) error {
 	return p.leave(m, p.page.file)
 }
 
-// Calls returns the calls of the program, one after the other. It is closed when the link
-// ends.
+// Calls returns the calls of the program, one after the other. It is closed when the link ends.
 func (p *Process) Calls() <-chan Call { return p.calls }
 
 // Answer lets the program's call return.
@@ -187,8 +186,7 @@ func (p *Process) Kill() { p.handle.kill() }
 // Done is closed when the process itself has ended.
 func (p *Process) Done() <-chan struct{} { return p.handle.done }
 
-// Err returns the reason of the end of the link: nil while it lasts, or if the client
-// closed it.
+// Err returns the reason of the end of the link: nil while it lasts, or if the client closed it.
 func (p *Process) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,8 +208,8 @@ func (p *Process) note(call string, err error) {
 	}
 }
 
-// Close ends the link and gives all memory back. No slice of the process's memory may be
-// used afterwards.
+// Close ends the link and gives all memory back. No slice of the process's memory may be used
+// afterwards.
 func (p *Process) Close() {
 	p.once.Do(func() {
 		close(p.stopping)
@@ -256,8 +254,8 @@ func (k Kind) String() string {
 // A Call is a call of the program that waits for [Process.Answer].
 type Call struct {
 	Kind Kind
-	// Save, Count and Step belong to a Boundary: the program asks for a checkpoint, the
-	// number of boundaries so far, and the program's own number of the step.
+	// Save, Count and Step belong to a Boundary: the program asks for a checkpoint, the number of
+	// boundaries so far, and the program's own number of the step.
 	Save        bool
 	Count, Step int64
 	// Name is the region that a Query asks for. An empty one asks for the step.
@@ -280,8 +278,8 @@ const (
 	IO       Status = -7 // another error of a disk
 )
 
-// An Answer ends a call. Value is the step to resume from, or what a Query asked for: the
-// bytes of a region, or the step. Text says what failed, and a hint.
+// An Answer ends a call. Value is the step to resume from, or what a Query asked for: the bytes
+// of a region, or the step. Text says what failed, and a hint.
 type Answer struct {
 	Status Status
 	Value  int64

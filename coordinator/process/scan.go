@@ -15,8 +15,8 @@ import (
 	"ckpt/zones/proc"
 )
 
-// The calls of userfaultfd and of the page map that find written pages, as in the
-// headers linux/userfaultfd.h and linux/fs.h.
+// The calls of userfaultfd and of the page map that find written pages, as in the headers
+// linux/userfaultfd.h and linux/fs.h.
 const (
 	uffdioAPI        = 0xc018aa3f
 	uffdioRegister   = 0xc020aa00
@@ -70,8 +70,8 @@ func ioctl(f *os.File, request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// A scanner finds the pages that a process writes. Its two files were opened by the
-// process: they act on its memory, whoever uses them.
+// A scanner finds the pages that a process writes. Its two files were opened by the process: they
+// act on its memory, whoever uses them.
 type scanner struct {
 	fault, pagemap *os.File
 	found          []pageRegion
@@ -103,11 +103,11 @@ func (s *scanner) unregister(start, end uint64) {
 	_ = ioctl(s.fault, uffdioUnregister, unsafe.Pointer(&arg))
 }
 
-// written adds the pages that were written since the last call to a bitset, and protects
-// them again in the same step. EPERM says that other memory is mapped there by now.
+// written adds the pages that were written since the last call to a bitset, and protects them
+// again in the same step. EPERM says that other memory is mapped there by now.
 func (s *scanner) written(start, end uint64, to bitset) error {
-	// Pages that the process has handed back to the kernel count as written. Linux 6.18
-	// says so; where a whole page table is gone, its first versions may not.
+	// Pages that the process has handed back to the kernel count as written. Linux 6.18 says so;
+	// where a whole page table is gone, its first versions may not.
 	gone := scanArg{inverted: pagePresent | pageSwapped, mask: pagePresent | pageSwapped, returned: pagePresent}
 	if err := s.scan(gone, start, end, to); err != nil {
 		return err
@@ -159,8 +159,8 @@ func (s *scanner) step(arg *scanArg) (n int, err error) {
 	return n, nil
 }
 
-// devices are files through which hardware or other processes write to memory that they
-// pinned or mapped before, so that the page tables of the process do not show it.
+// devices are files through which hardware or other processes write to memory that they pinned or
+// mapped before, so that the page tables of the process do not show it.
 var devices = []string{
 	"/dev/infiniband/", "/dev/hfi1", "/dev/cxi", "/dev/kgni", "/dev/xpmem", "/dev/knem", "/dev/vfio/",
 	"/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/gdrdrv", "anon_inode:[io_uring]",
@@ -199,8 +199,8 @@ func (p *Process) areas() ([]zones.Area, error) {
 	return p.memory.areas, nil
 }
 
-// checkMapped refuses a region that the process does not have, before a copy of it
-// takes memory, or its pages count as not written.
+// checkMapped refuses a region that the process does not have, before a copy of it takes memory,
+// or its pages count as not written.
 func (p *Process) checkMapped(r region) error {
 	list, err := p.areas()
 	if err != nil {
@@ -228,8 +228,8 @@ func readAreas(pid int) ([]zones.Area, error) {
 	return p.Areas, nil
 }
 
-// private reports whether only the process itself writes to all pages of [start, end):
-// memory without a file, that is not shared and not its stack.
+// private reports whether only the process itself writes to all pages of [start, end): memory
+// without a file, that is not shared and not its stack.
 func private(list []zones.Area, start, end uint64) bool {
 	return mapped(list, start, end, func(a *zones.Area) bool {
 		return !a.Shared && a.Inode == 0 && a.Prot&zones.Write != 0 && a.Name != "[stack]"

@@ -43,8 +43,8 @@ func (p *Process) copyRegions(ctx context.Context, list []region) ([]zones.Regio
 	return regions, p.copySmall(list, small, regions)
 }
 
-// copySmall copies the small regions, all into one window: one call of the kernel has many
-// of them, while an order and its answer for each would take most of the pause.
+// copySmall copies the small regions, all into one window: one call of the kernel has many of
+// them, while an order and its answer for each would take most of the pause.
 func (p *Process) copySmall(list []region, small []int, regions []zones.Region) error {
 	w, err := p.smallWindow(list)
 	if err != nil || w == nil {
@@ -96,8 +96,8 @@ func (p *Process) smallWindow(list []region) (*window, error) {
 	return w, err
 }
 
-// Prepare makes the memory that Capture will need, so that the first pause is no longer
-// than the others. The program waits for it, best in its call of Restore.
+// Prepare makes the memory that Capture will need, so that the first pause is no longer than the
+// others. The program waits for it, best in its call of Restore.
 func (p *Process) Prepare(ctx context.Context) error {
 	p.orders.Lock()
 	defer p.orders.Unlock()
@@ -187,8 +187,8 @@ func (t *track) changed() (ranges []copyRange) {
 	return ranges
 }
 
-// orderBytes is how much an order to fill a shadow copies. The time of an order and its
-// answer must not count beside it.
+// orderBytes is how much an order to fill a shadow copies. The time of an order and its answer
+// must not count beside it.
 const orderBytes = 64 << 20
 
 // copyRanges copies parts of a region into its shadow, some at a time, by the faster way.

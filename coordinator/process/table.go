@@ -14,8 +14,8 @@ import (
 const (
 	maxName    = 255
 	maxRegions = 1 << 16
-	// maxBytes bounds the sizes and addresses that a client may tell: user space ends
-	// below it on every 64-bit Linux with 48 bits of address.
+	// maxBytes bounds the sizes and addresses that a client may tell: user space ends below it on
+	// every 64-bit Linux with 48 bits of address.
 	maxBytes = 1 << 47
 )
 

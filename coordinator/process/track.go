@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// manyShare is the share of written pages above which a region is no longer tracked:
-	// the first write to each page costs the program more than the copy that it saves.
+	// manyShare is the share of written pages above which a region is no longer tracked: the
+	// first write to each page costs the program more than the copy that it saves.
 	manyShare = 0.2
-	// After that the region is tracked again after firstRest checkpoints, then after
-	// twice as many, at most maxRest.
+	// After that the region is tracked again after firstRest checkpoints, then after twice as
+	// many, at most maxRest.
 	firstRest, maxRest = 4, 64
 )
 
@@ -34,8 +34,8 @@ type track struct {
 	on         bool   // the kernel notes the first write to each page
 	known      bool   // the two sets are right for the capture that began last
 	first, end uint64 // whole pages, by address
-	// Pages written since the checkpoint that was committed last, and since the shadow
-	// was filled last.
+	// Pages written since the checkpoint that was committed last, and since the shadow was filled
+	// last.
 	sinceBase, sinceShadow bitset
 	rest, pause            int // captures until tracking begins again
 }
@@ -48,8 +48,8 @@ func (t *track) all() {
 	t.sinceShadow.setRange(0, t.pages())
 }
 
-// update brings what is known of written pages up to date, for all regions. The process
-// waits in a call.
+// update brings what is known of written pages up to date, for all regions. The process waits in
+// a call.
 func (p *Process) update(list []region) error {
 	ts := &p.memory.tracks
 	if ts.tracked == nil {
@@ -151,8 +151,7 @@ func (p *Process) updateOne(r region, pages extent) error {
 	return nil
 }
 
-// beginTrack write-protects a region. Until the next capture all its pages count as
-// written.
+// beginTrack write-protects a region. Until the next capture all its pages count as written.
 func (p *Process) beginTrack(t *track) error {
 	ts := &p.memory.tracks
 	if ts.scanner == nil {
@@ -215,9 +214,9 @@ func (p *Process) openScanner() error {
 // An extent is a range of whole pages, by address.
 type extent struct{ start, end uint64 }
 
-// pageExtents returns for each region the pages that are tracked: all that it touches,
-// unless another region touches one of them too. Then only those that it fills. Regions
-// that overlap have none.
+// pageExtents returns for each region the pages that are tracked: all that it touches, unless
+// another region touches one of them too. Then only those that it fills. Regions that overlap
+// have none.
 func pageExtents(list []region) []extent {
 	var order []int
 	for i := range list {

@@ -44,14 +44,14 @@ func (m *mapping) start() uintptr {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(m.mem)))
 }
 
-// windowBytes is the size of the window for Fetch and Put: large enough that an order
-// costs little, small enough for the caches and for many ranks on a node.
+// windowBytes is the size of the window for Fetch and Put: large enough that an order costs
+// little, small enough for the caches and for many ranks on a node.
 const windowBytes = 4 << 20
 
-// Regions returns the regions that the program protects now. Their Mem is a reserved place
-// in the agent without memory of its own: [Process.Fetch] fills parts of it,
-// [Process.Release] gives the memory back, and [Process.Put] copies parts into the process.
-// The slices are valid until the next Regions, View, Capture or Close.
+// Regions returns the regions that the program protects now. Their Mem is a reserved place in the
+// agent without memory of its own: [Process.Fetch] fills parts of it, [Process.Release] gives the
+// memory back, and [Process.Put] copies parts into the process. The slices are valid until the
+// next Regions, View, Capture or Close.
 func (p *Process) Regions() ([]zones.Region, error) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
@@ -64,8 +64,8 @@ func (p *Process) protected() []region {
 	return slices.Clone(p.table.regions)
 }
 
-// reserve makes the mappings of a list of regions, in its order. Mappings of the same name
-// and size stay.
+// reserve makes the mappings of a list of regions, in its order. Mappings of the same name and
+// size stay.
 func (m *memory) reserve(list []region) ([]zones.Region, error) {
 	m.pool.dropAll()
 	old := map[string][]byte{}
@@ -147,8 +147,8 @@ func (m *memory) close() {
 	}
 }
 
-// locate finds the region of memory that Regions returned, and the offset in it. The
-// part past the end of the region is cut off.
+// locate finds the region of memory that Regions returned, and the offset in it. The part past
+// the end of the region is cut off.
 func (m *memory) locate(mem []byte) (*mapping, int64, []byte, error) {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
 	i, found := slices.BinarySearchFunc(m.view, at, func(v mapping, at uintptr) int { return cmp.Compare(v.start(), at) })
@@ -169,8 +169,8 @@ func (p *Process) Fetch(mem []byte) error { return p.transfer("fetch", kindOut, 
 // Put copies a part of a region's Mem into the process.
 func (p *Process) Put(mem []byte) error { return p.transfer("put", kindIn, mem) }
 
-// Release gives the memory of a part of a region's Mem back. It holds zeros afterwards,
-// until the next Fetch.
+// Release gives the memory of a part of a region's Mem back. It holds zeros afterwards, until the
+// next Fetch.
 func (p *Process) Release(mem []byte) {
 	if len(mem) == 0 {
 		return
@@ -220,8 +220,8 @@ func (p *Process) transferParts(kind uint32, r *region, offset int64, mem []byte
 	return nil
 }
 
-// throughWindow moves memory with the client's help: the client copies between the region
-// and a window, the agent between the window and mem.
+// throughWindow moves memory with the client's help: the client copies between the region and a
+// window, the agent between the window and mem.
 func (p *Process) throughWindow(kind uint32, r *region, mem []byte, ranges []copyRange) error {
 	if p.memory.window == nil {
 		w, err := p.newWindow(windowBytes)
@@ -262,8 +262,8 @@ type cleanPages struct {
 // Base returns the checkpoint that Clean compares with: the one that was committed last.
 func (c *Capture) Base() (number int64, ok bool) { return c.base, c.hasBase }
 
-// Clean reports whether n bytes at an offset of a region are known to be as they were in
-// the checkpoint that Base names. It may be called from any goroutine, at any later time.
+// Clean reports whether n bytes at an offset of a region are known to be as they were in the
+// checkpoint that Base names. It may be called from any goroutine, at any later time.
 func (c *Capture) Clean(name string, offset, n int64) bool {
 	pages, ok := c.clean[name]
 	if !c.hasBase || !ok || offset < 0 || offset > pages.size {
@@ -289,8 +289,8 @@ type base struct {
 	pending bool // a View or Capture is neither committed nor aborted
 }
 
-// View returns the regions like [Process.Regions], for a checkpoint that is written while
-// the process waits. Its Clean knows the pages that were not written.
+// View returns the regions like [Process.Regions], for a checkpoint that is written while the
+// process waits. Its Clean knows the pages that were not written.
 func (p *Process) View(ctx context.Context) (Capture, error) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
@@ -305,9 +305,9 @@ func (p *Process) View(ctx context.Context) (Capture, error) {
 	return p.taken(regions, list), nil
 }
 
-// Capture copies the regions into memory of the agent, so that they can be written behind
-// the computation. It copies the pages that changed since the last Capture. The regions
-// are valid until the next Capture or Close.
+// Capture copies the regions into memory of the agent, so that they can be written behind the
+// computation. It copies the pages that changed since the last Capture. The regions are valid
+// until the next Capture or Close.
 func (p *Process) Capture(ctx context.Context) (Capture, error) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
@@ -322,8 +322,8 @@ func (p *Process) Capture(ctx context.Context) (Capture, error) {
 	return p.taken(regions, list), nil
 }
 
-// begin finds the pages that were written since the last View or Capture. Memory that is gone
-// has none, and would count as memory that did not change.
+// begin finds the pages that were written since the last View or Capture. Memory that is gone has
+// none, and would count as memory that did not change.
 func (p *Process) begin(ctx context.Context, list []region) error {
 	p.memory.base.pending, p.memory.areas = false, nil
 	if err := ctx.Err(); err != nil {
@@ -353,8 +353,8 @@ func (p *Process) taken(regions []zones.Region, list []region) Capture {
 	return c
 }
 
-// Committed says that the last View or Capture is now checkpoint number: later ones
-// compare with it.
+// Committed says that the last View or Capture is now checkpoint number: later ones compare with
+// it.
 func (p *Process) Committed(number int64) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
@@ -370,8 +370,8 @@ func (p *Process) Committed(number int64) {
 	}
 }
 
-// Aborted says that the last View or Capture is no checkpoint: its changed pages stay
-// changed, compared with the checkpoint before.
+// Aborted says that the last View or Capture is no checkpoint: its changed pages stay changed,
+// compared with the checkpoint before.
 func (p *Process) Aborted() {
 	p.orders.Lock()
 	defer p.orders.Unlock()

@@ -28,8 +28,7 @@ const (
 	measuredBytes = 64 << 10
 	// triedBytes is the length of a piece that tries the way that is not the best known.
 	triedBytes = 1 << 20
-	// The slower way is tried again once in this many pieces, and more rarely the slower
-	// it is.
+	// The slower way is tried again once in this many pieces, and more rarely the slower it is.
 	triedAgain = 64
 )
 
@@ -50,8 +49,8 @@ func (m *memory) choice(r *region) *choice {
 	return c
 }
 
-// next returns the way of the next piece, and its greatest length: the fastest way of
-// those known, after each was tried.
+// next returns the way of the next piece, and its greatest length: the fastest way of those
+// known, after each was tried.
 func (c *choice) next(limit int64) (way, int64) {
 	best := byClient
 	for w := range ways {
@@ -96,8 +95,8 @@ func (p *Process) next(c *choice, limit int64) (way, int64) {
 	return c.next(limit)
 }
 
-// move moves a piece of memory by a way, and notes how long it takes. Where the kernel
-// refuses to, the client moves it, now and from now on.
+// move moves a piece of memory by a way, and notes how long it takes. Where the kernel refuses
+// to, the client moves it, now and from now on.
 func (p *Process) move(c *choice, w way, bytes int64, by func(way) error) error {
 	start := time.Now()
 	err := by(w)
@@ -110,8 +109,8 @@ func (p *Process) move(c *choice, w way, bytes int64, by func(way) error) error 
 	return err
 }
 
-// refusedRead reports whether an error says that the kernel does not let the agent read
-// the memory of the process, and remembers it.
+// refusedRead reports whether an error says that the kernel does not let the agent read the
+// memory of the process, and remembers it.
 func (p *Process) refusedRead(err error) bool {
 	if !errGone(err) {
 		return false

@@ -13,8 +13,8 @@ import (
 	"ckpt/zones"
 )
 
-// order sends an order that the client answers, and waits for the answer. The caller
-// holds p.orders.
+// order sends an order that the client answers, and waits for the answer. The caller holds
+// p.orders.
 func (p *Process) order(m message, want uint32) (reply, error) {
 	if err := p.instruct(m, nil); err != nil {
 		return reply{}, err
@@ -74,8 +74,8 @@ func (p *Process) newSharedWindow(size int64) (*window, *os.File, error) {
 		file.Close()
 		return nil, nil, err
 	}
-	// One call makes all pages; each would be a fault otherwise. Where the kernel cannot,
-	// they are made one by one.
+	// One call makes all pages; each would be a fault otherwise. Where the kernel cannot, they
+	// are made one by one.
 	_ = unix.Madvise(mem, unix.MADV_POPULATE_WRITE)
 	p.memory.lastID++
 	w := &window{id: p.memory.lastID, mem: mem}
@@ -95,8 +95,8 @@ func (p *Process) dropWindow(w *window) {
 	w.close()
 }
 
-// copyAll has the client copy ranges between its memory and a window. All ranges lie in
-// one region, which the client checks to be mapped. The caller holds p.orders.
+// copyAll has the client copy ranges between its memory and a window. All ranges lie in one
+// region, which the client checks to be mapped. The caller holds p.orders.
 func (p *Process) copyAll(kind uint32, w *window, of *region, ranges []copyRange) error {
 	for len(ranges) > 0 {
 		n := min(len(ranges), maxRanges)
@@ -113,9 +113,8 @@ func (p *Process) copyAll(kind uint32, w *window, of *region, ranges []copyRange
 	return nil
 }
 
-// sharedFile returns a file without a name, of the given size, that two processes can
-// map. Nobody can shrink it where the kernel has sealed files: a mapping of it never
-// gets SIGBUS.
+// sharedFile returns a file without a name, of the given size, that two processes can map. Nobody
+// can shrink it where the kernel has sealed files: a mapping of it never gets SIGBUS.
 func (p *Process) sharedFile(name string, size int64) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -197,9 +196,9 @@ func (p *page) word(offset int) *atomic.Int64 {
 	return (*atomic.Int64)(unsafe.Pointer(&p.mem[offset]))
 }
 
-// Passed returns the number of boundaries that the process has reached, counted from the
-// boundary it resumed from, and the program's step at the last one. After [Process.SetLimit]
-// has returned, a process that Passed does not show beyond the limit will not pass it.
+// Passed returns the number of boundaries that the process has reached, counted from the boundary
+// it resumed from, and the program's step at the last one. After [Process.SetLimit] has returned,
+// a process that Passed does not show beyond the limit will not pass it.
 func (p *Process) Passed() (count, step int64) {
 	return p.page.word(offsetPassed).Load(), p.page.word(offsetStep).Load()
 }
@@ -215,8 +214,8 @@ func (p *Process) SetLimit(n int64) {
 	}
 }
 
-// fences reports whether the client orders its own reads and writes of the page. One in
-// Python cannot.
+// fences reports whether the client orders its own reads and writes of the page. One in Python
+// cannot.
 func (p *Process) fences() bool { return p.hello.Language == "c" || p.hello.Language == "fortran" }
 
 // isWaiting reports whether the process waits for an answer: it passes no boundary then.
@@ -237,8 +236,8 @@ func (p *Process) SetPending(pending bool) {
 
 const membarrierGlobal = 1 // MEMBARRIER_CMD_GLOBAL
 
-// barrier returns after each thread of the machine has passed a memory barrier, so that a
-// client that cannot fence has either seen the limit or shows the boundary that it passed.
+// barrier returns after each thread of the machine has passed a memory barrier, so that a client
+// that cannot fence has either seen the limit or shows the boundary that it passed.
 func (p *Process) barrier() {
 	_, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, membarrierGlobal, 0, 0)
 	if errno != 0 {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A behind is a checkpoint whose images are written behind the computation:
-// every rank has a copy of its memory, the ranks have been resumed, and the
-// number after it is in use for the next boundary. There is at most one.
+// A behind is a checkpoint whose images are written behind the computation: every rank has a copy
+// of its memory, the ranks have been resumed, and the number after it is in use for the next
+// boundary. There is at most one.
 type behind struct {
 	cp      Checkpoint
 	step    behindStep
@@ -30,9 +30,9 @@ const (
 	droppingBehind                     // aborted: waiting until nobody writes any more
 )
 
-// captured notes that a rank has a copy of its memory, or its image itself, and
-// resumes the ranks after the last one. Not if the job is to stop after this
-// checkpoint: what it computed on would be lost.
+// captured notes that a rank has a copy of its memory, or its image itself, and resumes the ranks
+// after the last one. Not if the job is to stop after this checkpoint: what it computed on would
+// be lost.
 func (c *Coordinator) captured(r *rankState) {
 	if !c.cfg.Async || r.captured {
 		return
@@ -86,8 +86,7 @@ func (c *Coordinator) progressBehind(r *rankState, m Message) {
 	}
 }
 
-// settled notes that a rank has given the answer it owed and reports whether it
-// was the last.
+// settled notes that a rank has given the answer it owed and reports whether it was the last.
 func (c *Coordinator) settled(r *rankState) bool {
 	r.owes = false
 	c.behind.left--
@@ -110,8 +109,7 @@ func (c *Coordinator) committedBehind() {
 	c.behindOver()
 }
 
-// failedBehind handles a failed Commit, or a failed Prepare that was reported
-// late.
+// failedBehind handles a failed Commit, or a failed Prepare that was reported late.
 func (c *Coordinator) failedBehind(ev CommitFailed) {
 	switch c.behind.step {
 	case writingBehind:
@@ -123,8 +121,8 @@ func (c *Coordinator) failedBehind(ev CommitFailed) {
 	}
 }
 
-// dropBehind aborts the checkpoint and waits until nobody writes it any more.
-// The application is not held for that.
+// dropBehind aborts the checkpoint and waits until nobody writes it any more. The application is
+// not held for that.
 func (c *Coordinator) dropBehind(rank int, why string, body []byte) {
 	c.reportAbortedBehind(rank, why, body)
 	b := c.behind
@@ -161,8 +159,8 @@ func (c *Coordinator) behindOver() {
 	}
 }
 
-// endDisturbance books how long the checkpoint written behind may have disturbed the
-// computation: until now, or until the ranks stopped for the next one.
+// endDisturbance books how long the checkpoint written behind may have disturbed the computation:
+// until now, or until the ranks stopped for the next one.
 func (c *Coordinator) endDisturbance() {
 	end := c.now
 	if c.phase == stopping || c.phase == holding {
@@ -172,8 +170,8 @@ func (c *Coordinator) endDisturbance() {
 	c.budget.pace.disturbed(max(0, end-c.behind.cp.Resumed), c.Iteration())
 }
 
-// watchBehind starts and stops the clock of the checkpoint written behind. As
-// long as nobody waits for it, a slow one harms nobody.
+// watchBehind starts and stops the clock of the checkpoint written behind. As long as nobody
+// waits for it, a slow one harms nobody.
 func (c *Coordinator) watchBehind() {
 	b := c.behind
 	if b == nil {
@@ -184,8 +182,8 @@ func (c *Coordinator) watchBehind() {
 	}
 }
 
-// awaitsBehind reports whether anything waits for the one behind: the ranks at
-// the next boundary, the end of the job, a request, a checkpoint that is due.
+// awaitsBehind reports whether anything waits for the one behind: the ranks at the next boundary,
+// the end of the job, a request, a checkpoint that is due.
 func (c *Coordinator) awaitsBehind() bool {
 	if c.phase == holding || c.hurried == c.behind || len(c.waiting) > 0 || len(c.behind.serving) > 0 || c.demands() {
 		return true
@@ -197,8 +195,8 @@ func (c *Coordinator) awaitsBehind() bool {
 	return scheduled && c.now >= due && !c.finishing
 }
 
-// behindOverdue reports whether the one behind has waited too long for a rank.
-// Computing is no progress of it: that goes on however stuck the writing is.
+// behindOverdue reports whether the one behind has waited too long for a rank. Computing is no
+// progress of it: that goes on however stuck the writing is.
 func (c *Coordinator) behindOverdue(r *rankState) bool {
 	b := c.behind
 	return b != nil && b.awaited && b.step != committingBehind && r.owes &&

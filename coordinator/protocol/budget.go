@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A Cost is what checkpoints are expected to cost before any was measured: for how
-// long the application will stand still. The first one of a run stores all of the
-// memory, those that follow may store less.
+// A Cost is what checkpoints are expected to cost before any was measured: for how long the
+// application will stand still. The first one of a run stores all of the memory, those that
+// follow may store less.
 type Cost struct {
 	First, FirstHigh time.Duration // High: it will hardly be more; 0: not known
 	Next             time.Duration // of each that follows; 0: not known
@@ -15,9 +15,9 @@ type Cost struct {
 
 // A budget is the account of checkpoint time against computing time.
 //
-// A checkpoint is due as soon as the account can pay for it, with a reserve. Those
-// before it tell what it will cost; a single slow one of them changes little. The
-// account is charged with its real cost, which is saved before the next one.
+// A checkpoint is due as soon as the account can pay for it, with a reserve. Those before it tell
+// what it will cost; a single slow one of them changes little. The account is charged with its
+// real cost, which is saved before the next one.
 type budget struct {
 	share float64 // of the computing time; 0: nothing is paid for
 	cost  Cost
@@ -43,9 +43,8 @@ const (
 	material    = 1.5 // change of an interval, which is announced
 )
 
-// recent are the costs that the next checkpoint is estimated from, in order: those of
-// the newest ones. The first one is left out as soon as two others are known: it stores
-// more.
+// recent are the costs that the next checkpoint is estimated from, in order: those of the newest
+// ones. The first one is left out as soon as two others are known: it stores more.
 func (b *budget) recent() []time.Duration {
 	list := slices.Clone(b.following)
 	if len(list) < 2 && b.taken > 0 {
@@ -58,8 +57,8 @@ func (b *budget) recent() []time.Duration {
 	return list
 }
 
-// expected estimates the cost of the next checkpoint: by the median of the recent ones,
-// or by the prediction.
+// expected estimates the cost of the next checkpoint: by the median of the recent ones, or by the
+// prediction.
 func (b *budget) expected() time.Duration {
 	list := b.recent()
 	switch {
@@ -72,8 +71,8 @@ func (b *budget) expected() time.Duration {
 	return list[(len(list)-1)/2]
 }
 
-// highest is what the next checkpoint will hardly exceed. The slowest of the recent ones
-// does not count: otherwise the others would wait for a second one like it.
+// highest is what the next checkpoint will hardly exceed. The slowest of the recent ones does not
+// count: otherwise the others would wait for a second one like it.
 func (b *budget) highest() time.Duration {
 	list := b.recent()
 	if b.taken == 0 && b.cost.FirstHigh > 0 {
@@ -85,8 +84,8 @@ func (b *budget) highest() time.Duration {
 	return scale(list[len(list)-2], reserve)
 }
 
-// interval is the time to compute between two checkpoints of the expected cost. Until
-// one was measured it looks beyond the first.
+// interval is the time to compute between two checkpoints of the expected cost. Until one was
+// measured it looks beyond the first.
 func (b *budget) interval() time.Duration {
 	if len(b.recent()) == 0 && b.cost.Next > 0 {
 		return scale(b.cost.Next, 1/b.share)
@@ -94,8 +93,8 @@ func (b *budget) interval() time.Duration {
 	return scale(b.expected(), 1/b.share)
 }
 
-// due returns when the next checkpoint fits the budget. Savings are spent gradually:
-// two checkpoints close to each other protect hardly more than one.
+// due returns when the next checkpoint fits the budget. Savings are spent gradually: two
+// checkpoints close to each other protect hardly more than one.
 func (b *budget) due() time.Duration {
 	at := b.since + max(0, scale(b.spent+b.highest(), 1/b.share)-b.ran)
 	if b.tries > 0 {
@@ -112,9 +111,9 @@ func (b *budget) used() float64 {
 	return float64(b.spent) / float64(b.ran)
 }
 
-// charge books a checkpoint, or what an aborted one took, for which the job stood
-// still from the time from to now. The time for which it was held up by other jobs is
-// spent, and says nothing of what the next one costs.
+// charge books a checkpoint, or what an aborted one took, for which the job stood still from the
+// time from to now. The time for which it was held up by other jobs is spent, and says nothing of
+// what the next one costs.
 func (b *budget) charge(from, now, held time.Duration, taken bool) {
 	cost := max(0, now-from)
 	b.spent += cost
@@ -134,9 +133,8 @@ func (b *budget) compute(end time.Duration) {
 	b.since = max(b.since, end)
 }
 
-// slowed ends a stretch of computing at time end, when the ranks stand at an iteration,
-// 0 if it is not known. It books what the checkpoint written behind has held up as a
-// part of its cost.
+// slowed ends a stretch of computing at time end, when the ranks stand at an iteration, 0 if it
+// is not known. It books what the checkpoint written behind has held up as a part of its cost.
 func (b *budget) slowed(iteration int, end time.Duration) {
 	b.compute(end)
 	if iteration == 0 {
@@ -166,8 +164,8 @@ func (b *budget) measure(cost time.Duration) {
 	}
 }
 
-// changed reports whether the interval is to be announced: it is not what was
-// announced last, or the next checkpoint has to wait for much longer.
+// changed reports whether the interval is to be announced: it is not what was announced last, or
+// the next checkpoint has to wait for much longer.
 func (b *budget) changed(wait time.Duration) bool {
 	interval := b.interval()
 	return interval > scale(b.told, material) || scale(interval, material) < b.told || wait > 2*max(interval, b.told)
@@ -193,10 +191,9 @@ func (c *Coordinator) announce() {
 		Measured: b.taken, Used: b.used()}})
 }
 
-// A pace tells how much a checkpoint that is written behind slows the computation
-// down. It knows how long iterations take while none is written. If the iterations of a
-// stretch of computing took longer, the checkpoint written behind is at fault, at most
-// for as long as it was written.
+// A pace tells how much a checkpoint that is written behind slows the computation down. It knows
+// how long iterations take while none is written. If the iterations of a stretch of computing
+// took longer, the checkpoint written behind is at fault, at most for as long as it was written.
 type pace struct {
 	from, freeFrom int           // iterations at which the stretch, and its undisturbed part, began
 	took           time.Duration // by the stretch
@@ -206,8 +203,7 @@ type pace struct {
 	freeIterations float64
 }
 
-// fade is the weight of the stretches before, so that the pace follows the load of the
-// machine.
+// fade is the weight of the stretches before, so that the pace follows the load of the machine.
 const fade = 0.8
 
 // begin begins a stretch at an iteration.
@@ -222,15 +218,15 @@ func (p *pace) compute(d time.Duration) {
 	p.free += d
 }
 
-// disturbed says that the stretch has been disturbed for so long, until now, when every
-// rank was known to be in an iteration.
+// disturbed says that the stretch has been disturbed for so long, until now, when every rank was
+// known to be in an iteration.
 func (p *pace) disturbed(d time.Duration, iteration int) {
 	p.behind += d
 	p.free, p.freeFrom = 0, max(p.from, iteration)
 }
 
-// end ends a stretch at an iteration, begins the next, and returns for how long
-// checkpoints held the first up.
+// end ends a stretch at an iteration, begins the next, and returns for how long checkpoints held
+// the first up.
 func (p *pace) end(iteration int) time.Duration {
 	if n := iteration - p.freeFrom; n > 0 && p.free > 0 {
 		p.freeTime = fade*p.freeTime + float64(p.free)

@@ -20,8 +20,8 @@ func (c *Coordinator) stop(r Request, number int) {
 	c.rest(Rest{Number: number})
 }
 
-// startDue begins a checkpoint, or stops the job, when it is due or asked for.
-// Only a commit is waited for: it will be over in a moment.
+// startDue begins a checkpoint, or stops the job, when it is due or asked for. Only a commit is
+// waited for: it will be over in a moment.
 func (c *Coordinator) startDue() {
 	if c.phase == finished || c.commits() {
 		return
@@ -211,8 +211,8 @@ func (c *Coordinator) rankStopped(r *rankState, m Stopped) {
 			return
 		}
 	case proposing:
-		// It stopped at the armed boundary before it heard of the proposal,
-		// and will say so again after StopAt.
+		// It stopped at the armed boundary before it heard of the proposal, and will say so again
+		// after StopAt.
 		r.stopped = c.now
 		return
 	default:
@@ -227,8 +227,8 @@ func (c *Coordinator) rankStopped(r *rankState, m Stopped) {
 	}
 }
 
-// drain tells every rank how many messages each peer has sent to it: those of the
-// group and, if outside is given, others.
+// drain tells every rank how many messages each peer has sent to it: those of the group and, if
+// outside is given, others.
 func (c *Coordinator) drain(outside map[int][]Count) {
 	expected := make([][]Count, len(c.ranks))
 	expect := func(from int, sent []Count) {

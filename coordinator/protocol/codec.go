@@ -22,11 +22,11 @@ import (
 // Both ends are processes of one binary.
 const (
 	frameHeader = 8
-	// MaxFrame bounds the payload of a frame in bytes: a table of addresses for
-	// 65,536 ranks fits, a wild length does not.
+	// MaxFrame bounds the payload of a frame in bytes: a table of addresses for 65,536 ranks
+	// fits, a wild length does not.
 	MaxFrame = 16 << 20
-	// maxNumber bounds what is not a count of bytes or messages. A program may pass
-	// boundaries for months, a million each second.
+	// maxNumber bounds what is not a count of bytes or messages. A program may pass boundaries
+	// for months, a million each second.
 	maxNumber = 1 << 53
 )
 
@@ -117,8 +117,8 @@ func appendValue(buf []byte, v reflect.Value) (_ []byte, err error) {
 	return buf, err
 }
 
-// ReadFrame reads one message. It returns io.EOF at a clean end of the stream,
-// and an error wrapping ErrFrame for anything that is not a frame.
+// ReadFrame reads one message. It returns io.EOF at a clean end of the stream, and an error
+// wrapping ErrFrame for anything that is not a frame.
 func ReadFrame(r io.Reader) (Message, error) {
 	var head [frameHeader]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -138,8 +138,8 @@ func ReadFrame(r io.Reader) (Message, error) {
 	return decode(payload)
 }
 
-// readPayload reads n bytes, growing its buffer only as fast as bytes arrive:
-// a peer that claims 16 MiB and sends none makes us allocate none.
+// readPayload reads n bytes, growing its buffer only as fast as bytes arrive: a peer that claims
+// 16 MiB and sends none makes us allocate none.
 func readPayload(r io.Reader, n int) ([]byte, error) {
 	const step = 64 << 10
 	buf := make([]byte, 0, min(n, step))

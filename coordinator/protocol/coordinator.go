@@ -9,16 +9,16 @@ import (
 
 // Limits bound every wait.
 type Limits struct {
-	// Silence is how long a rank may give no sign of life before it is
-	// declared dead. Ranks send a Beat several times as often. It doubles with each
-	// restart that gets no further than the one before, up to half of Phase.
+	// Silence is how long a rank may give no sign of life before it is declared dead. Ranks send
+	// a Beat several times as often. It doubles with each restart that gets no further than the
+	// one before, up to half of Phase.
 	Silence time.Duration
-	// Phase is how long a phase of a checkpoint, or the start of an incarnation,
-	// may go on without progress of the rank waited for.
+	// Phase is how long a phase of a checkpoint, or the start of an incarnation, may go on
+	// without progress of the rank waited for.
 	Phase time.Duration
-	// Patience is how long a rank may keep the others waiting at the boundary of a
-	// checkpoint before it is declared dead; 0: it is not, and the checkpoint is aborted
-	// after Phase, or later if iterations take so long.
+	// Patience is how long a rank may keep the others waiting at the boundary of a checkpoint
+	// before it is declared dead; 0: it is not, and the checkpoint is aborted after Phase, or
+	// later if iterations take so long.
 	Patience time.Duration
 	// Restarts without a new checkpoint in between before the job fails.
 	Restarts int
@@ -40,17 +40,17 @@ type Config struct {
 	Known map[int]int
 	// Next is the number of the next checkpoint; it exceeds all used before.
 	Next int
-	// Stride is the difference between numbers, 1 if it is 0: groups of one job
-	// that count Next, Next+Stride, … from different residues share none.
+	// Stride is the difference between numbers, 1 if it is 0: groups of one job that count Next,
+	// Next+Stride, … from different residues share none.
 	Stride int
 	// Cost is what checkpoints are expected to cost, for Schedule.Overhead.
 	Cost Cost
-	// Async lets the job compute on as soon as every rank has captured its
-	// memory; the images are written behind the computation.
+	// Async lets the job compute on as soon as every rank has captured its memory; the images are
+	// written behind the computation.
 	Async bool
 
-	// FallBack lets the first incarnation, too, begin with an earlier checkpoint
-	// if its own is damaged.
+	// FallBack lets the first incarnation, too, begin with an earlier checkpoint if its own is
+	// damaged.
 	FallBack bool
 	// Incarnation is the last incarnation before the first one of this Coordinator.
 	Incarnation int
@@ -142,8 +142,7 @@ type Coordinator struct {
 	hurried *behind // the one that other groups wait for
 }
 
-// NewCoordinator returns the protocol of a group. The first actions come from
-// Begin.
+// NewCoordinator returns the protocol of a group. The first actions come from Begin.
 func NewCoordinator(cfg Config) *Coordinator {
 	cfg.Stride = max(1, cfg.Stride)
 	c := &Coordinator{cfg: cfg, known: map[int]int{}, next: max(1, cfg.Next), from: cfg.From, incarnation: cfg.Incarnation}
@@ -231,8 +230,8 @@ func (c *Coordinator) Deadline() (time.Duration, bool) {
 	return at, true
 }
 
-// Upcoming returns the iteration, or the time, of the next checkpoint of the schedule,
-// as far as it is known.
+// Upcoming returns the iteration, or the time, of the next checkpoint of the schedule, as far as
+// it is known.
 func (c *Coordinator) Upcoming() (iteration int, at time.Duration, ok bool) {
 	if c.phase == finished || c.gated {
 		return 0, 0, false
@@ -261,8 +260,8 @@ func (c *Coordinator) Iteration() int {
 	return low
 }
 
-// Furthest returns the largest iteration any rank is known to be in, or to have
-// been in when it failed.
+// Furthest returns the largest iteration any rank is known to be in, or to have been in when it
+// failed.
 func (c *Coordinator) Furthest() int {
 	high := 0
 	for i := range c.ranks {
@@ -303,8 +302,8 @@ func (c *Coordinator) enter(p phase) {
 	}
 }
 
-// answered notes that a rank has answered in the current phase and reports
-// whether it was the last.
+// answered notes that a rank has answered in the current phase and reports whether it was the
+// last.
 func (c *Coordinator) answered(r *rankState) bool {
 	if r.answered {
 		return false

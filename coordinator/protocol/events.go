@@ -22,8 +22,8 @@ type (
 		Incarnation, Rank int
 		Cause             string
 	}
-	// Committed answers Commit: the checkpoint exists. Vectors, in a job of
-	// several groups, are those that the ranks stored, in their order.
+	// Committed answers Commit: the checkpoint exists. Vectors, in a job of several groups, are
+	// those that the ranks stored, in their order.
 	Committed struct {
 		Number  int
 		Vectors []channel.Vector
@@ -34,16 +34,16 @@ type (
 		Reason string
 		Body   []byte
 	}
-	// Unusable says that the checkpoint named in Spawn cannot be restored,
-	// found before any rank was started.
+	// Unusable says that the checkpoint named in Spawn cannot be restored, found before any rank
+	// was started.
 	Unusable struct {
 		Incarnation int
 		Damaged     bool // for good; otherwise it just could not be read
 		Reason      string
 		Body        []byte
 	}
-	// Postponed says that the order to write checkpoint Number, which follows Prepare, is
-	// kept back: no slot is free yet. Ordered says that it has been sent.
+	// Postponed says that the order to write checkpoint Number, which follows Prepare, is kept
+	// back: no slot is free yet. Ordered says that it has been sent.
 	Postponed struct{ Number int }
 	Ordered   struct{ Number int }
 	// Requested asks for a checkpoint or a stop.
@@ -83,28 +83,27 @@ type (
 	Broadcast struct{ Message Message }
 	// Kill one rank that is silent; its RankLost has been taken into account.
 	Kill struct{ Rank int }
-	// Spawn ends what is left of earlier incarnations, sweeps debris and starts
-	// all ranks as that incarnation from checkpoint From, 0 for the beginning,
-	// after Delay. With several groups, that is done for one group only; Incarnation is
-	// the incarnation of its ranks, and says more than those before it.
+	// Spawn ends what is left of earlier incarnations, sweeps debris and starts all ranks as that
+	// incarnation from checkpoint From, 0 for the beginning, after Delay. With several groups,
+	// that is done for one group only; Incarnation is the incarnation of its ranks, and says more
+	// than those before it.
 	Spawn struct {
 		Incarnation, From int
 		Delay             time.Duration
-		// Line is the recovery line that channel.Restore needs with an optimistic
-		// log, nil if there is none. Ready must wait until its actions are durable.
+		// Line is the recovery line that channel.Restore needs with an optimistic log, nil if
+		// there is none. Ready must wait until its actions are durable.
 		Line []uint64
 		// Fresh says that the job restarts from scratch: logs are emptied first.
 		Fresh bool
 	}
-	// Prepare makes room for checkpoint Number before Write is sent. A failure
-	// is reported as CommitFailed.
+	// Prepare makes room for checkpoint Number before Write is sent. A failure is reported as
+	// CommitFailed.
 	Prepare struct{ Number int }
-	// Commit renames the manifest of a checkpoint into place and answers
-	// Committed or CommitFailed.
+	// Commit renames the manifest of a checkpoint into place and answers Committed or
+	// CommitFailed.
 	Commit struct{ Checkpoint Checkpoint }
-	// Discard removes the debris of a checkpoint, and of no other. No rank
-	// writes to it any more, unless Finish follows: then the ranks have to be
-	// ended first.
+	// Discard removes the debris of a checkpoint, and of no other. No rank writes to it any more,
+	// unless Finish follows: then the ranks have to be ended first.
 	Discard struct{ Number int }
 	// Answer a Request. Err is empty on success.
 	Answer struct {
@@ -140,8 +139,7 @@ type Checkpoint struct {
 	Resumed      time.Duration   // when the ranks were resumed; 0 if they wait for the commit
 }
 
-// A Notice is one thing a user should know. Exactly one group of fields counts,
-// by its Kind.
+// A Notice is one thing a user should know. Exactly one group of fields counts, by its Kind.
 type Notice struct {
 	Kind        NoticeKind
 	Checkpoint  int // number
@@ -215,10 +213,9 @@ func (r Result) String() string {
 	return fmt.Sprintf("result(%d)", uint8(r))
 }
 
-// Examined answers Examine, an event of a job of several groups: the states that
-// the rank can be put into by replaying its log from each checkpoint asked for,
-// oldest first, as channel.State.Logged returns them. A checkpoint that cannot
-// be read is left out.
+// Examined answers Examine, an event of a job of several groups: the states that the rank can be
+// put into by replaying its log from each checkpoint asked for, oldest first, as
+// channel.State.Logged returns them. A checkpoint that cannot be read is left out.
 type Examined struct {
 	Round, Rank int // as in Examine
 	States      map[int][]channel.Vector
@@ -228,45 +225,44 @@ func (Examined) event() {}
 
 // The actions of a job of several groups.
 type (
-	// Examine ends the processes of a group, so that its logs are at rest, and
-	// asks for the states in the log of a rank behind each of the checkpoints;
-	// 0 is the beginning. Examined answers.
+	// Examine ends the processes of a group, so that its logs are at rest, and asks for the
+	// states in the log of a rank behind each of the checkpoints; 0 is the beginning. Examined
+	// answers.
 	Examine struct {
 		Round, Rank int
 		Numbers     []int
 	}
-	// Forget removes all checkpoints of a group with numbers after After, those
-	// that cannot be read too and the newest first: the history that they belong
-	// to is abandoned. It has to be done, durably, before the actions that follow.
-	// Numbers are those that the job could have gone back to.
+	// Forget removes all checkpoints of a group with numbers after After, those that cannot be
+	// read too and the newest first: the history that they belong to is abandoned. It has to be
+	// done, durably, before the actions that follow. Numbers are those that the job could have
+	// gone back to.
 	Forget struct {
 		After   int
 		Numbers []int
 	}
-	// Collect says what no recovery can need any more. Base has to be durable
-	// before any of it is removed.
+	// Collect says what no recovery can need any more. Base has to be durable before any of it is
+	// removed.
 	Collect struct {
-		// Base is the oldest checkpoint of each group that is kept, 0 for the
-		// beginning of the job. Of the log of a rank, what its state there
-		// covers can go. All are −1 while a job is being restarted from scratch.
+		// Base is the oldest checkpoint of each group that is kept, 0 for the beginning of the
+		// job. Of the log of a rank, what its state there covers can go. All are −1 while a job
+		// is being restarted from scratch.
 		Base []int
 		// Remove are the checkpoints that can be removed.
 		Remove []int
 	}
-	// Recovery says what a failure costs: an account for the user, given when
-	// all that has to be started again has been ordered.
+	// Recovery says what a failure costs: an account for the user, given when all that has to be
+	// started again has been ordered.
 	Recovery struct {
 		Failed []int // groups that died or could not be set up
-		// RolledBack are the groups that start again, the failed ones included,
-		// with the checkpoints From, 0 for the beginning.
+		// RolledBack are the groups that start again, the failed ones included, with the
+		// checkpoints From, 0 for the beginning.
 		RolledBack, From []int
 		Ranks            int           // of all these groups
 		Iterations       []int         // by group: lost, as far as is known
 		Decided          time.Duration // from the first failure to the decision
 	}
-	// Print puts an output of a rank out. It comes once for each index of each
-	// rank, in ascending order, and has to be noted durably before any Commit
-	// that follows.
+	// Print puts an output of a rank out. It comes once for each index of each rank, in ascending
+	// order, and has to be noted durably before any Commit that follows.
 	Print struct {
 		Rank  int
 		Index uint64

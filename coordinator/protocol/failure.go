@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// patrol is the time between two looks for overdue ranks. Looking at every
-// message instead would cost the square of the number of ranks per phase.
+// patrol is the time between two looks for overdue ranks. Looking at every message instead would
+// cost the square of the number of ranks per phase.
 func (c *Coordinator) patrol() time.Duration {
 	return max(1, min(c.cfg.Limits.Silence, c.cfg.Limits.Phase)/8)
 }
 
-// Heard says that rank gave a sign of life at time at, whenever its message comes to be
-// handled. The caller says so before each Step that is due by Deadline.
+// Heard says that rank gave a sign of life at time at, whenever its message comes to be handled.
+// The caller says so before each Step that is due by Deadline.
 func (c *Coordinator) Heard(rank int, at time.Duration) {
 	if r := c.rank(rank); r.joined {
 		r.heard = max(r.heard, at)
@@ -27,8 +27,8 @@ func (c *Coordinator) checkDeadlines() {
 		return
 	}
 	if late > c.cfg.Limits.Silence/2 {
-		// It was the coordinator that did not run, as after a laptop's sleep:
-		// the signs of life are still in the sockets, and nobody is to blame.
+		// It was the coordinator that did not run, as after a laptop's sleep: the signs of life
+		// are still in the sockets, and nobody is to blame.
 		for i := range c.ranks {
 			c.ranks[i].heard += late
 			c.ranks[i].moved += late
@@ -75,8 +75,8 @@ func (c *Coordinator) declareDead(r *rankState, why string) {
 	c.rankLost(RankLost{Incarnation: c.incarnation, Rank: r.rank, Cause: why})
 }
 
-// rankLost handles a death. A checkpoint that is just being committed is left
-// to end: all its files are durable already, whoever dies now.
+// rankLost handles a death. A checkpoint that is just being committed is left to end: all its
+// files are durable already, whoever dies now.
 func (c *Coordinator) rankLost(ev RankLost) {
 	switch {
 	case c.phase == finished || c.phase == down:
@@ -89,9 +89,9 @@ func (c *Coordinator) rankLost(ev RankLost) {
 	}
 }
 
-// lose aborts what is under way, after the death of a rank, and ends the
-// incarnation. A death after all ranks have told their results harms nothing but
-// the checkpoint still being written then.
+// lose aborts what is under way, after the death of a rank, and ends the incarnation. A death
+// after all ranks have told their results harms nothing but the checkpoint still being written
+// then.
 func (c *Coordinator) lose(ev RankLost) {
 	if c.behind != nil && c.behind.step == writingBehind && !c.behind.aborted {
 		c.reportAbortedBehind(ev.Rank, fmt.Sprintf("%s before all images were written", ev.Cause), nil)
@@ -133,9 +133,9 @@ func (c *Coordinator) fail(ev RankLost) {
 	c.tryAgain(ev.Rank, text, nil)
 }
 
-// tryAgain restarts from the newest checkpoint, unless that has brought nothing
-// too often. A restart that got no further than the one before makes the next slower
-// and more patient: perhaps the machine is slow, and the ranks are not at fault.
+// tryAgain restarts from the newest checkpoint, unless that has brought nothing too often. A
+// restart that got no further than the one before makes the next slower and more patient: perhaps
+// the machine is slow, and the ranks are not at fault.
 func (c *Coordinator) tryAgain(rank int, why string, body []byte) {
 	if c.futile++; c.futile > c.cfg.Limits.Restarts {
 		c.finish(Outcome{Result: Failed, Rank: rank, Body: body,
@@ -152,8 +152,8 @@ func (c *Coordinator) tryAgain(rank int, why string, body []byte) {
 	c.restart(Down{Rank: rank, Cause: why})
 }
 
-// backoff returns how long to wait before the next incarnation: nothing as long as
-// restarts get further, else twice as long each time.
+// backoff returns how long to wait before the next incarnation: nothing as long as restarts get
+// further, else twice as long each time.
 func (c *Coordinator) backoff() time.Duration {
 	if c.stuck == 0 {
 		return 0
@@ -161,9 +161,9 @@ func (c *Coordinator) backoff() time.Duration {
 	return min(5*time.Second, 40*time.Millisecond<<min(c.stuck, 16))
 }
 
-// patience is how long a rank may give no sign of life: twice as long after each
-// restart that got no further than the one before. A dead rank must still be found
-// before it counts as one that makes no progress.
+// patience is how long a rank may give no sign of life: twice as long after each restart that got
+// no further than the one before. A dead rank must still be found before it counts as one that
+// makes no progress.
 func (c *Coordinator) patience() time.Duration {
 	lim := c.cfg.Limits
 	for range c.stuck {
@@ -186,10 +186,10 @@ func (c *Coordinator) respawn(from int) {
 	c.spawn(from)
 }
 
-// setupFailed handles an incarnation that could not be set up. The checkpoint a
-// user asked for is not silently replaced by another; a restart after a failure
-// falls back to the checkpoint before if this one is damaged, and tries again
-// if it is not: memory or descriptors may have been short.
+// setupFailed handles an incarnation that could not be set up. The checkpoint a user asked for is
+// not silently replaced by another; a restart after a failure falls back to the checkpoint before
+// if this one is damaged, and tries again if it is not: memory or descriptors may have been
+// short.
 func (c *Coordinator) setupFailed(rank int, damaged bool, why string, body []byte) {
 	switch {
 	case c.incarnation == c.cfg.Incarnation+1 && !c.cfg.FallBack:
@@ -212,9 +212,9 @@ func (c *Coordinator) blame(rank int, what string) string {
 	return fmt.Sprintf("rank %d %s", rank, what)
 }
 
-// rankDone takes the result of a rank. From the first one on there is no
-// boundary left that all ranks could share, hence no further checkpoint. Where the number
-// of iterations is not known, a checkpoint may just have been agreed on.
+// rankDone takes the result of a rank. From the first one on there is no boundary left that all
+// ranks could share, hence no further checkpoint. Where the number of iterations is not known, a
+// checkpoint may just have been agreed on.
 func (c *Coordinator) rankDone(r *rankState, m Done) {
 	r.done, r.body, r.iter = true, m.Body, max(r.iter, c.cfg.Iterations)
 	c.finishing = true
@@ -250,8 +250,8 @@ func (c *Coordinator) results() ([][]byte, bool) {
 	return results, true
 }
 
-// complete ends a job whose ranks have all told their results. The process of
-// one of them may be lost by now.
+// complete ends a job whose ranks have all told their results. The process of one of them may be
+// lost by now.
 func (c *Coordinator) complete(results [][]byte, lost *RankLost) {
 	c.rest(Rest{Results: results, Lost: lost})
 }
@@ -262,8 +262,7 @@ func (c *Coordinator) end(o Outcome) {
 	c.finish(o)
 }
 
-// lacksSlot reports whether the ranks wait at the boundary for a slot, and not for each
-// other.
+// lacksSlot reports whether the ranks wait at the boundary for a slot, and not for each other.
 func (c *Coordinator) lacksSlot() bool { return c.late && c.phase == storing }
 
 func (c *Coordinator) postponed(ev Postponed) {
@@ -283,8 +282,8 @@ func (c *Coordinator) ordered(ev Ordered) {
 	}
 }
 
-// waitedForSlot aborts a checkpoint that has waited for a slot as long as a phase may last.
-// The computation goes on without it.
+// waitedForSlot aborts a checkpoint that has waited for a slot as long as a phase may last. The
+// computation goes on without it.
 func (c *Coordinator) waitedForSlot() bool {
 	if !c.lacksSlot() || c.now-c.wrote < c.cfg.Limits.Phase {
 		return false
@@ -293,16 +292,15 @@ func (c *Coordinator) waitedForSlot() bool {
 	return true
 }
 
-// tellAfter is how long a checkpoint waits for a rank before the user is told, unless
-// iterations take longer.
+// tellAfter is how long a checkpoint waits for a rank before the user is told, unless iterations
+// take longer.
 const tellAfter = 30 * time.Second
 
 // rankFactor is by how much an iteration may take longer than any before it.
 const rankFactor = 3
 
-// keepsWaiting looks at a rank that others wait for at the boundary of a checkpoint. The
-// user is told once of each checkpoint. It reports whether the rank has been declared
-// dead.
+// keepsWaiting looks at a rank that others wait for at the boundary of a checkpoint. The user is
+// told once of each checkpoint. It reports whether the rank has been declared dead.
 func (c *Coordinator) keepsWaiting(r *rankState) bool {
 	if c.phase != stopping || r.answered {
 		return false
@@ -319,8 +317,7 @@ func (c *Coordinator) keepsWaiting(r *rankState) bool {
 	return false
 }
 
-// phaseLimit is how long the current phase may go on without progress of the rank waited
-// for.
+// phaseLimit is how long the current phase may go on without progress of the rank waited for.
 func (c *Coordinator) phaseLimit() time.Duration {
 	if c.phase == stopping {
 		return max(c.cfg.Limits.Phase, rankFactor*c.longest)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Member is the protocol of one rank. It decides when the application may
-// pass an iteration boundary and what a rank does at one.
+// A Member is the protocol of one rank. It decides when the application may pass an iteration
+// boundary and what a rank does at one.
 type Member struct {
 	state memberState
 
@@ -24,8 +24,8 @@ type Member struct {
 	done    bool // the application has ended
 }
 
-// An imageWrite is the writing of this rank's image. It may go on behind the
-// computation: number of Member is that of a later checkpoint then.
+// An imageWrite is the writing of this rank's image. It may go on behind the computation: number
+// of Member is that of a later checkpoint then.
 type imageWrite struct {
 	number   int  // of the checkpoint, 0 if nothing is being written
 	captured bool // told
@@ -48,35 +48,34 @@ type MemberEvent interface{ memberEvent() }
 type (
 	// Received is a message from the coordinator.
 	Received struct{ Message Message }
-	// Reached says that the application has ended iteration Iter and waits. With Save it
-	// demands a checkpoint there, as all ranks do at this boundary.
+	// Reached says that the application has ended iteration Iter and waits. With Save it demands
+	// a checkpoint there, as all ranks do at this boundary.
 	Reached struct {
 		Iter   int
 		Counts []Count
 		Save   bool
 	}
-	// Computing says that an application that passes boundaries by itself has iteration
-	// Iter in progress. It comes before a message that makes Limit 0, and is true from the
-	// moment at which the application was bound by that.
+	// Computing says that an application that passes boundaries by itself has iteration Iter in
+	// progress. It comes before a message that makes Limit 0, and is true from the moment at
+	// which the application was bound by that.
 	Computing struct{ Iter int }
 	// DrainDone says that all expected messages have arrived.
 	DrainDone struct{}
 	// DrainCancelled answers CancelDrain.
 	DrainCancelled struct{}
-	// CaptureDone says that the memory of this rank has been copied: its
-	// application may go on before the image is written. It is optional, and
-	// without effect when the write of checkpoint Number has ended or was
-	// aborted. The number keeps one that comes late from counting as a copy of
-	// the next checkpoint.
+	// CaptureDone says that the memory of this rank has been copied: its application may go on
+	// before the image is written. It is optional, and without effect when the write of
+	// checkpoint Number has ended or was aborted. The number keeps one that comes late from
+	// counting as a copy of the next checkpoint.
 	CaptureDone struct{ Number int }
-	// WriteDone says that the image is durable, after the writing stood still for so long
-	// for other jobs.
+	// WriteDone says that the image is durable, after the writing stood still for so long for
+	// other jobs.
 	WriteDone struct {
 		Body []byte
 		Held time.Duration
 	}
-	// WriteEnded says that the image could not be written or that CancelWrite
-	// was heeded: nothing of it is being written any more.
+	// WriteEnded says that the image could not be written or that CancelWrite was heeded: nothing
+	// of it is being written any more.
 	WriteEnded struct {
 		Text string
 		Body []byte
@@ -108,11 +107,10 @@ type (
 	BeginDrain struct{ Expected []Count }
 	// CancelDrain ends the wait; DrainCancelled or DrainDone follows.
 	CancelDrain struct{}
-	// BeginWrite writes the image of this rank. The application waits while it
-	// does, unless CaptureDone is given: it may go on any time from then on. With
-	// an optimistic log, all frames that were appended before the state of the
-	// channels was taken have to be durable before WriteDone: the rank may be
-	// forced back behind this checkpoint, and then needs them.
+	// BeginWrite writes the image of this rank. The application waits while it does, unless
+	// CaptureDone is given: it may go on any time from then on. With an optimistic log, all
+	// frames that were appended before the state of the channels was taken have to be durable
+	// before WriteDone: the rank may be forced back behind this checkpoint, and then needs them.
 	BeginWrite struct {
 		Number, Iter int
 		Body         []byte // of Write
@@ -131,8 +129,8 @@ func (BeginWrite) memberAction()  {}
 func (CancelWrite) memberAction() {}
 func (Leave) memberAction()       {}
 
-// NewMember returns the protocol of a rank whose application has completed
-// iteration from, 0 at the beginning. The application waits until Start.
+// NewMember returns the protocol of a rank whose application has completed iteration from, 0 at
+// the beginning. The application waits until Start.
 func NewMember(from int) *Member {
 	return &Member{cur: from, at: true, held: true}
 }
@@ -140,8 +138,8 @@ func NewMember(from int) *Member {
 // Iteration returns the iteration in progress, or the boundary waited at.
 func (m *Member) Iteration() int { return m.cur }
 
-// Limit returns the first boundary that the application must not pass by itself: 0 if it
-// must wait at the next one. It may pass earlier ones without a word.
+// Limit returns the first boundary that the application must not pass by itself: 0 if it must
+// wait at the next one. It may pass earlier ones without a word.
 func (m *Member) Limit() int {
 	switch {
 	case m.held:
@@ -189,8 +187,8 @@ func (m *Member) Step(ev MemberEvent) []MemberAction {
 	return nil
 }
 
-// drained ends a drain and reports its outcome, or, when the checkpoint was
-// aborted meanwhile, that it is over.
+// drained ends a drain and reports its outcome, or, when the checkpoint was aborted meanwhile,
+// that it is over.
 func (m *Member) drained(outcome Message) []MemberAction {
 	if m.abandon {
 		outcome = Aborted{m.number}
@@ -249,9 +247,9 @@ func (m *Member) resume(boundary, number int) {
 	m.stopAt, m.number = boundary, number
 }
 
-// abort ends a checkpoint. If it is the one under way, the application
-// holds at its next boundary until Resume, for it does not know yet where to
-// stop next. An earlier one is written behind the computation, which goes on.
+// abort ends a checkpoint. If it is the one under way, the application holds at its next boundary
+// until Resume, for it does not know yet where to stop next. An earlier one is written behind the
+// computation, which goes on.
 func (m *Member) abort(number int) []MemberAction {
 	if number >= m.number {
 		m.number = number

@@ -33,19 +33,18 @@ type (
 	}
 	// Holding answers Propose with the iteration in progress.
 	Holding struct{ Number, Iter int }
-	// Stopped says that the rank stands at the boundary of checkpoint Number, after
-	// iteration Iter, having sent so many messages to each peer.
+	// Stopped says that the rank stands at the boundary of checkpoint Number, after iteration
+	// Iter, having sent so many messages to each peer.
 	Stopped struct {
 		Number, Iter int
 		Sent         []Count
 	}
 	// Drained answers Drain.
 	Drained struct{ Number int }
-	// Captured says that the rank has a copy of its memory and need not wait for its
-	// image.
+	// Captured says that the rank has a copy of its memory and need not wait for its image.
 	Captured struct{ Number int }
-	// Written says that the image is durable. Body tells what was written. Held is for how
-	// many nanoseconds the writing stood still for other jobs.
+	// Written says that the image is durable. Body tells what was written. Held is for how many
+	// nanoseconds the writing stood still for other jobs.
 	Written struct {
 		Number int
 		Body   []byte
@@ -59,17 +58,16 @@ type (
 	}
 	// Aborted answers Abort: this rank writes nothing of checkpoint Number any more.
 	Aborted struct{ Number int }
-	// Beat is a sign of life. Progress counts iterations and other work. Step is the
-	// number that a program gave the boundary Iter. Waits says that other jobs have the
-	// storage, and this rank waits for its turn.
+	// Beat is a sign of life. Progress counts iterations and other work. Step is the number that
+	// a program gave the boundary Iter. Waits says that other jobs have the storage, and this
+	// rank waits for its turn.
 	Beat struct {
 		Iter     int
 		Progress uint64
 		Step     uint64
 		Waits    bool
 	}
-	// InjectDue says that the rank has reached an iteration at which a failure is to
-	// be injected.
+	// InjectDue says that the rank has reached an iteration at which a failure is to be injected.
 	InjectDue struct{ Iter int }
 	// Done brings the result of a rank that has ended.
 	Done struct{ Body []byte }
@@ -90,18 +88,17 @@ type (
 	}
 	// Demand asks for a checkpoint at boundary Iter, where the rank waits for its end.
 	Demand struct{ Iter int }
-	// Placed says where the first rank of a node has made its shared memory, before it is
-	// ready.
+	// Placed says where the first rank of a node has made its shared memory, before it is ready.
 	Placed struct{ Path string }
-	// Serving says where this rank serves the directory of its node, as Serve has asked, or
-	// why it does not.
+	// Serving says where this rank serves the directory of its node, as Serve has asked, or why
+	// it does not.
 	Serving struct {
 		Address string
 		Text    string
 		Body    []byte
 	}
-	// Stored says that this rank's part of a checkpoint is durable in the store, and
-	// StoreFailed why it is not there.
+	// Stored says that this rank's part of a checkpoint is durable in the store, and StoreFailed
+	// why it is not there.
 	Stored struct {
 		Number int
 		Body   []byte
@@ -111,8 +108,8 @@ type (
 		Text   string
 		Body   []byte
 	}
-	// LogState says why the message log has failed, or, with an empty text, that it
-	// is in order again.
+	// LogState says why the message log has failed, or, with an empty text, that it is in order
+	// again.
 	LogState struct {
 		Text string
 		Body []byte
@@ -123,8 +120,8 @@ type (
 type (
 	// Welcome brings the configuration of the rank.
 	Welcome struct{ Body []byte }
-	// Start and Resume let the application compute up to a boundary, 0 for none, at
-	// which checkpoint Number is taken.
+	// Start and Resume let the application compute up to a boundary, 0 for none, at which
+	// checkpoint Number is taken.
 	Start  struct{ Boundary, Number int }
 	Resume struct{ Boundary, Number int }
 	// Propose has a rank hold at its next boundary.
@@ -152,8 +149,8 @@ type (
 		Number, Round int
 		Body          []byte
 	}
-	// Fence has a rank exchange nothing with other groups any more. Unfence ends that
-	// and names the ranks that went back, in their new incarnations.
+	// Fence has a rank exchange nothing with other groups any more. Unfence ends that and names
+	// the ranks that went back, in their new incarnations.
 	Fence   struct{ Round int }
 	Unfence struct {
 		Round int

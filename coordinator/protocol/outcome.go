@@ -91,8 +91,8 @@ func (c *Coordinator) commitFailed(ev CommitFailed) {
 	c.abort(-1, ev.Reason, ev.Body) // Prepare failed
 }
 
-// endAttempt closes the account of the checkpoint under way, which was taken or
-// aborted: the job stood still for it from the first stop until now.
+// endAttempt closes the account of the checkpoint under way, which was taken or aborted: the job
+// stood still for it from the first stop until now.
 func (c *Coordinator) endAttempt(taken bool) {
 	first := c.firstStop()
 	c.budget.slowed(c.boundary, first)
@@ -106,8 +106,7 @@ func (c *Coordinator) endAttempt(taken bool) {
 	c.announce()
 }
 
-// arm sets the boundary after iteration iter at which the ranks stop by
-// themselves.
+// arm sets the boundary after iteration iter at which the ranks stop by themselves.
 func (c *Coordinator) arm(iter int) {
 	c.armed = c.cfg.Schedule.next(iter, c.cfg.Iterations)
 	if c.finishing {
@@ -138,8 +137,8 @@ func (c *Coordinator) abandoned() {
 	c.resume()
 }
 
-// reportAborted reports that the checkpoint under way will not be, and tells
-// those who asked for it.
+// reportAborted reports that the checkpoint under way will not be, and tells those who asked for
+// it.
 func (c *Coordinator) reportAborted(rank int, why string, body []byte) {
 	c.tellAborted(Notice{Checkpoint: c.next, Rank: rank, Iter: c.boundary, Text: why, Body: body}, c.serving)
 	c.serving = nil

@@ -5,31 +5,30 @@ import (
 	"time"
 )
 
-// A Schedule says when checkpoints are taken without being asked for. At most
-// one of the first four fields is set; the zero value takes none.
+// A Schedule says when checkpoints are taken without being asked for. At most one of the first
+// four fields is set; the zero value takes none.
 type Schedule struct {
 	Every    int           // at every multiple of this number of iterations
 	At       []int         // at these iterations, ascending
 	Interval time.Duration // this long after the previous one ended
-	// Overhead takes a checkpoint as soon as the time spent on checkpoints,
-	// that one included, will stay within this fraction of the time computed.
+	// Overhead takes a checkpoint as soon as the time spent on checkpoints, that one included,
+	// will stay within this fraction of the time computed.
 	Overhead float64
 
-	// Groups of a job that do not want to store all at the same time shift their
-	// schedules against each other: Offset is added to the multiples of Every,
-	// Shift to the first Interval of a run.
+	// Groups of a job that do not want to store all at the same time shift their schedules
+	// against each other: Offset is added to the multiples of Every, Shift to the first Interval
+	// of a run.
 	Offset int
 	Shift  time.Duration
-	// Jitter delays each boundary of Every, or lengthens each Interval, by a
-	// random part of up to this fraction of the period, in [0, 1), that follows
-	// from Seed.
+	// Jitter delays each boundary of Every, or lengthens each Interval, by a random part of up to
+	// this fraction of the period, in [0, 1), that follows from Seed.
 	Jitter float64
 	Seed   uint64
 }
 
-// next returns the first scheduled boundary after iteration iter, 0 if there
-// is none before the end: a checkpoint at the very end would protect nothing. With 0
-// iterations the end is not known.
+// next returns the first scheduled boundary after iteration iter, 0 if there is none before the
+// end: a checkpoint at the very end would protect nothing. With 0 iterations the end is not
+// known.
 func (s Schedule) next(iter, iterations int) int {
 	boundary := 0
 	switch {
@@ -50,9 +49,9 @@ func (s Schedule) next(iter, iterations int) int {
 	return boundary
 }
 
-// jitter returns the delay of number k of the schedule as a fraction of the
-// period. It is a hash rather than the next of a sequence, so that a rank that
-// goes back finds the same boundaries again.
+// jitter returns the delay of number k of the schedule as a fraction of the period. It is a hash
+// rather than the next of a sequence, so that a rank that goes back finds the same boundaries
+// again.
 func (s Schedule) jitter(k int) float64 {
 	if s.Jitter <= 0 {
 		return 0
@@ -64,8 +63,7 @@ func (s Schedule) jitter(k int) float64 {
 	return s.Jitter * float64(x>>11) / (1 << 53)
 }
 
-// due returns when the next checkpoint of the schedule is due, if that is a matter of
-// time.
+// due returns when the next checkpoint of the schedule is due, if that is a matter of time.
 func (c *Coordinator) due() (time.Duration, bool) {
 	s := c.cfg.Schedule
 	switch {
@@ -81,23 +79,23 @@ func (c *Coordinator) due() (time.Duration, bool) {
 	return 0, false
 }
 
-// A Walltime says when a job that has a limit of time is to be stopped: early enough for
-// a last checkpoint. Times count from the start of the run.
+// A Walltime says when a job that has a limit of time is to be stopped: early enough for a last
+// checkpoint. Times count from the start of the run.
 type Walltime struct {
 	End    time.Duration // when the job is killed
 	Margin time.Duration // to spare
 	costs  []time.Duration
 }
 
-// wallMargin is what a run leaves for its program to end and for other delays. A short run
-// leaves a part of its time.
+// wallMargin is what a run leaves for its program to end and for other delays. A short run leaves
+// a part of its time.
 const (
 	wallMargin = time.Minute
 	wallPart   = 10
 )
 
-// NewWalltime returns the limit of a run that may take so long. Cost is what a checkpoint
-// is expected to take until it is durable.
+// NewWalltime returns the limit of a run that may take so long. Cost is what a checkpoint is
+// expected to take until it is durable.
 func NewWalltime(end, cost time.Duration) *Walltime {
 	return &Walltime{End: end, Margin: min(wallMargin, end/wallPart), costs: []time.Duration{cost}}
 }
@@ -114,9 +112,8 @@ func (w *Walltime) Took(cost time.Duration, first bool) {
 	}
 }
 
-// At returns when the job is to be stopped: twice what the slowest of the newest
-// checkpoints took, and the margin, before the end. One may be under way, which the last
-// one has to wait for.
+// At returns when the job is to be stopped: twice what the slowest of the newest checkpoints
+// took, and the margin, before the end. One may be under way, which the last one has to wait for.
 func (w *Walltime) At() time.Duration {
 	return max(0, w.End-2*slices.Max(w.costs)-w.Margin)
 }
@@ -124,9 +121,9 @@ func (w *Walltime) At() time.Duration {
 // Left returns what is left at time now.
 func (w *Walltime) Left(now time.Duration) time.Duration { return max(0, w.End-now) }
 
-// demanded takes the wish of a rank that waits at a boundary for a checkpoint. All ranks
-// demand one at the same boundary, so that one serves them all. A rank that is alone with
-// its demand must not wait for ever.
+// demanded takes the wish of a rank that waits at a boundary for a checkpoint. All ranks demand
+// one at the same boundary, so that one serves them all. A rank that is alone with its demand
+// must not wait for ever.
 func (c *Coordinator) demanded(r *rankState, m Demand) {
 	r.iter = max(r.iter, m.Iter)
 	switch {
@@ -157,8 +154,8 @@ func (c *Coordinator) goOn(r *rankState) {
 	c.do(Send{r.rank, StopAt{c.next, c.boundary}})
 }
 
-// refuseDemands lets ranks go on that wait for a checkpoint which will not come, because
-// a rank has ended.
+// refuseDemands lets ranks go on that wait for a checkpoint which will not come, because a rank
+// has ended.
 func (c *Coordinator) refuseDemands() {
 	c.propose()
 	c.abort(-1, "the job is finishing", nil)

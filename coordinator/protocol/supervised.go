@@ -2,13 +2,12 @@ package protocol
 
 import "slices"
 
-// A Coordinator decides by itself only what concerns nobody outside its group. At
-// each turning point it asks, with one of the following actions, and stays where it
-// is until the answer comes as an event. Package supervisor gives the answers; none
-// of these actions leaves it.
+// A Coordinator decides by itself only what concerns nobody outside its group. At each turning
+// point it asks, with one of the following actions, and stays where it is until the answer comes
+// as an event. Package supervisor gives the answers; none of these actions leaves it.
 type (
-	// Down says that the incarnation has ended: a rank died, or the group could
-	// not be set up. RollBack answers.
+	// Down says that the incarnation has ended: a rank died, or the group could not be set up.
+	// RollBack answers.
 	Down struct {
 		Rank    int // -1: none in particular
 		Cause   string
@@ -16,12 +15,12 @@ type (
 	}
 	// Await asks for leave to take a step. Permit answers.
 	Await struct{ Step Step }
-	// Agreed says that all ranks of the group hold for a stop, and the first
-	// boundary that none has passed. Boundary or CancelStop answers.
+	// Agreed says that all ranks of the group hold for a stop, and the first boundary that none
+	// has passed. Boundary or CancelStop answers.
 	Agreed struct{ Iter int }
-	// Rest says that nothing is left to do: all ranks have told their results,
-	// or stand still after checkpoint Number, 0 none, for a stop. The processes
-	// live on. End, GoOn or RollBack answers.
+	// Rest says that nothing is left to do: all ranks have told their results, or stand still
+	// after checkpoint Number, 0 none, for a stop. The processes live on. End, GoOn or RollBack
+	// answers.
 	Rest struct {
 		Number  int
 		Results [][]byte  // nil: stopped
@@ -40,23 +39,22 @@ const (
 
 // A supervisor tells a Coordinator:
 type (
-	// Halt ends the incarnation, whatever it is doing, through no fault of its
-	// own. It must not come while Commits says true. RollBack has to follow.
+	// Halt ends the incarnation, whatever it is doing, through no fault of its own. It must not
+	// come while Commits says true. RollBack has to follow.
 	Halt struct{}
-	// RollBack answers Down: the next incarnation is spawned from checkpoint From,
-	// 0 for the beginning. Checkpoints after From are forgotten.
+	// RollBack answers Down: the next incarnation is spawned from checkpoint From, 0 for the
+	// beginning. Checkpoints after From are forgotten.
 	RollBack struct{ From int }
-	// Permit answers Await. Outside, with DrainStep, are the messages sent by ranks of
-	// other groups that have to arrive too: the counts by sender.
+	// Permit answers Await. Outside, with DrainStep, are the messages sent by ranks of other
+	// groups that have to arrive too: the counts by sender.
 	Permit struct {
 		Step    Step
 		Outside map[int][]Count
 	}
-	// Gate keeps the group from beginning a checkpoint, but for a stop, or lets
-	// it again.
+	// Gate keeps the group from beginning a checkpoint, but for a stop, or lets it again.
 	Gate struct{ Closed bool }
-	// Hurry says that another group waits for the end of the checkpoint that is
-	// written behind: from now on a rank that makes no progress is overdue.
+	// Hurry says that another group waits for the end of the checkpoint that is written behind:
+	// from now on a rank that makes no progress is overdue.
 	Hurry struct{}
 	// Boundary answers Agreed: all groups stop at iteration Iter.
 	Boundary struct{ Iter int }
@@ -92,8 +90,8 @@ func stops(requests []Request) bool {
 	return slices.ContainsFunc(requests, func(r Request) bool { return r.Stop })
 }
 
-// rest leaves the ranks alone until the whole job ends, or until they are needed
-// again. It keeps requests for then.
+// rest leaves the ranks alone until the whole job ends, or until they are needed again. It keeps
+// requests for then.
 func (c *Coordinator) rest(r Rest) {
 	if c.phase == aborting {
 		c.next += c.cfg.Stride
@@ -103,8 +101,8 @@ func (c *Coordinator) rest(r Rest) {
 	c.ask(r)
 }
 
-// mayDrain asks for leave to drain when all ranks stand at the boundary, unless the
-// checkpoint before is still being written behind.
+// mayDrain asks for leave to drain when all ranks stand at the boundary, unless the checkpoint
+// before is still being written behind.
 func (c *Coordinator) mayDrain() {
 	c.phase = holding
 	if c.behind == nil {
@@ -174,8 +172,8 @@ func (c *Coordinator) rollBack(from int) {
 	c.respawn(from)
 }
 
-// stopAt sends all ranks to the boundary of a stop. One that was agreed on
-// before is raised, as long as nothing is drained.
+// stopAt sends all ranks to the boundary of a stop. One that was agreed on before is raised, as
+// long as nothing is drained.
 func (c *Coordinator) stopAt(iter int) {
 	switch c.phase {
 	case agreeing:
@@ -214,12 +212,11 @@ func (c *Coordinator) cancelStop(reason string) {
 	}
 }
 
-// Commits reports whether a checkpoint is being committed: whatever happens, its
-// end is waited for.
+// Commits reports whether a checkpoint is being committed: whatever happens, its end is waited
+// for.
 func (c *Coordinator) Commits() bool { return c.commits() }
 
-// Holds reports whether all ranks stand at the boundary and wait for leave to
-// drain.
+// Holds reports whether all ranks stand at the boundary and wait for leave to drain.
 func (c *Coordinator) Holds() bool { return c.phase == holding && c.behind == nil }
 
 // Stores reports whether the group drains or stores, or gives a checkpoint up.
@@ -234,8 +231,8 @@ func (c *Coordinator) Stores() bool {
 // Sent returns the messages that a rank had sent to each peer when it stopped last.
 func (c *Coordinator) Sent(rank int) []Count { return c.rank(rank).counts }
 
-// Results returns the results of all ranks of the group, if all have ended and
-// none has failed since.
+// Results returns the results of all ranks of the group, if all have ended and none has failed
+// since.
 func (c *Coordinator) Results() ([][]byte, bool) {
 	if c.phase == down {
 		return nil, false
@@ -246,6 +243,6 @@ func (c *Coordinator) Results() ([][]byte, bool) {
 // Finishing reports whether a rank has passed its last boundary.
 func (c *Coordinator) Finishing() bool { return c.finishing }
 
-// Stopping returns the boundary that the ranks have been told to stop at, and
-// have not all reached.
+// Stopping returns the boundary that the ranks have been told to stop at, and have not all
+// reached.
 func (c *Coordinator) Stopping() (iter int, ok bool) { return c.boundary, c.phase == stopping }

@@ -1,6 +1,6 @@
-// Package rank is the process of one rank, which `ckpt rank` starts: the agent that
-// follows the coordinator, the loop of the application, and the memory that checkpoints
-// capture and restarts fill.
+// Package rank is the process of one rank, which `ckpt rank` starts: the agent that follows the
+// coordinator, the loop of the application, and the memory that checkpoints capture and restarts
+// fill.
 //
 // [Run] returns when the coordinator lets the rank leave or is gone.
 //
@@ -29,10 +29,9 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// Run is the process of a rank; fsys holds the store. It finds its place through the
-// environment: CKPT_RANK, or what mpiexec and srun set (PMIX_RANK, PMI_RANK,
-// OMPI_COMM_WORLD_RANK, SLURM_PROCID). It returns when the coordinator lets it
-// go or is gone.
+// Run is the process of a rank; fsys holds the store. The environment tells its rank: CKPT_RANK,
+// or what mpiexec and srun set (PMIX_RANK, PMI_RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID). It
+// returns when the coordinator lets it go or is gone.
 func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
 	if fd := getenv(wire.EnvClient); fd != "" {
 		return runProgram(ctx, fsys, getenv, fd)
@@ -73,15 +72,14 @@ func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
 	return r.serve(ctx)
 }
 
-// newProcess returns the process of a rank that has not connected yet.
 func newProcess(fsys vfs.FS, token string) *process {
 	return &process{fs: fsys, peers: map[int]*peer.Client{}, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Shares, 16),
 		channelMail: make(chan protocol.Message, 64), joined: make(chan *mpi.Comm, 1), proceed: make(chan struct{}, 1),
 		failed: make(chan error, 1), token: token}
 }
 
-// identify reads from the environment which incarnation this is, and how often it is to
-// give a sign of life.
+// identify reads from the environment which incarnation this is, and the period of its signs of
+// life.
 func (r *process) identify(getenv func(string) string) (beat time.Duration, err error) {
 	if r.incarnation, err = strconv.Atoi(getenv(wire.EnvIncarnation)); err != nil {
 		return 0, &job.UsageError{Text: wire.EnvIncarnation + " is not set", Fix: "coordinators start ranks"}
@@ -106,7 +104,6 @@ func rankOf(getenv func(string) string) (int, error) {
 	return 0, &job.UsageError{Text: "no rank in the environment", Fix: "coordinators start ranks"}
 }
 
-// connect connects to the coordinator and says hello.
 func (r *process) connect(ctx context.Context, socket string, described *wire.Process) error {
 	conn, err := wire.Dial(ctx, socket, r.token)
 	if err != nil {
@@ -130,8 +127,8 @@ func (r *process) connect(ctx context.Context, socket string, described *wire.Pr
 	return nil
 }
 
-// join waits until all ranks have connected and the coordinator has looked at the
-// checkpoint. On a slow machine or store, that takes long.
+// join waits until all ranks have connected and the coordinator has looked at the checkpoint. On
+// a slow machine or store, that takes long.
 func (r *process) join(ctx context.Context) error {
 	w, err := r.awaitWelcome()
 	if err != nil {
@@ -153,8 +150,8 @@ func (r *process) join(ctx context.Context) error {
 	return r.guardHost()
 }
 
-// awaitWelcome waits until the rank is let in. Until then it may be asked to serve the
-// directory of its node.
+// awaitWelcome waits until the rank is let in. Until then it may be asked to serve its node's
+// directory.
 func (r *process) awaitWelcome() (protocol.Welcome, error) {
 	for {
 		m, err := r.link.Receive()
@@ -225,7 +222,6 @@ func (r *process) act(ctx context.Context, a protocol.MemberAction) {
 	}
 }
 
-// write writes what the rank is ordered to.
 func (r *process) write(ctx context.Context, number int, body []byte) (*wire.WriteReport, error) {
 	var order wire.WriteOrder
 	if err := json.Unmarshal(body, &order); err != nil {
@@ -255,7 +251,7 @@ func (r *process) write(ctx context.Context, number int, body []byte) (*wire.Wri
 	return report, err
 }
 
-// store stores the memory of this process, or of the one that it is the agent of.
+// store stores the memory of this process, or of the one whose agent it is.
 func (r *process) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
 	if r.program != nil {
 		return r.program.store(ctx, number, order, net, opt)
@@ -270,7 +266,7 @@ func (r *process) store(ctx context.Context, number int, order wire.WriteOrder, 
 // background does the work of one phase; its end comes in as an event.
 func (r *process) background(ctx context.Context, work func(context.Context) protocol.MemberEvent) context.CancelFunc {
 	ctx, cancel := context.WithCancel(ctx)
-	// Cancelled is not over: somebody waits for the end in any case.
+	// Cancelled is not over: the end is waited for in any case.
 	go func() {
 		defer cancel()
 		r.mail <- work(ctx)

@@ -53,7 +53,6 @@ func (s *state) openChannels(pending []byte) (*mpi.Channels, error) {
 	return c, nil
 }
 
-// measureFrames notes what reading a log takes.
 func (s *state) measureFrames(next func() (channel.Frame, error)) func() (channel.Frame, error) {
 	return func() (channel.Frame, error) {
 		began := time.Now()
@@ -66,7 +65,6 @@ func (s *state) measureFrames(next func() (channel.Frame, error)) func() (channe
 	}
 }
 
-// snapshot adds the state of the channels to what is stored.
 func (r *process) snapshot(ctx context.Context) (*mpi.Snapshot, error) {
 	if r.cfg.Channels == nil {
 		return &mpi.Snapshot{Pending: r.comm.Pending()}, nil
@@ -74,8 +72,8 @@ func (r *process) snapshot(ctx context.Context) (*mpi.Snapshot, error) {
 	return r.comm.Snapshot(ctx)
 }
 
-// channelNews carries out what the coordinator says of the channels. Before the
-// communicator is there, it is kept.
+// channelNews carries out what the coordinator says of the channels, and keeps it until there is
+// a communicator.
 func (r *process) channelNews(ctx context.Context, m protocol.Message) error {
 	comm := r.channelComm
 	if comm == nil {
@@ -113,7 +111,6 @@ func (r *process) channelNews(ctx context.Context, m protocol.Message) error {
 	return nil
 }
 
-// serveNews carries out the news of the channels, one after the other.
 func (r *process) serveNews(ctx context.Context) {
 	for {
 		var err error

@@ -21,8 +21,8 @@ import (
 	"ckpt/zones"
 )
 
-// A gatherer lets the aggregators among the ranks pull bytes out of this one, and
-// pulls out of others. A connection carries requests one after the other:
+// A gatherer lets the aggregators among the ranks pull bytes out of this one, and pulls out of
+// others. A connection carries requests one after the other:
 //
 //	request   u32 number of ranges; for each key, offset and length, 64 bits each
 //	answer    u8 0, then the bytes of all ranges
@@ -44,7 +44,7 @@ type gatherer struct {
 // gatherConn is the connection to one rank. The holder of mu may use it.
 type gatherConn struct {
 	mu   sync.Mutex
-	conn net.Conn // nil if there is none; changed with the lock of the gatherer too
+	conn net.Conn // may be nil; changed with the lock of the gatherer too
 	r    *bufio.Reader
 }
 
@@ -76,7 +76,6 @@ func (g *gatherer) close() {
 	g.port.Close()
 }
 
-// serve answers one rank until it hangs up.
 func (g *gatherer) serve(conn net.Conn) {
 	r := bufio.NewReader(conn)
 	for {
@@ -120,7 +119,6 @@ func readRanges(r io.Reader) ([]gatherRange, error) {
 	return list, nil
 }
 
-// find returns the answer to a request.
 func (g *gatherer) find(list []gatherRange) (net.Buffers, error) {
 	g.mu.Lock()
 	piece, ctx := g.piece, g.ctx
@@ -142,12 +140,10 @@ func (g *gatherer) find(list []gatherRange) (net.Buffers, error) {
 	return bufs, nil
 }
 
-// Pull implements exec.Puller.
 func (g *gatherer) Pull(ctx context.Context, from, key int, offset int64, p []byte) error {
 	return g.PullAll(ctx, from, []exec.Range{{Key: key, Offset: offset, P: p}})
 }
 
-// PullAll implements exec.BatchPuller.
 func (g *gatherer) PullAll(ctx context.Context, from int, ranges []exec.Range) error {
 	c, address, err := g.wayTo(from)
 	if err != nil {
@@ -208,7 +204,7 @@ func (c *gatherConn) pull(ranges []exec.Range) error {
 	return nil
 }
 
-// wayTo returns the way to a rank, which nobody may have gone yet.
+// wayTo returns the connection to a rank, perhaps not dialled yet.
 func (g *gatherer) wayTo(rank int) (*gatherConn, string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -223,8 +219,8 @@ func (g *gatherer) wayTo(rank int) (*gatherConn, string, error) {
 	return c, g.peers[rank], nil
 }
 
-// dial connects c, whose lock the caller holds. It holds no other: the other side
-// may be dialling as well.
+// dial connects c, whose lock the caller holds, and no other: the other side may be dialling as
+// well.
 func (g *gatherer) dial(ctx context.Context, c *gatherConn, rank int, address string) error {
 	conn, err := g.self.Dial(ctx, rank, address)
 	if err != nil {
@@ -248,22 +244,21 @@ func (g *gatherer) hangUp(c *gatherConn) {
 	c.conn = nil
 }
 
-// setPeers sets the addresses of all ranks.
 func (g *gatherer) setPeers(peers []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.peers = peers
 }
 
-// serveFrom sets what others can pull; nil is nothing.
+// serveFrom sets what others can pull, or nothing.
 func (g *gatherer) serveFrom(ctx context.Context, piece func(context.Context, int) ([]byte, error)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ctx, g.piece = ctx, piece
 }
 
-// follow has the next checkpoint be written in a way; nil is that of the description. The
-// encoder keeps its experience, if the codec stays.
+// follow has the next checkpoint be written in a way, nil for the description's. The encoder
+// keeps its experience if the codec stays.
 func (s *state) follow(way *job.Way) error {
 	w := s.spec.Way()
 	if way != nil {
@@ -287,7 +282,6 @@ func (s *state) follow(way *job.Way) error {
 	return nil
 }
 
-// split takes apart what all ranks have told.
 func split(b []byte, ranks int) ([][]byte, error) {
 	all := make([][]byte, 0, ranks)
 	for range ranks {
@@ -301,8 +295,8 @@ func split(b []byte, ranks int) ([][]byte, error) {
 	return all, nil
 }
 
-// layoutNetwork connects this rank with the others that write a checkpoint: through
-// the coordinator for what all have to know, directly for the bytes.
+// layoutNetwork connects this rank with the others that write a checkpoint: through the
+// coordinator for what all have to know, directly for the bytes.
 type layoutNetwork struct {
 	*gatherer
 	ctx    context.Context // of the writing
@@ -313,8 +307,8 @@ type layoutNetwork struct {
 	told   <-chan protocol.Shares
 }
 
-// openLayoutNetwork prepares to write checkpoint number with the others. They tell each
-// other where to pull; an earlier checkpoint may have ended before all knew.
+// openLayoutNetwork prepares to write checkpoint number with the others. They tell each other
+// where to pull; an earlier checkpoint may have ended before all knew.
 func (r *process) openLayoutNetwork(ctx context.Context, number int) (*layoutNetwork, error) {
 	if r.gatherer == nil {
 		var err error
@@ -355,9 +349,8 @@ func (n *layoutNetwork) Exchange(ctx context.Context, mine []byte) ([][]byte, er
 	}
 }
 
-// writeJoint writes the regions of this rank together with the other ranks.
 func (s *state) writeJoint(ctx context.Context, fsys vfs.FS, number int, order wire.WriteOrder, net *layoutNetwork, regions []zones.Region, opt container.WriteOptions, report *wire.WriteReport) error {
-	// Nobody pulls out of memory that may change again.
+	// Memory that may change again is not pulled from.
 	defer net.serveFrom(context.Background(), nil)
 	g := container.Joint{Settings: s.joint.Settings, Ranks: s.joint.Ranks, Rank: s.rank, Paths: order.Group, Network: net, Buffers: &s.buffers}
 	h := container.Header{Job: s.cfg.Job, Number: number, Rank: -1, Node: -1, Kind: s.joint.Kind()}

@@ -21,10 +21,10 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// A process is the process of one rank. Two goroutines share it: the application,
-// which computes and waits at iteration boundaries, and the agent, which speaks
-// to the coordinator and decides through a protocol.Member when the application
-// may go on. Drains and writes happen while the application waits.
+// A process is the process of one rank. Two goroutines share it: the application, which computes
+// and waits at iteration boundaries, and the agent, which speaks to the coordinator and decides
+// through a protocol.Member when the application may go on. Drains and writes happen while the
+// application waits.
 type process struct {
 	fs              vfs.FS // of the store
 	id, incarnation int
@@ -49,8 +49,8 @@ type process struct {
 	proceed chan struct{}
 	failed  chan error // of the application
 
-	// Of a rank with channels to other groups: what the coordinator says of them,
-	// and what came before there was a communicator.
+	// For channels to other groups: what the coordinator says of them, and what came before there
+	// was a communicator.
 	channelMail chan protocol.Message
 	joined      chan *mpi.Comm
 	channelComm *mpi.Comm
@@ -62,27 +62,23 @@ type process struct {
 
 	iter     atomic.Int64
 	progress atomic.Uint64
-	// Whether it is waiting for its log before it says that it is ready, and whether
-	// the log waits for the disk.
-	early, logWaits atomic.Bool
-	logTimer        *time.Timer // ends this rank if its log stays broken; may be nil
-	// Of the drain and of the write going on.
+	// The rank waits for its log before it is ready, and the log waits for the disk.
+	early, logWaits          atomic.Bool
+	logTimer                 *time.Timer // ends this rank if its log stays broken; may be nil
 	cancelDrain, cancelWrite context.CancelFunc
 }
 
-// closeGatherer ends what this rank writes together with others.
 func (r *process) closeGatherer() {
 	if r.gatherer != nil {
 		r.gatherer.close()
 	}
 }
 
-// worked counts what is a sign of progress beside iterations.
+// worked counts a sign of progress beside iterations.
 func (r *process) worked(bytes int64) { r.progress.Add(uint64(bytes)) }
 
-// beat tells the coordinator that this process is alive and how far it is. It does no
-// I/O but on its connection, which never blocks, and waits for no lock that is held
-// during I/O.
+// beat tells the coordinator that this process is alive and how far it is. Its only I/O is on its
+// connection, which never blocks, and it waits for no lock that is held during I/O.
 func (r *process) beat(ctx context.Context, period time.Duration) {
 	t := time.NewTicker(period)
 	defer t.Stop()
@@ -104,8 +100,7 @@ func (r *process) beat(ctx context.Context, period time.Duration) {
 	}
 }
 
-// place returns the iteration in progress and, of a program, its own number of the last
-// boundary.
+// place returns the iteration in progress and, of a program, its own number of the last boundary.
 func (r *process) place() (iter int, step int64) {
 	if r.program == nil {
 		return int(r.iter.Load()), 0
@@ -136,7 +131,6 @@ func (r *process) hear(ctx context.Context) error {
 	}
 }
 
-// hand puts a thing into a mailbox.
 func hand[T any](ctx context.Context, mailbox chan<- T, thing T) {
 	select {
 	case mailbox <- thing:
@@ -154,14 +148,11 @@ func (r *process) await(ctx context.Context) bool {
 	}
 }
 
-// A nodeServer serves the directory of this rank's node to the other ranks and to the
-// coordinator.
 type nodeServer struct {
 	server *peer.Server
-	parity atomic.Pointer[parity] // that this rank holds; nil: none yet
+	parity atomic.Pointer[parity] // that this rank holds; may be nil
 }
 
-// contribute opens the contribution of another rank to a parity that this one holds.
 func (n *nodeServer) contribute(ctx context.Context, name string) (nodes.Contributor, error) {
 	p := n.parity.Load()
 	if p == nil {
@@ -170,7 +161,6 @@ func (n *nodeServer) contribute(ctx context.Context, name string) (nodes.Contrib
 	return p.serve(ctx, name)
 }
 
-// serveNode does as the coordinator asks, and tells where.
 func (r *process) serveNode(m protocol.Serve) {
 	var o wire.ServeOrder
 	err := json.Unmarshal(m.Body, &o)
@@ -209,8 +199,8 @@ func (r *process) openServer(o wire.ServeOrder) error {
 
 func (r *process) self() peer.Self { return peer.Self{Rank: r.id, Token: r.token, Network: r.network} }
 
-// reach returns the file system of a node: of this host, or that of the rank there which
-// has the same place among those of its node as this one, so that all ranks serve.
+// reach returns the file system of a node: of this host, or of the rank there that has the same
+// place on its node as this one, so that all ranks serve.
 func (r *process) reach(ctx context.Context, node int) vfs.FS {
 	if len(r.cfg.Served) != r.spec.NP {
 		return r.fs
@@ -224,7 +214,6 @@ func (r *process) reach(ctx context.Context, node int) vfs.FS {
 	return r.client(to).FS(ctx)
 }
 
-// client returns what reaches another rank.
 func (r *process) client(rank int) *peer.Client {
 	r.peersMu.Lock()
 	defer r.peersMu.Unlock()
@@ -238,7 +227,6 @@ func (r *process) client(rank int) *peer.Client {
 	return c
 }
 
-// closePeers ends what this rank serves, and what it is served.
 func (r *process) closePeers() {
 	r.peersMu.Lock()
 	defer r.peersMu.Unlock()

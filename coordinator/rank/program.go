@@ -17,9 +17,9 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// A program is the agent of a process that runs a program of the user. The process
-// passes boundaries by itself until Limit; one goroutine, that of serve, answers its
-// calls and decides with a protocol.Member what they wait for.
+// A program is the agent of a process that runs a program of the user. The process passes
+// boundaries by itself until Limit; the goroutine of serve answers its calls and decides with a
+// protocol.Member what they wait for.
 type program struct {
 	*process
 	client *client.Process
@@ -29,18 +29,18 @@ type program struct {
 	step      int64        // of the program, at the boundary that it waits at
 	began     bool         // the application may compute: Start has come
 	readyTold bool
-	writing   int           // number of the checkpoint that is being written, 0 none
-	taken     int           // number of the last checkpoint whose memory was taken, 0 none
+	writing   int           // number of the checkpoint that is being written, or 0
+	taken     int           // number of the last checkpoint whose memory was taken, or 0
 	finished  bool          // the program has called finalize
 	left      bool          // the coordinator needs this rank no more
-	notice    client.Answer // of an earlier checkpoint, for the next call; zero if there is none
+	notice    client.Answer // of an earlier checkpoint, for the next call
 }
 
-// graceAfterQuit is how long a process may take to end after the coordinator, and its
-// launcher with it, should have ended it.
+// graceAfterQuit is how long a process may take to end after its coordinator and launcher should
+// have ended it.
 const graceAfterQuit = time.Minute
 
-// runProgram is Run for a process of a program, which has left a descriptor of its link.
+// runProgram is Run for a program's process, whose client has left a descriptor of its link.
 func runProgram(ctx context.Context, fsys vfs.FS, getenv func(string) string, text string) error {
 	fd, err := strconv.Atoi(text)
 	if err != nil {
@@ -72,7 +72,7 @@ func runProgram(ctx context.Context, fsys vfs.FS, getenv func(string) string, te
 }
 
 // refuse tells the process why it cannot take part, and ends it: it would compute without
-// protection, or, after a restart, from the beginning.
+// protection, or from the beginning.
 func (p *program) refuse(err error) error {
 	err = errors.Join(err, p.client.Welcome(err))
 	select {
@@ -83,8 +83,7 @@ func (p *program) refuse(err error) error {
 	return err
 }
 
-// meet connects to the coordinator and describes the process. A process that cannot take
-// part tells why: the whole program cannot then.
+// meet connects to the coordinator and describes the process, or says why it cannot take part.
 func (p *program) meet(ctx context.Context, getenv func(string) string) error {
 	period, err := p.identify(getenv)
 	if err != nil {
@@ -128,16 +127,15 @@ func (p *program) admitted(ctx context.Context) error {
 	return nil
 }
 
-// end kills the process and waits for its death: nothing else would end it when its
-// coordinator is gone, and a restarted job must not meet it.
+// end kills the process and waits for its death, so that a restarted job does not meet it.
 func (p *program) end() {
 	p.client.Kill()
 	<-p.client.Done()
 }
 
-// serve answers the process and the coordinator until one of them is gone. The end of a
-// process that has finished its program says nothing; the agent waits for the coordinator
-// then. The coordinator learns of any other end by that of our connection.
+// serve answers the process and the coordinator until one of them is gone. After the end of a
+// process that has finished its program, the agent waits for the coordinator. The coordinator
+// learns of any other end by the end of our connection.
 func (p *program) serve(ctx context.Context) error {
 	gone := make(chan error, 1)
 	go func() { gone <- p.hear(ctx) }()
@@ -205,9 +203,8 @@ func (p *program) event(ctx context.Context, ev protocol.MemberEvent) {
 	}
 }
 
-// bind stops the process at its next boundary, and tells the member which one that is.
-// It passes boundaries by itself otherwise, and what the coordinator is about to ask may
-// depend on it.
+// bind stops the process at its next boundary, and tells the member which one that is, since what
+// the coordinator is about to ask may depend on it.
 func (p *program) bind() {
 	p.client.SetLimit(0)
 	n, _ := p.client.Passed()
@@ -219,7 +216,6 @@ func (p *program) bind() {
 // atBoundary reports whether the process waits at a boundary that the member knows of.
 func (p *program) atBoundary() bool { return p.waiting != nil && p.waiting.Kind == client.Boundary }
 
-// limit is the first boundary at which the process has to ask.
 func (p *program) limit() int64 {
 	if !p.began {
 		return 0
@@ -227,7 +223,7 @@ func (p *program) limit() int64 {
 	return int64(min(p.member.Limit(), p.dies()))
 }
 
-// dies is the boundary at which a failure is to be injected into this process.
+// dies is the boundary at which a failure is injected into this process.
 func (p *program) dies() int {
 	next := math.MaxInt
 	for _, iter := range p.cfg.InjectAt {
@@ -238,7 +234,6 @@ func (p *program) dies() int {
 	return next
 }
 
-// do feeds the member and carries out what it decides.
 func (p *program) do(ctx context.Context, ev protocol.MemberEvent) {
 	for _, a := range p.member.Step(ev) {
 		switch a := a.(type) {
@@ -247,8 +242,7 @@ func (p *program) do(ctx context.Context, ev protocol.MemberEvent) {
 		case protocol.Proceed:
 			p.proceed(ctx)
 		case protocol.BeginDrain:
-			// Nothing is in flight at a boundary, or it does not matter: that is what a
-			// boundary promises.
+			// A boundary promises that nothing is in flight that matters.
 			p.do(ctx, protocol.DrainDone{})
 		case protocol.CancelDrain:
 		case protocol.BeginWrite:
@@ -285,7 +279,6 @@ func (p *program) proceed(ctx context.Context) {
 	}
 }
 
-// leave lets the process end: the coordinator has stopped the job.
 func (p *program) leave() {
 	p.left = true
 	if p.waiting != nil {
@@ -293,7 +286,6 @@ func (p *program) leave() {
 	}
 }
 
-// describe says to the coordinator what the process is and where it runs.
 func describe(h client.Hello, getenv func(string) string) *wire.Process {
 	d := &wire.Process{Version: wire.Version, Client: int(h.Version), Language: h.Language, Size: h.Size, PID: h.PID}
 	host, name := wire.ThisHost()
@@ -306,7 +298,7 @@ func describe(h client.Hello, getenv func(string) string) *wire.Process {
 	exe := fmt.Sprintf("/proc/%d/exe", h.PID)
 	d.Program, _ = os.Readlink(exe)
 	if h.Rank == 0 {
-		d.Digest, _, _ = launch.Digest(exe) // nobody is warned of another binary then
+		d.Digest, _, _ = launch.Digest(exe) // only rank 0 warns of another binary
 	}
 	if h.Version < client.OldestVersion || h.Version > client.Version {
 		d.Trouble = fmt.Sprintf("the client in the program of rank %d has version %d, this ckpt needs version %d", h.Rank, h.Version, client.Version)

@@ -18,7 +18,6 @@ import (
 	"ckpt/zones"
 )
 
-// resumed answers a restore.
 func (p *program) resumed() client.Answer {
 	if p.cfg.From == 0 {
 		return client.Answer{Status: client.None}
@@ -26,7 +25,6 @@ func (p *program) resumed() client.Answer {
 	return client.Answer{Status: client.OK, Value: p.state.step}
 }
 
-// answer ends the call that the process waits in.
 func (p *program) answer(a client.Answer) {
 	p.waiting = nil
 	if err := p.client.Answer(a); err != nil {
@@ -34,8 +32,8 @@ func (p *program) answer(a client.Answer) {
 	}
 }
 
-// outcome answers a call that the process makes while it computes: with what is to be said
-// of an earlier checkpoint, once.
+// outcome answers a call that the process makes while it computes, with the news of an earlier
+// checkpoint, once.
 func (p *program) outcome() client.Answer {
 	a := p.notice
 	p.notice = client.Answer{}
@@ -43,7 +41,6 @@ func (p *program) outcome() client.Answer {
 	return a
 }
 
-// farewell answers a call after the job has been stopped.
 func (p *program) farewell(k client.Kind) client.Answer {
 	if k == client.Boundary || k == client.Restore {
 		return client.Answer{Status: client.Stop}
@@ -51,7 +48,6 @@ func (p *program) farewell(k client.Kind) client.Answer {
 	return client.Answer{Status: client.OK}
 }
 
-// called takes a call of the process.
 func (p *program) called(ctx context.Context, c client.Call) {
 	p.waiting = &c
 	switch {
@@ -84,7 +80,6 @@ func (p *program) called(ctx context.Context, c client.Call) {
 	}
 }
 
-// prepare restores the memory and says that the process may compute.
 func (p *program) prepare(ctx context.Context) {
 	if p.readyTold {
 		return
@@ -117,7 +112,6 @@ func (p *program) unrestored() {
 	}
 }
 
-// finalize tells the coordinator that the program has ended on purpose.
 func (p *program) finalize(ctx context.Context) {
 	if !p.began { // it has passed no boundary
 		p.unrestored()
@@ -129,8 +123,8 @@ func (p *program) finalize(ctx context.Context) {
 	p.answer(p.outcome())
 }
 
-// note keeps what an abort means for the process until its next call. The reason why this
-// rank could not write says more, and stays.
+// note keeps what an abort means for the process until its next call, unless the reason is known
+// why this rank could not write.
 func (p *program) note(m protocol.Message) {
 	a, ok := m.(protocol.Abort)
 	if !ok || p.notice.Text != "" {
@@ -139,13 +133,11 @@ func (p *program) note(m protocol.Message) {
 	p.tell(client.Answer{Status: client.IO, Text: fmt.Sprintf("checkpoint %d was aborted; ckpt launch says why", a.Number)})
 }
 
-// tell keeps an answer for the next call.
 func (p *program) tell(a client.Answer) {
 	p.notice = a
 	p.client.SetPending(true)
 }
 
-// statusOf is the status of a checkpoint that this rank could not write.
 func statusOf(err error) client.Status {
 	var damage *durable.DamageError
 	switch {
@@ -157,7 +149,7 @@ func statusOf(err error) client.Status {
 	return client.IO
 }
 
-// newProgramState is newState for a program: its memory is that of another process.
+// newProgramState is newState for a program, whose memory is in another process.
 func newProgramState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, taken *turns.Client, progress func(int64)) (*state, error) {
 	s, err := openState(fsys, id, cfg, spec, tier, taken, progress)
 	if err != nil {
@@ -167,7 +159,6 @@ func newProgramState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome
 	return s, nil
 }
 
-// restoreProgram puts a checkpoint into the memory that the process has protected.
 func (s *state) restoreProgram(ctx context.Context, c *client.Process) error {
 	if s.lost != nil {
 		return s.lost
@@ -203,8 +194,8 @@ func (s *state) restoreProgram(ctx context.Context, c *client.Process) error {
 	return s.recall(m, was)
 }
 
-// restoreParts fills the regions of a rank that did not hold the same ones, from those of
-// all ranks. The next checkpoint refers to nothing: what this rank has is stored nowhere.
+// restoreParts fills the regions of a rank from the parts of all ranks of a checkpoint. The next
+// checkpoint refers to nothing.
 func (s *state) restoreParts(ctx context.Context, m *image.Manifest, regions []zones.Region, opt container.LoadOptions) error {
 	if err := job.CheckParts(m, s.spec.NP, s.rank, regions); err != nil {
 		return err
@@ -219,8 +210,8 @@ func (s *state) restoreParts(ctx context.Context, m *image.Manifest, regions []z
 	return nil
 }
 
-// query says how many bytes a region has in the checkpoint to resume from, and the step of
-// that checkpoint if no region is named.
+// query says how many bytes a region has in the checkpoint to resume from, or without a name the
+// step of that checkpoint.
 func (p *program) query(name string) client.Answer {
 	none := client.Answer{Status: client.None, Value: -1}
 	if p.cfg.From == 0 {
@@ -251,8 +242,8 @@ func (p *program) query(name string) client.Answer {
 	return client.Answer{Status: client.OK, Value: arrays[i].Bytes}
 }
 
-// queryOther answers a query about a checkpoint of another number of ranks: the size of a
-// part is for the program to say.
+// queryOther answers a query about a checkpoint of another number of ranks: the program knows the
+// size of its part.
 func (p *program) queryOther(m *image.Manifest, name string) client.Answer {
 	a := client.Answer{Status: client.None, Value: -1, Text: fmt.Sprintf("checkpoint %d has no region %q of all ranks", p.cfg.From, name)}
 	for _, r := range m.Ranks {
@@ -273,8 +264,7 @@ func (p *program) queryOther(m *image.Manifest, name string) client.Answer {
 	return client.Answer{Status: client.OK, Value: bytes}
 }
 
-// store stores the memory of the process: with Async, once it is copied, behind the
-// computation.
+// store stores the memory of the process, with Async behind the computation, once it is copied.
 func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
 	report := &wire.WriteReport{Step: p.step}
 	taken, err := p.take(ctx, number, order, &opt)
@@ -292,9 +282,9 @@ func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, 
 	return report, p.state.store(ctx, number, order, net, taken.Regions, opt, report)
 }
 
-// take takes the memory of the process, and sets the options that depend on how. Pages
-// that were not written since the base of the order are neither read nor compared. That
-// the order names the checkpoint taken before as its base tells that it was committed.
+// take takes the memory of the process, and sets the options that depend on how. Pages that were
+// not written since the base of the order are neither read nor compared. An order based on the
+// checkpoint taken before tells that it was committed.
 func (p *program) take(ctx context.Context, number int, order wire.WriteOrder, opt *container.WriteOptions) (client.Capture, error) {
 	if p.taken > 0 && order.Base == p.taken {
 		p.client.Committed(int64(p.taken))

@@ -18,7 +18,6 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// run is the application.
 func (r *process) run(ctx context.Context) {
 	state, err := newState(ctx, r.fs, r.id, &r.cfg, r.spec, r.tier, r.turns.Load(), r.here, r.worked)
 	if err != nil {
@@ -37,8 +36,8 @@ func (r *process) run(ctx context.Context) {
 	}
 }
 
-// tellLog tells the coordinator how the message log is. This rank waits for free space as
-// long as it takes, and not for a disk that fails.
+// tellLog tells the coordinator how the message log is. This rank waits for free space as long as
+// it takes, but not for a disk that fails.
 func (r *process) tellLog(err error) {
 	r.logWaits.Store(err != nil)
 	m := protocol.LogState{}
@@ -54,7 +53,6 @@ func (r *process) tellLog(err error) {
 	r.link.Send(m)
 }
 
-// compute runs the application from when it may start.
 func (r *process) compute(ctx context.Context) error {
 	if !r.await(ctx) {
 		return ctx.Err()
@@ -64,8 +62,8 @@ func (r *process) compute(ctx context.Context) error {
 			return err
 		}
 	}
-	// Nobody communicates before all ranks are ready: their memory, the shared
-	// segment included, has been restored by now.
+	// All ranks are ready, and their memory, the shared segment included, has been restored,
+	// before any communicates.
 	if r.comm == nil {
 		if err := r.openComm(ctx); err != nil {
 			return err
@@ -78,8 +76,8 @@ func (r *process) compute(ctx context.Context) error {
 	return r.iterate(ctx, comm)
 }
 
-// joinEarly makes a rank that is alone in its group replay its log before it says that it
-// is ready. The replay may cut the log, and the cut part must not come back.
+// joinEarly makes a rank that is alone in its group replay its log before it says that it is
+// ready. The replay may cut the log, and the cut part must not come back.
 func (r *process) joinEarly(ctx context.Context) error {
 	if r.cfg.Channels == nil || len(r.group) > 1 {
 		return nil // the others of its group are not ready
@@ -95,7 +93,6 @@ func (r *process) joinEarly(ctx context.Context) error {
 	return nil
 }
 
-// openComm makes the communicator.
 func (r *process) openComm(ctx context.Context) error {
 	cfg := mpi.Config{Rank: r.id, Size: r.spec.NP, NodeOf: r.spec.Nodes,
 		Segment: r.state.segment, Listener: r.listener, Dial: r.network.Dial, Peers: r.cfg.Peers, Token: []byte(r.token), Lost: r.lostPeer(ctx)}
@@ -121,9 +118,8 @@ func (r *process) openComm(ctx context.Context) error {
 	return nil
 }
 
-// lostPeer ends this rank after the loss of a connection within its group, whose messages
-// do not come again. The other end has most likely died: then the coordinator knows, and
-// ends this one first.
+// lostPeer ends this rank after the loss of a connection within its group, whose messages do not
+// come again, unless the coordinator does: the other end has most likely died.
 func (r *process) lostPeer(ctx context.Context) func(peer int, err error) {
 	return func(peer int, err error) {
 		if !slices.Contains(r.group, peer) {
@@ -137,7 +133,6 @@ func (r *process) lostPeer(ctx context.Context) func(peer int, err error) {
 	}
 }
 
-// fail ends this rank, unless something else does.
 func (r *process) fail(err error) {
 	select {
 	case r.failed <- err:
@@ -145,7 +140,6 @@ func (r *process) fail(err error) {
 	}
 }
 
-// iterate runs the iterations that are left.
 func (r *process) iterate(ctx context.Context, comm *mpi.Comm) error {
 	for iter := r.cfg.Iter + 1; iter <= r.spec.Iterations; iter++ {
 		if slices.Contains(r.cfg.InjectAt, iter) {
@@ -171,8 +165,8 @@ func (r *process) iterate(ctx context.Context, comm *mpi.Comm) error {
 	return nil
 }
 
-// output puts the residual out to the world. The coordinator takes each number
-// once, whoever goes back.
+// output puts the residual out to the world. The coordinator takes each number once, whoever goes
+// back.
 func (r *process) output(comm *mpi.Comm, iter int) error {
 	every := r.spec.Residuals
 	if every == 0 || r.id != 0 || iter%every != 0 {
@@ -190,16 +184,14 @@ func (r *process) output(comm *mpi.Comm, iter int) error {
 	return nil
 }
 
-// A hostDir is what a rank of a job on several hosts has on its own: a directory to run in
+// A hostDir is what a rank of a job on several hosts has on its own host: a directory to run in
 // and, if it is the first of its node, the shared memory.
 type hostDir struct {
-	run *launch.RunDir
-	// placed tells the coordinator where the shared memory is.
+	run    *launch.RunDir
 	placed func(path string)
 }
 
-// enterHost makes a directory on this host, which the coordinator may not see, and changes
-// to it.
+// enterHost makes a directory on this host and changes to it.
 func enterHost(placed func(string)) (*hostDir, error) {
 	// The variable may come from the host of the coordinator, and name a directory there.
 	if fi, err := os.Stat(os.TempDir()); err != nil || !fi.IsDir() {
@@ -217,14 +209,13 @@ func enterHost(placed func(string)) (*hostDir, error) {
 	return &hostDir{run, placed}, nil
 }
 
-// leave removes the directory.
 func (h *hostDir) leave() {
 	if h != nil {
 		_ = h.run.Remove() // the next run on this host sweeps
 	}
 }
 
-// segment opens the shared memory of the node. On several hosts its first rank makes it.
+// openSegment opens the shared memory of the node. On several hosts its first rank makes it.
 func (s *state) openSegment(here *hostDir) (*mpi.Segment, error) {
 	if here == nil || !s.cfg.Leads {
 		return mpi.JoinSegment(s.cfg.Segment, s.spec.Implementation, s.cfg.Sharing)
@@ -248,7 +239,6 @@ func (h *hostDir) make(s *state, dir string) (*mpi.Segment, error) {
 	return seg, nil
 }
 
-// guardHost has this process end when the host of the coordinator cannot be reached, before
-// the coordinator declares it dead: it might compute on beside the rank that is started in
-// its place.
+// guardHost ends this process when the coordinator's host cannot be reached, before it is
+// declared dead: it might compute on beside its successor.
 func (r *process) guardHost() error { return r.link.SetPatience(r.cfg.Silence * 3 / 4) }

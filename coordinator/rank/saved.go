@@ -14,9 +14,9 @@ import (
 	"ckpt/zones"
 )
 
-// divide returns the regions of the data zone that the application has to save after
-// iteration iter: those of this rank, and those that are the same on all ranks. The
-// progress is one of the latter; extra has its memory.
+// divide returns the regions of the data zone that the application has to save after iteration
+// iter: this rank's, and those that are the same on all ranks. Among the latter is the progress,
+// in the memory of extra.
 func (s *state) divide(extra *mpi.Memory, iter int) (own, same []zones.Region, err error) {
 	inst, err := s.spec.Instance()
 	if err != nil {
@@ -36,8 +36,8 @@ func (s *state) divide(extra *mpi.Memory, iter int) (own, same []zones.Region, e
 	return own, append(same, s.described(extra.Regions()[0])), nil
 }
 
-// saved returns what this rank stores at application level, and with it what another rank
-// stores for all.
+// saved returns what this rank stores at application level, and with it what another rank stores
+// for all.
 func (s *state) saved(extra *mpi.Memory) (stored, all []zones.Region, err error) {
 	own, same, err := s.divide(extra, s.app.Iteration())
 	all = append(slices.Clip(own), same...)
@@ -48,9 +48,9 @@ func (s *state) saved(extra *mpi.Memory) (stored, all []zones.Region, err error)
 	return all, all, nil
 }
 
-// restoreSaved completes the memory of a rank that has been initialised: it reads its own
-// arrays, and what is the same on all ranks from the rank that has stored it. It returns the
-// messages that had arrived.
+// restoreSaved completes the memory of an initialised rank: it reads its own arrays, and what is
+// the same on all ranks from the rank that has stored it. It returns the messages that had
+// arrived.
 func (s *state) restoreSaved(ctx context.Context, m *image.Manifest, was *image.Rank) (pending []byte, err error) {
 	extra := mpi.NewMemory()
 	defer extra.Close()
@@ -80,7 +80,7 @@ func (s *state) restoreSaved(ctx context.Context, m *image.Manifest, was *image.
 	return bytes.Clone(pending), nil
 }
 
-// described adds to a region what the rank knows of those of the other ranks.
+// described adds to a region what the rank knows of the others' parts.
 func (s *state) described(r zones.Region) zones.Region {
 	if s.app != nil && r.Zone == zones.Data {
 		r.Part, r.Replicated = s.app.Part(r.Name), s.app.Replicated(r.Name)
@@ -88,7 +88,7 @@ func (s *state) described(r zones.Region) zones.Region {
 	return r
 }
 
-// tell reports which regions are parts of arrays of all ranks, and which all have alike.
+// tell reports which regions are parts of arrays of all ranks, and which are replicated.
 func tell(report *wire.WriteReport, regions []zones.Region) {
 	report.Global, report.Replicated = nil, nil
 	for _, r := range regions {
@@ -103,7 +103,7 @@ func tell(report *wire.WriteReport, regions []zones.Region) {
 }
 
 // restoreDealt fills the memory from a checkpoint of another number of ranks. It checks a share
-// of those old regions that no rank needs.
+// of the old regions that no rank needs.
 func (s *state) restoreDealt(ctx context.Context, m *image.Manifest) error {
 	opt := container.LoadOptions{Progress: s.progress}
 	regions := s.zone(zones.Data)

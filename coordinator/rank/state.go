@@ -36,7 +36,7 @@ type state struct {
 	segment  *mpi.Segment
 	app      *app.App
 	pending  []byte             // messages restored
-	channels *job.SavedChannels // restored; nil if there are none
+	channels *job.SavedChannels // restored; may be nil
 	job      *image.Job
 	images   *image.Job      // where the checkpoint restored is read: of the store, or of the node
 	found    *image.Manifest // of that checkpoint, if it is read on a node
@@ -49,8 +49,7 @@ type state struct {
 	log      *msglog.Log        // of messages from other groups; may be nil
 	replay   *msglog.Reader     // what is replayed of it
 	logged   msglog.Stats       // what has been reported of it
-	// logFailed is told when the log has failed, and with nil when it is in order
-	// again.
+	// logFailed hears that the log has failed, and nil when it is in order again.
 	logFailed func(error)
 	progress  func(bytes int64)  // takes the bytes restored
 	restored  wire.RestoreReport // what was read
@@ -79,8 +78,8 @@ func openState(fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier 
 	return s, nil
 }
 
-// newState allocates the memory of a rank and fills it, from a checkpoint or
-// with the initial fields.
+// newState allocates the memory of a rank and fills it, from a checkpoint or with the initial
+// fields.
 func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, taken *turns.Client, here *hostDir, progress func(int64)) (*state, error) {
 	s, err := openState(fsys, id, cfg, spec, tier, taken, progress)
 	if err != nil {
@@ -125,7 +124,6 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec 
 	return s, nil
 }
 
-// zone returns the regions of one zone.
 func (s *state) zone(z zones.Zone) []zones.Region {
 	var regions []zones.Region
 	for _, r := range s.mem.Regions() {
@@ -136,8 +134,8 @@ func (s *state) zone(z zones.Zone) []zones.Region {
 	return regions
 }
 
-// write writes what it is ordered to: a file of its own or, through net, its part
-// of the files of all.
+// write writes what it is ordered to: a file of its own or, through net, its part of common
+// files.
 func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, snap *mpi.Snapshot, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
 	report := &wire.WriteReport{Zones: s.mem.Sizes(), Pending: int64(len(snap.Pending)), Channels: int64(len(snap.State)), LogFrom: snap.LogFrom}
 	regions := s.zone(zones.Data)
@@ -179,7 +177,6 @@ func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, sn
 	return report, s.store(ctx, number, order, net, regions, opt, report)
 }
 
-// store makes the image of the rank out of regions, and reports its files.
 func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, regions []zones.Region, opt container.WriteOptions, report *wire.WriteReport) (err error) {
 	opt.Codec, opt.History, opt.Base, opt.Oldest = s.codec, s.history, order.Base, order.Oldest
 	if net == nil && len(regions) == 0 {
@@ -214,8 +211,7 @@ func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, ne
 	return nil
 }
 
-// measure notes how long restoring takes and what it reads, until the function that it
-// returns is called.
+// measure notes how long restoring takes and what it reads, until done is called.
 func (s *state) measure() (done func()) {
 	var read atomic.Int64
 	progress, began := s.progress, time.Now()
@@ -228,10 +224,9 @@ func (s *state) measure() (done func()) {
 	}
 }
 
-// restore fills the memory from a checkpoint, checking all it reads. Under
-// another mapping the queues of the shared segments have another shape; they
-// were drained, so that nothing is lost by starting with empty ones. Parts of the
-// image without a place in this process are not read.
+// restore fills the memory from a checkpoint, checking all it reads. Parts of the image without a
+// place in this process are not read. The queues of the shared segments, which were drained,
+// start empty, whatever the mapping.
 func (s *state) restore(ctx context.Context) error {
 	defer s.measure()()
 	if err := s.findImage(ctx); err != nil {
@@ -285,10 +280,10 @@ func (s *state) restore(ctx context.Context) error {
 	return s.recall(m, was)
 }
 
-// checkShared checks the segment of the node in the checkpoint: its first rank does,
-// unless each rank has its own copy. The new segment is as good as the drained one that
-// was saved, and is not written: other ranks of the node may be about to open it, and
-// would find a damaged header there before this rank could tell of it.
+// checkShared checks the segment of the node in the checkpoint: its first rank does, unless each
+// rank has a copy. The new segment, as good as the drained one that was saved, is not written:
+// other ranks of the node may be about to open it, and would find a damaged header before this
+// rank could tell of it.
 func (s *state) checkShared(ctx context.Context, m *image.Manifest, was *image.Rank) error {
 	file := was.Shared
 	if file == "" {
@@ -299,8 +294,7 @@ func (s *state) checkShared(ctx context.Context, m *image.Manifest, was *image.R
 	return s.images.Load(ctx, m, file, s.rank, s.zone(zones.Shared), container.LoadOptions{Progress: s.progress, Check: true})
 }
 
-// recall remembers what is stored where, so that the next checkpoint can refer to
-// it.
+// recall remembers what is stored where, so that the next checkpoint can refer to it.
 func (s *state) recall(m *image.Manifest, was *image.Rank) error {
 	if s.history == nil || was.File == "" || s.tier != nil {
 		return nil // files on nodes refer to no others
@@ -323,9 +317,8 @@ func (s *state) logStats() *image.LogStats {
 	return &image.LogStats{Bytes: now.Bytes - was.Bytes, Fsyncs: now.Fsyncs - was.Fsyncs, Seconds: (now.SyncTime - was.SyncTime).Seconds()}
 }
 
-// result is what the rank reports at its end: the digest of its data zone, the
-// names and sizes of the regions included, and those of the arrays that all ranks hold
-// together.
+// result is what the rank reports at its end: the digest of its data zone, with the names and
+// sizes of the regions, and the digests of the arrays that all ranks hold together.
 func (s *state) result() wire.DoneReport {
 	h := blake3.New()
 	for _, r := range s.zone(zones.Data) {

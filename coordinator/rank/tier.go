@@ -46,11 +46,10 @@ func (r *process) openTier(ctx context.Context) error {
 	return err
 }
 
-// sourceStored is the source of an image that was read from the store.
 const sourceStored = "stored"
 
-// findImage finds out where the checkpoint to restore is read, the nearest place first,
-// and puts the file of this rank in place on its node if that does not have it.
+// findImage finds the nearest place to read the checkpoint from, and puts the file of this rank
+// in place on its node if it is missing there.
 func (s *state) findImage(ctx context.Context) error {
 	s.images = s.job
 	if s.tier == nil || s.cfg.From == 0 {
@@ -87,7 +86,6 @@ func (s *state) findImage(ctx context.Context) error {
 	return err
 }
 
-// damaged reports whether something is there and damaged.
 func damaged(err error) bool {
 	return errors.As(err, new(*durable.DamageError)) && !errors.Is(err, fs.ErrNotExist)
 }
@@ -102,7 +100,6 @@ func (s *state) recover(ctx context.Context) (*image.Manifest, nodes.From, error
 	return m, from, err
 }
 
-// manifest returns that of the checkpoint to restore.
 func (s *state) manifest() (*image.Manifest, error) {
 	if s.found != nil {
 		return s.found, nil
@@ -110,8 +107,8 @@ func (s *state) manifest() (*image.Manifest, error) {
 	return s.images.Manifest(s.cfg.From)
 }
 
-// writeLocal writes the file of this rank into the directory of its node, and what protects
-// it to other nodes, and returns when all of that is durable.
+// writeLocal writes the file of this rank into its node's directory, and what protects it to
+// other nodes, durably.
 func (s *state) writeLocal(ctx context.Context, h container.Header, regions []zones.Region, opt container.WriteOptions, report *wire.WriteReport) (container.FileInfo, error) {
 	sinks, err := s.tier.Copies(h.Number, s.rank)
 	if err != nil {
@@ -163,8 +160,7 @@ func (s *state) writeNothing(ctx context.Context, number int, report *wire.Write
 	return nil
 }
 
-// storePart copies the part of this rank of a checkpoint into the store, beside the
-// computation.
+// storePart copies this rank's part of a checkpoint into the store, beside the computation.
 func (r *process) storePart(ctx context.Context, m protocol.Store) {
 	var o wire.StoreOrder
 	err := json.Unmarshal(m.Body, &o)
@@ -191,16 +187,15 @@ func (r *process) copyPart(ctx context.Context, number int, o wire.StoreOrder) (
 	return report, err
 }
 
-// A nodeTier is the directories of the nodes, as a rank uses them.
 type nodeTier struct {
 	*nodes.Tier
 	parity *parity // nil: nothing is coded
 	store  vfs.FS  // that has the job
 }
 
-// A parity is this rank's part in the coding of files: it holds parity of its own set, and
-// of sets in which its node has no rank if it is the first rank there. It contributes to
-// the parity that the others of its set hold.
+// A parity is this rank's part in the coding of files: it holds parity of its own set and, as the
+// first rank of its node, of sets without a rank there. It contributes to the parity that the
+// others of its set hold.
 type parity struct {
 	id     int
 	tier   *nodes.Tier
@@ -211,14 +206,13 @@ type parity struct {
 	encoders map[parityKey]*nodes.Encoder
 }
 
-// codingGC is how much garbage a rank that codes may have, in percent of what it uses. It
-// has 16 MiB of parity and the bytes that others add: with the usual 100 a rank would take
-// more than 64 MiB beside its job.
+// codingGC is how much garbage a rank that codes may have, in percent of what it uses. With the
+// usual 100 a rank would take more than 64 MiB beside its job, for 16 MiB of parity and the bytes
+// that others add.
 const codingGC = 50
 
 type parityKey struct{ number, set, index int }
 
-// openParity begins to serve what the job's protection asks this rank to hold.
 func (r *process) openParity(t *nodes.Tier) (*parity, error) {
 	sets := t.Sets()
 	if len(sets) == 0 {
@@ -233,8 +227,8 @@ func (r *process) openParity(t *nodes.Tier) (*parity, error) {
 	return p, nil
 }
 
-// holder returns the rank whose process holds a parity of a set: the member on that node,
-// or, if the node has none, its first rank.
+// holder returns the rank whose process holds a parity of a set: the member on that node, or else
+// its first rank.
 func (p *parity) holder(set nodes.Set, index int) int {
 	if rank := set.Members[index]; rank >= 0 {
 		return rank
@@ -263,8 +257,8 @@ func (p *parity) serve(_ context.Context, name string) (nodes.Contributor, error
 	return e.Contributor(member), nil
 }
 
-// encoder returns what makes a parity that this rank holds. Those of earlier checkpoints
-// are over: an unfinished one gives its file and its memory back.
+// encoder returns what makes a parity that this rank holds. Encoders of earlier checkpoints give
+// their files and memory back.
 func (p *parity) encoder(k parityKey) (*nodes.Encoder, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -306,7 +300,6 @@ func (p *parity) contribution(ctx context.Context, number int) (*nodes.Contribut
 	return c, set, err
 }
 
-// open opens the contribution to one parity.
 func (p *parity) open(ctx context.Context, k parityKey, set nodes.Set, member int) (nodes.Contributor, error) {
 	rank := p.holder(set, k.index)
 	if rank == p.id {

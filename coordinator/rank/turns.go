@@ -20,8 +20,7 @@ func newTurns(fsys vfs.FS, cfg *wire.Welcome, rank int) *turns.Client {
 	return turns.NewClient(cfg.StoreDir, turns.Who{App: job.TurnsName(cfg.StoreDir, cfg.Job), Rank: rank}, turns.ClientOptions{FS: fsys})
 }
 
-// A turn is the right of one burst to the storage, with the time for which it was waited
-// for.
+// A turn is the right of one burst to the storage, with the time that it was waited for.
 type turn struct {
 	*turns.Turn
 	release func() bool
@@ -33,8 +32,8 @@ type turn struct {
 	last time.Time // end of the newest wait
 }
 
-// begin asks for a turn. It does not wait: the operations on the file system of the turn
-// do, until ctx is done. Without a client all bytes pass.
+// begin asks for a turn without waiting: the operations on its file system wait, until ctx is
+// done. Without a client all bytes pass.
 func begin(ctx context.Context, c *turns.Client, trace *container.Tracing, b turns.Burst) *turn {
 	t := &turn{trace: trace, file: b.File}
 	b.Waited = t.waited
@@ -43,7 +42,6 @@ func begin(ctx context.Context, c *turns.Client, trace *container.Tracing, b tur
 	return t
 }
 
-// waited notes that operations were kept back.
 func (t *turn) waited(from, to time.Time) {
 	t.trace.Waited(t.file, from, to)
 	t.mu.Lock()
@@ -52,15 +50,14 @@ func (t *turn) waited(from, to time.Time) {
 	t.last = to
 }
 
-// total is for how long operations have been kept back so far.
 func (t *turn) total() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.held
 }
 
-// began is when an operation was begun that was asked for at start and has ended: after the
-// newest wait, if it waited. None is under way while a turn is waited for.
+// began is when an operation began that was asked for at start and has ended: after the newest
+// wait, if it waited.
 func (t *turn) began(start time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,15 +67,14 @@ func (t *turn) began(start time.Time) time.Time {
 	return start
 }
 
-// end gives the turn back.
 func (t *turn) end() turns.Report {
 	t.release()
 	return t.End()
 }
 
-// writing asks for a turn to write regions for a checkpoint, and sets the options that
-// depend on it. It is expected to write as much as the last of its kind: pages of zeros, and
-// those that did not change, are not written, and codecs make others smaller.
+// writing asks for a turn to write regions for a checkpoint, and sets the options that depend on
+// it. It is expected to write as much as the last of its kind, since zeros and unchanged pages
+// are not written, and codecs pack.
 func (s *state) writing(ctx context.Context, order wire.WriteOrder, regions []zones.Region, opt *container.WriteOptions) *turn {
 	bytes, known := s.wrote[opt.Base == 0]
 	if !known {
@@ -112,8 +108,8 @@ func (s *state) wroteIn(t *turn, complete bool, report *wire.WriteReport, err er
 	report.TurnWait, report.TurnPassed = t.total(), told.Passed
 }
 
-// reading asks for a turn to read a checkpoint out of the store, until the function that it
-// returns is called. The directory of a node is no part of the storage of the store.
+// reading asks for a turn to read a checkpoint out of the store, until done is called. The
+// directory of a node belongs to another storage.
 func (s *state) reading(ctx context.Context, m *image.Manifest) (done func()) {
 	if s.turns == nil || s.images != s.job {
 		return func() {}

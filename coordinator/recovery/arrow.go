@@ -108,9 +108,8 @@ func classify(h *History, l *Line, a *arrow) arrowKind {
 	return undoneArrow
 }
 
-// countedArrows makes arrows of the counters: one for each pair of intervals
-// between which there were messages. An interval of a rank begins with the state
-// of the same index.
+// countedArrows makes arrows of the counters: one for each pair of intervals between which there
+// were messages. An interval of a rank begins with the state of the same index.
 func countedArrows(h *History, a axis) (list []arrow) {
 	for i := range h.Ranks {
 		for j := range h.Ranks {
@@ -200,8 +199,8 @@ type axis struct {
 	gap      float64 // after the last stored state, where the current one is not known
 }
 
-// newAxis takes At if any state has one, else iterations if they grow, else the
-// order of the states.
+// newAxis takes At if any state has one, else iterations if they grow, else the order of the
+// states.
 func newAxis(h *History) axis {
 	a := axis{h: h, label: "order of the checkpoints", of: func(_ *State, k int) float64 { return float64(k) }}
 	var iterations, at bool

@@ -2,35 +2,30 @@ package recovery
 
 import "fmt"
 
-// Garbage has the states that no recovery can need any more, whichever ranks fail
-// next and whatever happens before.
+// Garbage has the states that no recovery can need any more, whichever ranks fail next and
+// whatever happens before.
 type Garbage struct {
-	// Line is the recovery line if all ranks failed now, by rank an index in
-	// Checkpoints. No later recovery rolls back further: its states stay
-	// consistent for ever.
+	// Line is the recovery line if all ranks failed now, by rank an index in Checkpoints. No
+	// later recovery rolls back further: its states stay consistent for ever.
 	Line []int
-	// Keep and Remove divide the states of each rank, by ascending index. States
-	// before the line are removed, and so are later ones that no line can ever
-	// contain.
+	// Keep and Remove divide the states of each rank, by ascending index. States before the line
+	// are removed, and so are later ones that no line can ever contain.
 	Keep, Remove [][]int
-	// Log[j][i] is the number of the last message from i to j whose log entries
-	// can go, payload and determinant: every state kept of j has received it.
+	// Log[j][i] is the number of the last message from i to j whose log entries can go, payload
+	// and determinant: every state kept of j has received it.
 	Log [][]uint64
 }
 
-// Collect finds the garbage of a running job. Options must be those that its
-// recoveries use.
+// Collect finds the garbage of a running job. Options must be those that its recoveries use.
 //
-// A line comes to lie on a state only if a chain of rollbacks ends there, and
-// what starts the chain is known today: a rank that fails before it takes
-// another checkpoint or, if messages must not be in transit, one that fails
-// after it has taken a checkpoint before some message on its way today had
-// arrived. The lines from all these starts are therefore all that is needed; in
-// mode Allowed they hold at most n(n+1)/2 states of n ranks (Wang, Chung, Lin
-// and Fuchs 1995). The newest checkpoint of each rank is kept in any case, for
-// the sake of states yet to be rebuilt from it: it may be useless itself. In mode Forbidden the current states of all ranks must be
-// known to look ahead of the line; without them all states from the line on are
-// kept.
+// A line comes to lie on a state only if a chain of rollbacks ends there, and what starts the
+// chain is known today: a rank that fails before it takes another checkpoint or, if messages must
+// not be in transit, one that fails after it has taken a checkpoint before some message on its
+// way today had arrived. The lines from all these starts are therefore all that is needed; in
+// mode Allowed they hold at most n(n+1)/2 states of n ranks (Wang, Chung, Lin and Fuchs 1995).
+// The newest checkpoint of each rank is kept in any case, for the sake of states yet to be
+// rebuilt from it: it may be useless itself. In mode Forbidden the current states of all ranks
+// must be known to look ahead of the line; without them all states from the line on are kept.
 func Collect(h *History, opt Options) (*Garbage, error) {
 	nobody := make([]bool, len(h.Ranks))
 	if err := h.check(nobody); err != nil {
@@ -96,9 +91,8 @@ func (h *History) allCurrent() bool {
 	return true
 }
 
-// starts tells whether the first rollback of a recovery to come may take rank r
-// to state k: its last one or, for the sake of messages on their way today, the
-// last one that had not sent them.
+// starts tells whether the first rollback of a recovery to come may take rank r to state k: its
+// last one or, for the sake of messages on their way today, the last one that had not sent them.
 func (h *History) starts(r, k int, mode InTransit) bool {
 	states := h.Ranks[r].Checkpoints
 	if k == len(states)-1 {
@@ -115,8 +109,8 @@ func (h *History) starts(r, k int, mode InTransit) bool {
 	return false
 }
 
-// leaves reports whether r has sent, between two states, the last of the messages on
-// their way to p.
+// leaves reports whether r has sent, between two states, the last of the messages on their way to
+// p.
 func (h *History) leaves(r int, state, next *State, p int) (yes bool) {
 	h.Channels(r, p, func(out, in int) {
 		sent := at(next.Sent, out)

@@ -1,13 +1,12 @@
-// Package recovery finds recovery lines: the checkpoints to which the ranks of a
-// job roll back after a failure, when the ranks checkpoint without coordination.
-// It is pure: a [History] goes in, a [Line] comes out.
+// Package recovery finds recovery lines: the checkpoints to which the ranks of a job roll back
+// after a failure, when the ranks checkpoint without coordination. It is pure: a [History] goes
+// in, a [Line] comes out.
 //
 // # Use
 //
-// Every rank counts the messages that it has sent to and received from each
-// peer and stores the two vectors with each of its checkpoints. That is all a
-// History needs; after a failure the survivors report the vectors of the state
-// they are in.
+// Every rank counts the messages that it has sent to and received from each peer and stores the
+// two vectors with each of its checkpoints. That is all a History needs; after a failure the
+// survivors report the vectors of the state they are in.
 //
 //	h := &recovery.History{Ranks: []recovery.Rank{{Checkpoints: …, Current: …}, …}}
 //	line, err := recovery.Find(h, failed, recovery.Options{InTransit: recovery.Forbidden})
@@ -17,18 +16,16 @@
 //	err = recovery.Text(os.Stdout, line, garbage, "rank")
 //	err = diagram.Draw(w, "svg", diagram.Figure{History: h, Line: line, Garbage: garbage})
 //
-// The vectors of the survivors must describe one moment: no rank may have
-// received what another one reports not to have sent. Ranks that have stopped
-// before they report, or channels whose counters are read at the receivers
-// first, ensure this. Find refuses a History that violates it.
+// The vectors of the survivors must describe one moment: no rank may have received what another
+// one reports not to have sent. Ranks that have stopped before they report, or channels whose
+// counters are read at the receivers first, ensure this. Find refuses a History that violates it.
 //
 // # Model
 //
-// Channels are directed and FIFO, one per ordered pair of ranks, and their
-// messages are numbered from 1 in the order of sending: the counters of a state
-// say exactly which messages it has sent and received. A message counts as
-// received when it is part of the rank's state, whether the program has asked
-// for it or it waits in the inbox that is saved with the state.
+// Channels are directed and FIFO, one per ordered pair of ranks, and their messages are numbered
+// from 1 in the order of sending: the counters of a state say exactly which messages it has sent
+// and received. A message counts as received when it is part of the rank's state, whether the
+// program has asked for it or it waits in the inbox that is saved with the state.
 //
 // Between state ci of rank i and state cj of rank j there is
 //
@@ -40,12 +37,12 @@
 //     ranks that both keep their current state the channel lives on and
 //     delivers it.
 //
-// Ranks that checkpoint and fail together are one Rank of a History whose Members
-// says so. Their counters stay apart, channel by channel.
+// Ranks that checkpoint and fail together are one Rank of a History whose Members says so. Their
+// counters stay apart, channel by channel.
 //
-// A state need not be a checkpoint. A rank can rebuild a later state from a
-// checkpoint by replaying its log of receives, up to the last stable one: give that
-// state Logged. Recovery from optimistic logs uses such states (Strom and Yemini 1985; Johnson and Zwaenepoel 1990).
+// A state need not be a checkpoint. A rank can rebuild a later state from a checkpoint by
+// replaying its log of receives, up to the last stable one: give that state Logged. Recovery from
+// optimistic logs uses such states (Strom and Yemini 1985; Johnson and Zwaenepoel 1990).
 //
 // # Promises
 //
@@ -74,19 +71,18 @@ import (
 
 // A State is one that a rank can go back to, or is in.
 type State struct {
-	// Number is that of the checkpoint, 0 for the beginning of the job. That of
-	// a Logged state is the number of the checkpoint that it is rebuilt from.
+	// Number is that of the checkpoint, 0 for the beginning of the job. That of a Logged state is
+	// the number of the checkpoint that it is rebuilt from.
 	Number    int
 	Iteration int // iterations completed
-	// Sent and Received count the messages exchanged with each peer since the
-	// job began, up to this state; see History.Members for the order. Entries that
-	// are missing at the end are 0.
+	// Sent and Received count the messages exchanged with each peer since the job began, up to
+	// this state; see History.Members for the order. Entries that are missing at the end are 0.
 	Sent, Received []uint64
-	// Logged says that the state is no checkpoint but is rebuilt from the last
-	// one before it by replaying the log.
+	// Logged says that the state is no checkpoint but is rebuilt from the last one before it by
+	// replaying the log.
 	Logged bool
-	// At is where the state is drawn: seconds since the job began, or whatever
-	// measures its progress. Nothing else uses it.
+	// At is where the state is drawn: seconds since the job began, or whatever measures its
+	// progress. Nothing else uses it.
 	At float64
 }
 
@@ -100,24 +96,22 @@ func at(counters []uint64, k int) uint64 {
 
 // A Rank is the past of one rank.
 type Rank struct {
-	// Checkpoints are the states that the rank can go back to, oldest first. The
-	// first one is its initial state, or the oldest that garbage collection has
-	// left.
+	// Checkpoints are the states that the rank can go back to, oldest first. The first one is its
+	// initial state, or the oldest that garbage collection has left.
 	Checkpoints []State
-	// Current is the state the rank is in, or was in when it failed. It is not
-	// stored: only a rank that has not failed can keep it. Of a failed rank it
-	// may be nil; it then only serves to tell how much is lost.
+	// Current is the state the rank is in, or was in when it failed. It is not stored: only a
+	// rank that has not failed can keep it. Of a failed rank it may be nil; it then only serves
+	// to tell how much is lost.
 	Current *State
 }
 
 // A History is the past of a job.
 type History struct {
 	Ranks []Rank
-	// Members, unless nil, makes groups of Ranks, which take checkpoints and fail
-	// together, and says which ranks of the job are in each. Of n ranks in all,
-	// entry m·n+r of a counter is then that of the m-th member and rank r. (A sum
-	// over a group would let a message in transit in one channel make up for an
-	// orphan in another.)
+	// Members, unless nil, makes groups of Ranks, which take checkpoints and fail together, and
+	// says which ranks of the job are in each. Of n ranks in all, entry m·n+r of a counter is
+	// then that of the m-th member and rank r. (A sum over a group would let a message in transit
+	// in one channel make up for an orphan in another.)
 	Members [][]int
 	// Messages, if known, are drawn. Nothing else uses them.
 	Messages []Message
@@ -143,8 +137,8 @@ func (h *History) size() int {
 	return n
 }
 
-// Sent returns how many messages i has sent to j in state s, and Received how many it
-// has received from j.
+// Sent returns how many messages i has sent to j in state s, and Received how many it has
+// received from j.
 func (h *History) Sent(i int, s *State, j int) uint64     { return h.sum(i, s.Sent, j) }
 func (h *History) Received(i int, s *State, j int) uint64 { return h.sum(i, s.Received, j) }
 
@@ -153,8 +147,8 @@ func (h *History) sum(i int, counters []uint64, j int) (sum uint64) {
 	return sum
 }
 
-// Channels names all channels from i to j by the places of their counters: in those of
-// i, and in those of j.
+// Channels names all channels from i to j by the places of their counters: in those of i, and in
+// those of j.
 func (h *History) Channels(i, j int, channel func(out, in int)) {
 	if h.Members == nil {
 		channel(j, i)
@@ -168,8 +162,8 @@ func (h *History) Channels(i, j int, channel func(out, in int)) {
 	}
 }
 
-// differ returns how many messages state to of j has received from i that state from
-// of i has not sent, and how many it has not received that are sent.
+// differ returns how many messages state to of j has received from i that state from of i has not
+// sent, and how many it has not received that are sent.
 func (h *History) differ(i int, from *State, j int, to *State) (orphans, lost uint64) {
 	h.Channels(i, j, func(out, in int) {
 		if sent, received := at(from.Sent, out), at(to.Received, in); received > sent {
@@ -181,9 +175,8 @@ func (h *History) differ(i int, from *State, j int, to *State) (orphans, lost ui
 	return orphans, lost
 }
 
-// ErrNoLine says that not even the oldest states of all ranks are consistent. It
-// cannot happen while the initial states are there, nor after a garbage
-// collection as Collect says.
+// ErrNoLine says that not even the oldest states of all ranks are consistent. It cannot happen
+// while the initial states are there, nor after a garbage collection as Collect says.
 var ErrNoLine = errors.New("no consistent set of checkpoints")
 
 // An Error says what is wrong with a History.
@@ -200,9 +193,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("history of rank %d, state %d: %s", e.Rank, e.State, e.Reason)
 }
 
-// check returns what is wrong with the history in itself: counters that fall,
-// checkpoints in disorder. The current states of the ranks in ignore are not
-// looked at.
+// check returns what is wrong with the history in itself: counters that fall, checkpoints in
+// disorder. The current states of the ranks in ignore are not looked at.
 func (h *History) check(ignore []bool) error {
 	for r := range h.Ranks {
 		states := h.Ranks[r].Checkpoints
@@ -258,8 +250,7 @@ func (h *History) checkState(r, k int, s *State) error {
 	return nil
 }
 
-// checkMoment checks that the current states of the ranks that know theirs
-// belong to one moment.
+// checkMoment checks that the current states of the ranks that know theirs belong to one moment.
 func (h *History) checkMoment(ignore []bool) error {
 	for i := range h.Ranks {
 		now := h.Ranks[i].Current
@@ -289,8 +280,7 @@ func (h *History) latest(r int, stored bool) (*State, int) {
 	return &states[len(states)-1], len(states) - 1
 }
 
-// base returns the index of the checkpoint that state k of a rank is, or is
-// rebuilt from.
+// base returns the index of the checkpoint that state k of a rank is, or is rebuilt from.
 func (r *Rank) base(k int) int {
 	for k < len(r.Checkpoints) && r.Checkpoints[k].Logged {
 		k--
@@ -301,21 +291,20 @@ func (r *Rank) base(k int) int {
 // A Checkpoint names one state of one rank.
 type Checkpoint struct{ Rank, Index int }
 
-// Useless returns the checkpoints that lie on a zigzag cycle, by rank and
-// index: no consistent set of checkpoints holds them, now or ever, however many
-// more are taken, so that storing them was in vain (Netzer and Xu 1995).
+// Useless returns the checkpoints that lie on a zigzag cycle, by rank and index: no consistent
+// set of checkpoints holds them, now or ever, however many more are taken, so that storing them
+// was in vain (Netzer and Xu 1995).
 //
-// A zigzag path leads from checkpoint a to checkpoint b if there are messages
-// m1…mk such that m1 is sent after a by its rank; each further one is sent by
-// the rank that receives the one before, in the same or a later interval
-// between checkpoints, be it before or after that receipt; and mk is received
-// before b by its rank. A checkpoint on a path to itself is useless. By their
-// theorem that is so if and only if it belongs to no consistent set; and it
-// belongs to one if and only if going back to it, with all others as late as
-// they like, does not force its own rank back behind it.
+// A zigzag path leads from checkpoint a to checkpoint b if there are messages m1…mk such that m1
+// is sent after a by its rank; each further one is sent by the rank that receives the one before,
+// in the same or a later interval between checkpoints, be it before or after that receipt; and mk
+// is received before b by its rank. A checkpoint on a path to itself is useless. By their theorem
+// that is so if and only if it belongs to no consistent set; and it belongs to one if and only if
+// going back to it, with all others as late as they like, does not force its own rank back behind
+// it.
 //
-// Messages in transit do not matter here. A log of messages makes no checkpoint
-// useful that has an orphan.
+// Messages in transit do not matter here. A log of messages makes no checkpoint useful that has
+// an orphan.
 func Useless(h *History) ([]Checkpoint, error) {
 	nobody := make([]bool, len(h.Ranks))
 	if err := h.check(nobody); err != nil {

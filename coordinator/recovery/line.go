@@ -11,12 +11,12 @@ import (
 type InTransit uint8
 
 const (
-	// Forbidden: they are lost. The channels are empty after a recovery, so no
-	// line may need one, but for those between two ranks that keep their
-	// current states. It is the mode without message logs.
+	// Forbidden: they are lost. The channels are empty after a recovery, so no line may need one,
+	// but for those between two ranks that keep their current states. It is the mode without
+	// message logs.
 	Forbidden InTransit = iota
-	// Allowed: they are in a message log, or the channels are stored in another
-	// way, and are delivered again.
+	// Allowed: they are in a message log, or the channels are stored in another way, and are
+	// delivered again.
 	Allowed
 )
 
@@ -40,12 +40,11 @@ type Line struct {
 	Options Options
 	Failed  []int   // ascending
 	Places  []Place // by rank
-	// Steps led to the line. Every step comes after its cause: first the failures,
-	// then, wave by wave, the ranks that are forced back.
+	// Steps led to the line. Every step comes after its cause: first the failures, then, wave by
+	// wave, the ranks that are forced back.
 	Steps []Step
-	// Depth is that of the domino effect: the length of the longest chain of
-	// steps of which each forced the next; 0 if only the failed ranks roll
-	// back, and those to their last states.
+	// Depth is that of the domino effect: the length of the longest chain of steps of which each
+	// forced the next; 0 if only the failed ranks roll back, and those to their last states.
 	Depth int
 }
 
@@ -55,12 +54,12 @@ type Place struct {
 	Index   int  // in Rank.Checkpoints, or their number: the current state
 	Current bool // the rank keeps the state it is in
 	State   State
-	// Load is the index of the checkpoint that State is or, if it is Logged, is
-	// rebuilt from; -1 if the rank keeps its current state.
+	// Load is the index of the checkpoint that State is or, if it is Logged, is rebuilt from; -1
+	// if the rank keeps its current state.
 	Load int
-	// LostCheckpoints counts checkpoints after the line, LostIterations iterations
-	// up to the current state. If that is not known, iterations count up to the
-	// last stored state, and more may be lost.
+	// LostCheckpoints counts checkpoints after the line, LostIterations iterations up to the
+	// current state. If that is not known, iterations count up to the last stored state, and more
+	// may be lost.
 	LostCheckpoints, LostIterations int
 }
 
@@ -77,13 +76,13 @@ type Step struct {
 type Cause struct {
 	Kind CauseKind
 	Peer int // the rank at the other end; -1 for a failure
-	// First and Last number the messages of a channel. Orphan: Peer sent them to
-	// the rank, which has received them, and now has not sent them. Lost: the
-	// rank sent them to Peer, which now has not received them.
+	// First and Last number the messages of a channel. Orphan: Peer sent them to the rank, which
+	// has received them, and now has not sent them. Lost: the rank sent them to Peer, which now
+	// has not received them.
 	First, Last uint64
-	// Step is the index in Line.Steps of the step that caused this one: that of
-	// Peer or, if Peer keeps its current state, the last one of the rank itself,
-	// which closed its channel to Peer. It is -1 for a failure.
+	// Step is the index in Line.Steps of the step that caused this one: that of Peer or, if Peer
+	// keeps its current state, the last one of the rank itself, which closed its channel to Peer.
+	// It is -1 for a failure.
 	Step int
 }
 
@@ -109,9 +108,8 @@ func (k CauseKind) String() string {
 	return fmt.Sprintf("CauseKind(%d)", uint8(k))
 }
 
-// Find returns the recovery line after the ranks in failed have lost their
-// current states. The current states of all others must be known. The error is
-// an *Error or ErrNoLine.
+// Find returns the recovery line after the ranks in failed have lost their current states. The
+// current states of all others must be known. The error is an *Error or ErrNoLine.
 func Find(h *History, failed []int, opt Options) (*Line, error) {
 	down := make([]bool, len(h.Ranks))
 	for _, r := range failed {
@@ -169,13 +167,13 @@ func place(h *History, r, k int) Place {
 	return p
 }
 
-// textSteps is the number of steps that Text prints: of a longer list the first and
-// the last ones.
+// textSteps is the number of steps that Text prints: of a longer list the first and the last
+// ones.
 const textSteps = 20
 
-// Text prints a line as a table for a terminal of 80 columns, then the steps that
-// led to it. Unless garbage is nil, it also counts the removable states. The text
-// calls a rank of the history by unit: "rank", or "group" if its ranks are groups.
+// Text prints a line as a table for a terminal of 80 columns, then the steps that led to it.
+// Unless garbage is nil, it also counts the removable states. The text calls a rank of the
+// history by unit: "rank", or "group" if its ranks are groups.
 func Text(w io.Writer, l *Line, g *Garbage, unit string) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "recovery line after the failure of %s\nmessages in transit are %s\n\n", list(unit, l.Failed),

@@ -1,22 +1,20 @@
 package recovery
 
-// A rollback is a computation by rollback propagation: ranks only ever move back,
-// each just as far as another one forces it, until no rank is forced any more.
+// A rollback is a computation by rollback propagation: ranks only ever move back, each just as
+// far as another one forces it, until no rank is forced any more.
 //
-// Each rule has one premise, "if i is no later than x, then j is no later than
-// y", and both grow together. Hence the result is the maximal consistent line
-// at or before the start, whatever the order in which the rules are applied;
-// and the line from several causes is, rank by rank, the earliest of the lines
-// from each of them. Collect builds on the latter. The one rule that looks
-// different, that a channel dies and loses its messages when either end goes
-// back, has the premise "if j is no longer in its current state".
+// Each rule has one premise, "if i is no later than x, then j is no later than y", and both grow
+// together. Hence the result is the maximal consistent line at or before the start, whatever the
+// order in which the rules are applied; and the line from several causes is, rank by rank, the
+// earliest of the lines from each of them. Collect builds on the latter. The one rule that looks
+// different, that a channel dies and loses its messages when either end goes back, has the
+// premise "if j is no longer in its current state".
 type rollback struct {
 	h         *History
 	ranks     []Rank
 	inTransit InTransit
-	// present tells that the failure is now, so that a rank that goes back loses
-	// what peers in their current states have not received yet. In a failure to
-	// come they may have.
+	// present tells that the failure is now, so that a rank that goes back loses what peers in
+	// their current states have not received yet. In a failure to come they may have.
 	present bool
 
 	at    []int // by rank: index of its state; len(Checkpoints) is the current one
@@ -60,9 +58,9 @@ func (b *rollback) atLeast(r, k int) *State {
 	return &b.ranks[r].Checkpoints[k-1]
 }
 
-// orphans returns the numbers of the messages that state y of j has received
-// and state x of i has not sent; first > last if there are none. A current
-// state that is not known has sent everything.
+// orphans returns the numbers of the messages that state y of j has received and state x of i has
+// not sent; first > last if there are none. A current state that is not known has sent
+// everything.
 func (b *rollback) orphans(i, x, j, y int) (first, last uint64) {
 	from := b.state(i, x)
 	if from == nil {
@@ -73,9 +71,9 @@ func (b *rollback) orphans(i, x, j, y int) (first, last uint64) {
 	return sent + 1, sent + n
 }
 
-// lost returns the numbers of the messages that state x of i has sent and that
-// state y of j has not received, if they are lost; first > last if there are
-// none. A current state that is not known has received everything.
+// lost returns the numbers of the messages that state x of i has sent and that state y of j has
+// not received, if they are lost; first > last if there are none. A current state that is not
+// known has received everything.
 func (b *rollback) lost(i, x, j, y int) (first, last uint64) {
 	live := x == len(b.ranks[i].Checkpoints) && y == len(b.ranks[j].Checkpoints)
 	to := b.state(j, y)
@@ -98,10 +96,9 @@ func (b *rollback) forces(i, x, j, y int) (Cause, bool) {
 	return Cause{}, false
 }
 
-// run takes the ranks in start back to the states given and all others as far
-// as that forces them. It works in waves, so that the length of a chain of
-// causes is the shortest possible and the same in every run. If a rank cannot
-// go back far enough it returns false and that rank.
+// run takes the ranks in start back to the states given and all others as far as that forces
+// them. It works in waves, so that the length of a chain of causes is the shortest possible and
+// the same in every run. If a rank cannot go back far enough it returns false and that rank.
 func (b *rollback) run(start []Step) (stuck int, ok bool) {
 	movers := make([]bool, len(b.ranks))
 	for wave := 1; len(start) > 0; wave++ {
@@ -128,9 +125,9 @@ func (b *rollback) run(start []Step) (stuck int, ok bool) {
 	return 0, true
 }
 
-// pull finds how far back the movers force j, and names the one that forces it
-// farthest. It moves nobody, so that all of a wave see the same states. If j is
-// a mover itself, its channels to ranks in their current states have died.
+// pull finds how far back the movers force j, and names the one that forces it farthest. It moves
+// nobody, so that all of a wave see the same states. If j is a mover itself, its channels to
+// ranks in their current states have died.
 func (b *rollback) pull(j int, movers []bool) (Step, bool) {
 	step := Step{Rank: j, From: b.at[j], To: b.at[j]}
 	for i, moves := range movers {
@@ -159,8 +156,8 @@ func (b *rollback) pull(j int, movers []bool) (Step, bool) {
 	return step, true
 }
 
-// extend makes the cause of a step, which is that of its last checkpoint, name
-// the messages of the same kind that all of the step is about.
+// extend makes the cause of a step, which is that of its last checkpoint, name the messages of
+// the same kind that all of the step is about.
 func (b *rollback) extend(s Step) Cause {
 	c := s.Cause
 	if c.Kind == Orphan {

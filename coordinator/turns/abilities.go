@@ -2,8 +2,8 @@ package turns
 
 import "ckpt/internal/vfs"
 
-// Callers find abilities by type assertion, so that each set of them needs a type of its
-// own. The tables have the types by the number that func set returns.
+// Callers find abilities by type assertion, so that each set of them needs a type of its own. The
+// tables have the types by the number that func set returns.
 
 // withFS has all abilities of a file system, withFile those of a file.
 type (

@@ -19,7 +19,6 @@ import (
 )
 
 const (
-	// helloTime is how long a client may take to say who it is.
 	helloTime = 10 * time.Second
 	maxRank   = math.MaxInt32
 )
@@ -65,8 +64,7 @@ func (c *controller) take(conn net.Conn) {
 	})
 }
 
-// talk reads what a client says until the connection ends. An error is one of the
-// client.
+// talk reads what a client says until the connection ends. An error is the client's.
 func (c *controller) talk(k *client) error {
 	if err := k.conn.SetReadDeadline(time.Now().Add(helloTime)); err != nil {
 		return nil
@@ -101,7 +99,7 @@ func (c *controller) talk(k *client) error {
 	}
 }
 
-// malformed returns an error of a frame, but not that of a connection which has ended.
+// malformed returns the error of a frame, and drops that of a connection which has ended.
 func malformed(err error) error {
 	if errors.Is(err, errFrame) {
 		return err
@@ -109,7 +107,6 @@ func malformed(err error) error {
 	return nil
 }
 
-// register notes who a client is, and welcomes it.
 func (c *controller) register(k *client, h hello) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,10 +134,8 @@ func (c *controller) count(k *client, user string) error {
 	return nil
 }
 
-// defaultLease is that of package arbiter.
 const defaultLease = 5 * time.Second
 
-// drop forgets a connection that has ended.
 func (c *controller) drop(k *client) {
 	k.link.end()
 	c.mu.Lock()
@@ -166,13 +161,12 @@ func (c *controller) drop(k *client) {
 
 // A peer is the process at the other end of a connection, as far as it is known.
 type peer struct {
-	// user is "" if the process has proved only that it knows the token: then it says
-	// its name itself.
+	// user is "" if the process has proved only that it knows the token: then it names itself.
 	user string
 	pid  int
 }
 
-// errStranger is the refusal of a user who is neither the owner nor of the group.
+// errStranger refuses a user who is neither the owner nor in the group.
 var errStranger = errors.New("only the owner and the group of the directory may connect")
 
 // identify finds out which user is at the other end, and refuses those without access.
@@ -201,13 +195,12 @@ func (a access) identify(conn net.Conn) (p peer, err error) {
 	return peer{userName(cred.Uid), int(cred.Pid)}, nil
 }
 
-// admits reports whether a user with these groups may connect.
 func (a access) admits(uid uint32, groups []uint32) bool {
 	return uid == 0 || uid == uint32(os.Getuid()) || uid == a.owner || a.open && slices.Contains(groups, a.group)
 }
 
-// peerGroups returns the supplementary groups of the process at the other end; none if
-// the kernel does not say.
+// peerGroups returns the supplementary groups of the process at the other end, as far as the
+// kernel says.
 func peerGroups(fd int) []uint32 {
 	list := make([]uint32, 1024)
 	for range 2 {
@@ -227,7 +220,6 @@ func peerGroups(fd int) []uint32 {
 
 var userNames sync.Map // of uint32 to string
 
-// userName returns the name of a user, or the number if it has none.
 func userName(uid uint32) string {
 	if name, ok := userNames.Load(uid); ok {
 		return name.(string)

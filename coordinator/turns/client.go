@@ -24,8 +24,8 @@ import (
 
 // A Who names the application that a client belongs to.
 type Who struct {
-	// App is the name of the job or command: all clients of a user with this name have
-	// their turns together.
+	// App is the name of the job or command: a user's clients with this name have their turns
+	// together.
 	App string
 	// User is the user's name. A controller on the same host asks the kernel instead.
 	User string
@@ -34,7 +34,6 @@ type Who struct {
 	Weight float64
 }
 
-// Kinds of bursts.
 const (
 	Checkpoint = "checkpoint"
 	Drain      = "drain"
@@ -47,15 +46,14 @@ type Burst struct {
 	Kind          string
 	File          string
 	Offset, Bytes int64 // -1 if unknown
-	// Whole is how much the application is about to move, if other bursts belong to the
-	// same work, of this process or of others; 0 if unknown.
+	// Whole is how much the application is about to move in all bursts of the same work, of this
+	// process or others; 0 if unknown.
 	Whole int64
-	// Waited gets each time for which operations of the burst waited; nil: nobody does.
-	// Any goroutine may call it. It must return soon.
+	// Waited gets each time for which operations of the burst waited; may be nil. Any goroutine
+	// may call it. It must return soon.
 	Waited func(from, to time.Time)
 }
 
-// ClientOptions say how a client waits. Zero values are defaults.
 type ClientOptions struct {
 	// FS has the directory; vfs.OS if nil.
 	FS vfs.FS
@@ -63,10 +61,10 @@ type ClientOptions struct {
 	Patience time.Duration
 	// MaxWait is how long one turn is awaited, whatever the controller says; 10 min.
 	MaxWait time.Duration
-	// OnPass gets the reason, once, when bytes pass without turns although there is a
-	// controller, and once more after turns were possible again. It must return soon.
+	// OnPass gets the reason, once, when bytes pass without turns although there is a controller,
+	// and again after turns were possible. It must return soon.
 	OnPass func(why string)
-	// dial connects to a controller; nil: dial, tests have their own.
+	// dial connects to a controller; tests have their own.
 	dial func(context.Context, *Info) (net.Conn, error)
 }
 
@@ -76,17 +74,14 @@ const (
 )
 
 var (
-	// errSilent says that a controller lives, perhaps, and says nothing.
+	// errSilent says that a controller does not speak, and may live.
 	errSilent = errors.New("the controller of storage turns does not answer")
-	// errDied says that the connection to a controller has ended.
-	errDied = errors.New("the controller of storage turns has ended")
-	// errWaited says that MaxWait is over.
+	errDied   = errors.New("the controller of storage turns has ended")
 	errWaited = errors.New("waited too long for a turn")
 	errClosed = errors.New("the client of storage turns is closed")
 )
 
-// A Client asks a controller for the turns of one process. A nil Client passes
-// everything.
+// A Client asks a controller for the turns of one process. A nil Client passes everything.
 type Client struct {
 	dir     string
 	who     Who
@@ -109,8 +104,8 @@ type Client struct {
 	closed   bool
 }
 
-// NewClient returns a client for the storage unit of a directory. It opens nothing
-// before the first Begin.
+// NewClient returns a client for the storage unit of a directory. It opens nothing before the
+// first Begin.
 func NewClient(dir string, who Who, o ClientOptions) *Client {
 	if o.FS == nil {
 		o.FS = vfs.OS{}
@@ -161,8 +156,8 @@ func (c *Client) Begin(b Burst) *Turn {
 	return t
 }
 
-// Waits reports whether a burst was asked for and is not granted now: this process waits
-// for others, and is not stuck. Drains do not count, since nothing waits for them.
+// Waits reports whether a burst is asked for and not granted: this process waits for others, and
+// is not stuck. Drains do not count, since no operation waits for them.
 func (c *Client) Waits() bool { return c != nil && c.waiting.Load() > 0 }
 
 // Close ends the connection. Turns that are still open pass.
@@ -181,7 +176,6 @@ func (c *Client) Close() {
 	c.workers.Wait()
 }
 
-// connect connects to the controller and serves the connection until it ends.
 func (c *Client) connect() {
 	ctx, cancel := context.WithTimeout(c.ctx, c.o.Patience)
 	defer cancel()
@@ -190,7 +184,7 @@ func (c *Client) connect() {
 		err error
 	}
 	got := make(chan result, 1)
-	// A file system may hang: then nobody waits for this goroutine.
+	// A file system may hang: this goroutine is then left behind.
 	go func() {
 		s, err := c.open(ctx)
 		if err == nil && ctx.Err() != nil {
@@ -221,7 +215,6 @@ func (c *Client) connect() {
 	c.lost(r.s, r.err)
 }
 
-// serve adopts a connection and reads from it until it ends.
 func (c *Client) serve(s *session) error {
 	c.mu.Lock()
 	c.session, c.connecting, c.doubtful, c.told = s, false, false, false
@@ -277,18 +270,16 @@ func (c *Client) lost(s *session, err error) {
 	}
 }
 
-// find returns a turn that is not ended.
 func (c *Client) find(burst uint64) *Turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.live[burst]
 }
 
-// maxSocketPath is the longest path of a Unix socket on Linux.
 const maxSocketPath = 107
 
-// dial connects to a controller: by its socket, or if that does not work, as on another
-// host, over the network.
+// dial connects to a controller: by its socket, or if that does not work, as on another host,
+// over the network.
 func dial(ctx context.Context, i *Info) (net.Conn, error) {
 	err := errors.New("it listens nowhere")
 	if i.Socket != "" {
@@ -311,8 +302,8 @@ func dial(ctx context.Context, i *Info) (net.Conn, error) {
 	return key.Dial(ctx, i.Address)
 }
 
-// short calls use with a path of a socket that is short enough: through a descriptor of
-// its directory, if need be.
+// short calls use with a path of a socket that is short enough: through a descriptor of its
+// directory, if need be.
 func short(path string, use func(string) error) error {
 	if len(path) <= maxSocketPath {
 		return use(path)
@@ -337,8 +328,8 @@ type Status struct {
 	arbiter.Status
 }
 
-// Ask asks the controller of a directory how it is. The error is ErrNone if there is none
-// or the one that was there has died.
+// Ask asks the controller of a directory how it is. The error is ErrNone if there is none, or it
+// has died.
 func Ask(ctx context.Context, dir string) (*Status, error) {
 	info, err := Find(vfs.OS{}, dir)
 	if err != nil {
@@ -376,7 +367,7 @@ func Ask(ctx context.Context, dir string) (*Status, error) {
 	}
 }
 
-// silent returns the error of a question that was not answered in time.
+// silent turns a deadline into errSilent.
 func silent(ctx context.Context, err error) error {
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return errSilent

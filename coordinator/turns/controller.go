@@ -1,8 +1,8 @@
-// Package turns lets jobs and commands that share a storage unit use it one after the
-// other. Serve is the controller of one unit: it listens on a Unix socket in the
-// directory, and for other hosts on TCP. A Client is one process that moves bytes: it
-// opens a burst with Begin, moves its bytes through Turn.FS, or after Await, and closes
-// it with End. Package image/iosched/arbiter decides whose turn it is.
+// Package turns lets jobs and commands that share a storage unit use it one after the other.
+// Serve is the controller of one unit: it listens on a Unix socket in the directory, and for
+// other hosts on TCP. A Client is one process that moves bytes: it opens a burst with Begin,
+// moves its bytes through Turn.FS, or after Await, and closes it with End. Package
+// image/iosched/arbiter decides whose turn it is.
 //
 // # Promises
 //
@@ -51,7 +51,6 @@ type controller struct {
 	ended   bool
 }
 
-// A client is a connection, from the side of the controller.
 type client struct {
 	id      arbiter.Conn
 	conn    net.Conn
@@ -64,7 +63,7 @@ type client struct {
 	bursts  int
 }
 
-// A clock stands still while the process is stopped: nobody was silent then.
+// A clock stands still while the process is stopped, when clients could not be heard.
 type clock struct {
 	began   time.Time
 	last    time.Duration
@@ -146,8 +145,8 @@ func (c *controller) decide(ctx context.Context) (why string) {
 	}
 }
 
-// beat tells clients with bursts that the controller lives. One that does not read gets
-// nothing more. The caller holds mu.
+// beat tells clients with bursts that the controller lives. One that does not read gets nothing
+// more. The caller holds mu.
 func (c *controller) beat() {
 	for _, k := range c.conns {
 		if k.bursts > 0 && !k.link.Blocked() {
@@ -156,7 +155,6 @@ func (c *controller) beat() {
 	}
 }
 
-// step has the arbiter handle an event, and sends what it says. The caller holds mu.
 func (c *controller) step(e arbiter.Event) error {
 	actions, err := c.arbiter.Step(c.clock.now(), e)
 	for _, a := range actions {
@@ -192,13 +190,12 @@ func (c *controller) step(e arbiter.Event) error {
 	return err
 }
 
-// tell reports an event of a client.
 func (c *controller) tell(k *client, e Event) {
 	e.App, e.User, e.Rank, e.PID = k.hello.App, k.user, int(k.hello.Rank), k.peer.pid
 	c.watcher.tell(e)
 }
 
-// handle handles a message of a client. With an error, the connection is to end.
+// handle handles a message of a client. After an error the connection ends.
 func (c *controller) handle(k *client, m message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,7 +231,6 @@ func (c *controller) handle(k *client, m message) error {
 	return errors.New("unexpected message")
 }
 
-// report answers a question for the status. The caller holds mu.
 func (c *controller) report(k *client) error {
 	s := Status{PID: c.info.PID, Host: c.info.Host, Started: c.info.Started, Address: c.info.Address, Connections: len(c.conns) - 1,
 		Status: c.arbiter.Status(c.clock.now())}
@@ -251,11 +247,10 @@ func (c *controller) report(k *client) error {
 	}
 }
 
-// An Observer gets the events of a controller, one after the other. While it is slow,
-// events are left out; the controller does not wait for it.
+// An Observer gets the events of a controller, one after the other. While it is slow, events are
+// left out.
 type Observer interface{ Observe(Event) }
 
-// Kinds of events.
 const (
 	Serving  = "serving"  // the controller listens; Info says where
 	Joined   = "joined"   // a client asks for its first turn
@@ -268,7 +263,6 @@ const (
 	Ending   = "ending"   // for the reason in Text
 )
 
-// An Event is something that happened in a controller.
 type Event struct {
 	Time time.Time
 	What string // Serving, Joined, ...

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// dirName is the directory of a controller in that of its storage unit.
+	// dirName is a controller's directory in its storage unit.
 	dirName    = ".ckpt-turns"
 	infoName   = "controller.json"
 	lockName   = "lock"
@@ -22,7 +22,6 @@ const (
 	maxInfo    = 64 << 10
 )
 
-// ErrNone says that a storage unit has no controller.
 var ErrNone = errors.New("no controller of storage turns")
 
 // Info says where a controller is. It may have died since.
@@ -41,13 +40,11 @@ type Info struct {
 	Token   string `json:"token,omitempty"`
 }
 
-// sealedInfo is an Info as it is stored.
 type sealedInfo struct {
 	Info
 	Sum uint32 `json:"crc32c"`
 }
 
-// encode returns the file of a controller.
 func (i Info) encode() ([]byte, error) {
 	body, err := json.Marshal(i)
 	if err != nil {
@@ -57,7 +54,6 @@ func (i Info) encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// decodeInfo reads the file of a controller.
 func decodeInfo(path string, b []byte) (*Info, error) {
 	var s sealedInfo
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -76,9 +72,8 @@ func decodeInfo(path string, b []byte) (*Info, error) {
 	return &s.Info, nil
 }
 
-// Find looks for the controller of a directory: in it, and in its parents as far as they
-// are on the same file system. The error is ErrNone if there is none. A directory that is
-// not there yet counts as its parent.
+// Find looks for the controller of a directory: in it, and in its parents on the same file
+// system. A directory that is not there yet counts as its parent.
 func Find(fsys vfs.FS, dir string) (*Info, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -107,8 +102,8 @@ func Find(fsys vfs.FS, dir string) (*Info, error) {
 	}
 }
 
-// resolve follows the links in the name of a directory, as far as it exists: the parents
-// of the directory itself lead to its controller.
+// resolve follows the links in the name of a directory, as far as it exists: the real parents
+// lead to its controller.
 func resolve(dir string) string {
 	for at, rest := dir, ""; ; {
 		if to, err := filepath.EvalSymlinks(at); err == nil {
@@ -130,7 +125,7 @@ func deviceOf(fi fs.FileInfo) any {
 	return "all of one"
 }
 
-// findIn reads the file of the controller that serves a directory itself.
+// findIn reads the file of the controller in a directory itself.
 func findIn(fsys vfs.FS, dir string, unit fs.FileInfo) (*Info, error) {
 	path := filepath.Join(dir, dirName, infoName)
 	fi, err := fsys.Stat(path)
@@ -140,8 +135,8 @@ func findIn(fsys vfs.FS, dir string, unit fs.FileInfo) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	// In the directory of a stranger, the file may be a link to that of somebody else, and
-	// the socket beside it the stranger's.
+	// In a stranger's directory, the file may be a link to somebody else's, and the socket beside
+	// it the stranger's.
 	place, err := fsys.Stat(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -165,8 +160,8 @@ func findIn(fsys vfs.FS, dir string, unit fs.FileInfo) (*Info, error) {
 	return i, err
 }
 
-// trusted refuses the file of a stranger, which anybody could put into a directory that
-// is open to all: a false controller could make jobs wait.
+// trusted refuses the file of a stranger, who could put it into a directory that is open to all:
+// a false controller could make jobs wait.
 func trusted(path string, unit, file fs.FileInfo) error {
 	dir, ok := unit.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -8,14 +8,13 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// Threshold is the length from which a read or write waits for the turn. Shorter ones
-// are a small part of a burst, and others often wait for them.
+// Threshold is the length from which a read or write waits for the turn. Shorter ones are a small
+// part of a burst, and others often wait for them.
 const Threshold = 64 << 10
 
-// FS returns a file system whose reads and writes of Threshold bytes or more wait for
-// the turn, and so does the Sync of a file that such a write went to. All of them count
-// as progress. The file system and its files have the same abilities as those of fsys.
-// After End, and if t is nil, nothing waits.
+// FS returns a file system whose reads and writes of Threshold bytes or more wait for the turn,
+// as does the Sync of a file after such a write. All count as progress. It has the abilities of
+// fsys. After End, and if t is nil, nothing waits.
 func (t *Turn) FS(fsys vfs.FS) vfs.FS {
 	if t == nil {
 		return fsys
@@ -89,8 +88,8 @@ func (t *Turn) file(in vfs.File, err error) (vfs.File, error) {
 	return files[set(allocates, forgets, reopens, maps)](withFile{f, preallocator, forgetter, reopener{t, r}, mapper{t, m}}), nil
 }
 
-// file is a file without the abilities that not all have. Each can be flushed, which is a
-// hint, and can move several buffers: without the ability of in, one after the other.
+// file is a file without the abilities that not all have. Each can be flushed, which is a hint,
+// and can move several buffers: without the ability of in, one after the other.
 type file struct {
 	vfs.File
 	t        *Turn
@@ -99,7 +98,6 @@ type file struct {
 	dirty    atomic.Bool // a long write came after the last Sync
 }
 
-// Flush implements vfs.Flusher.
 func (f *file) Flush(off, n int64) error {
 	if f.flusher == nil {
 		return nil
@@ -121,8 +119,8 @@ func (t *Turn) move(n int64, do func() (int64, error)) (int64, error) {
 	return moved, err
 }
 
-// Piece is what a long operation is cut into where there is a controller: a turn that is
-// wanted back is given back after the pieces under way.
+// Piece is what a long operation is cut into where there is a controller: a turn that is wanted
+// back ends after the pieces under way.
 const Piece = 1 << 20
 
 // pieces does an operation on n bytes piece by piece, until one moves in part.
@@ -161,7 +159,6 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	return f.t.pieces(len(b), func(from, to int) (int, error) { return f.File.WriteAt(b[from:to], off+int64(from)) })
 }
 
-// Sync waits for the turn if there is much to do for the disk.
 func (f *file) Sync() error {
 	if !f.dirty.Swap(false) {
 		return f.File.Sync()
@@ -170,7 +167,6 @@ func (f *file) Sync() error {
 	return err
 }
 
-// ReadV implements vfs.Vectored.
 func (f *file) ReadV(into [][]byte, off int64) (int64, error) {
 	read := func(into [][]byte, off int64) (int64, error) { return f.vectored.ReadV(into, off) }
 	if f.vectored == nil {
@@ -185,7 +181,6 @@ func (f *file) ReadV(into [][]byte, off int64) (int64, error) {
 	return f.t.vector(into, off, read)
 }
 
-// WriteV implements vfs.Vectored.
 func (f *file) WriteV(from [][]byte, off int64) (int64, error) {
 	if length(from) >= Threshold {
 		f.dirty.Store(true)
@@ -263,7 +258,7 @@ func (m mapper) Map(size int64) (vfs.Mapping, error) {
 	return mapping{in, m.t}, nil
 }
 
-// mapping is a file in memory. Its bytes move to the disk when it is synced.
+// mapping is a file in memory, whose bytes move to the disk when it is synced.
 type mapping struct {
 	vfs.Mapping
 	t *Turn

@@ -30,13 +30,11 @@ const (
 	maxReport  = 4 << 20
 )
 
-// errFrame is wrapped by every error about a frame that cannot be decoded.
 var errFrame = errors.New("malformed frame of storage turns")
 
 type message interface{ fields(c *coder) }
 
 type (
-	// hello begins a connection.
 	hello struct {
 		Version uint64
 		App     string
@@ -57,12 +55,10 @@ type (
 	alive    struct{} // of either side
 	status   struct{} // asks for a report
 
-	// welcome answers hello.
 	welcome struct {
 		Version uint64
 		Lease   uint64 // nanoseconds that a client may be silent
 	}
-	// refused ends a connection.
 	refused struct {
 		Version uint64
 		Why     string
@@ -73,7 +69,6 @@ type (
 	report  struct{ JSON string }
 )
 
-// Limits of texts.
 const (
 	maxName = 256
 	maxFile = 4096
@@ -148,8 +143,7 @@ type coder struct {
 	err   error
 }
 
-// first reports whether the fields after the version are those of this one. Others are
-// skipped.
+// first reports whether this version wrote the fields after the version. Others are skipped.
 func (c *coder) first(v uint64) bool {
 	if v != version && c.reads {
 		c.b = nil
@@ -195,7 +189,7 @@ func (c *coder) float(f *float64) {
 	*f = math.Float64frombits(u)
 }
 
-// text codes a text of at most limit bytes. A longer one is cut when it is written.
+// text codes a text of at most limit bytes, and cuts a longer one.
 func (c *coder) text(s *string, limit int) {
 	if !c.reads {
 		cut := (*s)[:min(len(*s), limit)]
@@ -211,7 +205,6 @@ func (c *coder) text(s *string, limit int) {
 	*s, c.b = string(c.b[:n]), c.b[n:]
 }
 
-// appendFrame appends the frame of m.
 func appendFrame(b []byte, m message) []byte {
 	start := len(b)
 	c := coder{b: append(b, make([]byte, frameHeader)...)}
@@ -223,8 +216,7 @@ func appendFrame(b []byte, m message) []byte {
 	return c.b
 }
 
-// readFrame reads one message of at most limit bytes. It returns io.EOF at the end of the
-// stream.
+// readFrame reads one message of at most limit bytes. It returns io.EOF at the end of the stream.
 func readFrame(r *bufio.Reader, limit int) (message, error) {
 	var header [frameHeader]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {

@@ -15,8 +15,8 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// A place is the directory of a controller in that of its storage unit. Its lock says
-// that the controller lives.
+// A place is a controller's directory in its storage unit. Its lock says that the controller
+// lives.
 type place struct {
 	fs     vfs.FS
 	path   string
@@ -24,13 +24,13 @@ type place struct {
 	lock   io.Closer
 }
 
-// An access says who may connect: the owner of the storage unit, and its group if that
-// may read the directory.
+// An access says who may connect: the owner of the storage unit, and its group if that may read
+// the directory.
 type access struct {
 	owner, group uint32
 	open         bool // to the group
 	writes       bool // the group may write in the directory
-	named        bool // the group was named, and need not be that of the directory
+	named        bool // the group was named, and may be another than the directory's
 }
 
 func accessOf(dir string) (a access, err error) {
@@ -48,7 +48,6 @@ func accessOf(dir string) (a access, err error) {
 	return access{owner: st.Uid, group: st.Gid, open: fi.Mode().Perm()&0o050 == 0o050, writes: fi.Mode().Perm()&0o020 != 0}, nil
 }
 
-// claim makes the directory of a controller, if need be, and locks it.
 func claim(fsys vfs.FS, dir string, group uint32) (*place, error) {
 	a, err := accessOf(dir)
 	if err != nil {
@@ -117,8 +116,7 @@ func (p *place) enter(dir string) error {
 	return nil
 }
 
-// hand gives a file to the owner and group of the storage unit, as far as this process
-// may. Others keep out, then: the file stays with its user.
+// hand gives a file to the owner and group of the storage unit, as far as this process may.
 func (p *place) hand(path string, mode fs.FileMode) {
 	if fi, err := os.Lstat(path); err != nil || fi.Mode()&fs.ModeSymlink != 0 {
 		return // chmod would follow it
@@ -136,8 +134,8 @@ func (p *place) hand(path string, mode fs.FileMode) {
 	_ = os.Chmod(path, mode)
 }
 
-// ofOurs reports whether a controller was started for a group that this process is of: then
-// its directory is setgid.
+// ofOurs reports whether a controller was started for a group of this process, by a setgid
+// directory.
 func ofOurs(dir fs.FileInfo) bool {
 	st, ok := dir.Sys().(*syscall.Stat_t)
 	if !ok || !dir.IsDir() || dir.Mode()&fs.ModeSetgid == 0 || dir.Mode()&0o022 != 0 {
@@ -146,16 +144,13 @@ func ofOurs(dir fs.FileInfo) bool {
 	return isMember(st.Gid)
 }
 
-// ErrGroup says that a group cannot be served.
 var ErrGroup = errors.New("it cannot be served")
 
-// isMember reports whether this process is of a group.
 func isMember(gid uint32) bool {
 	groups, err := os.Getgroups()
 	return int(gid) == os.Getegid() || err == nil && slices.Contains(groups, int(gid))
 }
 
-// socket listens in the directory.
 func (p *place) socket() (net.Listener, error) {
 	path := filepath.Join(p.path, socketName)
 	if err := durable.Remove(p.fs, path); err != nil {
@@ -169,13 +164,12 @@ func (p *place) socket() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // its name may be that of a descriptor
+	l.SetUnlinkOnClose(false) // it may be bound under the name of a descriptor
 	p.hand(path, 0o660)
 	return l, nil
 }
 
-// announce tells clients where the controller is. A crash of the machine ends the
-// controller, so that the file need not survive one.
+// announce tells clients where the controller is, until the machine crashes.
 func (p *place) announce(i Info) error {
 	b, err := i.encode()
 	if err != nil {
@@ -189,11 +183,9 @@ func (p *place) announce(i Info) error {
 	return nil
 }
 
-// withdraw removes the file that leads to the controller.
 func (p *place) withdraw() error { return durable.Remove(p.fs, filepath.Join(p.path, infoName)) }
 
-// leave removes what claim, socket and announce have made, and the directory if nothing
-// else is in it.
+// leave removes what the controller has made, and the directory if nothing else is in it.
 func (p *place) leave() error {
 	err := errors.Join(p.withdraw(), durable.Remove(p.fs, filepath.Join(p.path, socketName)),
 		durable.Remove(p.fs, filepath.Join(p.path, lockName)))

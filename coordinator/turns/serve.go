@@ -25,17 +25,15 @@ type ServeOptions struct {
 	Arbiter arbiter.Options
 	// Listen is HOST or HOST:PORT for clients on other hosts; "" for this host only.
 	Listen string
-	// Group is the group of users that may connect besides the owner; 0: that of the
-	// directory.
+	// Group is the group of users that may connect besides the owner; 0: the directory's.
 	Group uint32
 	// IdleExit ends the controller after so long without a connection; 0: never.
 	IdleExit time.Duration
 	// Beat is how often clients with bursts hear that the controller lives; 1 s.
 	Beat time.Duration
-	// MaxConns limits the connections, 16,384, and MaxUserConns those of one user, half
-	// of that.
+	// MaxConns limits the connections, 16,384, and MaxUserConns those of one user, half of that.
 	MaxConns, MaxUserConns int
-	// Observer gets events; nil: none.
+	// Observer gets events; may be nil.
 	Observer Observer
 	// FS holds the files of the controller, on this machine; vfs.OS if nil.
 	FS vfs.FS
@@ -57,8 +55,8 @@ func (o ServeOptions) withDefaults() ServeOptions {
 	return o
 }
 
-// Serve gives out the turns of the storage unit of a directory until ctx is done, or
-// until it is idle for long enough. The error is ErrServed if another process does so.
+// Serve gives out the turns of a storage unit until ctx is done, or it is idle for long enough.
+// The error is ErrServed if another process does so.
 func Serve(ctx context.Context, dir string, o ServeOptions) (err error) {
 	o = o.withDefaults()
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -100,8 +98,8 @@ func closeAll(list []net.Listener) {
 	}
 }
 
-// listen opens the socket in the directory, and with an address a port for other hosts.
-// On a file system that holds no sockets, it opens a port of the loopback interface.
+// listen opens the socket in the directory, and with an address a port for other hosts. On a file
+// system without sockets, it opens a port of the loopback interface.
 func (p *place) listen(i *Info, address string) (list []net.Listener, err error) {
 	l, err := p.socket()
 	switch {
@@ -133,11 +131,10 @@ func (p *place) listen(i *Info, address string) (list []net.Listener, err error)
 	return append(list, l), nil
 }
 
-// ErrManyAddresses says that an address to listen on is that of all interfaces.
+// ErrManyAddresses refuses an address of all interfaces to listen on.
 var ErrManyAddresses = errors.New("other hosts can be told only one address")
 
-// listenAddress reads HOST or HOST:PORT. Other hosts connect to it, so that it names one
-// interface.
+// listenAddress reads HOST or HOST:PORT, of one interface: other hosts connect to it.
 func listenAddress(address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

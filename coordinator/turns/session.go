@@ -14,8 +14,8 @@ import (
 const (
 	// beatTime is how often a client with bursts says what moved.
 	beatTime = 50 * time.Millisecond
-	// quiet is the number of beats without anything to say after which it says that it
-	// lives, and that nothing moves.
+	// quiet is the number of beats without news after which it says that it lives, and that
+	// nothing moves.
 	quiet = 4
 )
 
@@ -26,13 +26,11 @@ type session struct {
 	every time.Duration // beat
 	kick  chan struct{} // a burst has begun
 	over  chan struct{} // closed when nothing more is read
-	// unheard counts the beats since the controller said something. It counts beats and
-	// not time, so that a process that was stopped does not take its own silence for
-	// that of the controller.
+	// unheard counts the beats since the controller said something: in beats, so that a process
+	// that was stopped does not take its own silence for the controller's.
 	unheard atomic.Int64
 }
 
-// open connects to the controller of the directory and has it answer.
 func (c *Client) open(ctx context.Context) (*session, error) {
 	info, err := Find(c.o.FS, c.dir)
 	if err != nil {
@@ -88,7 +86,6 @@ func (s *session) ask(t *Turn) {
 	}
 }
 
-// read handles what the controller says until the connection ends.
 func (s *session) read() error {
 	for {
 		m, err := readFrame(s.link.r, maxReport)
@@ -112,11 +109,10 @@ func (s *session) read() error {
 	}
 }
 
-// patience is the number of beats after which a controller is silent.
 func (s *session) patience() int { return int(s.c.o.Patience / s.every) }
 
-// beat gives signs of life while there are bursts, and ends the connection of a
-// controller that gives none.
+// beat gives signs of life while there are bursts, and ends the connection of a controller that
+// gives none.
 func (s *session) beat() {
 	ticks := time.NewTicker(s.every)
 	defer ticks.Stop()
@@ -156,7 +152,6 @@ func (s *session) beat() {
 	}
 }
 
-// rest waits for a burst, and reports whether there is one.
 func (s *session) rest(ticks *time.Ticker) bool {
 	ticks.Stop()
 	select {
@@ -171,14 +166,13 @@ func (s *session) rest(ticks *time.Ticker) bool {
 	return false
 }
 
-// leave ends the connection after what is queued.
 func (s *session) leave() { s.link.Close() }
 
 // maxQueue bounds the bytes that wait for a peer that does not read.
 const maxQueue = 64 << 10
 
-// A link carries messages over a connection. Sending never blocks: a peer that lets too
-// much pile up loses the connection, which its reader notices.
+// A link carries messages over a connection. Sending never blocks: a peer that lets too much pile
+// up loses the connection, which its reader notices.
 type link struct {
 	*wire.Link
 	r *bufio.Reader

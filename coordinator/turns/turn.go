@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// shut is the bit of Turn.gate that makes operations wait; the others count those that
-// are under way.
+// shut is the bit of Turn.gate that makes operations wait; the others count those that are under
+// way.
 const shut = 1 << 63
 
-// A Turn is the right to move the bytes of one burst. A nil Turn passes everything.
-//
-// Operations are bracketed by Enter and Leave; those of Turn.FS are so already. A caller
-// that moves bytes by other means and from one goroutine says Await before each part: it
-// is taken to move that part until its next Await, Rest or End.
+// A Turn is the right to move the bytes of one burst. A nil Turn passes everything. Enter and
+// Leave bracket operations; Turn.FS does so itself. A caller that moves bytes by other means, in
+// one goroutine, calls Await before each part: it moves that part until its next Await, Rest or
+// End.
 type Turn struct {
 	client *Client
 	id     uint64
@@ -26,7 +25,7 @@ type Turn struct {
 	busy  atomic.Bool // an Await is under way
 
 	mu    sync.Mutex
-	link  *link // to the controller that was asked; nil: none
+	link  *link // to the controller that was asked; may be nil
 	ended bool
 	asked time.Time
 	// grant is the number of the turn while it is granted or owed.
@@ -41,8 +40,8 @@ type Turn struct {
 	tells   []Span
 }
 
-// Await waits until n more bytes may move, and counts them as moved. It returns at once
-// while the turn is granted. Its only error is that of ctx.
+// Await waits until n more bytes may move, and counts them as moved. It returns at once while the
+// turn is granted. Its only error is ctx's.
 func (t *Turn) Await(ctx context.Context, n int64) error {
 	if t == nil {
 		return nil
@@ -65,7 +64,7 @@ func (t *Turn) Rest() {
 	}
 }
 
-// Enter waits until an operation may begin. Leave must follow if there is no error.
+// Enter waits until an operation may begin. Leave follows unless there is an error.
 func (t *Turn) Enter(ctx context.Context) error {
 	if t == nil || t.gate.Add(1)&shut == 0 {
 		return nil
@@ -115,8 +114,7 @@ func (t *Turn) stand(ctx context.Context) error {
 	}
 }
 
-// Revoked returns a channel that is closed when the turn that is granted now is wanted
-// back, for callers that must do something about it.
+// Revoked returns a channel that is closed when the turn that is granted now is wanted back.
 func (t *Turn) Revoked() <-chan struct{} {
 	if t == nil {
 		return nil
@@ -149,8 +147,7 @@ func (t *Turn) End() Report {
 	return r
 }
 
-// The methods here are what a session does with a turn. Those that say so want its mutex
-// to be held.
+// The methods here are what a session does with a turn.
 
 // change changes a turn, then reports the times of waiting that have ended.
 func (t *Turn) change(do func()) {
@@ -201,7 +198,6 @@ func (t *Turn) open() {
 	t.opened = nil
 }
 
-// await makes a new turn wait for a connection.
 func (t *Turn) await() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -209,7 +205,7 @@ func (t *Turn) await() {
 	t.shut()
 }
 
-// ask asks a controller for the turn. It calls nobody back.
+// ask asks a controller for the turn.
 func (t *Turn) ask(l *link) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -226,7 +222,6 @@ func (t *Turn) ask(l *link) {
 	l.send(&ask{Burst: t.id, Kind: t.burst.Kind, File: t.burst.File, Offset: t.burst.Offset, Bytes: left, Whole: t.burst.Whole})
 }
 
-// granted opens the gate.
 func (t *Turn) granted(l *link, turn uint64) {
 	if t == nil {
 		return // it has ended, and the controller does not know yet
@@ -253,7 +248,6 @@ func (t *Turn) wanted(l *link, turn uint64) {
 	})
 }
 
-// settle gives a turn back that is wanted and no longer used.
 func (t *Turn) settle() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -269,8 +263,7 @@ func (t *Turn) giveBack() {
 	}
 }
 
-// report sends what moved in the turn, and reports whether anything did. The caller
-// holds mu.
+// report sends what moved in the turn, and reports whether anything did. The caller holds mu.
 func (t *Turn) report() bool {
 	moved := t.moved.Load()
 	n := moved - t.sent
@@ -282,8 +275,7 @@ func (t *Turn) report() bool {
 	return true
 }
 
-// pass opens the gate if the turn waits for a connection, nil for one that is not there
-// yet.
+// pass opens the gate if the turn waits for a connection, nil for one that is still to come.
 func (t *Turn) pass(of *link, why error) {
 	t.change(func() {
 		if !t.ended && t.link == of {
@@ -301,8 +293,8 @@ func (t *Turn) passes(why error) {
 	t.open()
 }
 
-// beat says what moved in a turn, or that nothing does. It reports whether there was
-// something to say. A turn that was awaited for too long passes.
+// beat says what moved in a turn, or that it is idle, and reports whether it said something. A
+// turn that was awaited for too long passes.
 func (t *Turn) beat(l *link) (said bool) {
 	t.change(func() {
 		switch {
@@ -324,23 +316,19 @@ func (t *Turn) beat(l *link) (said bool) {
 	return said
 }
 
-// A Report says how a burst went.
 type Report struct {
-	// Bytes is how much moved.
 	Bytes int64
-	// Waited is the time for which at least one operation waited, Times how often that
-	// was, and Waits the first MaxSpans of those times.
+	// Waited is the time for which at least one operation waited, Times how often that was, and
+	// Waits the first MaxSpans of those times.
 	Waited time.Duration
 	Times  int
 	Waits  []Span
-	// Passed says why bytes passed without turns; "" if none did.
+	// Passed says why bytes passed without turns, or is "".
 	Passed string
 }
 
-// A Span is a time of waiting.
 type Span struct{ Start, End time.Time }
 
-// MaxSpans bounds Report.Waits.
 const MaxSpans = 64
 
 // standing adds up the times for which at least one operation of a turn waits.
@@ -352,7 +340,6 @@ type standing struct {
 	spans []Span
 }
 
-// add notes that one operation more waits.
 func (s *standing) add(now time.Time) {
 	if s.now == 0 {
 		s.since = now
@@ -360,7 +347,6 @@ func (s *standing) add(now time.Time) {
 	s.now++
 }
 
-// remove notes that one operation waits no more. Over says that it was the last.
 func (s *standing) remove(now time.Time) (span Span, over bool) {
 	if s.now == 0 {
 		return Span{}, false // the gate has opened meanwhile
@@ -371,7 +357,6 @@ func (s *standing) remove(now time.Time) (span Span, over bool) {
 	return s.close(now), true
 }
 
-// clear notes that no operation waits any more.
 func (s *standing) clear(now time.Time) (span Span, over bool) {
 	if s.now == 0 {
 		return Span{}, false

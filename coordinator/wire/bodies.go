@@ -9,8 +9,8 @@ import (
 	"ckpt/zones"
 )
 
-// The bodies of messages between coordinator and ranks, as JSON: they are few
-// per checkpoint, and the protocol does not look at them.
+// The bodies of messages between coordinator and ranks are JSON: they are few per checkpoint, and
+// the protocol does not look at them.
 
 // Welcome configures a rank.
 type Welcome struct {
@@ -28,29 +28,26 @@ type Welcome struct {
 	From     int           `json:"from"`           // checkpoint to restore, 0 none
 	Iter     int           `json:"iter"`           // its iteration: of a program, the boundaries passed
 	Step     int64         `json:"step,omitempty"` // of a program: its own number of that boundary
-	// Local says that the directories of the nodes have the checkpoint, and Stored that the
-	// store has it.
-	Local  bool `json:"local,omitempty"`
-	Stored bool `json:"stored,omitempty"`
-	// ID is the identity of the checkpoint that the nodes have.
-	ID string `json:"id,omitempty"`
+	// Local says that the directories of the nodes have the checkpoint, and Stored that the store
+	// has it.
+	Local  bool   `json:"local,omitempty"`
+	Stored bool   `json:"stored,omitempty"`
+	ID     string `json:"id,omitempty"`
 	// Served says where the directories of the nodes are reached, by rank; nil: on this host.
 	Served []Served `json:"served,omitempty"`
-	// Again says that the rank was restarted; it tells what it read, and beats when it has
-	// completed iteration Reach, to which it had come before.
+	// Again says that the rank was restarted: it tells what it read, and beats when it has
+	// completed iteration Reach, where it had been before.
 	Again bool `json:"again,omitempty"`
 	Reach int  `json:"reach,omitempty"`
 }
 
-// A ServeOrder says which directory a rank serves to the others.
 type ServeOrder struct {
 	Dir string `json:"dir"` // of its node
 	Job string `json:"job"`
-	// Lose has the node lose what it keeps of the job, as a failure that was injected wants.
+	// Lose has the node lose its files of the job, for an injected failure.
 	Lose bool `json:"lose,omitempty"`
 }
 
-// Served says where a rank serves the directory of its node.
 type Served struct {
 	Address  string `json:"address"`
 	Host     string `json:"host"`
@@ -66,23 +63,20 @@ type WriteOrder struct {
 	WithShared bool `json:"with_shared,omitempty"`
 	// WithLibrary says the same of the library zone.
 	WithLibrary bool `json:"with_library,omitempty"`
-	// Way is how to write; nil: as the description of the job says.
+	// Way is how to write; nil: as the description says.
 	Way *job.Way `json:"way,omitempty"`
-	// Base is the checkpoint to whose extents references may be made, 0 none.
+	// Base is the checkpoint whose extents may be referred to, or 0.
 	Base int `json:"base,omitempty"`
-	// Oldest is the oldest checkpoint that may hold what is referred to.
+	// Oldest is the oldest checkpoint that references may lead to.
 	Oldest int `json:"oldest,omitempty"`
 }
 
-// StoreOrder says where in the store the part of a rank belongs, and how fast it may be
-// copied there.
 type StoreOrder struct {
 	Path string `json:"path"`
 	ID   string `json:"id"`             // of the checkpoint
 	Rate int64  `json:"rate,omitempty"` // bytes per second, 0 no limit
 }
 
-// StoreReport is what a rank has copied.
 type StoreReport struct {
 	Bytes int64 `json:"bytes"`
 	// As in WriteReport.
@@ -90,7 +84,6 @@ type StoreReport struct {
 	TurnPassed string        `json:"turn_passed,omitempty"`
 }
 
-// WriteReport is what a rank has written.
 type WriteReport struct {
 	File       string          `json:"file"`               // that holds its regions
 	Files      []WrittenFile   `json:"files"`              // that it has completed
@@ -109,11 +102,11 @@ type WriteReport struct {
 	// Global and Replicated are as in the manifest.
 	Global     []image.GlobalPart `json:"global,omitempty"`
 	Replicated []string           `json:"replicated,omitempty"`
-	// TurnWait is for how long the writing waited for other jobs, and TurnPassed says why it
-	// did not although it was to; empty if it did.
+	// TurnWait is how long the writing waited for other jobs, and TurnPassed why it wrote without
+	// a turn; empty if it had one.
 	TurnWait   time.Duration `json:"turn_wait,omitempty"`
 	TurnPassed string        `json:"turn_passed,omitempty"`
-	// Parities are those that protect the file, on the nodes.
+	// Parities protect the file, on the nodes.
 	Parities []image.Parity `json:"parities,omitempty"`
 }
 
@@ -125,14 +118,13 @@ type WrittenFile struct {
 	Index string `json:"index"`
 }
 
-// RestoreReport is what a rank read when it was restarted.
 type RestoreReport struct {
 	Read      time.Duration `json:"read"` // reading and unpacking its image
 	ReadBytes int64         `json:"read_bytes"`
 	Log       time.Duration `json:"log,omitempty"` // reading its message log
 	LogBytes  int64         `json:"log_bytes,omitempty"`
-	// Of a job with directories of the nodes: where the image was found, and what was wrong
-	// with what is nearer.
+	// With directories of the nodes: where the image was found, and what was wrong with nearer
+	// places.
 	Source string   `json:"source,omitempty"`
 	Passed []string `json:"passed,omitempty"`
 	// As in WriteReport.
@@ -140,14 +132,13 @@ type RestoreReport struct {
 	TurnPassed string        `json:"turn_passed,omitempty"`
 }
 
-// A Field is the digest of a rank's part of an array that all ranks hold together: those of
-// all ranks are added up.
+// A Field is the digest of a rank's part of an array that all ranks hold together: they add up
+// over the ranks.
 type Field struct {
 	Name string    `json:"name"`
 	Sum  [2]uint64 `json:"sum"`
 }
 
-// DoneReport is the result of a rank.
 type DoneReport struct {
 	Fields   []Field         `json:"fields,omitempty"`
 	Digest   string          `json:"digest"`        // of its data zone
@@ -155,7 +146,6 @@ type DoneReport struct {
 	Log      *image.LogStats `json:"log,omitempty"` // since the last checkpoint
 }
 
-// ChannelSetup tells a rank of its channels to other groups.
 type ChannelSetup struct {
 	Incarnation  uint64   `json:"incarnation"`
 	Incarnations []uint64 `json:"incarnations"`

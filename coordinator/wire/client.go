@@ -17,9 +17,8 @@ import (
 	"ckpt/internal/family"
 )
 
-// announcement tells other processes of the user how to reach the coordinator
-// of a running job. It lies beside the job's checkpoints, readable by the user
-// only.
+// announcement tells other processes of the user how to reach the coordinator of a running job.
+// It lies beside the checkpoints, readable by the user only.
 type announcement struct {
 	PID     int       `json:"pid"`
 	Start   string    `json:"start,omitempty"` // of the process, as family.Process has it
@@ -27,7 +26,7 @@ type announcement struct {
 	Token   string    `json:"token"`
 	Host    string    `json:"host,omitempty"`
 	Started time.Time `json:"started,omitzero"`
-	// Store is the store of the job, which a copy of it is not; nil from earlier versions.
+	// Store is the store of the job, which a copy is not; nil from earlier versions.
 	Store *image.Owner `json:"store,omitempty"`
 	Where string       `json:"where,omitempty"` // identity of the host, as ThisHost says it
 }
@@ -48,8 +47,8 @@ func Announce(j *image.Job, address, token string) error {
 	return durable.Op("write", path, -1, err)
 }
 
-// Announced says where and when the run began that has announced itself last and not
-// withdrawn: it runs, or was killed.
+// Announced says where and when the last run began that has not withdrawn its announcement: it
+// runs, or was killed.
 func Announced(j *image.Job) (job.Beginning, bool) {
 	var a announcement
 	b, err := durable.ReadFile(j.FS(), announcementPath(j), 1<<16)
@@ -59,22 +58,19 @@ func Announced(j *image.Job) (job.Beginning, bool) {
 	return job.Beginning{Host: a.Host, Started: a.Started}, true
 }
 
-// Withdraw removes the announcement.
 func Withdraw(j *image.Job) { _ = j.FS().Remove(announcementPath(j)) }
 
 func announcementPath(j *image.Job) string { return filepath.Join(j.Dir(), announcementName) }
 
-// ErrNotRunning says that nobody coordinates the job now.
+// ErrNotRunning says that no process coordinates the job now.
 var ErrNotRunning = errors.New("not running")
 
-// ErrSilent says that the coordinator of the job lives but does not answer, as
-// one that was stopped with ^Z does not.
+// ErrSilent says that the coordinator of the job lives but does not answer, as after ^Z.
 var ErrSilent = errors.New("the coordinator of the job does not answer")
 
 // answerTime is how long a coordinator may take to say how it is.
 const answerTime = 5 * time.Second
 
-// A Command is a request from another process.
 type Command struct {
 	Op   string `json:"op"`
 	Now  bool   `json:"now,omitempty"`
@@ -86,12 +82,11 @@ const (
 	OpCheckpoint = "checkpoint"
 	OpStop       = "stop"
 	OpPrune      = "prune"
-	// OpPreviewPrune is no flag of OpPrune: an older coordinator would not know the
-	// flag, and prune.
+	// OpPreviewPrune is no flag of OpPrune: an older coordinator would not know the flag, and
+	// prune.
 	OpPreviewPrune = "preview prune"
 )
 
-// A Reply answers a command.
 type Reply struct {
 	Error      string               `json:"error,omitempty"`
 	Detail     *errorReport         `json:"detail,omitempty"`
@@ -102,19 +97,18 @@ type Reply struct {
 
 // Status describes a running job.
 type Status struct {
-	Job         string      `json:"job"`
-	ID          string      `json:"job_id,omitempty"` // random, of the description
-	Phase       string      `json:"phase"`
-	Iteration   int         `json:"iteration"`
-	Iterations  int         `json:"iterations"`
-	Incarnation int         `json:"generation"`
-	Mapping     job.Mapping `json:"mapping"`
-	PIDs        []int       `json:"pids"` // of the ranks
-	Since       time.Time   `json:"since"`
-	Rate        float64     `json:"iterations_per_s"` // since the ranks began to compute, 0 if that is not known
-	// Of the next checkpoint of the schedule, as far as it is known.
-	NextIteration int      `json:"next_iteration,omitempty"`
-	NextSeconds   *float64 `json:"next_s,omitempty"`
+	Job           string      `json:"job"`
+	ID            string      `json:"job_id,omitempty"` // random, of the description
+	Phase         string      `json:"phase"`
+	Iteration     int         `json:"iteration"`
+	Iterations    int         `json:"iterations"`
+	Incarnation   int         `json:"generation"`
+	Mapping       job.Mapping `json:"mapping"`
+	PIDs          []int       `json:"pids"` // of the ranks
+	Since         time.Time   `json:"since"`
+	Rate          float64     `json:"iterations_per_s"` // since the ranks began to compute, 0 if that is not known
+	NextIteration int         `json:"next_iteration,omitempty"`
+	NextSeconds   *float64    `json:"next_s,omitempty"`
 }
 
 // A Client speaks to the coordinator of a running job.
@@ -125,8 +119,8 @@ type Client struct {
 	in    *json.Decoder
 }
 
-// Contact connects to the coordinator of a job. It fails with ErrNotRunning if
-// there is none, and with an UnreachableError if there is one elsewhere.
+// Contact connects to the coordinator of a job. It fails with ErrNotRunning if there is none, and
+// with an UnreachableError if there is one elsewhere.
 func Contact(ctx context.Context, j *image.Job) (*Client, error) {
 	b, err := durable.ReadFile(j.FS(), announcementPath(j), 1<<16)
 	if errors.Is(err, os.ErrNotExist) {
@@ -188,7 +182,6 @@ func (a *announcement) ofCopy(j *image.Job) error {
 	return err
 }
 
-// Close ends the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
 // Status asks what the job is doing.
@@ -200,26 +193,23 @@ func (c *Client) Status() (*Status, error) {
 	return r.Status, err
 }
 
-// Checkpoint takes a checkpoint now and returns when it is committed.
 func (c *Client) Checkpoint() (*job.CheckpointEvent, error) {
 	r, err := c.call(Command{Op: OpCheckpoint})
 	return r.Checkpoint, err
 }
 
-// Stop ends the job, after a last checkpoint unless now is set, and returns
-// that checkpoint if there is one.
+// Stop ends the job, after a last checkpoint unless now is set, and returns that checkpoint if
+// there is one.
 func (c *Client) Stop(now bool) (*job.CheckpointEvent, error) {
 	r, err := c.call(Command{Op: OpStop, Now: now})
 	return r.Checkpoint, err
 }
 
-// Prune removes all but the newest keep checkpoints.
 func (c *Client) Prune(keep int) (*job.Pruned, error) {
 	r, err := c.call(Command{Op: OpPrune, Keep: keep})
 	return r.Pruned, err
 }
 
-// PreviewPrune says what Prune would remove.
 func (c *Client) PreviewPrune(keep int) (*job.Pruned, error) {
 	r, err := c.call(Command{Op: OpPreviewPrune, Keep: keep})
 	return r.Pruned, err
@@ -246,9 +236,9 @@ func (c *Client) call(cmd Command) (Reply, error) {
 	return r, nil
 }
 
-// An UnreachableError says that a job runs, since a process has its lock, whose coordinator
-// cannot be reached from here: it has other files or another network, or its socket was
-// removed. It is image.ErrInUse.
+// An UnreachableError says that a process holds the lock of a job, and that its coordinator
+// cannot be reached from here: it has other files or another network, or its socket was removed.
+// It is image.ErrInUse.
 type UnreachableError struct {
 	Job  string
 	PID  int    // of the coordinator, on its host
@@ -261,7 +251,6 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("running, unreachable from here: %s has the lock of the job: %v", e.Process(), e.Err)
 }
 
-// Process names the process of the coordinator.
 func (e *UnreachableError) Process() string {
 	if e.Host == "" {
 		return fmt.Sprintf("process %d", e.PID)
@@ -271,8 +260,8 @@ func (e *UnreachableError) Process() string {
 
 func (e *UnreachableError) Unwrap() []error { return []error{image.ErrInUse, e.Err} }
 
-// alive returns an UnreachableError if a process that cannot be reached has the lock of the
-// job, nil if the announcement is of one that was killed.
+// alive returns an UnreachableError if a process that cannot be reached has the lock of the job,
+// nil if it was killed.
 func (a *announcement) alive(j *image.Job, why error) error {
 	if locked, err := j.Locked(); err != nil || !locked {
 		return nil
@@ -289,16 +278,16 @@ func (a *announcement) alive(j *image.Job, why error) error {
 	return &UnreachableError{Job: j.Name(), PID: a.PID, Host: a.Host, Here: here, Err: why}
 }
 
-// SameProcesses reports whether two identities of hosts are of one host and one space of
-// process numbers, whatever files each sees.
+// SameProcesses reports whether two hosts share one space of process numbers, whatever files each
+// sees.
 func SameProcesses(a, b string) bool {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	return len(x) == 3 && len(y) == 3 && x[0] == y[0] && x[2] == y[2]
 }
 
-// ThisHost identifies the host of this process, and names it for people. Processes with
-// equal identities share memory, and can signal each other. The name is that of the node
-// under Slurm, which may run several nodes on one host.
+// ThisHost identifies the host of this process, and names it for people. Processes with equal
+// identities share memory, and can signal each other. Under Slurm, which may run several nodes on
+// one host, the name is the node's.
 func ThisHost() (id, name string) {
 	if name = os.Getenv("SLURMD_NODENAME"); name == "" {
 		name, _ = os.Hostname()

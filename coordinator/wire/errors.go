@@ -20,15 +20,15 @@ type errorReport struct {
 	File   string `json:"file,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// OnNodes is of what is missing.
+	// OnNodes belongs to what is missing.
 	OnNodes bool `json:"on_nodes,omitempty"`
 	// Errno is what the kernel said, Cases are the names of common cases that the error is.
 	Errno int      `json:"errno,omitempty"`
 	Cases []string `json:"cases,omitempty"`
 }
 
-// cases are errors that callers compare with, beside those of a kind. Those of a context are
-// not of them: the other side's would pass for one of this side.
+// cases are errors that callers compare with, beside the kinds. Errors of a context are left out:
+// the other side's would pass for one of this side.
 var cases = []struct {
 	name string
 	err  error
@@ -51,7 +51,6 @@ const (
 	kindOther   = "other"
 )
 
-// ReportError makes a body of an error.
 func ReportError(err error) errorReport {
 	r := errorReport{Text: err.Error(), Kind: kindOther}
 	var damage *durable.DamageError
@@ -79,7 +78,7 @@ func ReportError(err error) errorReport {
 	return r
 }
 
-// error gives back an error with the same text that answers to the same cases.
+// error returns an error with the same text that answers to the same cases.
 func (r errorReport) error() error {
 	is := r.is()
 	switch r.Kind {
@@ -116,7 +115,6 @@ func (r errorReport) is() (is []error) {
 	return is
 }
 
-// remoteError is an error of another process.
 type remoteError struct {
 	text string
 	is   []error

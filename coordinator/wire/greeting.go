@@ -1,7 +1,6 @@
-// Package wire is how the coordinator of a job speaks with its ranks and with other
-// commands: the environment of a rank process, the greeting that begins a connection,
-// the bodies of messages, errors that keep their kind on the way, and the [Client] of a
-// running job.
+// Package wire is how the coordinator of a job speaks with its ranks and with other commands: the
+// environment of a rank process, the greeting that begins a connection, the bodies of messages,
+// errors that keep their kind on the way, and the [Client] of a running job.
 //
 // # Promises
 //
@@ -27,8 +26,8 @@ import (
 	"ckpt/coordinator/mpi"
 )
 
-// A Greeting is the first line on a connection to the coordinator. A
-// connection that does not show the token of the run is closed.
+// A Greeting is the first line on a connection to the coordinator, which closes those without the
+// token of the run.
 type Greeting struct {
 	Token       string `json:"token"`
 	Role        string `json:"role"` // RoleRank or RoleControl
@@ -36,7 +35,7 @@ type Greeting struct {
 	Incarnation int    `json:"incarnation,omitempty"`
 	Host        string `json:"host,omitempty"`      // of a rank: identity, as ThisHost says it,
 	HostName    string `json:"host_name,omitempty"` // and name
-	// Process is what the agent of a program's process knows of it; nil of a simulated rank.
+	// Process is what the agent of a program's process knows of it; nil if simulated.
 	Process *Process `json:"process,omitempty"`
 }
 
@@ -56,13 +55,12 @@ type Process struct {
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// A Size is a number of ranks that a launcher puts into the environment.
 type Size struct {
 	Variable string `json:"variable"`
 	Ranks    int    `json:"ranks"`
 }
 
-// Version is that of what agents of programs and the coordinator tell each other.
+// Version is the version of what agents of programs and the coordinator tell each other.
 const Version = 1
 
 const (
@@ -73,8 +71,8 @@ const (
 	GreetingTime  = 10 * time.Second
 )
 
-// Dial connects to an address like unix:/path, tls:host:port or tcp:host:port. Connections
-// to another host prove with TLS that both ends know the token.
+// Dial connects to an address like unix:/path, tls:host:port or tcp:host:port. Connections to
+// another host prove with TLS that both ends know the token.
 func Dial(ctx context.Context, address, token string) (net.Conn, error) {
 	network, at, ok := strings.Cut(address, ":")
 	if !ok {
@@ -96,7 +94,6 @@ func Dial(ctx context.Context, address, token string) (net.Conn, error) {
 	return key.Dial(ctx, at)
 }
 
-// Greet sends the first line.
 func Greet(conn net.Conn, g Greeting) error {
 	line, err := json.Marshal(g)
 	if err != nil {
@@ -106,7 +103,6 @@ func Greet(conn net.Conn, g Greeting) error {
 	return err
 }
 
-// ReadGreeting reads and checks the first line.
 func ReadGreeting(conn net.Conn, r *bufio.Reader, token string) (Greeting, error) {
 	var g Greeting
 	if err := conn.SetReadDeadline(time.Now().Add(GreetingTime)); err != nil {
@@ -125,7 +121,6 @@ func ReadGreeting(conn net.Conn, r *bufio.Reader, token string) (Greeting, error
 	return g, conn.SetReadDeadline(time.Time{})
 }
 
-// The environment of a rank process.
 const (
 	EnvSocket      = "CKPT_SOCKET" // of the coordinator
 	EnvToken       = "CKPT_TOKEN"
@@ -142,12 +137,10 @@ var RankVariables = []string{EnvRank, "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_
 // SizeVariables are where launchers tell a process the number of ranks.
 var SizeVariables = []string{"PMIX_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}
 
-// acceptPause is the time between attempts to accept a connection.
 const acceptPause = 10 * time.Millisecond
 
-// AcceptAll passes connections on until the listener is closed. Descriptors or memory
-// may be short for a while: until then, those that connect wait in the backlog. Whenever
-// that has taken longer than patience, failing is told.
+// AcceptAll passes connections on until the listener is closed. While descriptors or memory are
+// short, those that connect wait in the backlog; failing hears of it after each patience.
 func AcceptAll(l net.Listener, serve func(net.Conn), patience time.Duration, failing func(error)) {
 	last := time.Now() // when accepting did not fail
 	for {
@@ -168,8 +161,8 @@ func AcceptAll(l net.Listener, serve func(net.Conn), patience time.Duration, fai
 	}
 }
 
-// Ended reports whether the other end of a connection is closed. It takes nothing of what
-// the other end has sent.
+// Ended reports whether the other end of a connection is closed. It takes nothing of what was
+// sent.
 func Ended(conn net.Conn) bool {
 	for {
 		inner, ok := conn.(interface{ NetConn() net.Conn })

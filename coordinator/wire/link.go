@@ -12,10 +12,9 @@ import (
 	"ckpt/coordinator/protocol"
 )
 
-// A Link carries messages over a connection. Sending never blocks: a peer that
-// does not read, for example a stopped process, must not hold up the others. A
-// goroutine sends the rest that the kernel does not take at once, and ends when
-// nothing is left: with thousands of ranks, a goroutine for each would cost more
+// A Link carries messages over a connection. Sending never blocks: a peer that does not read,
+// such as a stopped process, must not hold up the others. A goroutine sends what the kernel does
+// not take at once, and then ends: with thousands of ranks, a goroutine for each would cost more
 // than the messages.
 type Link struct {
 	// Limit, if set, is how many bytes may wait for a peer that does not read: then the
@@ -106,7 +105,7 @@ func (l *Link) drainQueue() {
 		l.mu.Unlock()
 		n, err := l.conn.Write(out)
 		l.mu.Lock()
-		l.queue = l.queue[min(n, len(l.queue)):] // fail leaves none
+		l.queue = l.queue[min(n, len(l.queue)):] // it is empty after fail
 		if err != nil {
 			l.fail(err)
 		}
@@ -140,8 +139,8 @@ func (l *Link) Receive() (protocol.Message, error) {
 	return m, err
 }
 
-// HangUp tells a rank on another host that the connection ends, without waiting for what
-// is queued. The rank then exits; until it has, its messages can be received.
+// HangUp tells a rank on another host that the connection ends, without waiting for what is
+// queued. The rank then exits; until it has, its messages can be received.
 func (l *Link) HangUp() {
 	if c, ok := l.conn.(*SecureConn); ok {
 		c.HangUp()
@@ -156,7 +155,6 @@ func (l *Link) SetPatience(d time.Duration) error {
 	return nil
 }
 
-// Blocked reports whether the peer has not taken all that was sent.
 func (l *Link) Blocked() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

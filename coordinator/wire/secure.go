@@ -22,10 +22,10 @@ import (
 
 // Encrypted connections of a run: TLS 1.3 between processes that know its token.
 //
-// Each process derives the same Ed25519 key from the token, with HKDF, and signs a
-// certificate with it. Both ends present theirs, and accept no other key. So a process
-// without the token can neither connect nor answer in the place of another, and a recorded
-// connection reads as noise: TLS 1.3 agrees on keys that the token does not reveal.
+// Each process derives the same Ed25519 key from the token, with HKDF, and signs a certificate
+// with it. Both ends present theirs, and accept no other key. So a process without the token can
+// neither connect nor answer in the place of another, and a recorded connection reads as noise:
+// TLS 1.3 agrees on keys that the token does not reveal.
 
 // TLS is the network of these connections in addresses.
 const TLS = "tls"
@@ -33,13 +33,12 @@ const TLS = "tls"
 // proofTime is how long either end may take to prove that it knows the token.
 const proofTime = 10 * time.Second
 
-// errStranger is the refusal of a certificate that was made of another token.
+// errStranger refuses a certificate that was made of another token.
 var errStranger = errors.New("the other end does not belong to this run")
 
 // A Key is what a process derives from the token of its run.
 type Key struct{ config *tls.Config }
 
-// NewKey derives the key of a run.
 func NewKey(token string) (*Key, error) {
 	if token == "" {
 		return nil, errors.New("no token of a run")
@@ -76,7 +75,6 @@ func NewKey(token string) (*Key, error) {
 	}}, nil
 }
 
-// Dial connects to an address of the form HOST:PORT.
 func (k *Key) Dial(ctx context.Context, address string) (net.Conn, error) {
 	ctx, done := context.WithTimeout(ctx, proofTime)
 	defer done()
@@ -100,7 +98,6 @@ const (
 	slow = time.Second
 )
 
-// Listen takes connections of processes that know the token.
 func (k *Key) Listen(address string) (net.Listener, error) { return k.listen(address, slow) }
 
 func (k *Key) listen(address string, slow time.Duration) (net.Listener, error) {
@@ -115,8 +112,8 @@ func (k *Key) listen(address string, slow time.Duration) (net.Listener, error) {
 	return l, nil
 }
 
-// A listener has strangers prove themselves beside each other, so that one that says
-// nothing holds up no rank.
+// A listener has strangers prove themselves beside each other, so that a silent one holds up no
+// rank.
 type listener struct {
 	net.Listener
 	key     *Key
@@ -154,7 +151,6 @@ func (l *listener) Close() error {
 	return err
 }
 
-// take takes connections until the listener is closed.
 func (l *listener) take() {
 	for {
 		conn, err := l.Listener.Accept()
@@ -198,7 +194,6 @@ func (l *listener) dropOlder(than time.Duration) {
 	}
 }
 
-// prove has the other end prove that it knows the token.
 func (l *listener) prove(plain net.Conn) {
 	c := &SecureConn{tls.Server(plain, l.key.config)}
 	ctx, done := context.WithTimeout(l.ctx, proofTime)
@@ -226,21 +221,19 @@ func (l *listener) pass(a arrival) bool {
 // A SecureConn is a connection whose other end has proved that it knows the token.
 type SecureConn struct{ *tls.Conn }
 
-// Close ends the connection at once. It says no farewell, for which it would have to wait
-// while the other end does not read. Every message has its length, so that a cut one is
-// noticed.
+// Close ends the connection at once, without a farewell, for which it would have to wait while
+// the other end does not read. Every message has its length, so that a cut one is noticed.
 func (c *SecureConn) Close() error { return c.NetConn().Close() }
 
-// HangUp tells the other end that nothing more comes, also while a message waits for it to
-// read. Its messages can still be received.
+// HangUp tells the other end that nothing more comes, also while a message waits for it to read.
+// Its messages can still be received.
 func (c *SecureConn) HangUp() {
 	if tcp, ok := c.NetConn().(*net.TCPConn); ok {
 		_ = tcp.CloseWrite() // an error means that the connection has ended
 	}
 }
 
-// SetPatience ends the connection when the other host has acknowledged nothing for so long
-// that was sent to it.
+// SetPatience ends the connection when the other host has acknowledged nothing for so long.
 func (c *SecureConn) SetPatience(d time.Duration) error {
 	tcp, ok := c.NetConn().(*net.TCPConn)
 	if !ok {

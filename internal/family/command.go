@@ -41,7 +41,6 @@ func Start(cmd *exec.Cmd) (*Command, error) {
 // PID is the number of the command, which is also that of its process group.
 func (c *Command) PID() int { return c.cmd.Process.Pid }
 
-// Over is closed when the command has ended.
 func (c *Command) Over() <-chan struct{} { return c.over }
 
 // Err returns how the command ended, nil for status 0. Wait for Over first.

@@ -1,14 +1,13 @@
-// Package channel keeps the messages between groups of ranks that fail and
-// restart apart from each other. An [Endpoint] is one rank's side of its
-// channels to all ranks outside its group; a channel is an ordered pair of
-// ranks. It survives the death and the restart of either end: what is sent is
-// received exactly once, in order, whatever happens to the connections and the
+// Package channel keeps the messages between groups of ranks that fail and restart apart from
+// each other. An [Endpoint] is one rank's side of its channels to all ranks outside its group; a
+// channel is an ordered pair of ranks. It survives the death and the restart of either end: what
+// is sent is received exactly once, in order, whatever happens to the connections and the
 // processes in between.
 //
-// An Endpoint is a pure state machine. It knows no clock, goroutine, socket or
-// file: an event goes in, actions come out, and the same events give the same
-// actions. The caller carries them out in their order. Package mpi does so over
-// real connections, a simulator over whatever it makes up.
+// An Endpoint is a pure state machine. It knows no clock, goroutine, socket or file: an event
+// goes in, actions come out, and the same events give the same actions. The caller carries them
+// out in their order. Package mpi does so over real connections, a simulator over whatever it
+// makes up.
 //
 // # Use
 //
@@ -35,12 +34,11 @@
 //
 // # Kinds
 //
-// The rank is taken to be piecewise deterministic (Strom and Yemini, Optimistic
-// Recovery in Distributed Systems, ACM TOCS 3(3), 1985): what it does follows
-// from its checkpoint and from what it receives. A receive that names its source
-// is determined, since a channel is FIFO and a tag picks the first match. Not
-// determined is which source a receive from any source gets: the matches.
-// They are numbered from 1; a match with its number is a determinant.
+// The rank is taken to be piecewise deterministic (Strom and Yemini, Optimistic Recovery in
+// Distributed Systems, ACM TOCS 3(3), 1985): what it does follows from its checkpoint and from
+// what it receives. A receive that names its source is determined, since a channel is FIFO and a
+// tag picks the first match. Not determined is which source a receive from any source gets: the
+// matches. They are numbered from 1; a match with its number is a determinant.
 //
 //	            payload                      match               ack says
 //	Receiver    logged by the receiver,      logged, waited for, in the log
@@ -50,43 +48,38 @@
 //	Optimistic  delivered, logged behind     logged behind       in the log
 //	None        kept until it is delivered   not logged          delivered
 //
-// Receiver and Sender are pessimistic: what the rest of the world can have heard
-// of is stable, and a failed rank goes on alone (Elnozahy, Alvisi, Wang and
-// Johnson, A Survey of Rollback-Recovery Protocols in Message-Passing Systems,
-// ACM Computing Surveys 34(3), 2002, section 4). Sender is that of Johnson and
-// Zwaenepoel (Sender-Based Message Logging, FTCS-17, 1987) but for the place of
-// the determinant, which the receiver's log holds rather than the sender's memory,
-// so that any number of ranks may fail together.
+// Receiver and Sender are pessimistic: what the rest of the world can have heard of is stable,
+// and a failed rank goes on alone (Elnozahy, Alvisi, Wang and Johnson, A Survey of
+// Rollback-Recovery Protocols in Message-Passing Systems, ACM Computing Surveys 34(3), 2002,
+// section 4). Sender is that of Johnson and Zwaenepoel (Sender-Based Message Logging, FTCS-17,
+// 1987) but for the place of the determinant, which the receiver's log holds rather than the
+// sender's memory, so that any number of ranks may fail together.
 //
-// With Receiver a match with a message from outside needs no frame: deliveries
-// are made in the order of the log, and a receive from any source takes the
-// earliest delivery that fits, so that the order of the log says which one it
-// was. Only matches with messages of the own group, which are not in the log,
-// are written.
+// With Receiver a match with a message from outside needs no frame: deliveries are made in the
+// order of the log, and a receive from any source takes the earliest delivery that fits, so that
+// the order of the log says which one it was. Only matches with messages of the own group, which
+// are not in the log, are written.
 //
 // # Dependencies
 //
-// With Optimistic every message carries on how many matches of each rank it
-// depends, its sender's own among them, and what receives it depends on these, too:
-// the dependency vectors of Strom and Yemini, with matches in the place of
-// receipts. If a rank loses all but its first k determinants, whoever depends on
-// more of them is an orphan. As only matches count, loss of the tail of a log costs
-// nobody anything in a program that names its sources, whose messages carry no
-// vector at all: the messages lost are still kept by their senders, or come again.
+// With Optimistic every message carries on how many matches of each rank it depends, its sender's
+// own among them, and what receives it depends on these, too: the dependency vectors of Strom and
+// Yemini, with matches in the place of receipts. If a rank loses all but its first k
+// determinants, whoever depends on more of them is an orphan. As only matches count, loss of the
+// tail of a log costs nobody anything in a program that names its sources, whose messages carry
+// no vector at all: the messages lost are still kept by their senders, or come again.
 //
-// (Direct dependencies alone, as in Johnson and Zwaenepoel, Recovery in Distributed
-// Systems Using Optimistic Message Logging and Checkpointing, J. of Algorithms
-// 11(3), 1990, would not do. A rank that goes back to its last match, because it
-// has received an orphan since, has sent other messages since as well, which carry
-// no more matches of its own than those it keeps.)
+// (Direct dependencies alone, as in Johnson and Zwaenepoel, Recovery in Distributed Systems Using
+// Optimistic Message Logging and Checkpointing, J. of Algorithms 11(3), 1990, would not do. A
+// rank that goes back to its last match, because it has received an orphan since, has sent other
+// messages since as well, which carry no more matches of its own than those it keeps.)
 //
-// For package recovery a state of a rank then is one with "sent" = its Matches,
-// to everybody, and "received" = its Depends, in transit allowed. With None it is
-// Sent and Received, in transit forbidden. The line found is given to [Restore] as the number of
-// determinants that each rank keeps.
+// For package recovery a state of a rank then is one with "sent" = its Matches, to everybody, and
+// "received" = its Depends, in transit allowed. With None it is Sent and Received, in transit
+// forbidden. The line found is given to [Restore] as the number of determinants that each rank
+// keeps.
 //
-// Optimistic needs groups of one rank: dependencies inside of a group are not
-// tracked.
+// Optimistic needs groups of one rank: dependencies inside of a group are not tracked.
 //
 // # Promises
 //

@@ -6,13 +6,12 @@ import "fmt"
 type Config struct {
 	Kind       Kind
 	Rank, Size int
-	// Group are the ranks that fail and restart together with this one. It may
-	// leave out the rank itself.
+	// Group are the ranks that fail and restart together with this one. It may leave out the rank
+	// itself.
 	Group []int
 }
 
-// An Endpoint is one rank's side of all of its channels. It is for one goroutine
-// at a time.
+// An Endpoint is one rank's side of all of its channels. It is for one goroutine at a time.
 type Endpoint struct {
 	cfg    Config
 	inside []bool // by rank: it is in our group
@@ -79,15 +78,14 @@ func New(cfg Config) (*Endpoint, error) {
 // Inside reports whether a rank is in the own group: there is no channel to it.
 func (e *Endpoint) Inside(rank int) bool { return e.inside[rank] }
 
-// Send numbers a message to a rank outside, keeps it and has it transmitted if
-// there is a connection and the peer does not have it already. m.Data belongs to
-// the endpoint from now on.
+// Send numbers a message to a rank outside, keeps it and has it transmitted if there is a
+// connection and the peer does not have it already. m.Data belongs to the endpoint from now on.
 func (e *Endpoint) Send(dst int, m Message) (seq uint64, acts []Action) {
 	p := &e.peers[dst]
 	p.sent++
 	m.Seq, m.Depends = p.sent, e.depends
-	// A rank that executes again what it has executed before sends what the peer
-	// may have for good.
+	// A rank that executes again what it has executed before sends what the peer may have for
+	// good.
 	if m.Seq > p.forgotten(e.cfg.Kind) {
 		p.keep(m)
 	}
@@ -97,9 +95,9 @@ func (e *Endpoint) Send(dst int, m Message) (seq uint64, acts []Action) {
 	return m.Seq, acts
 }
 
-// Arrive takes a message from a connection. One that was accepted before is
-// dropped and acknowledged again; ErrGap is one with another missing before it,
-// after which the connection has to be made again.
+// Arrive takes a message from a connection. One that was accepted before is dropped and
+// acknowledged again; ErrGap is one with another missing before it, after which the connection
+// has to be made again.
 func (e *Endpoint) Arrive(src int, m Message) ([]Action, error) {
 	p := &e.peers[src]
 	switch {
@@ -132,8 +130,8 @@ func (e *Endpoint) append(f Frame) Action {
 	return Append{e.appended, f}
 }
 
-// Logged says that all frames up to an index are durable: what waits for that is
-// delivered (Receiver) and acknowledged.
+// Logged says that all frames up to an index are durable: what waits for that is delivered
+// (Receiver) and acknowledged.
 func (e *Endpoint) Logged(index uint64) []Action {
 	var acts []Action
 	var acked []bool // by rank
@@ -166,8 +164,8 @@ func (e *Endpoint) Logged(index uint64) []Action {
 	return acts
 }
 
-// Relog gives all frames again that are not durable, with their indices, for a
-// log that has lost them in a commit that failed and is in order again.
+// Relog gives all frames again that are not durable, with their indices, for a log that has lost
+// them in a commit that failed and is in order again.
 func (e *Endpoint) Relog() []Action {
 	var acts []Action
 	for _, en := range e.entries {
@@ -176,8 +174,7 @@ func (e *Endpoint) Relog() []Action {
 	return acts
 }
 
-// Durable returns the index up to which frames are durable; Appended that of the
-// last one.
+// Durable returns the index up to which frames are durable; Appended that of the last one.
 func (e *Endpoint) Durable() uint64  { return e.durable }
 func (e *Endpoint) Appended() uint64 { return e.appended }
 
@@ -189,11 +186,10 @@ func (e *Endpoint) Output() uint64 {
 	return e.outputs
 }
 
-// Admit is told the incarnation of the peer at the other end of a new connection,
-// in either direction, before anything else. One that has been replaced is
-// refused with a *StaleError. A newer one is adopted, after which connections of
-// the older one must be dropped and nothing from them be given to Arrive or
-// Acked.
+// Admit is told the incarnation of the peer at the other end of a new connection, in either
+// direction, before anything else. One that has been replaced is refused with a *StaleError. A
+// newer one is adopted, after which connections of the older one must be dropped and nothing from
+// them be given to Arrive or Acked.
 func (e *Endpoint) Admit(peer int, incarnation uint64) error {
 	p := &e.peers[peer]
 	if incarnation < p.incarnation {
@@ -209,8 +205,8 @@ func (e *Endpoint) Admit(peer int, incarnation uint64) error {
 // Incarnation returns the newest incarnation of a peer that is known.
 func (e *Endpoint) Incarnation(peer int) uint64 { return e.peers[peer].incarnation }
 
-// Have returns the number up to which messages of a peer need not be sent again to
-// this incarnation.
+// Have returns the number up to which messages of a peer need not be sent again to this
+// incarnation.
 func (e *Endpoint) Have(peer int) uint64 { return e.peers[peer].accepted }
 
 // Connected says that a connection from a peer was made, with Have. It repeats the
@@ -219,10 +215,9 @@ func (e *Endpoint) Connected(peer int) []Action {
 	return []Action{Ack{peer, e.peers[peer].settled}}
 }
 
-// PeerUp says that a connection to a peer was made, and up to which number it has
-// our messages. Those behind are transmitted, in order; so is, from now on, what
-// is sent. It fails with a *LostError if messages that the peer needs are not kept
-// any more.
+// PeerUp says that a connection to a peer was made, and up to which number it has our messages.
+// Those behind are transmitted, in order; so is, from now on, what is sent. It fails with a
+// *LostError if messages that the peer needs are not kept any more.
 func (e *Endpoint) PeerUp(peer int, have uint64) ([]Action, error) {
 	p := &e.peers[peer]
 	// Messages have+1 … sent are missing: all of them have to be kept.
@@ -251,10 +246,10 @@ func (e *Endpoint) PeerDown(peer int) {
 	e.peers[peer].have = 0
 }
 
-// Recorded returns from which source the next receive from any source has to take
-// its message, and its number in the channel if it is from outside, because it
-// was so before the failure. Without ok it takes whatever matches; if several
-// messages in the inbox do, the one that was delivered first.
+// Recorded returns from which source the next receive from any source has to take its message,
+// and its number in the channel if it is from outside, because it was so before the failure.
+// Without ok it takes whatever matches; if several messages in the inbox do, the one that was
+// delivered first.
 func (e *Endpoint) Recorded() (src int, seq uint64, ok bool) {
 	if len(e.replay) == 0 || e.replay[0].Number != e.matches+1 {
 		return 0, 0, false
@@ -262,9 +257,9 @@ func (e *Endpoint) Recorded() (src int, seq uint64, ok bool) {
 	return e.replay[0].Source, e.replay[0].Seq, true
 }
 
-// ReceivedAny says that a receive from any source got a message: number seq of the
-// channel from src, 0 if it is not known or src is in the own group. The
-// application goes on when Durable is not less than wait.
+// ReceivedAny says that a receive from any source got a message: number seq of the channel from
+// src, 0 if it is not known or src is in the own group. The application goes on when Durable is
+// not less than wait.
 func (e *Endpoint) ReceivedAny(src int, seq uint64) (wait uint64, acts []Action, err error) {
 	source, number, ok := e.Recorded()
 	e.matches++

@@ -51,8 +51,8 @@ type Message struct {
 	Tag     int32
 	// Seq is its number in its channel, from 1, over all contexts. Send sets it.
 	Seq uint64
-	// Depends says on how many matches of each rank the message depends, by rank;
-	// nil if on none. Send sets it, with Optimistic.
+	// Depends says on how many matches of each rank the message depends, by rank; nil if on none.
+	// Send sets it, with Optimistic.
 	Depends []uint64
 	// Data is nobody's to change after Send or Arrive.
 	Data []byte
@@ -65,8 +65,8 @@ type Frame struct {
 	Peer int
 	// Number is that of a match; 0 for other frames.
 	Number uint64
-	// Message is the message received. Of a match only Seq is set, 0 for a
-	// message of the own group; of a cut only Data, the line, 8 bytes for each rank.
+	// Message is the message received. Of a match only Seq is set, 0 for a message of the own
+	// group; of a cut only Data, the line, 8 bytes for each rank.
 	Message Message
 }
 
@@ -80,20 +80,19 @@ const (
 	Cut        FrameKind = 3 // some of the frames before it do not count any more, see Restore
 )
 
-// An Action is what the caller has to carry out: Transmit, Append, Deliver or
-// Ack. The actions of a call are carried out in their order, and those of one
-// call before those of the next.
+// An Action is what the caller has to carry out: Transmit, Append, Deliver or Ack. The actions of
+// a call are carried out in their order, and those of one call before those of the next.
 type Action interface{ action() }
 
-// Transmit writes a message to the connection to a peer, behind what was
-// transmitted before. If the connection is lost meanwhile it may be dropped.
+// Transmit writes a message to the connection to a peer, behind what was transmitted before. If
+// the connection is lost meanwhile it may be dropped.
 type Transmit struct {
 	To      int
 	Message Message
 }
 
-// Append puts a frame at the end of the log. When it is durable, and all before
-// it, Logged(Index) follows. Indices grow by one from 1 in each incarnation.
+// Append puts a frame at the end of the log. When it is durable, and all before it, Logged(Index)
+// follows. Indices grow by one from 1 in each incarnation.
 type Append struct {
 	Index uint64
 	Frame Frame
@@ -105,10 +104,9 @@ type Deliver struct {
 	Message Message
 }
 
-// Ack tells a peer, on the connection that it sends to us on, that all of its
-// messages up to Seq are received for good: its Acked(this rank, Seq). It is
-// cumulative: only the last one counts, and without a connection it may be
-// dropped.
+// Ack tells a peer, on the connection that it sends to us on, that all of its messages up to Seq
+// are received for good: its Acked(this rank, Seq). It is cumulative: only the last one counts,
+// and without a connection it may be dropped.
 type Ack struct {
 	To  int
 	Seq uint64

@@ -7,22 +7,21 @@ import (
 	"slices"
 )
 
-// Restore returns the endpoint of a rank's next incarnation: st is the state in
-// the checkpoint that it goes back to, and next returns the frames of its log, in
-// their order, io.EOF at the end; it may be nil with a kind that has no log. The
-// frames may begin anywhere up to the first one that the state does not cover:
-// those that it covers are left out. The data of a frame must stay as it is.
+// Restore returns the endpoint of a rank's next incarnation: st is the state in the checkpoint
+// that it goes back to, and next returns the frames of its log, in their order, io.EOF at the
+// end; it may be nil with a kind that has no log. The frames may begin anywhere up to the first
+// one that the state does not cover: those that it covers are left out. The data of a frame must
+// stay as it is.
 //
-// The actions deliver what was received since the checkpoint, in the order of the
-// log: the inbox has to hold what was saved with the state, then these, then
-// whatever comes.
+// The actions deliver what was received since the checkpoint, in the order of the log: the inbox
+// has to hold what was saved with the state, then these, then whatever comes.
 //
-// line, for a rank with an optimistic log that is not the only one to go back, is
-// the recovery line: how many determinants each rank keeps, by rank; MaxUint64 for
-// a rank that keeps all. Messages that depend on more are not replayed, nor are
-// more of the own determinants followed, and the actions append a Cut to the log,
-// so that no later recovery does so; none of the ranks that go back may go on before
-// the Cuts of all of them are durable. Without line all of the log is replayed.
+// line, for a rank with an optimistic log that is not the only one to go back, is the recovery
+// line: how many determinants each rank keeps, by rank; MaxUint64 for a rank that keeps all.
+// Messages that depend on more are not replayed, nor are more of the own determinants followed,
+// and the actions append a Cut to the log, so that no later recovery does so; none of the ranks
+// that go back may go on before the Cuts of all of them are durable. Without line all of the log
+// is replayed.
 func Restore(cfg Config, st *State, next func() (Frame, error), line []uint64) (*Endpoint, []Action, error) {
 	e, err := New(cfg)
 	if err != nil {
@@ -103,8 +102,8 @@ func Restore(cfg Config, st *State, next func() (Frame, error), line []uint64) (
 	return e, acts, nil
 }
 
-// checkReplay sees to it that no determinant is missing. Receiver logs only those
-// of messages of the own group.
+// checkReplay sees to it that no determinant is missing. Receiver logs only those of messages of
+// the own group.
 func (e *Endpoint) checkReplay() error {
 	if e.cfg.Kind == Receiver {
 		return nil
@@ -117,9 +116,8 @@ func (e *Endpoint) checkReplay() error {
 	return nil
 }
 
-// relevant reads a log and returns the frames that the state does not cover and no
-// cut has taken back. In front of them are the determinants in the state; they may
-// be in the log once more.
+// relevant reads a log and returns the frames that the state does not cover and no cut has taken
+// back. In front of them are the determinants in the state; they may be in the log once more.
 func (st *State) relevant(next func() (Frame, error)) ([]Frame, error) {
 	var frames []Frame
 	for _, d := range st.Replay {
@@ -177,13 +175,11 @@ func cut(frames []Frame, line []uint64, me int) []Frame {
 	})
 }
 
-// ErrGap is a message with one missing before it. Nothing is delivered; the
-// connection it came on has to be made again, which has the sender begin at the
-// first one that is missing.
+// ErrGap is a message with one missing before it. Nothing is delivered; the connection it came on
+// has to be made again, which has the sender begin at the first one that is missing.
 var ErrGap = errors.New("a message is missing before this one")
 
-// ErrCorrupt marks bytes of a state, or frames of a log, that no rank of this
-// version writes.
+// ErrCorrupt marks bytes of a state, or frames of a log, that no rank of this version writes.
 var ErrCorrupt = errors.New("corrupt")
 
 // A StaleError is an incarnation of a peer that has been replaced.
@@ -196,8 +192,8 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("incarnation %d of rank %d is stale: it is in incarnation %d", e.Got, e.Peer, e.Known)
 }
 
-// A LostError says that a peer needs messages that are kept no more. It went
-// back behind what it has acknowledged or what a checkpoint of it covered.
+// A LostError says that a peer needs messages that are kept no more. It went back behind what it
+// has acknowledged or what a checkpoint of it covered.
 type LostError struct {
 	Peer        int
 	Have, First uint64 // the peer has messages up to Have, we from First on
@@ -207,8 +203,8 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("rank %d has %d messages of this channel and %d is the first that is kept: those between are lost", e.Peer, e.Have, e.First)
 }
 
-// A ReplayError is an execution that did not follow its log: the program is not
-// deterministic, or was changed.
+// A ReplayError is an execution that did not follow its log: the program is not deterministic, or
+// was changed.
 type ReplayError struct {
 	Number              uint64 // of the match
 	Source, WantSource  int

@@ -8,10 +8,9 @@ import (
 	"slices"
 )
 
-// A State is the part of an endpoint that a checkpoint of its rank holds. The
-// messages that are delivered and that the application has not received are not in
-// it: they are in the inbox, whose content has to be saved with it, at the same
-// moment.
+// A State is the part of an endpoint that a checkpoint of its rank holds. The messages that are
+// delivered and that the application has not received are not in it: they are in the inbox, whose
+// content has to be saved with it, at the same moment.
 type State struct {
 	Kind       Kind
 	Rank, Size int
@@ -20,22 +19,21 @@ type State struct {
 	Kept       [][]Message   // by rank
 }
 
-// A Determinant says which message a receive from any source got. A rank that was
-// still replaying when it took its checkpoint has some to follow after it.
+// A Determinant says which message a receive from any source got. A rank that was still replaying
+// when it took its checkpoint has some to follow after it.
 type Determinant struct {
 	Number uint64 // of the receive
 	Source int
 	Seq    uint64 // 0: not known
 }
 
-// Snapshot returns the state. It stays as it is while the endpoint goes on. The
-// frames with indices up to Durable at the same moment are not needed to restore
-// it; those behind are.
+// Snapshot returns the state. It stays as it is while the endpoint goes on. The frames with
+// indices up to Durable at the same moment are not needed to restore it; those behind are.
 //
-// With Optimistic the checkpoint must not be committed before the log is durable
-// up to what Appended says at this moment. Otherwise frames that it covers may be
-// lost, and a rank that has to go back to an earlier checkpoint finds a log with a
-// hole, whose messages nobody keeps any more.
+// With Optimistic the checkpoint must not be committed before the log is durable up to what
+// Appended says at this moment. Otherwise frames that it covers may be lost, and a rank that has
+// to go back to an earlier checkpoint finds a log with a hole, whose messages nobody keeps any
+// more.
 func (e *Endpoint) Snapshot() *State {
 	st := &State{Kind: e.cfg.Kind, Rank: e.cfg.Rank, Size: e.cfg.Size, Vector: e.Vector(), Replay: slices.Clone(e.replay), Kept: make([][]Message, e.cfg.Size)}
 	if e.cfg.Kind == None {
@@ -141,8 +139,7 @@ func AppendNumbers(b []byte, numbers []uint64) []byte {
 	return b
 }
 
-// Decode reads what Encode wrote. Errors are ErrCorrupt. The state has copies of
-// its messages.
+// Decode reads what Encode wrote. Errors are ErrCorrupt. The state has copies of its messages.
 func Decode(b []byte) (*State, error) {
 	fail := func(format string, args ...any) (*State, error) {
 		return nil, fmt.Errorf("state of channels: %w: "+format, append([]any{ErrCorrupt}, args...)...)

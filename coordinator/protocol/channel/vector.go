@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// A Vector is what the state of a rank depends on, and what depends on it: the
-// rank's place in the history from which the recovery line is computed. Slices
-// are indexed by rank; entries of the own group are 0.
+// A Vector is what the state of a rank depends on, and what depends on it: the rank's place in
+// the history from which the recovery line is computed. Slices are indexed by rank; entries of
+// the own group are 0.
 type Vector struct {
-	// Sent and Received count the messages of each channel. Messages that have
-	// arrived and are not delivered do not count as received.
+	// Sent and Received count the messages of each channel. Messages that have arrived and are
+	// not delivered do not count as received.
 	Sent     []uint64 `json:"sent"`
 	Received []uint64 `json:"received"`
-	// Matches counts the receives from any source, and Depends says, with
-	// Optimistic, on how many of those of each rank the state depends, directly or
-	// through others.
+	// Matches counts the receives from any source, and Depends says, with Optimistic, on how many
+	// of those of each rank the state depends, directly or through others.
 	Matches uint64   `json:"matches"`
 	Depends []uint64 `json:"depends"`
 	// Outputs counts what was put out to the world.
@@ -39,9 +38,9 @@ func (e *Endpoint) Vector() Vector {
 	return v
 }
 
-// Present returns the vector of the present state for a recovery line in which the
-// rank may keep it. A rank that is replaying is going to make the matches that its
-// log holds; they count as made.
+// Present returns the vector of the present state for a recovery line in which the rank may keep
+// it. A rank that is replaying is going to make the matches that its log holds; they count as
+// made.
 func (e *Endpoint) Present() Vector {
 	v := e.Vector()
 	if n := len(e.replay); n > 0 {
@@ -82,12 +81,11 @@ func (e *Endpoint) dependOnMatch() {
 	e.depends = d
 }
 
-// Logged returns the states that a rank can be put into from its checkpoint with
-// state st by replaying a log: one for each determinant in it, oldest first, with
-// its Matches and Depends. (The log does not say what it has Sent and Received by then;
-// the line does not need that, see the package comment.) Frames come from
-// next, as in Restore. It is of use with Optimistic; with the pessimistic kinds
-// replay always leads to the end.
+// Logged returns the states that a rank can be put into from its checkpoint with state st by
+// replaying a log: one for each determinant in it, oldest first, with its Matches and Depends.
+// (The log does not say what it has Sent and Received by then; the line does not need that, see
+// the package comment.) Frames come from next, as in Restore. It is of use with Optimistic; with
+// the pessimistic kinds replay always leads to the end.
 func (st *State) Logged(next func() (Frame, error)) ([]Vector, error) {
 	frames, err := st.relevant(next)
 	if err != nil {
@@ -174,8 +172,8 @@ func (p *peer) setAcked(seq uint64) {
 	p.acked = seq
 }
 
-// Acked takes an acknowledgement: the peer has all messages up to a number for
-// good, or, with Sender, as long as it lives.
+// Acked takes an acknowledgement: the peer has all messages up to a number for good, or, with
+// Sender, as long as it lives.
 func (e *Endpoint) Acked(peer int, seq uint64) {
 	p := &e.peers[peer]
 	if seq <= p.acked {
@@ -187,9 +185,8 @@ func (e *Endpoint) Acked(peer int, seq uint64) {
 	p.setAcked(seq)
 }
 
-// Collected says that a committed checkpoint of a peer covers all messages up to
-// a number: with Sender they are forgotten. It is the Received of that
-// checkpoint's Vector.
+// Collected says that a committed checkpoint of a peer covers all messages up to a number: with
+// Sender they are forgotten. It is the Received of that checkpoint's Vector.
 func (e *Endpoint) Collected(peer int, seq uint64) {
 	p := &e.peers[peer]
 	if e.cfg.Kind != Sender || seq <= p.collected {
@@ -200,9 +197,9 @@ func (e *Endpoint) Collected(peer int, seq uint64) {
 	p.setAcked(max(seq, p.acked)) // the acknowledgement may have been lost
 }
 
-// Kept returns how many messages to a peer are kept, their bytes, and what those
-// among them take in memory that are not acknowledged, Overhead included: what a
-// sender that does not want to run ahead for ever looks at.
+// Kept returns how many messages to a peer are kept, their bytes, and what those among them take
+// in memory that are not acknowledged, Overhead included: what a sender that does not want to run
+// ahead for ever looks at.
 func (e *Endpoint) Kept(peer int) (messages int, bytes, unacked int64) {
 	p := &e.peers[peer]
 	return len(p.kept), p.keptBytes, p.unacked

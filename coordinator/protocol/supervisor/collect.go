@@ -51,9 +51,9 @@ func (s *Supervisor) collect() {
 	s.trim(moved)
 }
 
-// keptPerLook is how many checkpoints that are kept make collect wait for another new
-// one. To find a recovery line takes a look at all of them, and where lines do not get
-// on there may be thousands: so a checkpoint costs no more, the more there are.
+// keptPerLook is how many checkpoints that are kept make collect wait for another new one. To
+// find a recovery line takes a look at all of them, and where lines do not get on there may be
+// thousands: so a checkpoint costs no more, the more there are.
 const keptPerLook = 64
 
 // kept returns how many checkpoints are kept.
@@ -67,12 +67,11 @@ func (s *Supervisor) kept() int {
 
 // needed returns the oldest checkpoint of each group that a recovery can need.
 //
-// A pessimistic log takes a failed group from its newest checkpoint to where it
-// was. Without log, or with an optimistic one, no recovery goes back behind the
-// line that would be found if all groups failed now: its states stay consistent
-// for ever (Wang, Chung, Lin and Fuchs 1995). Logs behind the checkpoints can
-// only make later lines. With Keep > 1 that is found as if the
-// newest ones were damaged.
+// A pessimistic log takes a failed group from its newest checkpoint to where it was. Without log,
+// or with an optimistic one, no recovery goes back behind the line that would be found if all
+// groups failed now: its states stay consistent for ever (Wang, Chung, Lin and Fuchs 1995). Logs
+// behind the checkpoints can only make later lines. With Keep > 1 that is found as if the newest
+// ones were damaged.
 func (s *Supervisor) needed() []int {
 	spare := max(1, s.cfg.Keep) - 1
 	rest := func(g *group) []Stored {
@@ -102,8 +101,8 @@ func (s *Supervisor) needed() []int {
 	return base
 }
 
-// trim tells all ranks which messages to the groups given they can forget. Only
-// a log at the sender waits for that.
+// trim tells all ranks which messages to the groups given they can forget. Only a log at the
+// sender waits for that.
 func (s *Supervisor) trim(moved []bool) {
 	if s.cfg.Log != channel.Sender {
 		return
@@ -132,8 +131,8 @@ func (s *Supervisor) recollect(g *group, rank int) {
 	}
 }
 
-// sendFloors tells a rank up to which number messages to the ranks of the other
-// groups can go, of those groups that are given; nil for all.
+// sendFloors tells a rank up to which number messages to the ranks of the other groups can go, of
+// those groups that are given; nil for all.
 func (s *Supervisor) sendFloors(g *group, rank int, of []bool) {
 	var counts []protocol.Count
 	for _, o := range s.groups {

@@ -82,8 +82,8 @@ func (s *Supervisor) spawned(g *group, a *protocol.Spawn) {
 	}
 }
 
-// outside returns what the ranks of other groups have sent, if all stand still for a
-// stop, by sender.
+// outside returns what the ranks of other groups have sent, if all stand still for a stop, by
+// sender.
 func (s *Supervisor) outside(g *group) map[int][]protocol.Count {
 	if s.stop == nil || !s.stop.still {
 		return nil
@@ -116,9 +116,9 @@ func (s *Supervisor) start(g *group) {
 	s.feed(g, protocol.Permit{Step: protocol.StartStep})
 }
 
-// startReady lets the groups that went back together compute, when all of them
-// are ready: until then none of them can have told anybody anything new, so that
-// another failure finds the same history as this one did.
+// startReady lets the groups that went back together compute, when all of them are ready: until
+// then none of them can have told anybody anything new, so that another failure finds the same
+// history as this one did.
 func (s *Supervisor) startReady() {
 	if !s.lines() || s.recovery != nil || s.outcome != nil {
 		return
@@ -194,9 +194,9 @@ func (s *Supervisor) startOver() {
 	s.do(Job, protocol.Collect{Base: slices.Clone(s.base)})
 }
 
-// wipe abandons all checkpoints. From here on until the logs are empty, a coordinator
-// that takes the job over has to restart it from scratch too: a part of the old history
-// would look like a whole one.
+// wipe abandons all checkpoints. From here on until the logs are empty, a coordinator that takes
+// the job over has to restart it from scratch too: a part of the old history would look like a
+// whole one.
 func (s *Supervisor) wipe() {
 	for i := range s.base {
 		s.base[i] = -1

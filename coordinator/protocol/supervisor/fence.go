@@ -10,8 +10,7 @@ import (
 	"ckpt/coordinator/protocol/channel"
 )
 
-// inquire asks everybody for what the line is found from and reports whether all
-// of it is known.
+// inquire asks everybody for what the line is found from and reports whether all of it is known.
 func (s *Supervisor) inquire() bool {
 	r, known := s.recovery, true
 	for _, g := range s.groups {
@@ -101,8 +100,8 @@ func (s *Supervisor) checkFence() {
 		return
 	}
 	if late := s.now - at; late > s.cfg.Limits.Silence/2 {
-		// It was the coordinator that did not run, as after a laptop's sleep: the
-		// answers are still in the sockets.
+		// It was the coordinator that did not run, as after a laptop's sleep: the answers are
+		// still in the sockets.
 		s.recovery.fencedAt += late + s.cfg.Limits.Silence
 		return
 	}
@@ -121,8 +120,7 @@ func (s *Supervisor) declareDead(g *group, rank int, why string) {
 	s.feed(g, protocol.RankLost{Incarnation: g.incarnation, Rank: rank, Cause: why})
 }
 
-// unfence lets the survivors go on, and tells them of whom nothing old must be
-// taken any more.
+// unfence lets the survivors go on, and tells them of whom nothing old must be taken any more.
 func (s *Supervisor) unfence(round int) {
 	var moved []protocol.Life
 	for _, g := range s.groups {
@@ -139,12 +137,11 @@ func (s *Supervisor) unfence(round int) {
 	}
 }
 
-// pessimistic reports whether a failed group always gets back to where it was, so
-// that nobody else has to go back.
+// pessimistic reports whether a failed group always gets back to where it was, so that nobody
+// else has to go back.
 func pessimistic(log channel.Kind) bool { return log == channel.Receiver || log == channel.Sender }
 
-// lines reports whether recoveries need a line: what a group has lost can force
-// others back.
+// lines reports whether recoveries need a line: what a group has lost can force others back.
 func (s *Supervisor) lines() bool { return s.several() && !pessimistic(s.cfg.Log) }
 
 // down takes the end of a group's incarnation.
@@ -169,8 +166,8 @@ func (s *Supervisor) down(g *group, d protocol.Down) {
 	s.rollBack(g, newest.Number)
 }
 
-// newest returns the newest state that the group can go back to. The beginning is
-// one as long as no log has been cut.
+// newest returns the newest state that the group can go back to. The beginning is one as long as
+// no log has been cut.
 func (s *Supervisor) newest(g *group) (Stored, bool) {
 	if n := len(g.known); n > 0 {
 		return g.known[n-1], true
@@ -192,9 +189,8 @@ func (s *Supervisor) halt(g *group) {
 	g.live, g.asks, g.down, g.rest = false, false, true, nil
 }
 
-// forget drops what is known of checkpoints after number from and returns their
-// numbers, the newest first: were only some of them removed, the rest would
-// still be a history.
+// forget drops what is known of checkpoints after number from and returns their numbers, the
+// newest first: were only some of them removed, the rest would still be a history.
 func (g *group) forget(from int) []int {
 	var dropped []int
 	for n := len(g.known); n > 0 && g.known[n-1].Number > from; n-- {
@@ -211,8 +207,8 @@ func (s *Supervisor) schedule(group int) protocol.Schedule {
 	if n == 1 && s.cfg.Jitter == 0 {
 		return sched
 	}
-	// The groups wait for each other's messages, so each one that stands still holds
-	// all of them up.
+	// The groups wait for each other's messages, so each one that stands still holds all of them
+	// up.
 	sched.Overhead /= float64(n)
 	rng := rand.New(rand.NewPCG(s.cfg.Seed, uint64(group)))
 	sched.Jitter, sched.Seed = s.cfg.Jitter, rng.Uint64()
@@ -234,10 +230,9 @@ func (s *Supervisor) schedule(group int) protocol.Schedule {
 	return sched
 }
 
-// allot gives leave to drain and store to groups that stand at their boundaries,
-// as many as may at the same time, in the order in which they came. While that
-// is all, no group begins a checkpoint by its own clock: it would only have its
-// ranks stand still.
+// allot gives leave to drain and store to groups that stand at their boundaries, as many as may
+// at the same time, in the order in which they came. While that is all, no group begins a
+// checkpoint by its own clock: it would only have its ranks stand still.
 func (s *Supervisor) allot() {
 	used := 0
 	for _, g := range s.groups {
@@ -278,8 +273,8 @@ func (s *Supervisor) allot() {
 	}
 }
 
-// nextToStore returns the group that has waited longest, nil if there is none.
-// Those that hold for a stop wait until all do.
+// nextToStore returns the group that has waited longest, nil if there is none. Those that hold
+// for a stop wait until all do.
 func (s *Supervisor) nextToStore() *group {
 	var first *group
 	for _, g := range s.groups {

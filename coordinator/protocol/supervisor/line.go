@@ -13,11 +13,11 @@ import (
 
 // Config describes a job of one or several groups.
 type Config struct {
-	// Groups are the ranks of each group, ascending. Together they are all ranks
-	// of the job, each once.
+	// Groups are the ranks of each group, ascending. Together they are all ranks of the job, each
+	// once.
 	Groups [][]int
-	// Log is how messages between groups are logged. With one group it does not
-	// matter. Optimistic needs groups of one rank.
+	// Log is how messages between groups are logged. With one group it does not matter.
+	// Optimistic needs groups of one rank.
 	Log channel.Kind
 
 	Iterations  int
@@ -31,41 +31,39 @@ type Config struct {
 	Async       bool
 	Cost        protocol.Cost // as in protocol.Config
 
-	// From, with one group, is the checkpoint to begin with, 0 for the
-	// beginning. Several groups begin with the recovery line of what is Known.
+	// From, with one group, is the checkpoint to begin with, 0 for the beginning. Several groups
+	// begin with the recovery line of what is Known.
 	From int
 	// Known are the checkpoints in the store that the job may go back to.
 	Known []Stored
-	// Logged, with Optimistic, are the states in the logs: by rank, what
-	// channel.State.Logged returns for each of its checkpoints in Known and, with
-	// Base 0, for checkpoint 0.
+	// Logged, with Optimistic, are the states in the logs: by rank, what channel.State.Logged
+	// returns for each of its checkpoints in Known and, with Base 0, for checkpoint 0.
 	Logged []map[int][]channel.Vector
-	// Base is, by group, what the last Collect said that was durable; nil for 0.
-	// With −1 in it the job restarts from scratch, whatever is Known.
+	// Base is, by group, what the last Collect said that was durable; nil for 0. With −1 in it
+	// the job restarts from scratch, whatever is Known.
 	Base []int
 	// Next is the number of the next checkpoint; it exceeds all used before.
 	Next int
-	// Incarnation exceeds those of all processes that the job has ever had; that
-	// of a process is the incarnation of its group, Spawn.Incarnation.
+	// Incarnation exceeds those of all processes that the job has ever had; that of a process is
+	// the incarnation of its group, Spawn.Incarnation.
 	Incarnation int
 	// Printed is, by rank, the highest index of Print that is durable; nil for 0.
 	Printed []uint64
-	// Keep is how many of its newest checkpoints are kept for each group, so that
-	// one that is damaged can be done without; at least 1. With log None or
-	// Optimistic all that a recovery line can come to lie on are kept in any case.
+	// Keep is how many of its newest checkpoints are kept for each group, so that one that is
+	// damaged can be done without; at least 1. With log None or Optimistic all that a recovery
+	// line can come to lie on are kept in any case.
 	Keep int
 }
 
 // Stored is a checkpoint of a group in the store.
 type Stored struct {
 	Group, Number, Iter int
-	// Vectors are those of the group's ranks, in their order. With one group they
-	// are not needed.
+	// Vectors are those of the group's ranks, in their order. With one group they are not needed.
 	Vectors []channel.Vector
 }
 
-// Stagger is how the checkpoints of the groups are spread over the period of
-// the schedule. Iterations that are given one by one are kept to by all.
+// Stagger is how the checkpoints of the groups are spread over the period of the schedule.
+// Iterations that are given one by one are kept to by all.
 type Stagger uint8
 
 // The ways to spread them.
@@ -97,17 +95,16 @@ func ParseStagger(name string) (Stagger, error) {
 // Job is the Group of events and actions that concern the whole job.
 const Job = -1
 
-// An Event happened to a group, or to the job: Requested, Tick. Ranks are
-// numbered within the job. Committed carries the Vectors of the checkpoint.
+// An Event happened to a group, or to the job: Requested, Tick. Ranks are numbered within the
+// job. Committed carries the Vectors of the checkpoint.
 type Event struct {
 	Group int
 	protocol.Event
 }
 
-// An Action is to be done for a group, or for the job: Answer, Collect, Recovery,
-// Print, Finish. Actions are carried out in the order given. Ranks are numbered
-// within the job; bodies and times in a Checkpoint are by the order of the
-// group.
+// An Action is to be done for a group, or for the job: Answer, Collect, Recovery, Print, Finish.
+// Actions are carried out in the order given. Ranks are numbered within the job; bodies and times
+// in a Checkpoint are by the order of the group.
 type Action struct {
 	Group int
 	protocol.Action
@@ -120,9 +117,9 @@ type history struct {
 	from [][]Stored // by group and index of its state: the checkpoint, or that it is rebuilt from
 }
 
-// options are the rules of consistency. Messages between groups are in transit
-// when a rank takes its checkpoint; without a log they are lost if it goes back
-// there, and the receiver has to go back as well, or the sender.
+// options are the rules of consistency. Messages between groups are in transit when a rank takes
+// its checkpoint; without a log they are lost if it goes back there, and the receiver has to go
+// back as well, or the sender.
 func (s *Supervisor) options() recovery.Options {
 	if s.cfg.Log == channel.None {
 		return recovery.Options{InTransit: recovery.Forbidden}
@@ -130,8 +127,8 @@ func (s *Supervisor) options() recovery.Options {
 	return recovery.Options{InTransit: recovery.Allowed}
 }
 
-// candidates are the checkpoints that a group can go back to, oldest first. The
-// beginning is one as long as no log has been cut, or if there is none.
+// candidates are the checkpoints that a group can go back to, oldest first. The beginning is one
+// as long as no log has been cut, or if there is none.
 func (s *Supervisor) candidates(g *group) []Stored {
 	var list []Stored
 	if s.base[g.id] <= 0 || s.cfg.Log == channel.None {
@@ -151,8 +148,8 @@ func (s *Supervisor) history(r *rollback) *history {
 	return h
 }
 
-// storedHistory returns the history of what is on stable storage: checkpoints,
-// and what logs hold behind them, as far as that is known.
+// storedHistory returns the history of what is on stable storage: checkpoints, and what logs hold
+// behind them, as far as that is known.
 func (s *Supervisor) storedHistory(stored func(*group) []Stored, logged []map[int][]channel.Vector) *history {
 	h := &history{History: &recovery.History{Ranks: make([]recovery.Rank, len(s.groups)), Members: s.cfg.Groups}, s: s, from: make([][]Stored, len(s.groups))}
 	for _, g := range s.groups {
@@ -183,8 +180,8 @@ func (c *Stored) matches() uint64 {
 }
 
 // counters fills in the counters of messages, which decide whether states of groups are
-// consistent. One group is consistent with itself: its states get no counters, whose
-// number is the square of that of its ranks.
+// consistent. One group is consistent with itself: its states get no counters, whose number is
+// the square of that of its ranks.
 func (h *history) counters(g *group, state *recovery.State, vectors []channel.Vector) {
 	if len(h.s.groups) == 1 {
 		return
@@ -213,8 +210,8 @@ func (h *history) add(g *group, c *Stored, vectors []channel.Vector, logged bool
 	h.from[g.id] = append(h.from[g.id], *c)
 }
 
-// setCurrent adds the state that survivors are in; vectors are by rank. A vector may be
-// older than a checkpoint that was committed since; its application went on.
+// setCurrent adds the state that survivors are in; vectors are by rank. A vector may be older
+// than a checkpoint that was committed since; its application went on.
 func (h *history) setCurrent(g *group, vectors []*channel.Vector) {
 	var present []channel.Vector
 	for _, rank := range g.ranks {
@@ -232,9 +229,8 @@ func (h *history) setCurrent(g *group, vectors []*channel.Vector) {
 	h.Ranks[g.id].Current = &cur
 }
 
-// find returns the recovery line if all groups without a current state have failed.
-// The error is that of a group that has no state left to go back to, or what package
-// recovery says.
+// find returns the recovery line if all groups without a current state have failed. The error is
+// that of a group that has no state left to go back to, or what package recovery says.
 func (h *history) find() (*recovery.Line, error) { return h.findIn(h.binding()) }
 
 // findIn is find with the counters that a history has.
@@ -251,8 +247,8 @@ func (h *history) findIn(states *recovery.History) (*recovery.Line, error) {
 	return recovery.Find(states, failed, h.s.options())
 }
 
-// binding returns the history with only the counters that force groups back: a
-// pessimistic log takes each of them from its newest checkpoint to where it was.
+// binding returns the history with only the counters that force groups back: a pessimistic log
+// takes each of them from its newest checkpoint to where it was.
 func (h *history) binding() *recovery.History {
 	if !pessimistic(h.s.cfg.Log) {
 		return h.History
@@ -273,8 +269,8 @@ func (h *history) stored(g *group, line *recovery.Line) Stored {
 	return h.from[g.id][line.Places[g.id].Index]
 }
 
-// determinants returns, by rank, how many determinants a line keeps: what
-// channel.Restore is given. It is nil unless the log is optimistic.
+// determinants returns, by rank, how many determinants a line keeps: what channel.Restore is
+// given. It is nil unless the log is optimistic.
 func (s *Supervisor) determinants(line *recovery.Line) []uint64 {
 	if s.cfg.Log != channel.Optimistic {
 		return nil
@@ -310,16 +306,16 @@ func (s *Supervisor) chooseFirst() error {
 	return nil
 }
 
-// A Line is the recovery line of a job of which all groups fail at once, and what it
-// was found from. A rank of all of these is a group.
+// A Line is the recovery line of a job of which all groups fail at once, and what it was found
+// from. A rank of all of these is a group.
 type Line struct {
 	*recovery.Line
 	History *recovery.History
 	Garbage *recovery.Garbage
 }
 
-// FindLine returns that of a job, from what a Supervisor would be told of it. The
-// error wraps recovery.ErrNoLine if checkpoints or logs are missing.
+// FindLine returns that of a job, from what a Supervisor would be told of it. The error wraps
+// recovery.ErrNoLine if checkpoints or logs are missing.
 func FindLine(cfg Config) (*Line, error) {
 	s, err := prepare(cfg)
 	if err != nil {
@@ -338,9 +334,9 @@ func FindLine(cfg Config) (*Line, error) {
 	return l, err
 }
 
-// LineWithoutLogs returns the recovery line, by group, of a job whose logs are lost:
-// checkpoints of Config.Known, Number 0 for the beginning. No message may cross it,
-// since no log gives it again; with Sender, the sender's checkpoint does.
+// LineWithoutLogs returns the recovery line, by group, of a job whose logs are lost: checkpoints
+// of Config.Known, Number 0 for the beginning. No message may cross it, since no log gives it
+// again; with Sender, the sender's checkpoint does.
 func LineWithoutLogs(cfg Config) ([]Stored, error) {
 	if cfg.Log != channel.Sender {
 		cfg.Log = channel.None

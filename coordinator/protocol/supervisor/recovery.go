@@ -11,11 +11,10 @@ import (
 	"ckpt/coordinator/recovery"
 )
 
-// A rollback decides who goes back where, after a failure that may force others
-// back. The survivors are fenced first: they exchange nothing with other groups
-// any more and say what they depend on, so that what is decided upon is one
-// moment. With an optimistic log, what the logs of those who go back hold is
-// found out next; that may well show that others have to go back too.
+// A rollback decides who goes back where, after a failure that may force others back. The
+// survivors are fenced first: they exchange nothing with other groups any more and say what they
+// depend on, so that what is decided upon is one moment. With an optimistic log, what the logs of
+// those who go back hold is found out next; that may well show that others have to go back too.
 type rollback struct {
 	round  int
 	since  time.Duration
@@ -82,9 +81,9 @@ func (s *Supervisor) recover() {
 	}
 }
 
-// forced returns the live groups that a line forces back. With an optimistic log
-// it returns only those that are forced by groups whose logs have been examined:
-// how far these go back themselves, and whom they force, is not known yet.
+// forced returns the live groups that a line forces back. With an optimistic log it returns only
+// those that are forced by groups whose logs have been examined: how far these go back
+// themselves, and whom they force, is not known yet.
 func (s *Supervisor) forced(line *recovery.Line) []*group {
 	first := math.MaxInt
 	for _, step := range line.Steps {

@@ -2,9 +2,9 @@ package supervisor
 
 import "ckpt/coordinator/protocol"
 
-// A stop brings all groups to one boundary, where every rank has received what
-// any other has sent, has them store and ends the job: whatever the log, the
-// line so stored is consistent and loses nothing.
+// A stop brings all groups to one boundary, where every rank has received what any other has
+// sent, has them store and ends the job: whatever the log, the line so stored is consistent and
+// loses nothing.
 //
 //	all groups hold           Agreed: the boundary that each can reach
 //	to the latest of them     some run on; it is raised as long as another comes
@@ -13,9 +13,9 @@ import "ckpt/coordinator/protocol"
 //
 // Whatever goes wrong is answered, and the groups go on.
 //
-// (The counts that ranks send at a boundary are of messages inside their groups. An
-// application that has messages between groups under way at a boundary loses none,
-// but without a log its line lies before that boundary.)
+// (The counts that ranks send at a boundary are of messages inside their groups. An application
+// that has messages between groups under way at a boundary loses none, but without a log its line
+// lies before that boundary.)
 type stop struct {
 	ids      []int // of those who asked
 	internal int   // of the requests to the groups
@@ -25,8 +25,8 @@ type stop struct {
 	failure  string
 }
 
-// finishing reports whether some group has passed its last boundary, so that
-// there is none left that all could share.
+// finishing reports whether some group has passed its last boundary, so that there is none left
+// that all could share.
 func (s *Supervisor) finishing() bool {
 	for _, g := range s.groups {
 		if g.co.Finishing() {
@@ -51,8 +51,8 @@ func (s *Supervisor) agree(g *group, iter int) {
 	s.feed(g, protocol.Boundary{Iter: s.stop.boundary})
 }
 
-// moveStop begins a stop that is asked for, as long as there is a boundary left,
-// and brings it on.
+// moveStop begins a stop that is asked for, as long as there is a boundary left, and brings it
+// on.
 func (s *Supervisor) moveStop() {
 	if s.outcome != nil {
 		return
@@ -80,8 +80,8 @@ func (s *Supervisor) moveStop() {
 	}
 	for _, g := range s.groups {
 		if b, ok := g.co.Stopping(); ok && g.agreed == 0 {
-			// It is on its way to a checkpoint of its own, and may need
-			// messages that others send before that boundary.
+			// It is on its way to a checkpoint of its own, and may need messages that others send
+			// before that boundary.
 			s.stop.boundary = max(s.stop.boundary, b)
 		}
 	}
@@ -96,8 +96,7 @@ func (s *Supervisor) moveStop() {
 	s.stop.still = still
 }
 
-// spoilStop notes that a stop is not to be: one group could not take its
-// checkpoint.
+// spoilStop notes that a stop is not to be: one group could not take its checkpoint.
 func (s *Supervisor) spoilStop(reason string) {
 	if s.stop != nil && s.stop.failure == "" {
 		s.stop.failure = reason
@@ -185,8 +184,8 @@ func (s *Supervisor) results() ([][]byte, bool) {
 	return all, true
 }
 
-// finished takes the end of one group's Coordinator. Unless the job is being
-// ended, the group has failed for good, and the job with it.
+// finished takes the end of one group's Coordinator. Unless the job is being ended, the group has
+// failed for good, and the job with it.
 func (s *Supervisor) finished(o protocol.Outcome) {
 	if !s.several() {
 		s.ended = true

@@ -48,8 +48,8 @@ type group struct {
 	from        int
 	line        []uint64 // for the next Spawn
 	fresh       bool
-	// live says that the ranks have a state of their own: they compute, or have
-	// ended, and did not fail.
+	// live says that the ranks have a state of their own: they compute, or have ended, and did
+	// not fail.
 	live    bool
 	asks    bool // for leave to start
 	down    bool // the incarnation has ended and the next one not begun
@@ -61,9 +61,9 @@ type group struct {
 	since   int              // its turn to store, 0: it does not wait
 }
 
-// New returns the Supervisor of a job, or says what is wrong with the
-// configuration; an error that wraps recovery.ErrNoLine means that checkpoints
-// or logs are missing. The first actions come from Begin.
+// New returns the Supervisor of a job, or says what is wrong with the configuration; an error
+// that wraps recovery.ErrNoLine means that checkpoints or logs are missing. The first actions
+// come from Begin.
 func New(cfg Config) (*Supervisor, error) {
 	s, err := prepare(cfg)
 	if err != nil {
@@ -172,8 +172,8 @@ func (s *Supervisor) fits(v *channel.Vector) bool {
 	return len(v.Sent) == s.ranks && len(v.Received) == s.ranks && len(v.Depends) == s.ranks
 }
 
-// several reports whether there is more than one group: with one there are no
-// channels, and its Coordinator decides all.
+// several reports whether there is more than one group: with one there are no channels, and its
+// Coordinator decides all.
 func (s *Supervisor) several() bool { return len(s.groups) > 1 }
 
 // groupConfig is the configuration of one group's Coordinator.
@@ -237,8 +237,7 @@ func (s *Supervisor) Step(now time.Duration, ev Event) []Action {
 	return s.take()
 }
 
-// Heard says that rank, of the present incarnation of its group, gave a sign of life at
-// time at.
+// Heard says that rank, of the present incarnation of its group, gave a sign of life at time at.
 func (s *Supervisor) Heard(rank int, at time.Duration) {
 	s.of[rank].co.Heard(rank, at)
 }
@@ -257,8 +256,8 @@ func (s *Supervisor) Deadline() (time.Duration, bool) {
 	return at, any
 }
 
-// Upcoming returns the iteration, or the time, of the next checkpoint of any group's
-// schedule, as far as it is known.
+// Upcoming returns the iteration, or the time, of the next checkpoint of any group's schedule, as
+// far as it is known.
 func (s *Supervisor) Upcoming() (iteration int, at time.Duration, ok bool) {
 	for _, g := range s.groups {
 		i, t, known := g.co.Upcoming()

@@ -16,9 +16,9 @@ import (
 	"ckpt/internal/family"
 )
 
-// A group is a command with all processes that it starts, which are suspended together. If
-// ckpt is killed, the command gets SIGTERM; if it is suspended then, all its processes get
-// SIGTERM and continue.
+// A group is a command with all processes that it starts, which are suspended together. If ckpt
+// is killed, the command gets SIGTERM; if it is suspended then, all its processes get SIGTERM and
+// continue.
 type group struct {
 	cmd   *family.Command
 	guard *guard // from when the command is suspended first; nil if it cannot be started
@@ -47,8 +47,8 @@ func (g *group) suspend() {
 	g.cmd.Signal(syscall.SIGSTOP)
 	seen := []family.Process{}
 	for late := time.Now().Add(stopping); time.Now().Before(late); time.Sleep(time.Millisecond) {
-		// Launchers of MPI programs make groups of their own, and a process may start
-		// another one meanwhile.
+		// Launchers of MPI programs make groups of their own, and a process may start another one
+		// meanwhile.
 		var found []family.Process
 		still := true
 		for _, p := range g.family() {
@@ -66,7 +66,6 @@ func (g *group) suspend() {
 	}
 }
 
-// resume continues what suspend has stopped.
 func (g *group) resume() {
 	family.Signal(g.family(), syscall.SIGCONT)
 	g.cmd.Signal(syscall.SIGCONT)
@@ -76,7 +75,6 @@ func (g *group) resume() {
 // release ends what was started beside the command. Nothing is suspended any more.
 func (g *group) release() { g.guard.release() }
 
-// signal passes a signal to the process group, even if that is suspended.
 func (g *group) signal(s os.Signal) {
 	g.cmd.Signal(s)
 	g.resume()
@@ -87,11 +85,11 @@ func (g *group) family() []family.Process { return family.Descendants(g.cmd.PID(
 // blocked reports whether a process of the command waits for a device.
 func (g *group) blocked() bool { return slices.ContainsFunc(g.family(), family.Process.Blocked) }
 
-// progress returns how many bytes more the command has moved to and from storage, or of all
-// its calls.
+// progress returns how many bytes more the command has moved to and from storage, or of all its
+// calls.
 func (g *group) progress(calls bool) int64 {
-	// The kernel counts the bytes of processes that have ended as those of their parent:
-	// in the end, ckpt itself.
+	// The kernel counts the bytes of processes that have ended as those of their parent: in the
+	// end, ckpt itself.
 	var all int64
 	switch {
 	case !calls:
@@ -107,20 +105,19 @@ func (g *group) progress(calls bool) int64 {
 	return more
 }
 
-// A guard is a process that outlives ckpt. If ckpt is killed while its command is
-// suspended, the guard ends the command. The kernel does that only for an orphaned process
-// group, with SIGHUP: not for commands that ignore SIGHUP (nohup), not in containers whose
-// first process is of the same session, and not for processes in groups of their own.
+// A guard is a process that outlives ckpt: if ckpt is killed while its command is suspended, the
+// guard ends the command. The kernel does so only for an orphaned process group, by SIGHUP, which
+// misses commands that ignore it (nohup), containers whose first process is of the same session,
+// and processes in groups of their own.
 type guard struct{ pipe *os.File }
 
-// suspended is all that is not to stay so when ckpt ends: a process group, 0 for none, and
+// suspended is what the guard resumes when ckpt ends: a process group, 0 without one, and
 // processes in groups of their own.
 type suspended struct {
 	Group     int              `json:"group,omitempty"`
 	Processes []family.Process `json:"processes,omitempty"`
 }
 
-// newGuard starts a guard.
 func newGuard() (*guard, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -139,14 +136,13 @@ func newGuard() (*guard, error) {
 	return &guard{w}, cmd.Process.Release()
 }
 
-// tell has the guard know what is suspended. It comes before the signals that suspend.
+// tell says to the guard what is suspended, before the signals that suspend.
 func (g *guard) tell(s suspended) {
 	if g != nil {
-		_ = json.NewEncoder(g.pipe).Encode(s) // a guard that was killed is missed by nobody
+		_ = json.NewEncoder(g.pipe).Encode(s) // a guard that was killed is not missed
 	}
 }
 
-// release ends the guard.
 func (g *guard) release() {
 	if g != nil {
 		g.tell(suspended{})
@@ -167,8 +163,7 @@ func newGuardCommand() *cobra.Command {
 	}
 }
 
-// guardUntilEnd reads what is suspended until the writer ends, and ends what was suspended
-// then.
+// guardUntilEnd ends what is suspended when the writer ends.
 func guardUntilEnd(in io.Reader) {
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	var last suspended

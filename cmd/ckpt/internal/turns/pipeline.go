@@ -12,20 +12,19 @@ import (
 	"time"
 )
 
-// Commands of one pipeline wait for each other: one of them that waits for its turn fills or
-// empties the pipe, and stops the others in theirs. So a command has the name of the first
-// one of its pipeline, and commands with one name have their turns together.
+// Commands of one pipeline wait for each other: one that waits for its turn fills or empties the
+// pipe, and stops the others in theirs. So a command has the name of the first one of its
+// pipeline, and commands with one name have their turns together.
 
 // forking is for how long a process of the pipeline may take to become its program.
 const forking = 500 * time.Millisecond
 
-// nameOf is the name of a command that has none.
 func nameOf(command []string, pid int) string {
 	return filepath.Base(command[0]) + "." + strconv.Itoa(pid)
 }
 
-// upstream returns the name of the first command in turns of the pipeline that leads to the
-// input of a process, "" if there is none.
+// upstream returns the name of the first command in turns of the pipeline that leads to the input
+// of a process, or "".
 func upstream(pid int) string {
 	for end := time.Now().Add(forking); ; time.Sleep(5 * time.Millisecond) {
 		name, forked := pipeline(pid)
@@ -38,12 +37,11 @@ func upstream(pid int) string {
 // A pipeID is the identity of a pipe.
 type pipeID struct{ dev, ino uint64 }
 
-// ends are the pipes that a process reads and writes.
 type ends struct{ reads, writes []pipeID }
 
-// pipeline follows the pipes from the input of a process to where they begin. Forked says
-// that a process on the way may still become one: it is a copy of the shell that makes the
-// pipeline, or begins its program.
+// pipeline follows the pipes from the input of a process to where they begin. Forked says that a
+// process on the way may still join: a copy of the shell that makes the pipeline, or one that
+// begins its program.
 func pipeline(pid int) (name string, forked bool) {
 	all := map[int]ends{}
 	entries, err := os.ReadDir("/proc")
@@ -107,7 +105,7 @@ func endsOf(pid int) (e ends) {
 	return e
 }
 
-// pipeAt identifies the pipe that a descriptor is of. Its mode says whether it reads or writes.
+// pipeAt identifies the pipe of a descriptor. Its mode says whether it reads or writes.
 func pipeAt(path string) (id pipeID, mode fs.FileMode, ok bool) {
 	link, err := os.Lstat(path)
 	if err != nil {
@@ -124,14 +122,12 @@ func pipeAt(path string) (id pipeID, mode fs.FileMode, ok bool) {
 	return pipeID{uint64(st.Dev), st.Ino}, link.Mode(), true
 }
 
-// wordsOf returns the command line of a process, empty while it begins its program.
 func wordsOf(pid int) []string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return strings.FieldsFunc(string(b), func(r rune) bool { return r == 0 })
 }
 
-// turnName returns the name under which another process of ckpt storage turn asks, "" if it
-// is none.
+// turnName returns the name under which another process of ckpt storage turn asks, or "".
 func turnName(pid int, words []string) string {
 	dash := slices.Index(words, "--")
 	if dash < 1 || dash == len(words)-1 {

@@ -18,8 +18,8 @@ import (
 const (
 	// looking is the time between two looks at how much a command has moved in its turn.
 	looking = 200 * time.Millisecond
-	// glance is the time between two looks at a command that has no turn, and glances how
-	// much more than a look it is.
+	// glance is the time between two looks at a command that has no turn, and glances how much
+	// more than a look it is.
 	glance  = 20 * time.Millisecond
 	glances = 50
 	// A command that moves less than little in a second needs no turn.
@@ -36,10 +36,10 @@ type player struct {
 	command []string
 	left    int64 // bytes, -1 if unknown
 	sync    bool
-	calls   bool // count the bytes of calls: the storage counts none
+	calls   bool // count the bytes of calls: the storage counts nothing
 
 	client  *turns.Client
-	turn    *turns.Turn // nil while the command needs none
+	turn    *turns.Turn // nil while the command computes
 	group   *group
 	signals chan os.Signal
 	result  turnResult
@@ -54,10 +54,9 @@ const (
 	over          // the command has ended
 	asleep        // ^Z
 	moving        // it moves bytes and has no turn
-	quiet         // it moves none in its turn
+	quiet         // it has stopped moving
 )
 
-// play runs the command until its end.
 func (p *player) play(ctx context.Context) (*turnResult, error) {
 	p.signals = make(chan os.Signal, 8)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGUSR1, syscall.SIGUSR2} {
@@ -118,7 +117,6 @@ func (p *player) play(ctx context.Context) (*turnResult, error) {
 	}
 }
 
-// start starts the command.
 func (p *player) start() (err error) {
 	cmd := exec.Command(p.command[0], p.command[1:]...)
 	if f, ok := p.g.In.(*os.File); ok && !ui.IsTerminal(f) {
@@ -131,7 +129,6 @@ func (p *player) start() (err error) {
 	return nil
 }
 
-// end gives the turn back for good, if there is one.
 func (p *player) end() {
 	if p.turn == nil {
 		return
@@ -171,7 +168,6 @@ func (p *player) compute() cause {
 	}
 }
 
-// await waits for the turn.
 func (p *player) await(ctx context.Context) (cause, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -241,7 +237,7 @@ func (p *player) progress() int64 {
 	return n
 }
 
-// flush waits until the bytes that the command has written are on the storage.
+// flush waits until what the command has written is on the storage.
 func (p *player) flush() {
 	if !p.sync {
 		return
@@ -256,9 +252,9 @@ func (p *player) flush() {
 	}
 }
 
-// sleep stops ckpt, as ^Z does with other programs, until the user continues it. The
-// command stands still already.
+// sleep stops ckpt, as ^Z does with other programs, until the user continues it. The command
+// stands still already.
 func (p *player) sleep() {
-	// Go cannot give SIGTSTP back to the kernel once it was asked for.
+	// Go cannot give SIGTSTP back to the kernel.
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 }

@@ -1,5 +1,5 @@
-// Package turns has the commands of storage turns: a controller, a look at it, and
-// commands that take part.
+// Package turns has the commands of storage turns: a controller, a look at it, and commands that
+// take part.
 package turns
 
 import (
@@ -24,7 +24,6 @@ import (
 	"ckpt/image/iosched/arbiter"
 )
 
-// Commands returns the commands of this package.
 func Commands(g *ui.Globals) []*cobra.Command { return []*cobra.Command{newStorageCommand(g)} }
 
 func newStorageCommand(g *ui.Globals) *cobra.Command {
@@ -48,7 +47,6 @@ command, and ckpt storage status shows whose turn it is. docs/TURNS.md explains 
 	return cmd
 }
 
-// serveFlags are the flags of ckpt storage serve.
 type serveFlags struct {
 	policy, window, lease, longest, listen, idle string
 	weights                                      []string
@@ -98,7 +96,6 @@ window each; none, all at once.`,
 	return cmd
 }
 
-// options reads the flags.
 func (f *serveFlags) options() (turns.ServeOptions, error) {
 	var q ui.Quantities
 	o := turns.ServeOptions{Listen: f.listen, IdleExit: q.Duration("--idle-exit", f.idle)}
@@ -175,13 +172,11 @@ func runServe(ctx context.Context, g *ui.Globals, dir string, o turns.ServeOptio
 	return err
 }
 
-// A teller prints the events of a controller.
 type teller struct {
 	g *ui.Globals
 	o *turns.ServeOptions
 }
 
-// eventLine is an event of a controller.
 type eventLine struct {
 	Type    string    `json:"type"`
 	Time    time.Time `json:"time"`
@@ -215,7 +210,6 @@ func (t *teller) Observe(e turns.Event) {
 	_ = t.g.Printf("%s %s\n", e.Time.Format(time.TimeOnly), t.describe(&e))
 }
 
-// describe puts an event into one line.
 func (t *teller) describe(e *turns.Event) string {
 	who := fmt.Sprintf("%s of %s", e.App, e.User)
 	if e.Rank > 0 || e.PID == 0 {

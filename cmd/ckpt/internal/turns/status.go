@@ -66,7 +66,6 @@ func runStatus(ctx context.Context, g *ui.Globals, dir string, w *ui.Watch) erro
 	})
 }
 
-// askUnit asks the controller of a directory.
 func askUnit(ctx context.Context, dir string) (*unitStatus, error) {
 	s, err := turns.Ask(ctx, dir)
 	if err != nil {
@@ -77,7 +76,6 @@ func askUnit(ctx context.Context, dir string) (*unitStatus, error) {
 	return u, nil
 }
 
-// controllerError says what to do about a controller that does not answer.
 func controllerError(dir string, err error) error {
 	switch {
 	case errors.Is(err, os.ErrPermission):
@@ -88,7 +86,6 @@ func controllerError(dir string, err error) error {
 	return err
 }
 
-// line is a status in one line, for files and pipes.
 func (u *unitStatus) line() string {
 	var waiting []string
 	for _, a := range u.Apps {
@@ -108,7 +105,8 @@ func spanOf(s float64) string {
 	return ui.Span(time.Duration(s * float64(time.Second)).Round(time.Millisecond))
 }
 
-// unitStatus is what a controller knows of its storage unit.
+// unitStatus is what a controller knows of its storage unit, applicationStatus of a job or
+// command.
 type unitStatus struct {
 	Dir         string              `json:"dir"`
 	Host        string              `json:"host"`
@@ -132,7 +130,6 @@ type unitStatus struct {
 	Apps        []applicationStatus `json:"application_list"`
 }
 
-// applicationStatus is what a controller knows of a job or command.
 type applicationStatus struct {
 	Name             string   `json:"name"`
 	User             string   `json:"user"`
@@ -224,7 +221,6 @@ func (u *unitStatus) print(g *ui.Globals) error {
 		"|flow time", "|stretch", "~|windows", "~|evictions"}, rows)
 }
 
-// now says who has the turn.
 func (u *unitStatus) now() string {
 	switch {
 	case u.Holder == "":
@@ -235,8 +231,7 @@ func (u *unitStatus) now() string {
 	return fmt.Sprintf("%s has the turn for %s", u.short(u.Holder), spanOf(u.Held))
 }
 
-// short leaves the directory of the unit out of the name of a job, which has that of its
-// store.
+// short leaves the directory of the unit out of the name of a job, which has its store's.
 func (u *unitStatus) short(name string) string {
 	return strings.Replace(name, " in "+strings.TrimSuffix(u.Dir, "/")+"/", " in ", 1)
 }

@@ -17,7 +17,6 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// turnOptions are the flags of ckpt storage turn.
 type turnOptions struct {
 	bytes, kind, name, wait string
 	sync                    bool
@@ -68,10 +67,8 @@ Most commands leave their last bytes in memory, and the system writes them later
 	return cmd
 }
 
-// kinds are what a command may do.
 var kinds = []string{turns.Command, turns.Checkpoint, turns.Drain, turns.Restart}
 
-// turnResult is how a command went.
 type turnResult struct {
 	Dir        string  `json:"dir"`
 	Name       string  `json:"name"`
@@ -152,7 +149,6 @@ func tellTurn(g *ui.Globals, r *turnResult) error {
 	return nil
 }
 
-// isDirectory fails for all but directories.
 func isDirectory(dir string) error {
 	fi, err := os.Stat(dir)
 	switch {
