@@ -37,7 +37,7 @@ func BeginAgain(job *image.Job, spec *Resolved) error {
 	for g := range line.Base {
 		line.Base[g] = -1
 	}
-	// The baseline comes first, so that a part of the logs is never taken for the whole.
+	// The baseline comes first, so that a part of the logs never passes for the whole.
 	if err := WriteBaseline(job, line); err != nil {
 		return err
 	}
