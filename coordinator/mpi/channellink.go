@@ -13,8 +13,7 @@ import (
 )
 
 // An outLink is the connection that our messages to a rank travel on. It is made when there is
-// something to send, and again whenever it is lost, as long as there is something that the rank
-// may need.
+// something to send, and again when it is lost, as long as the rank may need something.
 type outLink struct {
 	addr  string
 	work  sync.Cond         // there is something to do
@@ -90,8 +89,8 @@ func (p *channelPort) link(dst int) {
 	}
 }
 
-// asFatal returns an error that waiting does not heal, or has not: messages that are lost for
-// ever, this process having been replaced by another, or a lasting shortage.
+// asFatal returns an error that waiting does not heal: messages that are lost for ever, a process
+// that was replaced by another, or a lasting shortage.
 func asFatal(err error) error {
 	var lost *channel.LostError
 	if errors.As(err, &lost) || errors.Is(err, errReplaced) || errors.Is(err, errOtherKind) || errors.Is(err, errShort) {
@@ -111,7 +110,6 @@ func (p *channelPort) lost(dst int, err error) {
 	}
 }
 
-// establish makes a connection the one to a rank.
 func (p *channelPort) establish(dst int, conn net.Conn, met peerState) error {
 	err := p.admit(dst, met.incarnation)
 	if err == nil {
@@ -152,7 +150,7 @@ func (p *channelPort) transmit(dst int, conn net.Conn) {
 		p.mu.Unlock()
 		for i := range queue {
 			encodeChannelHead(&head, &queue[i])
-			// A bufio.Writer keeps its first error.
+			// a bufio.Writer keeps its first error
 			_, _ = w.Write(head[:])
 			_, _ = w.Write(channel.AppendNumbers(w.AvailableBuffer(), queue[i].Depends))
 			_, err = w.Write(queue[i].Data)
@@ -182,7 +180,6 @@ func (p *channelPort) disconnect(dst int, conn net.Conn) {
 	p.comm.tcp.drop(conn)
 }
 
-// readAcks takes what comes back on a connection until it is lost.
 func (p *channelPort) readAcks(dst int, conn net.Conn) {
 	r := bufio.NewReader(conn)
 	for {
@@ -199,8 +196,8 @@ func (p *channelPort) readAcks(dst int, conn net.Conn) {
 	}
 }
 
-// admit checks the incarnation of a peer that was met; if it is a newer one the connections with
-// the older are dropped. The caller holds the lock.
+// admit checks the incarnation of a peer that was met, and drops the connections of an older one.
+// The caller holds the lock.
 func (p *channelPort) admit(peer int, incarnation uint64) error {
 	if incarnation > p.ep.Incarnation(peer) {
 		if conn := p.out[peer].conn; conn != nil {
@@ -224,8 +221,7 @@ func (p *channelPort) replace(peer int, l *inLink) {
 }
 
 // PeerMoved says that a rank has a new address and incarnation: what is kept for it is sent
-// there. News of an incarnation that is not the newest is none, and neither is it that the
-// address of the newest is not known.
+// there. News of an old incarnation, or without an address of the newest, changes nothing.
 func (c *Comm) PeerMoved(peer int, addr string, incarnation uint64) error {
 	return c.channels("move", func(p *channelPort) error {
 		if peer < 0 || peer >= c.cfg.Size || p.ep.Inside(peer) {
@@ -239,7 +235,7 @@ func (c *Comm) PeerMoved(peer int, addr string, incarnation uint64) error {
 		}
 		o := &p.out[peer]
 		if o.addr != addr && o.stop != nil {
-			o.stop() // nobody answers there any more
+			o.stop() // it is gone from there
 		}
 		o.addr = addr
 		o.work.Broadcast()
@@ -295,8 +291,7 @@ func (p *channelPort) serve(conn net.Conn, release func()) {
 	}
 }
 
-// arrive hands a message to the endpoint. It returns false if the connection is of no use any
-// more.
+// arrive hands a message to the endpoint, and reports whether the connection is still of use.
 func (p *channelPort) arrive(from int, l *inLink, m channel.Message) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,7 +33,7 @@ func (w *logWriter) from() uint64 {
 	return w.last.lsn + 1
 }
 
-// append gives a frame to the log. If the log has failed it is left to relog.
+// append gives a frame to the log. A log that has failed leaves it to relog.
 func (p *channelPort) append(a channel.Append) {
 	w := &p.log
 	if w.err != nil {
@@ -49,7 +49,6 @@ func (p *channelPort) append(a channel.Append) {
 	w.wake.Signal()
 }
 
-// commit makes frames durable until the Comm ends.
 func (p *channelPort) commit() {
 	w := &p.log
 	ctx := p.comm.tcp.ctx
@@ -121,7 +120,6 @@ func (p *channelPort) reopen(ctx context.Context) {
 	}
 }
 
-// recovered tells, after a failure, that the log is in order.
 func (p *channelPort) recovered() {
 	if p.log.failing {
 		p.log.failing = false
@@ -129,7 +127,7 @@ func (p *channelPort) recovered() {
 	}
 }
 
-// tellLog tells how the log is. The caller holds the lock; the lock is released meanwhile.
+// tellLog tells how the log is. The caller holds the lock, which is released meanwhile.
 func (p *channelPort) tellLog(err error) {
 	p.mu.Unlock()
 	defer p.mu.Lock()
@@ -158,7 +156,6 @@ const (
 	lastBackoff  = time.Second
 )
 
-// pause sleeps until the time is over, the context done or a bell rung.
 func pause(ctx context.Context, d time.Duration, bell <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -264,7 +261,7 @@ func (c *Comm) Logged(ctx context.Context) error {
 	return c.channels("log", func(p *channelPort) error { return p.flushLog(ctx) })
 }
 
-// Unfence ends a Fence. PeerMoved for the ranks that go back comes before it.
+// Unfence ends a Fence, after PeerMoved for the ranks that go back.
 func (c *Comm) Unfence() error {
 	return c.channels("unfence", func(p *channelPort) error {
 		p.fenced = false

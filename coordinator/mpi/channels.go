@@ -11,19 +11,19 @@ import (
 )
 
 // Channels divide a job into groups of ranks that fail and restart apart from each other.
-// Messages to members of the own group travel as ever; those to others in channels, which survive
-// the death and the restart of either end.
+// Messages within a group travel as ever; those to others in channels, which survive the death
+// and the restart of either end.
 type Channels struct {
 	// Kind is how messages between groups are logged, the same in all ranks.
 	Kind channel.Kind
-	// Group are the ranks that restart together with this one. The segment, if there is one, is
-	// shared by those of them on its node; without one they use TCP.
+	// Group are the ranks that restart together with this one. On its node they share the
+	// segment, if there is one, or else use TCP.
 	Group []int
-	// Incarnation is how often the rank has been started before. Incarnations are those of all
-	// ranks as far as they are known, by rank; nil: all are in their first.
+	// Incarnation is how often the rank has been started before. Incarnations are known for all
+	// ranks, by rank; nil: all are in their first.
 	Incarnation  uint64
 	Incarnations []uint64
-	// Log is the rank's message log. None has none.
+	// Log is the rank's message log; nil with None.
 	Log Log
 	// Restore is the state that the rank resumes from; nil: the beginning.
 	Restore *Restored
@@ -37,11 +37,9 @@ type Channels struct {
 }
 
 // A Log is where a rank's frames go. Append puts one at the end and returns its number; Wait
-// returns when it and all before are durable. Frames that Wait has failed for are lost, and those
-// behind them.
-//
-// If it has a method Reopen() error as well, a log that has failed is reopened, again and again
-// until that succeeds, and is given again what it has lost.
+// returns when it and all before are durable. Frames that Wait has failed for are lost, with
+// those behind them. A log with a method Reopen() error is reopened after a failure, again and
+// again until that succeeds, and is given again what it has lost.
 type Log interface {
 	Append(f channel.Frame) (lsn uint64, err error)
 	Wait(ctx context.Context, lsn uint64) error
@@ -50,15 +48,15 @@ type Log interface {
 
 // Restored is what a rank is restored from.
 type Restored struct {
-	// State and Pending are those of the Snapshot in its checkpoint.
+	// State and Pending come from the Snapshot in its checkpoint.
 	State, Pending []byte
 	// Frames returns the frames of its log from Snapshot.LogFrom on, or from earlier, io.EOF at
 	// the end. Their data must stay as it is.
 	Frames func() (channel.Frame, error)
-	// Line is the recovery line, nil if nobody else goes back; see channel.Restore. The log loses
-	// the frames behind it only when the log is durable. No restarting rank may continue before
-	// the logs of all of them are: one would log messages of the old life of another as those of
-	// its new life.
+	// Line is the recovery line, nil if no other rank goes back; see channel.Restore. The log
+	// loses the frames behind it only when the log is durable. Restarting ranks continue when the
+	// logs of all of them are: else one would log messages of another's old life as of its new
+	// life.
 	Line []uint64
 }
 
@@ -69,7 +67,7 @@ type Snapshot struct {
 	// Vector says what the state depends on.
 	Vector channel.Vector
 	// LogFrom is the number in the log of the first frame that is needed on top of this snapshot.
-	// If it is committed, and no earlier one is needed any more, those before it are not either.
+	// Once it is committed, and all earlier ones are given up, the frames before can go.
 	LogFrom uint64
 }
 
@@ -99,8 +97,8 @@ func (ch *Channels) check() error {
 	return nil
 }
 
-// A channelPort is the channels of a rank. Its lock comes before that of the inbox; nobody who
-// has it may end the Comm.
+// A channelPort is the channels of a rank. Its lock comes before the inbox's, and is not held
+// when the Comm ends.
 type channelPort struct {
 	comm *Comm
 	cfg  *Channels
@@ -116,7 +114,7 @@ type channelPort struct {
 	log logWriter
 }
 
-// newChannelPort restores the state of the channels. Nothing runs yet.
+// newChannelPort restores the state of the channels, and starts nothing yet.
 func newChannelPort(c *Comm) (*channelPort, error) {
 	cfg := c.cfg.Channels
 	p := &channelPort{comm: c, cfg: cfg, in: make([]*inLink, c.cfg.Size), out: make([]outLink, c.cfg.Size)}
@@ -181,7 +179,6 @@ func (p *channelPort) restore(id channel.Config, from *Restored) error {
 
 func validEnvelope(m channel.Message) bool { return envelope{msgContext(m.Context), m.Tag}.valid() }
 
-// start has the goroutines run.
 func (p *channelPort) start() {
 	if p.cfg.Log != nil {
 		p.comm.workers.Go(p.commit)
@@ -195,7 +192,7 @@ func (p *channelPort) start() {
 	}
 }
 
-// interrupt has everything end that waits. Connections are interrupted by the tcpPort.
+// interrupt ends all waits. The tcpPort interrupts connections.
 func (p *channelPort) interrupt() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -249,7 +246,6 @@ func (p *channelPort) wait(cond func() bool) error {
 	return nil
 }
 
-// waitFor is wait with a context.
 func (p *channelPort) waitFor(ctx context.Context, cond func() bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		p.mu.Lock()

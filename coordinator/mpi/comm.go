@@ -23,7 +23,6 @@ const (
 	defaultHandshakeTimeout = 20 * time.Second
 )
 
-// Config says who a rank is and how it reaches the others.
 type Config struct {
 	Rank, Size int
 	NodeOf     []int // the node of each rank
@@ -36,8 +35,8 @@ type Config struct {
 	// Dial connects to an address of Peers; nil does it over TCP. A Dial that encrypts needs a
 	// Listener that does.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Peers are the TCP addresses of the ranks' listeners, indexed by rank; those of ranks on the
-	// same node are not looked at.
+	// Peers are the TCP addresses of the ranks' listeners, by rank; on the same node they do not
+	// count.
 	Peers []string
 	// Token is the secret of the job, which both ends of a connection have to prove that they
 	// know. It may be empty if there is only one node.
@@ -193,18 +192,14 @@ func (cfg *Config) check() (nodeRanks []int, err error) {
 	return nodeRanks, nil
 }
 
-// Rank returns the rank's number, 0 to Size−1.
 func (c *Comm) Rank() int { return c.cfg.Rank }
 
-// Size returns the number of ranks in the job.
 func (c *Comm) Size() int { return c.cfg.Size }
 
-// Node returns the number of the node that the rank is on.
 func (c *Comm) Node() int { return c.cfg.NodeOf[c.cfg.Rank] }
 
-// Abort makes every blocked and every later operation fail with err, promptly. It is how a rank
-// is told that another has died. Only the first Abort or Close counts; the Comm still has to be
-// closed.
+// Abort makes every blocked and every later operation fail with err, promptly, as when another
+// rank has died. Only the first Abort or Close counts; the Comm still has to be closed.
 func (c *Comm) Abort(err error) {
 	if err == nil {
 		err = errors.New("aborted")
@@ -213,7 +208,7 @@ func (c *Comm) Abort(err error) {
 }
 
 // Close ends the rank's part in the job, after which its operations return ErrClosed, and waits
-// for the goroutines of the Comm. Messages that the rank has sent still reaches its peers of the
+// for the goroutines of the Comm. Messages that the rank has sent still reach its peers of the
 // group. Peers in other groups may miss what they have not acknowledged, so that a job closes its
 // ranks when all have ended. Messages that the rank has not received are dropped.
 func (c *Comm) Close() error {
@@ -231,9 +226,9 @@ func (c *Comm) Close() error {
 	return nil
 }
 
-// fail records why the Comm ended and wakes everybody who is blocked in it. The lock is held
-// until all are woken, so that a Close which comes second does not return, and have the segment
-// unmapped, while bells are still being rung.
+// fail records why the Comm ended and wakes all who are blocked in it. It holds the lock until
+// all are woken, so that a second Close does not return, and have the segment unmapped, while
+// bells are still being rung.
 func (c *Comm) fail(err error) {
 	c.ending.Lock()
 	defer c.ending.Unlock()
@@ -253,7 +248,6 @@ func (c *Comm) fail(err error) {
 	}
 }
 
-// err returns why the Comm has ended, nil while it has not.
 func (c *Comm) err() error {
 	if f := c.failure.Load(); f != nil {
 		return f.err
@@ -261,7 +255,6 @@ func (c *Comm) err() error {
 	return nil
 }
 
-// wrap gives an error its operation and ranks.
 func (c *Comm) wrap(op string, peer int, err error) error {
 	if err == nil {
 		return nil
@@ -269,7 +262,6 @@ func (c *Comm) wrap(op string, peer int, err error) error {
 	return &Error{Op: op, Rank: c.cfg.Rank, Peer: peer, Err: err}
 }
 
-// ErrClosed is what operations return after Close.
 var ErrClosed = errors.New("communicator is closed")
 
 // An Error is a failed operation of a Comm. After Abort(err), errors.Is(e, err) holds for every
@@ -293,7 +285,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// A DrainError says which messages a Drain waited for in vain.
+// A DrainError says which messages a Drain has missed.
 type DrainError struct {
 	Peer      int    // the first peer in the list that is behind
 	Want, Got uint64 // messages from it

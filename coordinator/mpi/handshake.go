@@ -140,13 +140,13 @@ const (
 // errReplaced is what a rank learns whose next incarnation has been met.
 var errReplaced = errors.New("this process has been replaced by another incarnation of its rank")
 
-// errOtherKind is a job whose ranks do not agree how messages are logged.
+// errOtherKind is about ranks that do not agree how messages are logged.
 var errOtherKind = errors.New("the other rank logs messages in another way")
 
-// errShort is that nobody can be dialled, for all the time that a connection may take.
+// errShort says that descriptors or memory were short for all the time that a connection may
+// take.
 var errShort = errors.New("descriptors or memory do not suffice for a connection")
 
-// peerState is what the other end of a new connection says of itself.
 type peerState struct{ incarnation, have uint64 }
 
 // dial connects to a rank outside and proves who we are. The connection is tracked.
@@ -236,7 +236,6 @@ func (p *channelPort) accept(conn net.Conn, l *inLink) (from int, err error) {
 	return from, err
 }
 
-// judge decides on a rank that has proved who it is.
 func (p *channelPort) judge(from int, incarnation uint64, kind channel.Kind, l *inLink) (verdict [verdictBytes]byte, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -295,7 +294,6 @@ func readChannelFrame(r io.Reader, pool *messagePool, ranks, maxMessage int) (m 
 	return m, nil
 }
 
-// noEOF is for the middle of a frame.
 func noEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -28,8 +28,8 @@ func (e envelope) valid() bool { return e.ctx < numContexts && e.tag >= 0 }
 type message struct {
 	envelope
 	src int
-	// number is that of its channel, if it came from another group and has not been in a
-	// checkpoint since; 0 otherwise.
+	// number is the message's in its channel, if it came from another group and has not been in a
+	// checkpoint since; else 0.
 	number uint64
 	lent   bool   // its memory is somebody else's too
 	seq    int64  // order of arrival, over all sources
@@ -60,7 +60,7 @@ func (p *messagePool) get(n int) *message {
 	return &message{data: alignedBytes(n, 1<<class)}
 }
 
-// put takes back a message that nobody looks at any more.
+// put takes back a message that is used no more.
 func (p *messagePool) put(m *message) {
 	class := classOf(cap(m.data))
 	if class > maxClass || cap(m.data) != 1<<class || m.lent {
@@ -87,9 +87,9 @@ func floatsOf(b []byte) []float64 {
 
 // An inbox holds the messages that have arrived and not been received, and the receivers that
 // wait for one. It has no bound: the transports put into it whatever arrives, so that no sender
-// ever waits for this rank's program. That is what makes every send eager, and programs safe that
-// send to each other before either receives. The program bounds it: between two exchanges no rank
-// can be more than an exchange ahead of those it hears from.
+// waits for this rank's program. That makes every send eager, and programs safe that send to each
+// other before either receives. The program bounds it: between two exchanges no rank can be more
+// than an exchange ahead of the ranks it hears from.
 type inbox struct {
 	mu      sync.Mutex
 	changed sync.Cond // for Drain only
@@ -116,7 +116,6 @@ type waiter struct {
 	err   error
 }
 
-// A pattern is what a receive asks for.
 type pattern struct {
 	ctx      msgContext
 	src, tag int // may be AnySource, AnyTag
@@ -213,8 +212,8 @@ func (b *inbox) receive(p pattern) (*message, error) {
 	return m, err
 }
 
-// take removes and returns the earliest message that matches p, nil if there is none. Within a
-// source that is the first one with the tag; among sources, the one that arrived first.
+// take removes and returns the earliest message that matches p, or nil. Within a source that is
+// the first one with the tag; among sources, the first to arrive.
 func (b *inbox) take(p pattern) (*message, error) {
 	if b.held == 0 {
 		return nil, nil
@@ -260,7 +259,6 @@ func (b *inbox) take(p pattern) (*message, error) {
 	return best, nil
 }
 
-// fail makes all present and future receives return err.
 func (b *inbox) fail(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -21,7 +21,6 @@ type Memory struct {
 	mapped  [][]byte // what Close unmaps; the shared segment is not ours
 }
 
-// NewMemory returns a Memory without regions.
 func NewMemory() *Memory { return &Memory{} }
 
 // Alloc maps bytes of zeroed anonymous memory and adds them as a region. The slice is bytes long;
@@ -101,8 +100,8 @@ func (m *Memory) MapLibrary(name, path string) error {
 }
 
 // loaded returns how much of a binary a process has in memory: up to the end of its last loaded
-// segment. Symbols and debug information lie behind, and no checkpointer sees them. Of what is no
-// ELF file it is all.
+// segment. Symbols and debug information lie behind, and no checkpointer sees them. Other files
+// count whole.
 func loaded(f *os.File, size int64) int64 {
 	binary, err := elf.NewFile(f)
 	if err != nil {

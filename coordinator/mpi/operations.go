@@ -20,7 +20,6 @@ func (c *Comm) Send(dst, tag int, data []byte) error {
 	return c.wrap("send", dst, c.send(dst, envelope{userContext, int32(tag)}, data))
 }
 
-// SendFloat64s is Send of the memory of data.
 func (c *Comm) SendFloat64s(dst, tag int, data []float64) error {
 	return c.Send(dst, tag, bytesOf(data))
 }
@@ -114,7 +113,6 @@ func opName(op int32) string {
 	return fmt.Sprintf("operation %d", op)
 }
 
-// Barrier returns when every rank has called it.
 func (c *Comm) Barrier() error {
 	err := c.reduce(opBarrier, nil)
 	if err == nil {
@@ -132,7 +130,7 @@ func (c *Comm) AllreduceSum(data []float64) error {
 	return c.wrap(opName(opAllreduce), AnySource, err)
 }
 
-// reduce adds data of all ranks into that of rank 0; data of ranks on the way holds partial sums
+// reduce adds data of all ranks into rank 0's; data of ranks on the way holds partial sums
 // afterwards. The children of rank r are r+1, r+2, r+4 … below its lowest set bit, and are added
 // in this order.
 func (c *Comm) reduce(op int32, data []float64) error {
@@ -179,7 +177,6 @@ func (c *Comm) bcast(op int32, data []byte) error {
 	return nil
 }
 
-// receiveOp receives the next collective message of src.
 func (c *Comm) receiveOp(op int32, src, bytes int) (*message, error) {
 	m, err := c.in.receive(pattern{ctx: collectiveContext, src: src, tag: AnyTag, bytes: -1})
 	if err != nil {

@@ -18,9 +18,9 @@ const (
 )
 
 // Pending returns the messages that have arrived and have not been received, in the order of
-// their arrival; nil if there are none. They stay in the inbox. Taken after Drain, with all ranks
-// at a boundary, it is the part of the rank's state that lies in the channels. The format is
-// drawn in the package comment.
+// their arrival, or nil. They stay in the inbox. Taken after Drain, with all ranks at a boundary,
+// it is the part of the rank's state that lies in the channels. The format is drawn in the
+// package comment.
 func (c *Comm) Pending() []byte {
 	b := &c.in
 	b.mu.Lock()
@@ -75,7 +75,6 @@ func (c *Comm) RestorePending(b []byte) error {
 	return nil
 }
 
-// putInFront puts messages in front of all that have arrived.
 func (in *inbox) putInFront(msgs []*message) {
 	for i := len(msgs) - 1; i >= 0; i-- {
 		m := msgs[i]
@@ -139,8 +138,8 @@ func decodePending(b []byte, size, maxMessage int) ([]*message, error) {
 // A Count is a number of messages exchanged with a peer.
 type Count = channel.Count
 
-// Sent returns how many messages this rank has sent to each peer since Join, those of collective
-// operations included. Peers without any are left out; the others come in ascending order.
+// Sent returns how many messages this rank has sent to each peer since Join, in ascending order
+// of peers. Collective operations count, peers without messages are left out.
 func (c *Comm) Sent() []Count {
 	var counts []Count
 	for r := range c.peers {
@@ -197,7 +196,7 @@ func (c *Comm) Drain(ctx context.Context, expected []Count) error {
 	}
 }
 
-// behind returns the first peer from which messages are missing, nil if none.
+// behind returns the first peer from which messages are missing, or nil.
 func (b *inbox) behind(expected []Count) *DrainError {
 	var e *DrainError
 	for _, want := range expected {

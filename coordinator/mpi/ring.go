@@ -7,8 +7,8 @@ import (
 )
 
 // A ring carries records from one rank of a node to another. Head and tail count bytes since the
-// segment was made and never turn back; what lies between them is published. Only the receiver
-// moves head, only the sender tail, and only over whole records, so a sender that is killed
+// segment was made and never turn back; what lies between is published. Only the receiver moves
+// head, only the sender tail, and only over whole records, so that a sender that is killed
 // half-way leaves the ring as if it had not begun.
 type ring struct {
 	head, tail *uint64
@@ -42,7 +42,6 @@ type record struct {
 // sender of a burst does not wait for each.
 func (r *ring) inlineLimit() int { return len(r.data)/4&^(recordAlign-1) - recordAlign }
 
-// size returns the bytes that the record takes in the ring.
 func (rec *record) size() uint64 {
 	if rec.kind == inlineRecord {
 		return recordAlign + (uint64(rec.length)+recordAlign-1)&^(recordAlign-1)
@@ -91,7 +90,6 @@ func (rec *record) check(r *ring, g *geometry, used uint64, maxMessage int) erro
 	return nil
 }
 
-// used returns the published bytes between head and tail.
 func (r *ring) used(head, tail uint64) (uint64, error) {
 	n := tail - head
 	if n > uint64(len(r.data)) || n%recordAlign != 0 || head%recordAlign != 0 {
@@ -100,10 +98,8 @@ func (r *ring) used(head, tail uint64) (uint64, error) {
 	return n, nil
 }
 
-// at returns the place of a counter in the ring.
 func (r *ring) at(counter uint64) uint64 { return counter % uint64(len(r.data)) }
 
-// A producer is the sender's end.
 type producer struct {
 	ring
 	next uint64 // our copy of tail
@@ -111,7 +107,6 @@ type producer struct {
 
 func newProducer(r ring) producer { return producer{r, atomic.LoadUint64(r.tail)} }
 
-// room reports whether n more bytes fit.
 func (p *producer) room(n uint64) (bool, error) {
 	used, err := p.used(atomic.LoadUint64(p.head), p.next)
 	return err == nil && uint64(len(p.data))-used >= n, err
@@ -128,7 +123,6 @@ func (p *producer) put(rec *record, payload []byte) {
 	atomic.SwapUint64(p.tail, p.next) // a swap: see bell
 }
 
-// A consumer is the receiver's end.
 type consumer struct {
 	ring
 	next uint64 // our copy of head
@@ -138,7 +132,6 @@ func newConsumer(r ring) consumer { return consumer{r, atomic.LoadUint64(r.head)
 
 func (c *consumer) empty() bool { return atomic.LoadUint64(c.tail) == c.next }
 
-// peek returns the next record; ok is false if there is none.
 func (c *consumer) peek(g *geometry, maxMessage int) (rec record, ok bool, err error) {
 	used, err := c.used(c.next, atomic.LoadUint64(c.tail))
 	if err != nil || used == 0 {
@@ -151,13 +144,11 @@ func (c *consumer) peek(g *geometry, maxMessage int) (rec record, ok bool, err e
 	return rec, true, nil
 }
 
-// payload copies the payload of the inline record at hand to dst.
 func (c *consumer) payload(dst []byte) {
 	n := copy(dst, c.data[c.at(c.next+recordAlign):])
 	copy(dst[n:], c.data)
 }
 
-// pop gives the record's space back to the sender.
 func (c *consumer) pop(rec *record) {
 	c.next += rec.size()
 	atomic.SwapUint64(c.head, c.next) // a swap: see bell

@@ -59,8 +59,8 @@ const (
 	maxNodeRanks = 4096
 )
 
-// A geometry says where in a segment everything lies. Both implementations are cut from the same
-// parts; they differ in how many and how large those are.
+// A geometry says where in a segment everything lies. Both implementations have the same parts,
+// in other numbers and sizes.
 type geometry struct {
 	implementation Implementation
 	ranks          int
@@ -185,7 +185,7 @@ func OpenSegment(path string, f Implementation, ranks int) (*Segment, error) {
 }
 
 // JoinSegment opens the segment file of a node, which OpenSegment has made. A rank that comes
-// after the name was removed makes no new file: nobody would remove it.
+// after the name was removed makes no new file, which would stay for ever.
 func JoinSegment(path string, f Implementation, ranks int) (*Segment, error) {
 	return openSegment(path, 0, f, ranks)
 }
@@ -257,7 +257,7 @@ func (s *Segment) prepare(file *os.File) error {
 	if err := file.Truncate(s.geo.total); err != nil {
 		return fmt.Errorf("size: %w", err)
 	}
-	// Nobody touches the idle part between the state words and the rings.
+	// The idle part between the state words and the rings is not touched.
 	for _, part := range [][2]int64{{0, s.geo.state(s.geo.ranks, 0)}, {s.geo.ringOff, s.geo.total}} {
 		if err := reserve(file, part[0], part[1]-part[0]); err != nil {
 			err = fmt.Errorf("reserve %d bytes: %w", part[1]-part[0], err)
@@ -270,7 +270,7 @@ func (s *Segment) prepare(file *os.File) error {
 	return nil
 }
 
-// fallocate is unix.Fallocate, but of tests, few of which need the space.
+// fallocate is unix.Fallocate; tests, of which few need the space, have their own.
 var fallocate = unix.Fallocate
 
 // reserve makes sure that every page of a part of the file has memory or disk behind it.
@@ -329,8 +329,7 @@ func (g *geometry) checkHeader(h []byte) error {
 	return fmt.Errorf("header: %w: bytes past its fields are not zero", ErrCorrupt)
 }
 
-// Unlink removes the file. The ranks that have it mapped go on using it. It is not an error if
-// the file is gone: any rank may be the last.
+// Unlink removes the file, if it is still there. The ranks that have it mapped go on using it.
 func (s *Segment) Unlink() error {
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return &SegmentError{Path: s.path, Err: err}
@@ -352,16 +351,16 @@ func (s *Segment) Close() error {
 }
 
 // Region returns the segment as a region of the shared zone. Its bytes may be saved, and
-// overwritten with those of an earlier quiescent segment of the same geometry, while no rank of
-// the node is joined or every one has stopped and drained.
+// overwritten with an earlier quiescent segment of the same geometry, while no rank of the node
+// is joined or every one has stopped and drained.
 func (s *Segment) Region() zones.Region {
 	return zones.Region{Name: "segment", Zone: zones.Shared, Elem: zones.Bytes, Size: s.geo.total, Mem: s.mem}
 }
 
 // Drained returns the region of a segment that holds no message, to be saved: the header and
-// zeros. The old messages in its queues were received, and nobody reads them again. Without them
-// a checkpoint of bt.A.16 has two thirds of the bytes, and its size does not depend on which
-// queues the ranks happened to use.
+// zeros. The old messages in its queues were received, and are not read again. Without them a
+// checkpoint of bt.A.16 has two thirds of the bytes, and its size does not depend on which queues
+// the ranks happened to use.
 func (s *Segment) Drained() zones.Region {
 	r := s.Region()
 	r.Mem = s.mem[:HeaderBytes:HeaderBytes]

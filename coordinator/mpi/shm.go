@@ -37,7 +37,6 @@ type shmPort struct {
 	naps  atomic.Uint64 // how often it did; for tests
 }
 
-// An inflow is what arrives from one rank of the node.
 type inflow struct {
 	consumer
 	rank, local int
@@ -102,7 +101,6 @@ func (sp *shmPort) send(p *peer, env envelope, data []byte) error {
 	return nil
 }
 
-// awaitRing waits until n bytes fit into the ring to p.
 func (sp *shmPort) awaitRing(p *peer, n uint64) error {
 	return sp.await(func() (bool, error) { return p.ring.room(n) })
 }
@@ -146,7 +144,6 @@ func (sp *shmPort) await(try func() (bool, error)) error {
 	}
 }
 
-// receive moves what arrives into the inbox until the Comm ends.
 func (sp *shmPort) receive() {
 	yielded := true
 	for {
@@ -173,7 +170,6 @@ func (sp *shmPort) receive() {
 	}
 }
 
-// nap sleeps until a record may have come.
 func (sp *shmPort) nap() error {
 	sp.in.arm()
 	if sp.comm.err() != nil {
@@ -194,11 +190,10 @@ func (sp *shmPort) nap() error {
 	return nil
 }
 
-// asleep reports whether the receiver sleeps and nobody has rung for it: as long as nobody sends,
+// asleep reports whether the receiver sleeps and its bell has not rung: as long as no rank sends,
 // it will not touch the segment.
 func (sp *shmPort) asleep() bool { return sp.inBed.Load() && sp.in.armed() }
 
-// wake wakes our goroutines so that they see the failure of the Comm.
 func (sp *shmPort) wake() {
 	sp.in.ring()
 	sp.out.ring()
@@ -296,10 +291,10 @@ type bell struct{ word *uint32 }
 func (b bell) arm()        { atomic.SwapUint32(b.word, 1) }
 func (b bell) armed() bool { return atomic.LoadUint32(b.word) == 1 }
 
-// ring wakes everybody who sleeps on the bell.
+// ring wakes all who sleep on the bell.
 func (b bell) ring() {
 	if b.armed() && atomic.SwapUint32(b.word, 0) == 1 {
-		// The only error possible is a bad address, which would have faulted in the swap.
+		// The only possible error, a bad address, would have faulted in the swap.
 		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.word)), futexWake, math.MaxInt32, 0, 0, 0)
 	}
 }

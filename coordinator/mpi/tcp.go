@@ -30,7 +30,6 @@ type tcpPort struct {
 	from  map[int]bool      // ranks that have connected to us
 }
 
-// An outConn is the connection on which we send to a rank.
 type outConn struct {
 	conn net.Conn
 	lost error     // why it is of no use any more
@@ -65,7 +64,6 @@ func (t *tcpPort) interrupt() {
 	t.comm.cfg.Listener.Close() // an error would mean that it is closed
 }
 
-// close closes the connections to peers once their senders are out.
 func (t *tcpPort) close() {
 	for r := range t.comm.peers {
 		p := &t.comm.peers[r]
@@ -78,8 +76,8 @@ func (t *tcpPort) close() {
 	}
 }
 
-// track registers an open connection and sets its deadline, none if zero. It returns false if the
-// Comm has ended: then interrupt has set the last one.
+// track registers an open connection and sets its deadline, zero for no deadline. It returns
+// false if the Comm has ended: then interrupt has set the last one.
 func (t *tcpPort) track(conn net.Conn, deadline time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +95,6 @@ func (t *tcpPort) drop(conn net.Conn) {
 	conn.Close()
 }
 
-// accept takes connections until the listener is closed.
 func (t *tcpPort) accept() {
 	last := time.Now() // when accepting did not fail
 	for {
@@ -156,7 +153,7 @@ func (t *tcpPort) serve(conn net.Conn) {
 	from, err := AcceptHandshake(inside, c.cfg.Token, c.cfg.Rank, t.admit)
 	<-t.slots
 	if err != nil {
-		return // a stranger: nobody here waits for it
+		return // a stranger, for whom no rank here waits
 	}
 	if !t.track(conn, time.Time{}) {
 		return
@@ -195,7 +192,6 @@ func (t *tcpPort) admit(from int) error {
 	return nil
 }
 
-// lost tells the owner of a connection that ended by itself.
 func (t *tcpPort) lost(peer int, err error) {
 	if t.comm.err() == nil && t.comm.cfg.Lost != nil {
 		t.comm.cfg.Lost(peer, err)
@@ -245,7 +241,6 @@ func (oc *outConn) write(env envelope, data []byte) error {
 	return err
 }
 
-// dial connects to a rank and proves who we are.
 func (t *tcpPort) dial(dst int) (net.Conn, error) {
 	cfg := &t.comm.cfg
 	ctx, cancel := context.WithTimeout(t.ctx, cfg.HandshakeTimeout)
@@ -268,13 +263,11 @@ func (t *tcpPort) dial(dst int) (net.Conn, error) {
 	return conn, nil
 }
 
-// frameHead is the size of the header in front of each message on a TCP connection; see the
-// package comment.
+// frameHead is the size of the header in front of each message on a TCP connection.
 const frameHead = 20
 
 const frameMark = 'M'
 
-// A frame is the header of a message between nodes.
 type frame struct {
 	envelope
 	length uint64
@@ -327,7 +320,7 @@ func dialAgain(ctx context.Context, dial func(context.Context) (net.Conn, error)
 	pause := time.Millisecond
 	for {
 		conn, err := dial(ctx)
-		// ENOSPC is of epoll: there are too many watches.
+		// ENOSPC is epoll's: there are too many watches.
 		if err == nil || !Shortage(err) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.ENOBUFS) {
 			return conn, err
 		}
@@ -340,7 +333,7 @@ func dialAgain(ctx context.Context, dial func(context.Context) (net.Conn, error)
 	}
 }
 
-// Shortage reports whether descriptors or memory are short, for which it may help to wait.
+// Shortage reports whether descriptors or memory are short, so that waiting may help.
 func Shortage(err error) bool {
 	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN},
 		func(is error) bool { return errors.Is(err, is) })

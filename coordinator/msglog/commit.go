@@ -24,7 +24,7 @@ func (l *Log) Commit(ctx context.Context) error {
 	return l.Wait(ctx, last)
 }
 
-// Wait returns nil when the frame and all before it are durable, those apart that were lost
+// Wait returns nil when the frame and all before it are durable, except those that were lost
 // before. It is where the group commit takes place: the first one to wait becomes the leader, who
 // writes and syncs all that has been appended, and the others wait for the leader. If the commit
 // fails the error is ErrLost, now and later.
@@ -122,12 +122,11 @@ func (l *Log) commit(group []byte) error {
 	return l.readBack(seg.path, seg, from, firstOf(group))
 }
 
-// fail loses all frames that are not durable, those in the group that failed and those appended
-// since.
+// fail loses all frames that are not durable, in the group that failed and behind it.
 func (l *Log) fail(err error) {
 	l.err = err
 	if l.settled < l.next {
-		// A disk that stays full is one entry, not one for each try.
+		// a disk that stays full is one entry, whatever the number of tries
 		if n := len(l.lost); n > 0 && l.lost[n-1].to == l.settled && l.lost[n-1].err.Error() == err.Error() {
 			l.lost[n-1].to = l.next
 		} else {
@@ -160,7 +159,7 @@ func (l *Log) Reopen() error {
 			l.mu.Unlock()
 			return durable.Op("reopen", l.dir, -1, ErrClosed)
 		case l.err == nil:
-			// Leaders do not wait for their turn; neither must we.
+			// Leaders do not wait for their turn, and neither does this.
 			l.mu.Unlock()
 			return nil
 		case l.done == nil:

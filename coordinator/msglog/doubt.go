@@ -29,8 +29,8 @@ func (l *Log) renew() error {
 }
 
 // rewriteLast copies the last segment into a new one, whose header says that nothing of the old
-// one counts. The frames keep their places and numbers. If the old one cannot be read there is
-// nothing to copy, and it stays what it is.
+// one counts. The frames keep their places and numbers. An old one that cannot be read stays what
+// it is.
 func (l *Log) rewriteLast() error {
 	l.mu.Lock()
 	l.doubted = false // unless a sync fails again
@@ -87,7 +87,7 @@ func copyFrames(fsys vfs.FS, from *segment, f vfs.File, to *segment) (err error)
 }
 
 // readBack reads what was synced to the file of a segment, from an offset and a frame on, around
-// the page cache: that holds it in any case. It does so only after a sync has failed. A file
+// the page cache, which holds it in any case. It does so only after a sync has failed. A file
 // system that cannot be read in this way is believed.
 func (l *Log) readBack(path string, seg segment, from int64, first LSN) error {
 	do, ok := l.fs.(vfs.DirectOpener)
@@ -107,7 +107,7 @@ func (l *Log) readBack(path string, seg segment, from int64, first LSN) error {
 	l.doubted = true
 	var damage *durable.DamageError
 	if errors.As(err, &damage) {
-		// Not of the log: these frames were not reported durable yet.
+		// Not the log's damage: these frames were not reported durable yet.
 		err = fmt.Errorf("the disk does not hold what was synced: %v", damage)
 	}
 	return durable.Op("read back", path, -1, err)
@@ -135,7 +135,6 @@ func compareOnDisk(f vfs.File, seg segment, from int64, first LSN) error {
 	}
 }
 
-// firstOf returns the number of the first frame of a group.
 func firstOf(group []byte) LSN { return binary.LittleEndian.Uint64(group[8:]) }
 
 // A directFile reads anything by direct I/O.

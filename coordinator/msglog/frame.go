@@ -13,7 +13,7 @@ import (
 // open, even if its frame is lost.
 type LSN = uint64
 
-// MaxPayload is the longest payload in bytes, that of a message of MPI.
+// MaxPayload is the longest payload in bytes, as of a message of MPI.
 const MaxPayload = math.MaxInt32
 
 const (
@@ -40,10 +40,8 @@ func check(f *channel.Frame) error {
 	return nil
 }
 
-// payloadSize is the length of what a frame has behind its head.
 func payloadSize(f *channel.Frame) int { return 8*len(f.Message.Depends) + len(f.Message.Data) }
 
-// payloadCRC is the checksum of that.
 func payloadCRC(f *channel.Frame) uint32 {
 	depends := durable.Sum(channel.AppendNumbers(nil, f.Message.Depends))
 	return durable.AddSum(depends, f.Message.Data)
@@ -51,7 +49,7 @@ func payloadCRC(f *channel.Frame) uint32 {
 
 // A head is a frame as it is read. Its message has no data yet.
 type head struct {
-	channel.Frame // of kind 0 if it is none that this version writes
+	channel.Frame // of kind 0 if this version does not write it
 	order         uint64
 	payload       int    // bytes
 	payloadCRC    uint32 // of the payload
@@ -107,8 +105,8 @@ func headCRC(b []byte, salt uint32) uint32 {
 
 const badChecksum = "checksum of the frame's head does not match"
 
-// decodeHead reads a head, whose checksum it checks, and which has exactly one encoding. Whether
-// the payload is there is for the caller to see.
+// decodeHead reads a head, whose checksum it checks, and which has exactly one encoding. The
+// caller looks for the payload.
 func decodeHead(b []byte, salt uint32) (head, string) {
 	le := binary.LittleEndian
 	if le.Uint32(b) != headCRC(b, salt) {
@@ -141,7 +139,6 @@ func decodeHead(b []byte, salt uint32) (head, string) {
 	return h, ""
 }
 
-// fill gives a frame its payload.
 func (h *head) fill(payload []byte) {
 	switch h.Kind {
 	case channel.Received:

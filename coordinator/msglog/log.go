@@ -37,7 +37,6 @@ type Recovery struct {
 	CutFile, CutReason  string
 }
 
-// Stats counts what a log has done since it was opened.
 type Stats struct {
 	Frames   int64         // made durable
 	Bytes    int64         // of these frames, heads and padding included
@@ -62,13 +61,13 @@ type Log struct {
 	next    LSN    // of the next frame
 	settled LSN    // all before are durable or lost
 	lost    []lostFrames
-	done    chan struct{} // closed when the commit under way ends; nil if there is none
+	done    chan struct{} // closed when the commit under way ends; may be nil
 	err     error         // why the log has failed; nil after Reopen
 	closed  bool
 	segs    []segment // the last one is being written to
 	stats   Stats
 
-	// A sync has failed since the last segment began: nobody knows what the disk has of it.
+	// A sync has failed since the last segment began: what the disk has of it is unknown.
 	doubted bool
 
 	// The file of the last segment belongs to whoever has set done. After a sync that failed,
@@ -81,7 +80,6 @@ type Log struct {
 	unsynced   bool // the sync that should have made it durable has failed
 }
 
-// lostFrames are from…to−1.
 type lostFrames struct {
 	from, to LSN
 	err      error
@@ -140,7 +138,7 @@ func (l *Log) reset(first LSN) error {
 	return durable.Op("close", l.dir, -1, f.Close())
 }
 
-// lockLog returns a log that nobody else writes to, without its segments.
+// lockLog returns a locked log, without its segments.
 func lockLog(fsys vfs.FS, dir string, id ID, opt Options) (*Log, error) {
 	if opt.SegmentBytes <= 0 {
 		opt.SegmentBytes = DefaultSegment
@@ -204,9 +202,9 @@ func (l *Log) recover() (Recovery, error) {
 }
 
 // settle finds the end of the last segment and, given sync, makes durable what it holds: it may
-// have been written by a process that died before it could, or whose fsync had failed, after
-// which another one succeeds and proves nothing (Rebello et al.) until the bytes are written
-// again. It is only the last group of which no frame behind says that it is durable.
+// come from a process that died before it could, or whose fsync had failed, after which another
+// one succeeds and proves nothing (Rebello et al.) until the bytes are written again. It is only
+// the last group, of which no frame behind says that it is durable.
 func settle(fsys vfs.FS, segs []segment, sync func(func() error) error) (Recovery, error) {
 	last := &segs[len(segs)-1]
 	s, err := newScanner(fsys, last)
@@ -281,8 +279,8 @@ func (l *Log) syncDir() error {
 	return durable.Op("sync", l.dir, -1, l.sync(func() error { return l.fs.SyncDir(l.dir) }))
 }
 
-// extend makes the segment in which the log goes on. If the last one holds nothing it takes its
-// place, so that segments without frames do not pile up. The caller owns the file.
+// extend makes the segment in which the log goes on. It takes the place of a last segment without
+// frames, so that these do not pile up. The caller owns the file.
 func (l *Log) extend() error {
 	l.mu.Lock()
 	h := header{id: l.id, number: 1, first: l.settled}
@@ -352,7 +350,6 @@ func (l *Log) Next() LSN {
 	return l.next
 }
 
-// Stats returns what the log has done so far.
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -368,7 +365,7 @@ func (l *Log) Close() error {
 		l.mu.Unlock()
 		return durable.Op("close", l.dir, -1, ErrClosed)
 	}
-	l.closed = true // from here on nobody becomes the leader
+	l.closed = true // from here on there is no new leader
 	done := l.done
 	l.mu.Unlock()
 	if done != nil {

@@ -79,7 +79,7 @@ func (r *Reader) next() (head, error) {
 		switch {
 		case err != nil:
 			r.err = err
-			// The caller wants to know why it failed, not that it cannot be closed.
+			// The caller wants to know why reading failed, not closing.
 			_ = r.Close()
 		case h.lsn >= r.from:
 			r.scan.payload = nil // it is the caller's now

@@ -142,7 +142,7 @@ func (s *scanner) frame() (head, error) {
 	return h, nil
 }
 
-// short makes an end of the file where there was more a bad frame.
+// short turns the end of a file in the middle of a frame into a bad frame.
 func (s *scanner) short(err error) error {
 	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
 		return badFrame("the file has become shorter")
@@ -150,8 +150,8 @@ func (s *scanner) short(err error) error {
 	return err
 }
 
-// proof looks behind a bad frame for one that says that the bad one was durable, and returns the
-// damage if there is one. It looks at heads only, so that no length has to be trusted.
+// proof looks behind a bad frame for one that says that the bad one was durable, which makes it
+// damage. It looks at heads only, so that no length has to be trusted.
 func (s *scanner) proof(bad badFrame) error {
 	buf := make([]byte, min(readAhead+frameHead, s.end-s.off))
 	for at := s.off + 8; at+frameHead <= s.end; at += readAhead {

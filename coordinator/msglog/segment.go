@@ -33,15 +33,14 @@ const (
 	touchName = "touch" + suffix + tmpSuffix // swept with the others
 )
 
-// An ID says whose log it is.
 type ID struct {
 	Job  string
 	Rank int
-	// Digest is that of the description of the job, in hex; empty in logs of earlier versions.
+	// Digest is the digest of the job's description, in hex; empty in logs of earlier versions.
 	Digest string
 }
 
-// is reports whether two may be of one log.
+// is reports whether two may name one log.
 func (id ID) is(other ID) bool {
 	if id.Digest == "" {
 		other.Digest = ""
@@ -72,7 +71,6 @@ func (id ID) check() error {
 	return nil
 }
 
-// A header is that of a segment.
 type header struct {
 	id      ID
 	number  uint64
@@ -136,7 +134,7 @@ func decodeHeader(path string, b []byte) (header, error) {
 // A segment is one file of a log.
 type segment struct {
 	header
-	salt uint32 // the checksum of the header, which those of the frames continue
+	salt uint32 // the checksum of the header, which the frames' checksums continue
 	path string
 	end  int64 // bytes that count; -1 as long as that is not known
 }
@@ -149,8 +147,8 @@ func segmentPath(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%08d%s", number, suffix))
 }
 
-// list returns the segments of a log, oldest first, and what was left behind by a crash. The end
-// of the last segment is not known yet.
+// list returns the segments of a log, oldest first, and the remains of a crash. The end of the
+// last segment is not known yet.
 func list(fsys vfs.FS, dir string, id ID) (segs []segment, debris []string, err error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {

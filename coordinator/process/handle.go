@@ -108,14 +108,12 @@ func (h *handle) close() {
 	h.wait.Wait()
 }
 
-// The environment of an agent that a client starts.
 const (
 	// EnvClient holds the number of the descriptor of the link.
 	EnvClient = "CKPT_CLIENT"
 	// EnvAgent names the program to start, for the client.
 	EnvAgent = "CKPT_AGENT"
-	// EnvSize holds the number of ranks.
-	EnvSize = "CKPT_SIZE"
+	EnvSize  = "CKPT_SIZE"
 
 	envDetached = "CKPT_DETACHED"
 	linkFD      = 3

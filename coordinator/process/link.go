@@ -24,7 +24,6 @@ type link struct {
 	mu sync.Mutex // messages go out one after the other
 }
 
-// newLink takes the descriptor over.
 func newLink(fd int) (*link, error) {
 	unix.CloseOnExec(fd)
 	file := os.NewFile(uintptr(fd), "link")
@@ -46,7 +45,7 @@ func newLink(fd int) (*link, error) {
 
 func (l *link) close() error { return l.conn.Close() }
 
-// peer returns the process that made the socket pair. The kernel says so, not the client.
+// peer returns the process that made the socket pair, by the kernel's word, not the client's.
 func (l *link) peer() (pid int, err error) {
 	raw, err := l.conn.SyscallConn()
 	if err != nil {
@@ -64,7 +63,6 @@ func (l *link) peer() (pid int, err error) {
 	return int(cred.Pid), nil
 }
 
-// send sends a message, with a descriptor unless file is nil.
 func (l *link) send(m message, file *os.File) error {
 	var oob []byte
 	if file != nil {
@@ -100,7 +98,6 @@ func (l *link) receive() (m message, files []*os.File, err error) {
 	return m, files, nil
 }
 
-// received returns the descriptors of a control message.
 func received(oob []byte) (files []*os.File) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -124,7 +121,7 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// Version is the version of the link. A client sends it in its first message. One of
+// Version is the version of the link, which a client sends in its first message. A client of
 // OldestVersion tells of no arrays of all ranks, and is served like any other.
 const (
 	Version       = 2
@@ -193,10 +190,8 @@ type copyRange struct {
 	address, offset, bytes uint64
 }
 
-// maxRanges is the number of ranges that one order holds.
 const maxRanges = (maxMessage - headerLength) / rangeLength
 
-// encodeRanges returns the payload of an OUT or IN order.
 func encodeRanges(ranges []copyRange) []byte {
 	b := make([]byte, 0, len(ranges)*rangeLength)
 	for _, r := range ranges {

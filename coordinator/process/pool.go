@@ -95,7 +95,7 @@ func (p *Process) fetchPooled(v *mapping, offset int64, mem []byte) (int, error)
 	return done, p.copyRanges(p.memory.pool.window, v.region, joined(ranges))
 }
 
-// joined makes one range of those that continue each other on both sides.
+// joined joins ranges that continue each other on both sides.
 func joined(ranges []copyRange) (out []copyRange) {
 	for _, r := range ranges {
 		if k := len(out) - 1; k >= 0 && out[k].address+out[k].bytes == r.address && out[k].offset+out[k].bytes == r.offset {
@@ -130,7 +130,8 @@ func (pl *pool) take(mem []byte, n int) (slot int, ok bool) {
 	return slot, true
 }
 
-// release counts bytes as held no more. A piece without any gets its own memory back, as zeros.
+// release counts bytes as held no more. A piece without held bytes gets its own memory back, as
+// zeros.
 func (pl *pool) release(mem []byte) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()

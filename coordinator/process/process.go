@@ -36,7 +36,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hello is what a client says of itself.
 type Hello struct {
 	Rank, Size int
 	PID        int // as the kernel says
@@ -68,7 +67,6 @@ type Process struct {
 	memory memory
 }
 
-// A reply answers an order.
 type reply struct {
 	kind  uint32
 	errno unix.Errno
@@ -140,7 +138,6 @@ func parseHello(m message) (Hello, error) {
 	return Hello{Rank: int(m.a), Size: int(m.b), Version: int(m.value), Language: language}, nil
 }
 
-// Hello returns what the client said of itself.
 func (p *Process) Hello() Hello { return p.hello }
 
 // Welcome lets the program's first call return. With an error the call fails with it, and the
@@ -159,12 +156,10 @@ func (p *Process) Welcome(err error) error {
 // Calls returns the calls of the program, one after the other. It is closed when the link ends.
 func (p *Process) Calls() <-chan Call { return p.calls }
 
-// Answer lets the program's call return.
 func (p *Process) Answer(a Answer) error {
 	return p.leave(message{kind: kindGo, value: uint32(a.Status), a: a.Value, payload: clip(a.Text)}, nil)
 }
 
-// leave sends the message that ends a call.
 func (p *Process) leave(m message, file *os.File) error {
 	p.mu.Lock()
 	was := p.waiting
@@ -180,13 +175,12 @@ func clip(text string) []byte {
 	return []byte(text[:min(len(text), maxText)])
 }
 
-// Kill kills the process with SIGKILL.
 func (p *Process) Kill() { p.handle.kill() }
 
 // Done is closed when the process itself has ended.
 func (p *Process) Done() <-chan struct{} { return p.handle.done }
 
-// Err returns the reason of the end of the link: nil while it lasts, or if the client closed it.
+// Err returns why the link ended: nil while it lasts, or if the client closed it.
 func (p *Process) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -223,10 +217,9 @@ func (p *Process) Close() {
 	})
 }
 
-// A Kind is the kind of a call that waits for an answer.
 type Kind uint32
 
-// The calls of a program that wait for an answer. The values are those of the link.
+// The calls of a program that wait for an answer, with their values on the link.
 const (
 	Restore  Kind = 4
 	Boundary Kind = 5
@@ -289,7 +282,6 @@ type Answer struct {
 // maxText is the longest text that a client keeps.
 const maxText = 500
 
-// parseCall returns the call that a message makes.
 func parseCall(m message) (c Call, ok bool) {
 	c.Kind = Kind(m.kind)
 	switch c.Kind {
@@ -305,7 +297,6 @@ func parseCall(m message) (c Call, ok bool) {
 	return c, false
 }
 
-// read takes the messages of the client until the link ends.
 func (p *Process) read() {
 	defer close(p.calls)
 	defer close(p.closed)
@@ -368,7 +359,6 @@ func (p *Process) take(m message, files []*os.File) error {
 	return p.pass(call)
 }
 
-// pass hands a call to the agent.
 func (p *Process) pass(call Call) error {
 	p.mu.Lock()
 	was := p.waiting

@@ -166,7 +166,6 @@ var devices = []string{
 	"/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/gdrdrv", "anon_inode:[io_uring]",
 }
 
-// bypass returns the first open file of a process that writes past its page tables.
 func bypass(pid int) (device string, err error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)
@@ -236,7 +235,7 @@ func private(list []zones.Area, start, end uint64) bool {
 	})
 }
 
-// mapped reports whether areas that are as wanted cover [start, end).
+// mapped reports whether areas as wanted cover [start, end).
 func mapped(list []zones.Area, start, end uint64, wanted func(*zones.Area) bool) bool {
 	first, _ := slices.BinarySearchFunc(list, start+1, func(a zones.Area, at uint64) int { return cmp.Compare(a.End, at) })
 	for i := first; i < len(list); i++ {

@@ -14,7 +14,6 @@ type shadow struct {
 	filled bool // it holds the region as of the last Capture
 }
 
-// copyRegions brings the shadows of all regions up to date.
 func (p *Process) copyRegions(ctx context.Context, list []region) ([]zones.Region, error) {
 	p.dropShadows(list)
 	regions := make([]zones.Region, len(list))
@@ -43,8 +42,8 @@ func (p *Process) copyRegions(ctx context.Context, list []region) ([]zones.Regio
 	return regions, p.copySmall(list, small, regions)
 }
 
-// copySmall copies the small regions, all into one window: one call of the kernel has many of
-// them, while an order and its answer for each would take most of the pause.
+// copySmall copies the small regions into one window, many with one call of the kernel: an order
+// and its answer for each would take most of the pause.
 func (p *Process) copySmall(list []region, small []int, regions []zones.Region) error {
 	w, err := p.smallWindow(list)
 	if err != nil || w == nil {
@@ -75,7 +74,7 @@ func (p *Process) copySmall(list []region, small []int, regions []zones.Region) 
 	return nil
 }
 
-// smallWindow returns the window for the small regions of a list, nil if there are none.
+// smallWindow returns the window for the small regions of a list, or nil.
 func (p *Process) smallWindow(list []region) (*window, error) {
 	size := int64(0)
 	for _, r := range list {
@@ -119,7 +118,6 @@ func (p *Process) Prepare(ctx context.Context) error {
 	return err
 }
 
-// dropShadows gives back the shadows of regions that are gone or have another size.
 func (p *Process) dropShadows(list []region) {
 	sizes := map[string]int64{}
 	for _, r := range list {
@@ -171,7 +169,6 @@ func (p *Process) fill(s *shadow, r region) error {
 	return nil
 }
 
-// changed returns the ranges to copy into a shadow.
 func (t *track) changed() (ranges []copyRange) {
 	start, end := t.address, t.address+uint64(t.size)
 	add := func(from, to uint64) {
@@ -187,8 +184,8 @@ func (t *track) changed() (ranges []copyRange) {
 	return ranges
 }
 
-// orderBytes is how much an order to fill a shadow copies. The time of an order and its answer
-// must not count beside it.
+// orderBytes is how much an order to fill a shadow copies, so that the time of the order and its
+// answer does not count.
 const orderBytes = 64 << 20
 
 // copyRanges copies parts of a region into its shadow, some at a time, by the faster way.
@@ -215,7 +212,8 @@ func (p *Process) copyRanges(to *window, r region, ranges []copyRange) error {
 	return nil
 }
 
-// firstBytes divides a list of ranges, which it may change, after a number of bytes, or as many ranges as an order holds.
+// firstBytes divides a list of ranges, which it may change, after a number of bytes, or after as
+// many ranges as an order holds.
 func firstBytes(ranges []copyRange, limit uint64) (first, rest []copyRange) {
 	for len(ranges) > 0 && limit > 0 && len(first) < maxRanges {
 		r := ranges[0]

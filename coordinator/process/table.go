@@ -25,12 +25,11 @@ type region struct {
 	elem    zones.Elem
 	address uint64
 	size    int64
-	// part is what the process holds of an array of all ranks; nil if it is none.
+	// part is what the process holds of an array of all ranks, or nil.
 	part       *global.Part
 	replicated bool
 }
 
-// zone returns the region without memory.
 func (r *region) zone() zones.Region {
 	return zones.Region{Name: r.name, Zone: zones.Data, Elem: r.elem, Size: r.size, Part: r.part, Replicated: r.replicated}
 }
@@ -45,7 +44,6 @@ type table struct {
 	regions []region
 }
 
-// protect adds a region or replaces the one with its name.
 func (t *table) protect(r region) error {
 	if err := r.check(); err != nil {
 		return err
@@ -92,7 +90,6 @@ func (r *region) check() error {
 	return nil
 }
 
-// checkPart checks the part, and finds how large its elements are.
 func (r *region) checkPart() error {
 	if err := r.part.Check(); err != nil {
 		return err
@@ -124,14 +121,14 @@ func validName(name string) error {
 	return nil
 }
 
-// A PROTECT message says how a region relates to those of other ranks.
+// A PROTECT message says how a region relates to other ranks' regions.
 const (
 	sharingLocal      = 0
 	sharingReplicated = 1
 	sharingGlobal     = 2
 )
 
-// parseRegion reads a PROTECT message. That of a part begins with its description.
+// parseRegion reads a PROTECT message. A part's begins with its description.
 func parseRegion(m message) (region, error) {
 	r := region{name: string(m.payload), elem: 255, address: uint64(m.a), size: m.b}
 	if m.value < 255 {

@@ -42,7 +42,6 @@ type track struct {
 
 func (t *track) pages() int { return int((t.end - t.first) / zones.PageSize) }
 
-// all marks each page as written.
 func (t *track) all() {
 	t.sinceBase.setRange(0, t.pages())
 	t.sinceShadow.setRange(0, t.pages())
@@ -135,7 +134,7 @@ func (p *Process) updateOne(r region, pages extent) error {
 	found := newBitset(t.pages())
 	err := ts.scanner.written(t.first, t.end, found)
 	if err != nil {
-		// The program has mapped something else there.
+		// the program has mapped something else there
 		ts.scanner.unregister(t.first, t.end)
 		t.on = false
 		return p.beginTrack(t)
@@ -186,7 +185,6 @@ func (p *Process) beginTrack(t *track) error {
 	return nil
 }
 
-// openScanner has the process open the files of a scanner.
 func (p *Process) openScanner() error {
 	r, err := p.order(message{kind: kindTrack}, kindTracked)
 	if err != nil {
@@ -211,12 +209,11 @@ func (p *Process) openScanner() error {
 	return nil
 }
 
-// An extent is a range of whole pages, by address.
 type extent struct{ start, end uint64 }
 
-// pageExtents returns for each region the pages that are tracked: all that it touches, unless
-// another region touches one of them too. Then only those that it fills. Regions that overlap
-// have none.
+// pageExtents returns for each region the pages that are tracked: all that it touches, or, where
+// another region touches one of them too, only the pages that it fills. Regions that overlap have
+// no such pages.
 func pageExtents(list []region) []extent {
 	var order []int
 	for i := range list {
@@ -250,7 +247,7 @@ func pageExtents(list []region) []extent {
 	return out
 }
 
-// errGone reports whether an error of the kernel means that it does not offer a call.
+// errGone reports whether the kernel does not offer a call.
 func errGone(err error) bool {
 	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)
 }
@@ -260,7 +257,6 @@ type bitset []uint64
 
 func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
 
-// setRange sets the bits of [from, to).
 func (b bitset) setRange(from, to int) {
 	for i := from; i < to; {
 		if i%64 == 0 && to-i >= 64 {
@@ -273,13 +269,11 @@ func (b bitset) setRange(from, to int) {
 	}
 }
 
-// anyIn reports whether a bit of [from, to) is set.
 func (b bitset) anyIn(from, to int) bool {
 	i := b.next(from)
 	return i >= 0 && i < to
 }
 
-// next returns the first bit at or after i that is set, or -1.
 func (b bitset) next(i int) int {
 	for w := i / 64; w < len(b); w++ {
 		word := b[w]
@@ -293,7 +287,6 @@ func (b bitset) next(i int) int {
 	return -1
 }
 
-// runs calls f for each run of set bits below n.
 func (b bitset) runs(n int, f func(from, to int)) {
 	for i := b.next(0); i >= 0 && i < n; {
 		end := i

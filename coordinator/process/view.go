@@ -20,7 +20,7 @@ type memory struct {
 	pool   pool      // for Fetch
 	lastID uint32    // of a window
 
-	choices map[string]*choice // by region; "" is that of all small ones
+	choices map[string]*choice // by region; "" is for all small ones
 	refused bool               // the kernel does not let us read the process's memory
 	asked   bool               // the process was asked to allow it
 
@@ -102,7 +102,6 @@ func (m *memory) reserve(list []region) ([]zones.Region, error) {
 	return regions, nil
 }
 
-// reserved maps memory that takes no space until it is touched.
 func reserved(bytes int64) ([]byte, error) {
 	if bytes == 0 {
 		return []byte{}, nil
@@ -147,7 +146,7 @@ func (m *memory) close() {
 	}
 }
 
-// locate finds the region of memory that Regions returned, and the offset in it. The part past
+// locate finds the region, and the offset in it, of memory that Regions returned. The part past
 // the end of the region is cut off.
 func (m *memory) locate(mem []byte) (*mapping, int64, []byte, error) {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
@@ -252,14 +251,12 @@ type Capture struct {
 	hasBase bool
 }
 
-// cleanPages are the pages of a region that changed since the base.
 type cleanPages struct {
 	region
 	first, end uint64
 	dirty      bitset
 }
 
-// Base returns the checkpoint that Clean compares with: the one that was committed last.
 func (c *Capture) Base() (number int64, ok bool) { return c.base, c.hasBase }
 
 // Clean reports whether n bytes at an offset of a region are known to be as they were in the
@@ -282,11 +279,10 @@ func (c *Capture) Clean(name string, offset, n int64) bool {
 	return !pages.dirty.anyIn(int(from), int(to))
 }
 
-// base is the checkpoint that was committed last.
 type base struct {
 	number  int64
 	known   bool
-	pending bool // a View or Capture is neither committed nor aborted
+	pending bool // a View or Capture is still to be committed or aborted
 }
 
 // View returns the regions like [Process.Regions], for a checkpoint that is written while the
@@ -322,8 +318,8 @@ func (p *Process) Capture(ctx context.Context) (Capture, error) {
 	return p.taken(regions, list), nil
 }
 
-// begin finds the pages that were written since the last View or Capture. Memory that is gone has
-// none, and would count as memory that did not change.
+// begin finds the pages that were written since the last View or Capture. It refuses memory that
+// is gone, which would count as unchanged.
 func (p *Process) begin(ctx context.Context, list []region) error {
 	p.memory.base.pending, p.memory.areas = false, nil
 	if err := ctx.Err(); err != nil {

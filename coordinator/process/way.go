@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A way is how memory gets from one process to the other.
 type way int
 
 const (
@@ -16,7 +15,6 @@ const (
 	ways
 )
 
-// A choice is what is known of the speed of each way for a region.
 type choice struct {
 	pace  [ways]float64 // seconds per byte; 0 if unknown
 	warm  [ways]bool    // it was used once: the first time is longer than the others
@@ -32,7 +30,7 @@ const (
 	triedAgain = 64
 )
 
-// choice returns the choice for a region. Small ones share one.
+// choice returns the choice for a region, one for all small regions.
 func (m *memory) choice(r *region) *choice {
 	name := ""
 	if !r.small() {
@@ -49,8 +47,8 @@ func (m *memory) choice(r *region) *choice {
 	return c
 }
 
-// next returns the way of the next piece, and its greatest length: the fastest way of those
-// known, after each was tried.
+// next returns the way of the next piece, and its greatest length: the fastest known way, after
+// each was tried.
 func (c *choice) next(limit int64) (way, int64) {
 	best := byClient
 	for w := range ways {
@@ -109,8 +107,8 @@ func (p *Process) move(c *choice, w way, bytes int64, by func(way) error) error 
 	return err
 }
 
-// refusedRead reports whether an error says that the kernel does not let the agent read the
-// memory of the process, and remembers it.
+// refusedRead reports whether the kernel has refused to let the agent read the memory of the
+// process, and remembers it.
 func (p *Process) refusedRead(err error) bool {
 	if !errGone(err) {
 		return false

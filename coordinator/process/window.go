@@ -89,7 +89,6 @@ func (p *Process) newSharedWindow(size int64) (*window, *os.File, error) {
 
 func (w *window) close() { _ = unix.Munmap(w.mem) }
 
-// dropWindow ends a window on both sides.
 func (p *Process) dropWindow(w *window) {
 	_ = p.instruct(message{kind: kindUnmap, value: w.id}, nil)
 	w.close()
@@ -113,8 +112,8 @@ func (p *Process) copyAll(kind uint32, w *window, of *region, ranges []copyRange
 	return nil
 }
 
-// sharedFile returns a file without a name, of the given size, that two processes can map. Nobody
-// can shrink it where the kernel has sealed files: a mapping of it never gets SIGBUS.
+// sharedFile returns a file without a name, of the given size, that two processes can map. Where
+// the kernel seals files it cannot shrink, so that a mapping of it never gets SIGBUS.
 func (p *Process) sharedFile(name string, size int64) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -148,7 +147,6 @@ func unlinkedFile(name string, size int64) (*os.File, error) {
 	return nil, fmt.Errorf("shared memory of %d bytes: %w", size, first)
 }
 
-// mapShared maps a file that sharedFile made.
 func mapShared(f *os.File, size int64) ([]byte, error) {
 	mem, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -166,7 +164,6 @@ const (
 	offsetPending = 256
 )
 
-// A page is the shared page, mapped.
 type page struct {
 	file *os.File
 	mem  []byte
@@ -218,7 +215,6 @@ func (p *Process) SetLimit(n int64) {
 // cannot.
 func (p *Process) fences() bool { return p.hello.Language == "c" || p.hello.Language == "fortran" }
 
-// isWaiting reports whether the process waits for an answer: it passes no boundary then.
 func (p *Process) isWaiting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -27,11 +27,11 @@ type behindStep uint8
 const (
 	writingBehind    behindStep = iota // the ranks write
 	committingBehind                   // the manifest is being renamed into place
-	droppingBehind                     // aborted: waiting until nobody writes any more
+	droppingBehind                     // aborted: waiting until no rank writes any more
 )
 
 // captured notes that a rank has a copy of its memory, or its image itself, and resumes the ranks
-// after the last one. Not if the job is to stop after this checkpoint: what it computed on would
+// after the last one, unless the job is to stop after this checkpoint: what it computed on would
 // be lost.
 func (c *Coordinator) captured(r *rankState) {
 	if !c.cfg.Async || r.captured {
@@ -56,7 +56,6 @@ func (c *Coordinator) captured(r *rankState) {
 	}
 }
 
-// commits reports whether a checkpoint is being committed.
 func (c *Coordinator) commits() bool {
 	return c.phase == committing || c.behind != nil && c.behind.step == committingBehind
 }
@@ -115,14 +114,14 @@ func (c *Coordinator) failedBehind(ev CommitFailed) {
 	case writingBehind:
 		c.dropBehind(-1, ev.Reason, ev.Body)
 	case committingBehind:
-		// Nobody writes any more; the caller has removed what there was.
+		// No rank writes any more; the caller has removed what there was.
 		c.reportAbortedBehind(-1, ev.Reason, ev.Body)
 		c.behindOver()
 	}
 }
 
-// dropBehind aborts the checkpoint and waits until nobody writes it any more. The application is
-// not held for that.
+// dropBehind aborts the checkpoint, and waits until no rank writes it any more, while the
+// application goes on.
 func (c *Coordinator) dropBehind(rank int, why string, body []byte) {
 	c.reportAbortedBehind(rank, why, body)
 	b := c.behind
@@ -141,7 +140,6 @@ func (c *Coordinator) reportAbortedBehind(rank int, why string, body []byte) {
 	b.serving = nil
 }
 
-// behindOver goes on with what has waited for the end of the one behind.
 func (c *Coordinator) behindOver() {
 	c.endDisturbance()
 	c.behind = nil
@@ -170,8 +168,8 @@ func (c *Coordinator) endDisturbance() {
 	c.budget.pace.disturbed(max(0, end-c.behind.cp.Resumed), c.Iteration())
 }
 
-// watchBehind starts and stops the clock of the checkpoint written behind. As long as nobody
-// waits for it, a slow one harms nobody.
+// watchBehind starts and stops the clock of the checkpoint written behind. A slow one harms only
+// those that wait for it.
 func (c *Coordinator) watchBehind() {
 	b := c.behind
 	if b == nil {

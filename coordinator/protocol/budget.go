@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A Cost is what checkpoints are expected to cost before any was measured: for how long the
-// application will stand still. The first one of a run stores all of the memory, those that
-// follow may store less.
+// A Cost is what checkpoints are expected to cost before any was measured: how long the
+// application will stand still. The first one of a run stores all of the memory, later ones may
+// store less.
 type Cost struct {
 	First, FirstHigh time.Duration // High: it will hardly be more; 0: not known
 	Next             time.Duration // of each that follows; 0: not known
@@ -43,8 +43,8 @@ const (
 	material    = 1.5 // change of an interval, which is announced
 )
 
-// recent are the costs that the next checkpoint is estimated from, in order: those of the newest
-// ones. The first one is left out as soon as two others are known: it stores more.
+// recent are the costs of the newest checkpoints, in order, from which the next is estimated. The
+// first one, which stores more, is left out as soon as two others are known.
 func (b *budget) recent() []time.Duration {
 	list := slices.Clone(b.following)
 	if len(list) < 2 && b.taken > 0 {
@@ -103,7 +103,6 @@ func (b *budget) due() time.Duration {
 	return at
 }
 
-// used is the share of the computing time that has been spent.
 func (b *budget) used() float64 {
 	if b.ran <= 0 {
 		return 0
@@ -111,9 +110,8 @@ func (b *budget) used() float64 {
 	return float64(b.spent) / float64(b.ran)
 }
 
-// charge books a checkpoint, or what an aborted one took, for which the job stood still from the
-// time from to now. The time for which it was held up by other jobs is spent, and says nothing of
-// what the next one costs.
+// charge books a checkpoint, or an aborted attempt, for which the job stood still between two
+// times. What other jobs held it up is spent, and says nothing of what the next one costs.
 func (b *budget) charge(from, now, held time.Duration, taken bool) {
 	cost := max(0, now-from)
 	b.spent += cost
@@ -125,7 +123,6 @@ func (b *budget) charge(from, now, held time.Duration, taken bool) {
 	}
 }
 
-// compute books the computing until time end.
 func (b *budget) compute(end time.Duration) {
 	d := max(0, end-b.since)
 	b.ran += d
@@ -151,7 +148,6 @@ func (b *budget) slowed(iteration int, end time.Duration) {
 	}
 }
 
-// measure notes what a checkpoint cost.
 func (b *budget) measure(cost time.Duration) {
 	b.open = b.async
 	if b.taken++; b.taken == 1 {
@@ -176,7 +172,6 @@ func scale(d time.Duration, by float64) time.Duration {
 	return time.Duration(min(float64(d)*by, 1<<61))
 }
 
-// announce tells the user of another interval.
 func (c *Coordinator) announce() {
 	b := &c.budget
 	if b.share <= 0 {
@@ -206,13 +201,11 @@ type pace struct {
 // fade is the weight of the stretches before, so that the pace follows the load of the machine.
 const fade = 0.8
 
-// begin begins a stretch at an iteration.
 func (p *pace) begin(iteration int) {
 	p.from, p.freeFrom = iteration, iteration
 	p.took, p.behind, p.free = 0, 0, 0
 }
 
-// compute adds computing time to the stretch, as yet undisturbed.
 func (p *pace) compute(d time.Duration) {
 	p.took += d
 	p.free += d

@@ -14,7 +14,6 @@ func (c *Coordinator) request(r Request) {
 	}
 }
 
-// stop ends the job on request.
 func (c *Coordinator) stop(r Request, number int) {
 	c.answer(r, number, "")
 	c.rest(Rest{Number: number})
@@ -99,7 +98,7 @@ func (c *Coordinator) receive(r *rankState, m Message) {
 	}
 }
 
-// numberOf returns the number of the checkpoint that a message is about, 0 for none.
+// numberOf returns the number of the checkpoint that a message is about, or 0.
 func numberOf(m Message) int {
 	switch m := m.(type) {
 	case Holding:
@@ -170,10 +169,10 @@ func (c *Coordinator) written(r *rankState, body []byte) {
 	}
 }
 
-// agreed sends everybody to the boundary nobody has passed.
+// agreed sends all ranks to the first boundary that no rank has passed.
 func (c *Coordinator) agreed() {
 	if c.cfg.Iterations > 0 && c.boundary > c.cfg.Iterations {
-		// Somebody is past its last boundary: there is none left to share.
+		// A rank is past its last boundary: there is nothing left to share.
 		c.finishing = true
 		c.abort(-1, "the job is finishing", nil)
 		return
@@ -227,8 +226,8 @@ func (c *Coordinator) rankStopped(r *rankState, m Stopped) {
 	}
 }
 
-// drain tells every rank how many messages each peer has sent to it: those of the group and, if
-// outside is given, others.
+// drain tells every rank how many messages each peer has sent to it, in the group and, if outside
+// is given, outside.
 func (c *Coordinator) drain(outside map[int][]Count) {
 	expected := make([][]Count, len(c.ranks))
 	expect := func(from int, sent []Count) {

@@ -139,7 +139,7 @@ func ReadFrame(r io.Reader) (Message, error) {
 }
 
 // readPayload reads n bytes, growing its buffer only as fast as bytes arrive: a peer that claims
-// 16 MiB and sends none makes us allocate none.
+// 16 MiB must send them.
 func readPayload(r io.Reader, n int) ([]byte, error) {
 	const step = 64 << 10
 	buf := make([]byte, 0, min(n, step))

@@ -17,7 +17,7 @@ type Limits struct {
 	// without progress of the rank waited for.
 	Phase time.Duration
 	// Patience is how long a rank may keep the others waiting at the boundary of a checkpoint
-	// before it is declared dead; 0: it is not, and the checkpoint is aborted after Phase, or
+	// before it is declared dead. With 0 it is not; the checkpoint is aborted after Phase, or
 	// later if iterations take so long.
 	Patience time.Duration
 	// Restarts without a new checkpoint in between before the job fails.
@@ -41,7 +41,7 @@ type Config struct {
 	// Next is the number of the next checkpoint; it exceeds all used before.
 	Next int
 	// Stride is the difference between numbers, 1 if it is 0: groups of one job that count Next,
-	// Next+Stride, … from different residues share none.
+	// Next+Stride, … from different residues share no number.
 	Stride int
 	// Cost is what checkpoints are expected to cost, for Schedule.Overhead.
 	Cost Cost
@@ -67,7 +67,7 @@ const (
 	emptying                // draining channels
 	storing                 // ranks write
 	committing              // the manifest is being renamed into place
-	aborting                // waiting until nobody writes any more
+	aborting                // waiting until no rank writes any more
 	ready                   // all ranks are; waiting for leave to start them
 	agreeing                // waiting for the boundary of all groups
 	resting                 // nothing is left to do
@@ -90,7 +90,7 @@ type rankState struct {
 	owes     bool // an answer about the checkpoint written behind
 	done     bool
 	iter     int
-	demand   int // boundary at which it waits for a checkpoint that it demanded, 0 none
+	demand   int // boundary at which it waits for a checkpoint that it demanded, or 0
 	progress uint64
 	counts   []Count // of messages sent, as of its stop
 	body     []byte
@@ -115,7 +115,7 @@ type Coordinator struct {
 	from      int // checkpoint this incarnation was restored from
 	known     map[int]int
 	next      int // number of the next checkpoint
-	armed     int // boundary the ranks stop at by themselves, 0 none
+	armed     int // boundary the ranks stop at by themselves, or 0
 	boundary  int // of the checkpoint under way
 	began     time.Duration
 	wrote     time.Duration // Write was sent
@@ -133,7 +133,7 @@ type Coordinator struct {
 
 	waiting []Request // to be served by the next checkpoint
 	serving []Request // by the one under way
-	behind  *behind   // the one written behind the computation, nil if there is none
+	behind  *behind   // the one written behind the computation, or nil
 	loss    *RankLost // came while committing
 
 	asked   bool    // the supervisor, in this step
@@ -205,7 +205,7 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 		c.obey(ev)
 	}
 	if c.asked {
-		// The answer continues from here; if there is none yet, the next event.
+		// The answer continues from here, or else the next event.
 		c.asked = false
 		return c.take()
 	}
@@ -243,7 +243,7 @@ func (c *Coordinator) Upcoming() (iteration int, at time.Duration, ok bool) {
 	return 0, at, ok
 }
 
-// rank returns what is known of a rank, nil if it is in another group.
+// rank returns what is known of a rank of the group, or nil.
 func (c *Coordinator) rank(rank int) *rankState {
 	if i, ok := slices.BinarySearch(c.cfg.Ranks, rank); ok {
 		return &c.ranks[i]
@@ -325,7 +325,6 @@ func (c *Coordinator) waitsFor(r *rankState) bool {
 	return false
 }
 
-// spawn begins a new incarnation from checkpoint from.
 func (c *Coordinator) spawn(from int) {
 	c.incarnation++
 	c.from = from

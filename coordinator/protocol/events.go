@@ -23,12 +23,11 @@ type (
 		Cause             string
 	}
 	// Committed answers Commit: the checkpoint exists. Vectors, in a job of several groups, are
-	// those that the ranks stored, in their order.
+	// what the ranks stored, in their order.
 	Committed struct {
 		Number  int
 		Vectors []channel.Vector
 	}
-	// CommitFailed answers Commit: the checkpoint does not exist.
 	CommitFailed struct {
 		Number int
 		Reason string
@@ -79,19 +78,18 @@ type (
 		Rank    int
 		Message Message
 	}
-	// Broadcast a message to all ranks of the current incarnation.
 	Broadcast struct{ Message Message }
 	// Kill one rank that is silent; its RankLost has been taken into account.
 	Kill struct{ Rank int }
 	// Spawn ends what is left of earlier incarnations, sweeps debris and starts all ranks as that
-	// incarnation from checkpoint From, 0 for the beginning, after Delay. With several groups,
-	// that is done for one group only; Incarnation is the incarnation of its ranks, and says more
-	// than those before it.
+	// incarnation from checkpoint From, 0 for the beginning, after Delay. With several groups, it
+	// is about one group only; Incarnation is then its ranks' incarnation, and says more than
+	// those before it.
 	Spawn struct {
 		Incarnation, From int
 		Delay             time.Duration
-		// Line is the recovery line that channel.Restore needs with an optimistic log, nil if
-		// there is none. Ready must wait until its actions are durable.
+		// Line is the recovery line that channel.Restore needs with an optimistic log, or nil.
+		// Ready must wait until its actions are durable.
 		Line []uint64
 		// Fresh says that the job restarts from scratch: logs are emptied first.
 		Fresh bool
@@ -102,13 +100,13 @@ type (
 	// Commit renames the manifest of a checkpoint into place and answers Committed or
 	// CommitFailed.
 	Commit struct{ Checkpoint Checkpoint }
-	// Discard removes the debris of a checkpoint, and of no other. No rank writes to it any more,
-	// unless Finish follows: then the ranks have to be ended first.
+	// Discard removes the debris of this checkpoint alone. No rank writes to it any more, unless
+	// Finish follows: then the ranks have to be ended first.
 	Discard struct{ Number int }
 	// Answer a Request. Err is empty on success.
 	Answer struct {
 		ID     int
-		Number int // of the checkpoint taken, 0 none
+		Number int // of the checkpoint taken, or 0
 		Err    string
 	}
 	// Report tells the user.
@@ -143,7 +141,7 @@ type Checkpoint struct {
 type Notice struct {
 	Kind        NoticeKind
 	Checkpoint  int // number
-	Rank        int // that failed or caused an abort; -1 if it was none
+	Rank        int // that failed or caused an abort, or -1
 	Iter        int
 	From        int // checkpoint restored from
 	Incarnation int
@@ -185,7 +183,7 @@ type Plan struct {
 type Outcome struct {
 	Result   Result
 	Text     string   // why, unless completed
-	Rank     int      // the rank behind it, -1 none
+	Rank     int      // the rank behind it, or -1
 	Body     []byte   // details of that rank
 	Restored bool     // with Failed: restoring the state was what failed
 	Results  [][]byte // of Done, by rank, when completed
@@ -232,10 +230,10 @@ type (
 		Round, Rank int
 		Numbers     []int
 	}
-	// Forget removes all checkpoints of a group with numbers after After, those that cannot be
-	// read too and the newest first: the history that they belong to is abandoned. It has to be
-	// done, durably, before the actions that follow. Numbers are those that the job could have
-	// gone back to.
+	// Forget removes all checkpoints of a group with numbers after After, also those that cannot
+	// be read, and the newest first: the history that they belong to is abandoned. It has to be
+	// done, durably, before the actions that follow. Numbers are the checkpoints that the job
+	// could have gone back to.
 	Forget struct {
 		After   int
 		Numbers []int
@@ -244,8 +242,8 @@ type (
 	// removed.
 	Collect struct {
 		// Base is the oldest checkpoint of each group that is kept, 0 for the beginning of the
-		// job. Of the log of a rank, what its state there covers can go. All are −1 while a job
-		// is being restarted from scratch.
+		// job. What its state there covers can leave the log of a rank. All are −1 while a job is
+		// being restarted from scratch.
 		Base []int
 		// Remove are the checkpoints that can be removed.
 		Remove []int

@@ -19,7 +19,6 @@ func (c *Coordinator) Heard(rank int, at time.Duration) {
 	}
 }
 
-// checkDeadlines acts on the first rank that is overdue.
 func (c *Coordinator) checkDeadlines() {
 	late := c.now - c.inspect
 	c.inspect = c.now + c.patrol()
@@ -27,8 +26,8 @@ func (c *Coordinator) checkDeadlines() {
 		return
 	}
 	if late > c.cfg.Limits.Silence/2 {
-		// It was the coordinator that did not run, as after a laptop's sleep: the signs of life
-		// are still in the sockets, and nobody is to blame.
+		// The coordinator did not run, as after a laptop's sleep: the signs of life are still in
+		// the sockets, and no rank is to blame.
 		for i := range c.ranks {
 			c.ranks[i].heard += late
 			c.ranks[i].moved += late
@@ -115,14 +114,12 @@ func (c *Coordinator) dropCheckpoint(rank int, cause string) {
 	}
 }
 
-// lossAfterCommit handles a death that came while committing.
 func (c *Coordinator) lossAfterCommit() {
 	ev := *c.loss
 	c.loss = nil
 	c.lose(ev)
 }
 
-// fail ends the incarnation after the death of a rank.
 func (c *Coordinator) fail(ev RankLost) {
 	c.report(Notice{Kind: RankDied, Rank: ev.Rank, Iter: c.rank(ev.Rank).iter, Incarnation: c.incarnation, Text: ev.Cause})
 	text := c.blame(ev.Rank, ev.Cause)
@@ -204,7 +201,7 @@ func (c *Coordinator) setupFailed(rank int, damaged bool, why string, body []byt
 	}
 }
 
-// blame says in words what happened to a rank, −1 if to none.
+// blame says in words what happened to a rank, −1 without one.
 func (c *Coordinator) blame(rank int, what string) string {
 	if rank < 0 {
 		return "the ranks " + what
@@ -256,7 +253,6 @@ func (c *Coordinator) complete(results [][]byte, lost *RankLost) {
 	c.rest(Rest{Results: results, Lost: lost})
 }
 
-// end ends the job for another reason than a failure.
 func (c *Coordinator) end(o Outcome) {
 	c.do(Broadcast{Quit{}})
 	c.finish(o)

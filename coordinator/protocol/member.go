@@ -13,7 +13,7 @@ type Member struct {
 	cur    int     // iteration in progress, or the boundary waited at
 	counts []Count // messages sent to each peer, as of the boundary waited at
 	at     bool    // the application waits at boundary cur
-	stopAt int     // boundary at which to stop by itself, 0 none
+	stopAt int     // boundary at which to stop by itself, or 0
 	held   bool    // wait at the next boundary, whichever it is
 	saving bool    // wait at this boundary for a checkpoint that was demanded
 	number int     // checkpoint that stopAt or the current state belongs to
@@ -24,8 +24,8 @@ type Member struct {
 	done    bool // the application has ended
 }
 
-// An imageWrite is the writing of this rank's image. It may go on behind the computation: number
-// of Member is that of a later checkpoint then.
+// An imageWrite is the writing of this rank's image. It may go on behind the computation, when
+// number of Member is already a later checkpoint's.
 type imageWrite struct {
 	number   int  // of the checkpoint, 0 if nothing is being written
 	captured bool // told

@@ -140,7 +140,7 @@ type (
 	}
 	// Abort ends all work for checkpoint Number.
 	Abort struct{ Number int }
-	// Quit ends the rank. Of a program, the process is told to stop, and ends by itself.
+	// Quit ends the rank. A program's process is told to stop, and ends by itself.
 	Quit struct{}
 	// KillProcess ends the process of a program at once, and its rank.
 	KillProcess struct{}

@@ -58,14 +58,12 @@ func (c *Coordinator) committed(ev Committed) {
 	c.resume()
 }
 
-// taken notes and reports that a checkpoint exists.
 func (c *Coordinator) taken(number, iter int, pause, commit time.Duration) {
 	c.known[number] = iter
 	c.futile, c.stuck = 0, 0
 	c.report(Notice{Kind: CheckpointTaken, Rank: -1, Checkpoint: number, Iter: iter, Pause: pause, Commit: commit})
 }
 
-// firstStop returns when the first rank stopped for the checkpoint under way.
 func (c *Coordinator) firstStop() time.Duration {
 	first := c.now
 	for i := range c.ranks {
@@ -78,7 +76,7 @@ func (c *Coordinator) firstStop() time.Duration {
 
 func (c *Coordinator) commitFailed(ev CommitFailed) {
 	if c.phase == committing {
-		// Nobody writes any more; the caller has removed what there was.
+		// No rank writes any more; the caller has removed what there was.
 		c.reportAborted(-1, ev.Reason, ev.Body)
 		c.endAttempt(false)
 		if c.loss != nil {
@@ -114,23 +112,22 @@ func (c *Coordinator) arm(iter int) {
 	}
 }
 
-// resume lets the ranks go on after a checkpoint or its abort.
 func (c *Coordinator) resume() {
 	c.phase = running
 	c.do(Broadcast{Resume{c.armed, c.next}})
 }
 
-// abort ends the checkpoint under way and waits until nobody writes any more.
+// abort ends the checkpoint under way and waits until no rank writes any more.
 func (c *Coordinator) abort(rank int, why string, body []byte) {
 	c.reportAborted(rank, why, body)
 	if c.phase == proposing || c.phase == agreeing {
-		c.boundary = 0 // none was agreed on: the armed one still lies ahead
+		c.boundary = 0 // without an agreement, the armed one still lies ahead
 	}
 	c.enter(aborting)
 	c.do(Broadcast{Abort{c.next}})
 }
 
-// abandoned ends an abort: everybody has stopped writing.
+// abandoned ends an abort: all ranks have stopped writing.
 func (c *Coordinator) abandoned() {
 	c.do(Discard{c.next})
 	c.endAttempt(false)

@@ -26,9 +26,8 @@ type Schedule struct {
 	Seed   uint64
 }
 
-// next returns the first scheduled boundary after iteration iter, 0 if there is none before the
-// end: a checkpoint at the very end would protect nothing. With 0 iterations the end is not
-// known.
+// next returns the first scheduled boundary after iteration iter, or 0 before the end: a
+// checkpoint at the very end would protect nothing. With 0 iterations the end is not known.
 func (s Schedule) next(iter, iterations int) int {
 	boundary := 0
 	switch {
@@ -135,12 +134,10 @@ func (c *Coordinator) demanded(r *rankState, m Demand) {
 	// In all other phases a message that ends the wait is on its way, or will be.
 }
 
-// demands reports whether a rank waits for a checkpoint that it demanded.
 func (c *Coordinator) demands() bool {
 	return slices.ContainsFunc(c.ranks, func(r rankState) bool { return r.demand > 0 })
 }
 
-// passDemands lets ranks go on that wait at a boundary which others have passed.
 func (c *Coordinator) passDemands() {
 	for i := range c.ranks {
 		if r := &c.ranks[i]; r.demand > 0 && r.demand < c.boundary {

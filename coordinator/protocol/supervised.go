@@ -2,25 +2,25 @@ package protocol
 
 import "slices"
 
-// A Coordinator decides by itself only what concerns nobody outside its group. At each turning
-// point it asks, with one of the following actions, and stays where it is until the answer comes
-// as an event. Package supervisor gives the answers; none of these actions leaves it.
+// A Coordinator decides by itself what concerns its group alone. At each turning point it asks,
+// with one of the following actions, and stays where it is until the answer comes as an event.
+// Package supervisor gives the answers; these actions do not leave it.
 type (
 	// Down says that the incarnation has ended: a rank died, or the group could not be set up.
 	// RollBack answers.
 	Down struct {
-		Rank    int // -1: none in particular
+		Rank    int // -1: unknown
 		Cause   string
-		Damaged int // checkpoint that turned out to be unusable for good, 0 none
+		Damaged int // checkpoint that turned out to be unusable for good, or 0
 	}
 	// Await asks for leave to take a step. Permit answers.
 	Await struct{ Step Step }
-	// Agreed says that all ranks of the group hold for a stop, and the first boundary that none
-	// has passed. Boundary or CancelStop answers.
+	// Agreed says that all ranks of the group hold for a stop, and the first boundary that no
+	// rank has passed. Boundary or CancelStop answers.
 	Agreed struct{ Iter int }
-	// Rest says that nothing is left to do: all ranks have told their results, or stand still
-	// after checkpoint Number, 0 none, for a stop. The processes live on. End, GoOn or RollBack
-	// answers.
+	// Rest says that nothing is left to do: all ranks have told their results, or stand still for
+	// a stop after checkpoint Number, which may be 0. The processes live on. End, GoOn or
+	// RollBack answers.
 	Rest struct {
 		Number  int
 		Results [][]byte  // nil: stopped
@@ -231,7 +231,7 @@ func (c *Coordinator) Stores() bool {
 // Sent returns the messages that a rank had sent to each peer when it stopped last.
 func (c *Coordinator) Sent(rank int) []Count { return c.rank(rank).counts }
 
-// Results returns the results of all ranks of the group, if all have ended and none has failed
+// Results returns the results of all ranks of the group, if all have ended and no rank has failed
 // since.
 func (c *Coordinator) Results() ([][]byte, bool) {
 	if c.phase == down {

@@ -134,8 +134,8 @@ func (s *state) zone(z zones.Zone) []zones.Region {
 	return regions
 }
 
-// write writes what it is ordered to: a file of its own or, through net, its part of common
-// files.
+// write writes what it is ordered to: a file of its own or, through net, its part of the files
+// that all write.
 func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, snap *mpi.Snapshot, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
 	report := &wire.WriteReport{Zones: s.mem.Sizes(), Pending: int64(len(snap.Pending)), Channels: int64(len(snap.State)), LogFrom: snap.LogFrom}
 	regions := s.zone(zones.Data)

@@ -23,7 +23,7 @@ type arrowKind uint8
 
 const (
 	keptArrow    arrowKind = iota // sent and received before the line
-	undoneArrow                   // neither
+	undoneArrow                   // after the line
 	liveArrow                     // on its way between two ranks that go on
 	transitArrow                  // sent before and received behind it
 	lostArrow                     // as a message in transit it has forced a rank back
@@ -162,7 +162,7 @@ func (d *drawing) drawArrow(a arrow) {
 	sty := a.kind.style()
 	from := vg.Point{X: d.x(a.sent), Y: d.y(a.from)}
 	if !a.arrived {
-		// It is on its way: a line that ends before it gets there.
+		// on its way: a line that ends before it gets there
 		to := vg.Point{X: min(max(d.x(d.axis.end(a.to)), from.X+10), d.right), Y: d.y(a.to)}
 		to = along(from, to, 0.7)
 		d.StrokeLine2(sty, from.X, from.Y, to.X, to.Y)

@@ -17,7 +17,7 @@ import (
 // A Figure is what is drawn.
 type Figure struct {
 	History *History
-	Line    *Line        // of History; nil draws none
+	Line    *Line        // of History; may be nil
 	Garbage *Garbage     // of History; marks what can be removed
 	Useless []Checkpoint // marked as well
 	Title   string
@@ -42,7 +42,6 @@ var (
 const (
 	margin    = vg.Length(12)
 	arrowHead = vg.Length(5)
-	// maxArrows is how many messages can be told apart.
 	maxArrows = 500
 )
 
@@ -158,7 +157,6 @@ func (d *drawing) all() {
 	d.drawKeys()
 }
 
-// drawLost shades what each rank loses.
 func (d *drawing) drawLost() {
 	if d.Line == nil {
 		return
@@ -209,7 +207,6 @@ func (d *drawing) drawLine() {
 	d.StrokeLines(draw.LineStyle{Color: green, Width: 2.2}, pts)
 }
 
-// drawMarks draws the states and their numbers.
 func (d *drawing) drawMarks() {
 	half := min(7, d.row*0.3)
 	for r := range d.History.Ranks {
@@ -285,7 +282,7 @@ func (d *drawing) drawAxis() {
 	d.write(9, ink, d.right, y-14, text.XRight, text.YTop, label)
 }
 
-// A legendKey explains something that is in the drawing.
+// legend lists what occurs.
 type legendKey struct {
 	text string
 	draw func(d *drawing, x, y vg.Length) // in a box of keyWidth, from the left, around y

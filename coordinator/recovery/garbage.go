@@ -5,8 +5,8 @@ import "fmt"
 // Garbage has the states that no recovery can need any more, whichever ranks fail next and
 // whatever happens before.
 type Garbage struct {
-	// Line is the recovery line if all ranks failed now, by rank an index in Checkpoints. No
-	// later recovery rolls back further: its states stay consistent for ever.
+	// Line is the recovery line if all ranks failed now, by rank an index in Checkpoints. Later
+	// recoveries do not roll back further: its states stay consistent for ever.
 	Line []int
 	// Keep and Remove divide the states of each rank, by ascending index. States before the line
 	// are removed, and so are later ones that no line can ever contain.

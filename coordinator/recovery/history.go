@@ -71,8 +71,8 @@ import (
 
 // A State is one that a rank can go back to, or is in.
 type State struct {
-	// Number is that of the checkpoint, 0 for the beginning of the job. That of a Logged state is
-	// the number of the checkpoint that it is rebuilt from.
+	// Number is the checkpoint's, 0 for the beginning of the job. A Logged state has the number
+	// of the checkpoint that it is rebuilt from.
 	Number    int
 	Iteration int // iterations completed
 	// Sent and Received count the messages exchanged with each peer since the job began, up to
@@ -86,7 +86,6 @@ type State struct {
 	At float64
 }
 
-// at returns a counter.
 func at(counters []uint64, k int) uint64 {
 	if k < len(counters) {
 		return counters[k]
@@ -100,8 +99,7 @@ type Rank struct {
 	// initial state, or the oldest that garbage collection has left.
 	Checkpoints []State
 	// Current is the state the rank is in, or was in when it failed. It is not stored: only a
-	// rank that has not failed can keep it. Of a failed rank it may be nil; it then only serves
-	// to tell how much is lost.
+	// rank that has not failed can keep it. A failed rank needs it only to tell how much is lost.
 	Current *State
 }
 
@@ -125,7 +123,6 @@ type Message struct {
 	Received           bool // false: it has not arrived
 }
 
-// size returns the number of ranks in the job.
 func (h *History) size() int {
 	if h.Members == nil {
 		return len(h.Ranks)
@@ -182,7 +179,7 @@ var ErrNoLine = errors.New("no consistent set of checkpoints")
 // An Error says what is wrong with a History.
 type Error struct {
 	Rank   int
-	State  int // index in Checkpoints; their number means the current state, -1 none of them
+	State  int // index in Checkpoints; their number means the current state, -1 no state
 	Reason string
 }
 
@@ -288,23 +285,18 @@ func (r *Rank) base(k int) int {
 	return k
 }
 
-// A Checkpoint names one state of one rank.
 type Checkpoint struct{ Rank, Index int }
 
 // Useless returns the checkpoints that lie on a zigzag cycle, by rank and index: no consistent
-// set of checkpoints holds them, now or ever, however many more are taken, so that storing them
-// was in vain (Netzer and Xu 1995).
-//
-// A zigzag path leads from checkpoint a to checkpoint b if there are messages m1…mk such that m1
-// is sent after a by its rank; each further one is sent by the rank that receives the one before,
-// in the same or a later interval between checkpoints, be it before or after that receipt; and mk
-// is received before b by its rank. A checkpoint on a path to itself is useless. By their theorem
+// set of checkpoints holds them, now or ever, however many more are taken (Netzer and Xu 1995). A
+// zigzag path leads from checkpoint a to checkpoint b if there are messages m1…mk such that m1 is
+// sent after a by its rank; each further one is sent by the rank that receives the one before, in
+// the same or a later interval between checkpoints, be it before or after that receipt; and mk is
+// received before b by its rank. A checkpoint on a path to itself is useless. By their theorem
 // that is so if and only if it belongs to no consistent set; and it belongs to one if and only if
 // going back to it, with all others as late as they like, does not force its own rank back behind
-// it.
-//
-// Messages in transit do not matter here. A log of messages makes no checkpoint useful that has
-// an orphan.
+// it. Messages in transit do not matter here. A log of messages makes no checkpoint useful that
+// has an orphan.
 func Useless(h *History) ([]Checkpoint, error) {
 	nobody := make([]bool, len(h.Ranks))
 	if err := h.check(nobody); err != nil {

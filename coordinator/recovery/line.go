@@ -43,8 +43,8 @@ type Line struct {
 	// Steps led to the line. Every step comes after its cause: first the failures, then, wave by
 	// wave, the ranks that are forced back.
 	Steps []Step
-	// Depth is that of the domino effect: the length of the longest chain of steps of which each
-	// forced the next; 0 if only the failed ranks roll back, and those to their last states.
+	// Depth is the depth of the domino effect: the length of the longest chain of steps of which
+	// each forced the next; 0 if only the failed ranks roll back, to their last states.
 	Depth int
 }
 
@@ -67,7 +67,7 @@ type Place struct {
 type Step struct {
 	Rank     int
 	From, To int   // indices as Place.Index
-	State    State // that of index To
+	State    State // of index To
 	Wave     int   // 0: the rank failed; w: a step of wave w−1 forced it
 	Cause    Cause
 }
@@ -80,16 +80,15 @@ type Cause struct {
 	// has received them, and now has not sent them. Lost: the rank sent them to Peer, which now
 	// has not received them.
 	First, Last uint64
-	// Step is the index in Line.Steps of the step that caused this one: that of Peer or, if Peer
-	// keeps its current state, the last one of the rank itself, which closed its channel to Peer.
-	// It is -1 for a failure.
+	// Step is the index in Line.Steps of the step that caused this one: Peer's or, if Peer keeps
+	// its current state, the last one of the rank itself, which closed its channel to Peer. It is
+	// -1 for a failure.
 	Step int
 }
 
 // CauseKind is a kind of Cause.
 type CauseKind uint8
 
-// The kinds of causes.
 const (
 	Failure CauseKind = iota
 	Orphan
@@ -218,7 +217,6 @@ func Text(w io.Writer, l *Line, g *Garbage, unit string) error {
 	return out.Flush()
 }
 
-// describe names the state that the rank resumes from.
 func (p *Place) describe() string {
 	switch {
 	case p.Current:
@@ -229,7 +227,6 @@ func (p *Place) describe() string {
 	return fmt.Sprintf("%s, iteration %d", p.State.name(), p.State.Iteration)
 }
 
-// name names a stored state.
 func (s *State) name() string {
 	switch {
 	case s.Number == 0 && s.Logged:
@@ -242,7 +239,6 @@ func (s *State) name() string {
 	return fmt.Sprintf("checkpoint %d", s.Number)
 }
 
-// explain describes a step and its cause.
 func (s *Step) explain(unit string) string {
 	c := s.Cause
 	messages := fmt.Sprintf("message %d", c.First)

@@ -18,7 +18,7 @@ type rollback struct {
 	present bool
 
 	at    []int // by rank: index of its state; len(Checkpoints) is the current one
-	moved []int // by rank: the step that brought it where it is; -1 none
+	moved []int // by rank: the step that brought it where it is, or -1
 	steps []Step
 	depth int
 }
@@ -29,12 +29,10 @@ func newRollback(h *History, mode InTransit) *rollback {
 	return b
 }
 
-// back is the step with which a recovery begins.
 func back(h *History, r, k int) Step {
 	return Step{Rank: r, From: len(h.Ranks[r].Checkpoints), To: k, Cause: Cause{Kind: Failure, Peer: -1, Step: -1}}
 }
 
-// reset puts all ranks into their current states.
 func (b *rollback) reset() {
 	for r := range b.ranks {
 		b.at[r], b.moved[r] = len(b.ranks[r].Checkpoints), -1
@@ -42,7 +40,7 @@ func (b *rollback) reset() {
 	b.steps, b.depth = nil, 0
 }
 
-// state returns a state, nil for a current state that is not known.
+// state returns a state, nil for an unknown current state.
 func (b *rollback) state(r, k int) *State {
 	if k < len(b.ranks[r].Checkpoints) {
 		return &b.ranks[r].Checkpoints[k]
@@ -59,8 +57,7 @@ func (b *rollback) atLeast(r, k int) *State {
 }
 
 // orphans returns the numbers of the messages that state y of j has received and state x of i has
-// not sent; first > last if there are none. A current state that is not known has sent
-// everything.
+// not sent; first > last without any. An unknown current state has sent everything.
 func (b *rollback) orphans(i, x, j, y int) (first, last uint64) {
 	from := b.state(i, x)
 	if from == nil {
@@ -71,9 +68,9 @@ func (b *rollback) orphans(i, x, j, y int) (first, last uint64) {
 	return sent + 1, sent + n
 }
 
-// lost returns the numbers of the messages that state x of i has sent and that state y of j has
-// not received, if they are lost; first > last if there are none. A current state that is not
-// known has received everything.
+// lost returns the numbers of the messages that state x of i has sent and state y of j has not
+// received, if they are lost; first > last without any. An unknown current state has received
+// everything.
 func (b *rollback) lost(i, x, j, y int) (first, last uint64) {
 	live := x == len(b.ranks[i].Checkpoints) && y == len(b.ranks[j].Checkpoints)
 	to := b.state(j, y)
@@ -126,7 +123,7 @@ func (b *rollback) run(start []Step) (stuck int, ok bool) {
 }
 
 // pull finds how far back the movers force j, and names the one that forces it farthest. It moves
-// nobody, so that all of a wave see the same states. If j is a mover itself, its channels to
+// no rank, so that all of a wave see the same states. If j is a mover itself, its channels to
 // ranks in their current states have died.
 func (b *rollback) pull(j int, movers []bool) (Step, bool) {
 	step := Step{Rank: j, From: b.at[j], To: b.at[j]}
@@ -156,8 +153,8 @@ func (b *rollback) pull(j int, movers []bool) (Step, bool) {
 	return step, true
 }
 
-// extend makes the cause of a step, which is that of its last checkpoint, name the messages of
-// the same kind that all of the step is about.
+// extend makes the cause of a step name the messages of the same kind that all of the step is
+// about, beside those of its last checkpoint.
 func (b *rollback) extend(s Step) Cause {
 	c := s.Cause
 	if c.Kind == Orphan {

@@ -21,7 +21,7 @@ type Endpoint struct {
 	appended uint64  // index of the last frame appended
 	durable  uint64  // of the last one known to be durable
 
-	depends []uint64 // on matches of each rank, see Vector; replaced, never written to; nil: on none
+	depends []uint64 // on matches of each rank, see Vector; replaced, never written to; may be nil
 	matches uint64
 	replay  []Determinant // to follow, by number
 	outputs uint64
@@ -75,7 +75,7 @@ func New(cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// Inside reports whether a rank is in the own group: there is no channel to it.
+// Inside reports whether a rank is in the own group, without a channel to it.
 func (e *Endpoint) Inside(rank int) bool { return e.inside[rank] }
 
 // Send numbers a message to a rank outside, keeps it and has it transmitted if there is a
@@ -174,7 +174,7 @@ func (e *Endpoint) Relog() []Action {
 	return acts
 }
 
-// Durable returns the index up to which frames are durable; Appended that of the last one.
+// Durable returns the index up to which frames are durable; Appended the index of the last one.
 func (e *Endpoint) Durable() uint64  { return e.durable }
 func (e *Endpoint) Appended() uint64 { return e.appended }
 
@@ -187,9 +187,9 @@ func (e *Endpoint) Output() uint64 {
 }
 
 // Admit is told the incarnation of the peer at the other end of a new connection, in either
-// direction, before anything else. One that has been replaced is refused with a *StaleError. A
-// newer one is adopted, after which connections of the older one must be dropped and nothing from
-// them be given to Arrive or Acked.
+// direction, before anything else. It refuses a replaced incarnation with a *StaleError. After a
+// newer one, connections of the older one must be dropped and nothing from them be given to
+// Arrive or Acked.
 func (e *Endpoint) Admit(peer int, incarnation uint64) error {
 	p := &e.peers[peer]
 	if incarnation < p.incarnation {
@@ -205,8 +205,7 @@ func (e *Endpoint) Admit(peer int, incarnation uint64) error {
 // Incarnation returns the newest incarnation of a peer that is known.
 func (e *Endpoint) Incarnation(peer int) uint64 { return e.peers[peer].incarnation }
 
-// Have returns the number up to which messages of a peer need not be sent again to this
-// incarnation.
+// Have returns the number up to which this incarnation needs no messages of a peer again.
 func (e *Endpoint) Have(peer int) uint64 { return e.peers[peer].accepted }
 
 // Connected says that a connection from a peer was made, with Have. It repeats the
@@ -216,7 +215,7 @@ func (e *Endpoint) Connected(peer int) []Action {
 }
 
 // PeerUp says that a connection to a peer was made, and up to which number it has our messages.
-// Those behind are transmitted, in order; so is, from now on, what is sent. It fails with a
+// Those behind are transmitted, in order, as is what is sent from now on. It fails with a
 // *LostError if messages that the peer needs are not kept any more.
 func (e *Endpoint) PeerUp(peer int, have uint64) ([]Action, error) {
 	p := &e.peers[peer]
@@ -258,8 +257,8 @@ func (e *Endpoint) Recorded() (src int, seq uint64, ok bool) {
 }
 
 // ReceivedAny says that a receive from any source got a message: number seq of the channel from
-// src, 0 if it is not known or src is in the own group. The application goes on when Durable is
-// not less than wait.
+// src, 0 if it is unknown or src is in the own group. The application goes on when Durable is not
+// less than wait.
 func (e *Endpoint) ReceivedAny(src int, seq uint64) (wait uint64, acts []Action, err error) {
 	source, number, ok := e.Recorded()
 	e.matches++

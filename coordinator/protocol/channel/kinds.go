@@ -23,7 +23,6 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// ParseKind is the inverse of String.
 func ParseKind(name string) (Kind, error) {
 	for k, n := range kindNames {
 		if n == name {
@@ -33,7 +32,6 @@ func ParseKind(name string) (Kind, error) {
 	return 0, fmt.Errorf("unknown log %q (want none, pessimistic-receiver, pessimistic-sender, optimistic)", name)
 }
 
-// Valid reports whether k is one of the kinds.
 func (k Kind) Valid() bool { return int(k) < len(kindNames) }
 
 // Logs reports whether a rank with this kind needs a log.
@@ -51,22 +49,22 @@ type Message struct {
 	Tag     int32
 	// Seq is its number in its channel, from 1, over all contexts. Send sets it.
 	Seq uint64
-	// Depends says on how many matches of each rank the message depends, by rank; nil if on none.
-	// Send sets it, with Optimistic.
+	// Depends says on how many matches of each rank the message depends, by rank, or is nil. Send
+	// sets it, with Optimistic.
 	Depends []uint64
-	// Data is nobody's to change after Send or Arrive.
+	// Data must not change after Send or Arrive.
 	Data []byte
 }
 
 // A Frame is an entry of a rank's log.
 type Frame struct {
 	Kind FrameKind
-	// Peer is the source of the message or of the match, -1 of a cut.
+	// Peer is the source of the message or of the match, -1 for a cut.
 	Peer int
-	// Number is that of a match; 0 for other frames.
+	// Number is the match's, 0 for other frames.
 	Number uint64
-	// Message is the message received. Of a match only Seq is set, 0 for a message of the own
-	// group; of a cut only Data, the line, 8 bytes for each rank.
+	// Message is the message received. A match has only Seq, 0 for a message of the own group; a
+	// cut only Data, the line, 8 bytes for each rank.
 	Message Message
 }
 

@@ -102,8 +102,8 @@ func Restore(cfg Config, st *State, next func() (Frame, error), line []uint64) (
 	return e, acts, nil
 }
 
-// checkReplay sees to it that no determinant is missing. Receiver logs only those of messages of
-// the own group.
+// checkReplay checks that no determinant is missing. Receiver logs determinants only for messages
+// of the own group.
 func (e *Endpoint) checkReplay() error {
 	if e.cfg.Kind == Receiver {
 		return nil
@@ -160,7 +160,7 @@ func (st *State) relevant(next func() (Frame, error)) ([]Frame, error) {
 	}
 }
 
-// cut removes the frames that a line takes back from those of rank me.
+// cut removes the frames of rank me that a line takes back.
 func cut(frames []Frame, line []uint64, me int) []Frame {
 	return slices.DeleteFunc(frames, func(f Frame) bool {
 		if f.Kind == Determined {
@@ -175,8 +175,8 @@ func cut(frames []Frame, line []uint64, me int) []Frame {
 	})
 }
 
-// ErrGap is a message with one missing before it. Nothing is delivered; the connection it came on
-// has to be made again, which has the sender begin at the first one that is missing.
+// ErrGap is a message with one missing before it. It is not delivered; the connection has to be
+// made again, which has the sender begin at the first one missing.
 var ErrGap = errors.New("a message is missing before this one")
 
 // ErrCorrupt marks bytes of a state, or frames of a log, that no rank of this version writes.

@@ -37,7 +37,7 @@ type Determinant struct {
 func (e *Endpoint) Snapshot() *State {
 	st := &State{Kind: e.cfg.Kind, Rank: e.cfg.Rank, Size: e.cfg.Size, Vector: e.Vector(), Replay: slices.Clone(e.replay), Kept: make([][]Message, e.cfg.Size)}
 	if e.cfg.Kind == None {
-		return st // a line without messages in transit needs none
+		return st // a line without messages in transit does without
 	}
 	for r := range e.peers {
 		st.Kept[r] = slices.Clone(e.peers[r].kept)
@@ -98,7 +98,7 @@ func (st *State) Encode() []byte {
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// Numbers decodes what AppendNumbers wrote, nil if there are none.
+// Numbers decodes what AppendNumbers wrote.
 func Numbers(b []byte) []uint64 {
 	r := reader{b}
 	return r.numbers(len(b) / 8)
@@ -119,7 +119,6 @@ func (r *reader) u64() uint64 {
 	return x
 }
 
-// numbers returns the next n numbers, nil if n is 0.
 func (r *reader) numbers(n int) []uint64 {
 	if n == 0 {
 		return nil

@@ -9,25 +9,23 @@ import (
 // the history from which the recovery line is computed. Slices are indexed by rank; entries of
 // the own group are 0.
 type Vector struct {
-	// Sent and Received count the messages of each channel. Messages that have arrived and are
-	// not delivered do not count as received.
+	// Sent and Received count the messages of each channel, Received without those that have
+	// arrived and are not delivered.
 	Sent     []uint64 `json:"sent"`
 	Received []uint64 `json:"received"`
-	// Matches counts the receives from any source, and Depends says, with Optimistic, on how many
-	// of those of each rank the state depends, directly or through others.
+	// Matches counts the receives from any source. Depends says, with Optimistic, on how many
+	// matches of each rank the state depends, directly or through others.
 	Matches uint64   `json:"matches"`
 	Depends []uint64 `json:"depends"`
 	// Outputs counts what was put out to the world.
 	Outputs uint64 `json:"outputs"`
 }
 
-// Equal reports whether two vectors say the same.
 func (v *Vector) Equal(o *Vector) bool {
 	return slices.Equal(v.Sent, o.Sent) && slices.Equal(v.Received, o.Received) && slices.Equal(v.Depends, o.Depends) &&
 		v.Matches == o.Matches && v.Outputs == o.Outputs
 }
 
-// Vector returns that of the present state.
 func (e *Endpoint) Vector() Vector {
 	n := e.cfg.Size
 	v := Vector{Sent: make([]uint64, n), Received: make([]uint64, n), Depends: make([]uint64, n), Matches: e.matches, Outputs: e.outputs}
@@ -50,7 +48,7 @@ func (e *Endpoint) Present() Vector {
 	return v
 }
 
-// join returns the larger of each pair of numbers. Neither is written to.
+// join returns the larger of each pair of numbers, and writes to none of them.
 func join(a, b []uint64) []uint64 {
 	switch {
 	case b == nil:
@@ -109,7 +107,6 @@ func (st *State) Logged(next func() (Frame, error)) ([]Vector, error) {
 	return states, nil
 }
 
-// forgotten is the number up to which messages need not be kept.
 func (p *peer) forgotten(k Kind) uint64 {
 	if k == Sender {
 		return p.collected
@@ -120,7 +117,6 @@ func (p *peer) forgotten(k Kind) uint64 {
 // Overhead is about what a message takes to keep beside its data.
 const Overhead = 128
 
-// cost is what a message takes in memory: many empty ones fill it, too.
 func (m *Message) cost() int64 {
 	return int64(len(m.Data)) + 8*int64(len(m.Depends)) + Overhead
 }
@@ -197,9 +193,9 @@ func (e *Endpoint) Collected(peer int, seq uint64) {
 	p.setAcked(max(seq, p.acked)) // the acknowledgement may have been lost
 }
 
-// Kept returns how many messages to a peer are kept, their bytes, and what those among them take
-// in memory that are not acknowledged, Overhead included: what a sender that does not want to run
-// ahead for ever looks at.
+// Kept returns how many messages to a peer are kept, their bytes, and what the unacknowledged
+// ones take in memory, Overhead included: what a sender looks at that does not want to run ahead
+// for ever.
 func (e *Endpoint) Kept(peer int) (messages int, bytes, unacked int64) {
 	p := &e.peers[peer]
 	return len(p.kept), p.keptBytes, p.unacked

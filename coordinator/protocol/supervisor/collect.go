@@ -14,7 +14,6 @@ func noState(g *group) error {
 		g.id, g.ranks[0], recovery.ErrNoLine)
 }
 
-// taken notes that a checkpoint of a group exists.
 func (s *Supervisor) taken(g *group, number, iter int) {
 	if err := s.checkVectors(g, number, g.vectors); err != nil {
 		s.endJob(protocol.Outcome{Result: protocol.Failed, Rank: -1, Text: err.Error()})
@@ -56,7 +55,6 @@ func (s *Supervisor) collect() {
 // thousands: so a checkpoint costs no more, the more there are.
 const keptPerLook = 64
 
-// kept returns how many checkpoints are kept.
 func (s *Supervisor) kept() int {
 	n := 0
 	for _, g := range s.groups {
@@ -65,13 +63,12 @@ func (s *Supervisor) kept() int {
 	return n
 }
 
-// needed returns the oldest checkpoint of each group that a recovery can need.
-//
-// A pessimistic log takes a failed group from its newest checkpoint to where it was. Without log,
-// or with an optimistic one, no recovery goes back behind the line that would be found if all
-// groups failed now: its states stay consistent for ever (Wang, Chung, Lin and Fuchs 1995). Logs
-// behind the checkpoints can only make later lines. With Keep > 1 that is found as if the newest
-// ones were damaged.
+// needed returns the oldest checkpoint of each group that a recovery can need. A pessimistic log
+// takes a failed group from its newest checkpoint to where it was. Without log, or with an
+// optimistic one, no recovery goes back behind the line that would be found if all groups failed
+// now: its states stay consistent for ever (Wang, Chung, Lin and Fuchs 1995). Logs behind the
+// checkpoints can only make later lines. With Keep > 1 the line is found as if the newest
+// checkpoints were damaged.
 func (s *Supervisor) needed() []int {
 	spare := max(1, s.cfg.Keep) - 1
 	rest := func(g *group) []Stored {
@@ -124,15 +121,14 @@ func (s *Supervisor) trim(moved []bool) {
 	}
 }
 
-// recollect tells a new process all of that.
 func (s *Supervisor) recollect(g *group, rank int) {
 	if s.cfg.Log == channel.Sender {
 		s.sendFloors(g, rank, nil)
 	}
 }
 
-// sendFloors tells a rank up to which number messages to the ranks of the other groups can go, of
-// those groups that are given; nil for all.
+// sendFloors tells a rank up to which number messages to the ranks of the given groups can go,
+// nil for all others.
 func (s *Supervisor) sendFloors(g *group, rank int, of []bool) {
 	var counts []protocol.Count
 	for _, o := range s.groups {

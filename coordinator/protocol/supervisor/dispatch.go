@@ -71,7 +71,6 @@ func (s *Supervisor) handle(g *group, acts []protocol.Action) {
 	}
 }
 
-// spawned notes that a group begins a new incarnation.
 func (s *Supervisor) spawned(g *group, a *protocol.Spawn) {
 	g.incarnation, g.from = a.Incarnation, a.From
 	a.Line, a.Fresh = g.line, g.fresh
@@ -97,7 +96,6 @@ func (s *Supervisor) outside(g *group) map[int][]protocol.Count {
 	return sent
 }
 
-// await answers a question for leave. Most are answered at once.
 func (s *Supervisor) await(g *group, step protocol.Step) {
 	switch {
 	case step == protocol.StartStep:
@@ -110,15 +108,13 @@ func (s *Supervisor) await(g *group, step protocol.Step) {
 	}
 }
 
-// start lets the ranks of a group compute.
 func (s *Supervisor) start(g *group) {
 	g.live, g.asks = true, false
 	s.feed(g, protocol.Permit{Step: protocol.StartStep})
 }
 
 // startReady lets the groups that went back together compute, when all of them are ready: until
-// then none of them can have told anybody anything new, so that another failure finds the same
-// history as this one did.
+// then they have sent no news, so that another failure finds the same history as this one did.
 func (s *Supervisor) startReady() {
 	if !s.lines() || s.recovery != nil || s.outcome != nil {
 		return
@@ -158,12 +154,10 @@ func (s *Supervisor) introduce(g *group, rank int) {
 	s.recollect(g, rank)
 }
 
-// moved tells a rank where a process of another group is.
 func (s *Supervisor) moved(to, rank int) protocol.Send {
 	return protocol.Send{Rank: to, Message: protocol.Moved{Life: s.life(rank), Address: s.addr[rank]}}
 }
 
-// life is the present one of a rank.
 func (s *Supervisor) life(rank int) protocol.Life {
 	return protocol.Life{Rank: rank, Incarnation: uint64(s.of[rank].incarnation)}
 }
@@ -194,9 +188,8 @@ func (s *Supervisor) startOver() {
 	s.do(Job, protocol.Collect{Base: slices.Clone(s.base)})
 }
 
-// wipe abandons all checkpoints. From here on until the logs are empty, a coordinator that takes
-// the job over has to restart it from scratch too: a part of the old history would look like a
-// whole one.
+// wipe abandons all checkpoints. Until the logs are empty, a coordinator that takes the job over
+// has to restart it from scratch too: a part of the old history would look like a whole one.
 func (s *Supervisor) wipe() {
 	for i := range s.base {
 		s.base[i] = -1
@@ -210,13 +203,12 @@ func (s *Supervisor) wipe() {
 
 // A request is one for a checkpoint of every group.
 type request struct {
-	id      int // that of who asked
+	id      int // who asked
 	left    int // groups that have yet to answer
 	number  int // the newest checkpoint so far
 	failure string
 }
 
-// request takes one from outside.
 func (s *Supervisor) request(r protocol.Request) {
 	switch {
 	case !s.several():
@@ -241,7 +233,6 @@ func (s *Supervisor) request(r protocol.Request) {
 // finishingText is what a Coordinator answers when it takes no more checkpoints.
 const finishingText = "the job is finishing"
 
-// answered takes the answer of a group.
 func (s *Supervisor) answered(a protocol.Answer) {
 	if !s.several() {
 		s.do(Job, a)
@@ -269,7 +260,7 @@ func (s *Supervisor) answered(a protocol.Answer) {
 	}
 	delete(s.asked, a.ID)
 	if r.failure == finishingText && r.number > 0 {
-		r.failure = "" // those that have ended need none any more
+		r.failure = "" // those that have ended do without
 	}
 	if r.failure != "" {
 		r.number = 0

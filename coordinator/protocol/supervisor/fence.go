@@ -51,7 +51,6 @@ func (s *Supervisor) ask(g *group) {
 	}
 }
 
-// fenced takes the answer of a survivor.
 func (s *Supervisor) fenced(g *group, rank int, m protocol.Fenced) {
 	r := s.recovery
 	if r == nil || m.Round != r.round || !g.live {
@@ -65,7 +64,6 @@ func (s *Supervisor) fenced(g *group, rank int, m protocol.Fenced) {
 	r.vectors[rank] = v
 }
 
-// examined takes what a log holds.
 func (s *Supervisor) examined(e protocol.Examined) {
 	r := s.recovery
 	if r == nil || e.Round != r.round || e.Rank < 0 || e.Rank >= s.ranks {
@@ -93,15 +91,14 @@ func (s *Supervisor) fenceEnds() (time.Duration, bool) {
 	return 0, false
 }
 
-// checkFence declares survivors dead that do not answer.
 func (s *Supervisor) checkFence() {
 	at, ok := s.fenceEnds()
 	if !ok || s.now < at {
 		return
 	}
 	if late := s.now - at; late > s.cfg.Limits.Silence/2 {
-		// It was the coordinator that did not run, as after a laptop's sleep: the answers are
-		// still in the sockets.
+		// The coordinator did not run, as after a laptop's sleep: the answers are still in the
+		// sockets.
 		s.recovery.fencedAt += late + s.cfg.Limits.Silence
 		return
 	}
@@ -120,7 +117,7 @@ func (s *Supervisor) declareDead(g *group, rank int, why string) {
 	s.feed(g, protocol.RankLost{Incarnation: g.incarnation, Rank: rank, Cause: why})
 }
 
-// unfence lets the survivors go on, and tells them of whom nothing old must be taken any more.
+// unfence lets the survivors go on, and tells them which ranks' old messages to refuse.
 func (s *Supervisor) unfence(round int) {
 	var moved []protocol.Life
 	for _, g := range s.groups {
@@ -137,14 +134,12 @@ func (s *Supervisor) unfence(round int) {
 	}
 }
 
-// pessimistic reports whether a failed group always gets back to where it was, so that nobody
-// else has to go back.
+// pessimistic reports whether a failed group always gets back to where it was, alone.
 func pessimistic(log channel.Kind) bool { return log == channel.Receiver || log == channel.Sender }
 
 // lines reports whether recoveries need a line: what a group has lost can force others back.
 func (s *Supervisor) lines() bool { return s.several() && !pessimistic(s.cfg.Log) }
 
-// down takes the end of a group's incarnation.
 func (s *Supervisor) down(g *group, d protocol.Down) {
 	g.live, g.asks, g.down, g.rest = false, false, true, nil
 	if d.Damaged > 0 {
@@ -189,8 +184,8 @@ func (s *Supervisor) halt(g *group) {
 	g.live, g.asks, g.down, g.rest = false, false, true, nil
 }
 
-// forget drops what is known of checkpoints after number from and returns their numbers, the
-// newest first: were only some of them removed, the rest would still be a history.
+// forget drops the checkpoints after number from and returns their numbers, the newest first:
+// were only some of them removed, the rest would still be a history.
 func (g *group) forget(from int) []int {
 	var dropped []int
 	for n := len(g.known); n > 0 && g.known[n-1].Number > from; n-- {
@@ -200,15 +195,14 @@ func (g *group) forget(from int) []int {
 	return dropped
 }
 
-// schedule returns that of one group, shifted against those of the others.
+// schedule returns a group's schedule, shifted against the others'.
 func (s *Supervisor) schedule(group int) protocol.Schedule {
 	sched := s.cfg.Schedule
 	n := len(s.groups)
 	if n == 1 && s.cfg.Jitter == 0 {
 		return sched
 	}
-	// The groups wait for each other's messages, so each one that stands still holds all of them
-	// up.
+	// The groups wait for each other's messages, so that one that stands still holds up all.
 	sched.Overhead /= float64(n)
 	rng := rand.New(rand.NewPCG(s.cfg.Seed, uint64(group)))
 	sched.Jitter, sched.Seed = s.cfg.Jitter, rng.Uint64()
@@ -273,8 +267,8 @@ func (s *Supervisor) allot() {
 	}
 }
 
-// nextToStore returns the group that has waited longest, nil if there is none. Those that hold
-// for a stop wait until all do.
+// nextToStore returns the group that has waited longest, or nil. Those that hold for a stop wait
+// until all do.
 func (s *Supervisor) nextToStore() *group {
 	var first *group
 	for _, g := range s.groups {

@@ -39,26 +39,26 @@ type Config struct {
 	// Logged, with Optimistic, are the states in the logs: by rank, what channel.State.Logged
 	// returns for each of its checkpoints in Known and, with Base 0, for checkpoint 0.
 	Logged []map[int][]channel.Vector
-	// Base is, by group, what the last Collect said that was durable; nil for 0. With −1 in it
-	// the job restarts from scratch, whatever is Known.
+	// Base is, by group, the last Base of Collect that was durable; nil for 0. With −1 in it the
+	// job restarts from scratch, whatever is Known.
 	Base []int
 	// Next is the number of the next checkpoint; it exceeds all used before.
 	Next int
-	// Incarnation exceeds those of all processes that the job has ever had; that of a process is
-	// the incarnation of its group, Spawn.Incarnation.
+	// Incarnation exceeds that of every process that the job has had; a process has its group's
+	// incarnation, Spawn.Incarnation.
 	Incarnation int
 	// Printed is, by rank, the highest index of Print that is durable; nil for 0.
 	Printed []uint64
-	// Keep is how many of its newest checkpoints are kept for each group, so that one that is
-	// damaged can be done without; at least 1. With log None or Optimistic all that a recovery
-	// line can come to lie on are kept in any case.
+	// Keep is how many of its newest checkpoints are kept for each group, so that a damaged one
+	// can be done without; at least 1. With log None or Optimistic all that a recovery line can
+	// come to lie on are kept in any case.
 	Keep int
 }
 
 // Stored is a checkpoint of a group in the store.
 type Stored struct {
 	Group, Number, Iter int
-	// Vectors are those of the group's ranks, in their order. With one group they are not needed.
+	// Vectors are the vectors of the group's ranks, in their order; not needed with one group.
 	Vectors []channel.Vector
 }
 
@@ -82,7 +82,6 @@ func (s Stagger) String() string {
 	return fmt.Sprintf("Stagger(%d)", uint8(s))
 }
 
-// ParseStagger is the inverse of String.
 func ParseStagger(name string) (Stagger, error) {
 	for s, n := range staggerNames {
 		if n == name {
@@ -127,8 +126,8 @@ func (s *Supervisor) options() recovery.Options {
 	return recovery.Options{InTransit: recovery.Allowed}
 }
 
-// candidates are the checkpoints that a group can go back to, oldest first. The beginning is one
-// as long as no log has been cut, or if there is none.
+// candidates are the checkpoints that a group can go back to, oldest first, with the beginning
+// unless a log has been cut.
 func (s *Supervisor) candidates(g *group) []Stored {
 	var list []Stored
 	if s.base[g.id] <= 0 || s.cfg.Log == channel.None {
@@ -137,7 +136,6 @@ func (s *Supervisor) candidates(g *group) []Stored {
 	return append(list, g.known...)
 }
 
-// history returns that of the recovery under way.
 func (s *Supervisor) history(r *rollback) *history {
 	h := s.storedHistory(s.candidates, r.states)
 	for _, g := range s.groups {
@@ -161,7 +159,7 @@ func (s *Supervisor) storedHistory(stored func(*group) []Stored, logged []map[in
 				continue
 			}
 			for _, l := range logged[g.ranks[0]][c.Number] {
-				// Those behind the next checkpoint follow it as well.
+				// States behind the next checkpoint follow it as well.
 				if l.Matches > c.matches() && (k+1 == len(list) || l.Matches <= list[k+1].matches()) {
 					h.add(g, c, []channel.Vector{l}, true)
 				}
@@ -171,7 +169,7 @@ func (s *Supervisor) storedHistory(stored func(*group) []Stored, logged []map[in
 	return h
 }
 
-// matches are those of a group of one rank; at the beginning there are none.
+// matches are the matches of a group of one rank.
 func (c *Stored) matches() uint64 {
 	if len(c.Vectors) == 0 {
 		return 0
@@ -180,8 +178,8 @@ func (c *Stored) matches() uint64 {
 }
 
 // counters fills in the counters of messages, which decide whether states of groups are
-// consistent. One group is consistent with itself: its states get no counters, whose number is
-// the square of that of its ranks.
+// consistent. One group is consistent with itself, without counters, whose number is the square
+// of the ranks'.
 func (h *history) counters(g *group, state *recovery.State, vectors []channel.Vector) {
 	if len(h.s.groups) == 1 {
 		return
@@ -230,10 +228,9 @@ func (h *history) setCurrent(g *group, vectors []*channel.Vector) {
 }
 
 // find returns the recovery line if all groups without a current state have failed. The error is
-// that of a group that has no state left to go back to, or what package recovery says.
+// of a group that has no state left to go back to, or of package recovery.
 func (h *history) find() (*recovery.Line, error) { return h.findIn(h.binding()) }
 
-// findIn is find with the counters that a history has.
 func (h *history) findIn(states *recovery.History) (*recovery.Line, error) {
 	var failed []int
 	for _, g := range h.s.groups {
@@ -264,7 +261,6 @@ func (h *history) binding() *recovery.History {
 	return free
 }
 
-// stored returns the checkpoint that a group goes back to.
 func (h *history) stored(g *group, line *recovery.Line) Stored {
 	return h.from[g.id][line.Places[g.id].Index]
 }
@@ -285,7 +281,6 @@ func (s *Supervisor) determinants(line *recovery.Line) []uint64 {
 	return keep
 }
 
-// chooseFirst finds where the groups begin.
 func (s *Supervisor) chooseFirst() error {
 	switch {
 	case !s.several():
@@ -314,7 +309,7 @@ type Line struct {
 	Garbage *recovery.Garbage
 }
 
-// FindLine returns that of a job, from what a Supervisor would be told of it. The error wraps
+// FindLine returns the line of a job, from what a Supervisor would be told of it. The error wraps
 // recovery.ErrNoLine if checkpoints or logs are missing.
 func FindLine(cfg Config) (*Line, error) {
 	s, err := prepare(cfg)

@@ -25,8 +25,8 @@ type stop struct {
 	failure  string
 }
 
-// finishing reports whether some group has passed its last boundary, so that there is none left
-// that all could share.
+// finishing reports whether some group has passed its last boundary, so that all share none any
+// more.
 func (s *Supervisor) finishing() bool {
 	for _, g := range s.groups {
 		if g.co.Finishing() {
@@ -36,7 +36,6 @@ func (s *Supervisor) finishing() bool {
 	return false
 }
 
-// agree takes the boundary that a group can stop at.
 func (s *Supervisor) agree(g *group, iter int) {
 	if !s.several() {
 		s.feed(g, protocol.Boundary{Iter: iter})
@@ -122,7 +121,6 @@ func (s *Supervisor) failStop() {
 	}
 }
 
-// rested takes the end of a group. The job ends when all groups have.
 func (s *Supervisor) rested(g *group, a protocol.Rest) {
 	if !s.several() {
 		o := protocol.Outcome{Result: protocol.Completed, Rank: -1, Results: a.Results}
@@ -155,7 +153,6 @@ func (s *Supervisor) allRest() bool {
 	return true
 }
 
-// complete ends a job of which all groups rest.
 func (s *Supervisor) complete() {
 	if s.stop != nil {
 		for _, id := range s.stop.ids {
@@ -169,7 +166,6 @@ func (s *Supervisor) complete() {
 	s.endJob(protocol.Outcome{Result: protocol.Completed, Rank: -1, Results: results})
 }
 
-// results returns those of all ranks, if all have ended.
 func (s *Supervisor) results() ([][]byte, bool) {
 	all := make([][]byte, s.ranks)
 	for _, g := range s.groups {
@@ -197,14 +193,12 @@ func (s *Supervisor) finished(o protocol.Outcome) {
 	}
 }
 
-// endJob decides how the job ends. A commit is waited for.
 func (s *Supervisor) endJob(o protocol.Outcome) {
 	if s.outcome == nil {
 		s.outcome = &o
 	}
 }
 
-// tryEnd ends the job as decided.
 func (s *Supervisor) tryEnd() {
 	if s.outcome == nil {
 		return

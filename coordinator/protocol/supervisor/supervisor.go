@@ -22,7 +22,7 @@ type Supervisor struct {
 	out    []Action
 	groups []*group
 
-	recovery *rollback // nil: none is being decided
+	recovery *rollback // nil: no failure is being decided about
 	round    int       // of the last recovery
 	stop     *stop     // nil: no stop is under way
 	stops    []int     // those asked for; they have to wait while no boundary is left
@@ -57,7 +57,7 @@ type group struct {
 	rest    *protocol.Rest
 	vectors []channel.Vector // of the checkpoint that was committed last
 	floor   []channel.Vector // of the checkpoint at Base, nil for the beginning
-	agreed  int              // boundary it holds at for a stop, 0 none
+	agreed  int              // boundary it holds at for a stop, or 0
 	since   int              // its turn to store, 0: it does not wait
 }
 
@@ -167,7 +167,6 @@ func (s *Supervisor) checkVectors(g *group, number int, vectors []channel.Vector
 	return nil
 }
 
-// fits reports whether a vector is of a rank of this job.
 func (s *Supervisor) fits(v *channel.Vector) bool {
 	return len(v.Sent) == s.ranks && len(v.Received) == s.ranks && len(v.Depends) == s.ranks
 }
@@ -176,7 +175,6 @@ func (s *Supervisor) fits(v *channel.Vector) bool {
 // Coordinator decides all.
 func (s *Supervisor) several() bool { return len(s.groups) > 1 }
 
-// groupConfig is the configuration of one group's Coordinator.
 func (s *Supervisor) groupConfig(g *group, next int) protocol.Config {
 	n := len(s.groups)
 	for next%n != (g.id+1)%n {
