@@ -67,7 +67,7 @@ type Snapshot struct {
 	// Vector says what the state depends on.
 	Vector channel.Vector
 	// LogFrom is the number in the log of the first frame that is needed on top of this snapshot.
-	// Once it is committed, and all earlier ones are given up, the frames before can go.
+	// Once it is committed, and all earlier ones are not needed, the frames before can go.
 	LogFrom uint64
 }
 

@@ -242,7 +242,7 @@ type (
 	// removed.
 	Collect struct {
 		// Base is the oldest checkpoint of each group that is kept, 0 for the beginning of the
-		// job. What its state there covers can leave the log of a rank. All are −1 while a job is
+		// job. The log of a rank can lose what its state there covers. All are −1 while a job is
 		// being restarted from scratch.
 		Base []int
 		// Remove are the checkpoints that can be removed.
