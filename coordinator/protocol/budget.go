@@ -111,7 +111,7 @@ func (b *budget) used() float64 {
 }
 
 // charge books a checkpoint, or an aborted attempt, for which the job stood still between two
-// times. What other jobs held it up is spent, and says nothing of what the next one costs.
+// times. The wait for other jobs is spent, and says nothing of the cost of the next one.
 func (b *budget) charge(from, now, held time.Duration, taken bool) {
 	cost := max(0, now-from)
 	b.spent += cost
