@@ -108,7 +108,7 @@ type seams struct {
 	fakes    string              // programs that answer like those of DMTCP
 	digests  map[string]string   // of runs without failures
 	want     map[jobPlace]string // result of each job
-	done     map[jobPlace]bool   // jobs that have told it
+	done     map[jobPlace]bool   // jobs that have told it, or whose output was lost
 	counted  map[jobPlace]int    // how far programs under DMTCP have come
 	stores   []string
 	commands []string // so far
@@ -350,6 +350,9 @@ func (w *seams) judge(c *seamCommand) {
 	}
 	if err != nil || verb != "launch" && verb != "restart" {
 		return
+	}
+	if c.muted && strings.Contains(out, p.job+": completed in ") {
+		w.done[p] = true // Its ranks called ckpt_finalize: the result went with the launcher.
 	}
 	stays := w.done[p] && strings.Contains(out, "has completed, and stays as it is")
 	if result == "" && !stays && !c.muted && !strings.Contains(out, "stopped") {
