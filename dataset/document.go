@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,58 +8,86 @@ import (
 	"slices"
 	"strings"
 
+	yaml "go.yaml.in/yaml/v3"
+
 	"ckpt/internal/wording"
 	"ckpt/zones"
 )
 
-// document is the YAML form of a spec. Unknown fields are errors.
-type document struct {
-	Name     string                   `yaml:"name"`
-	Title    string                   `yaml:"title"`
-	Source   string                   `yaml:"source"`
-	Kernel   string                   `yaml:"kernel"`
-	Procs    procRule                 `yaml:"procs"`
-	Classes  map[string]documentClass `yaml:"classes"`
-	Derived  []map[string]string      `yaml:"derived"`
-	Runtime  string                   `yaml:"runtime"`
-	Epoch    string                   `yaml:"epoch"`
-	File     *documentFile            `yaml:"file"`
-	Arrays   []documentArray          `yaml:"arrays"`
-	Messages []documentMessage        `yaml:"messages"`
+// A spec is the YAML form of a workload. Unknown fields are errors.
+type spec struct {
+	Name     string                  `yaml:"name"`
+	Title    string                  `yaml:"title"`
+	Source   string                  `yaml:"source"`
+	Kernel   string                  `yaml:"kernel"`
+	Procs    procRule                `yaml:"procs"`
+	Classes  map[string]class        `yaml:"classes"`
+	Derived  []map[string]expression `yaml:"derived"`
+	Runtime  *expression             `yaml:"runtime"`
+	Epoch    *expression             `yaml:"epoch"` // nil: it has none
+	File     *fileSpec               `yaml:"file"`  // nil: nothing is known of it
+	Arrays   []arraySpec             `yaml:"arrays"`
+	Messages []messageSpec           `yaml:"messages"`
 }
 
-type documentArray struct {
-	Name    string `yaml:"name"`
-	Elem    string `yaml:"elem"`
-	Count   string `yaml:"count"`
-	Rewrite string `yaml:"rewrite"`
-	Used    string `yaml:"used"`
-	Filled  string `yaml:"filled"`
-
-	Save       *bool `yaml:"save"`
-	Replicated bool  `yaml:"replicated"`
-
-	Global *documentGlobal `yaml:"global"`
-}
-
-// marks returns the marks of the array: by default it is saved, and another on each rank.
-func (a *documentArray) marks() arrayMarks {
-	return arrayMarks{save: a.Save == nil || *a.Save, replicated: a.Replicated}
-}
-
-type documentMessage struct {
-	To        string     `yaml:"to"`
-	Count     string     `yaml:"count"`
-	Bytes     string     `yaml:"bytes"`
-	Each      string     `yaml:"each"`
-	Mean      string     `yaml:"mean"`
-	AnySource bool       `yaml:"any_source"`
-	Peers     *peersSpec `yaml:"peers"`
-}
-
-type documentClass struct {
+type class struct {
 	Iterations int              `yaml:"iterations"`
 	Params     map[string]int64 `yaml:"params"`
+}
+
+type arraySpec struct {
+	Name  string      `yaml:"name"`
+	Elem  elem        `yaml:"elem"`
+	Count *expression `yaml:"count"`
+	// The shares are 1 if they are not given.
+	Rewrite *expression `yaml:"rewrite"`
+	Used    *expression `yaml:"used"`
+	Filled  *expression `yaml:"filled"`
+	// What a checkpoint at application level does with the array: by default it is saved,
+	// and another on each rank.
+	Save       *bool `yaml:"save"`
+	Replicated bool  `yaml:"replicated"`
+	// Global is nil if every rank has an array of its own, of Count elements.
+	Global *globalSpec `yaml:"global"`
+}
+
+type elem struct{ zones.Elem }
+
+func (e *elem) UnmarshalYAML(n *yaml.Node) error {
+	for e.Elem = zones.Bytes; e.Valid(); e.Elem++ {
+		if e.String() == n.Value {
+			return nil
+		}
+	}
+	return fmt.Errorf("line %d: elem %q is unknown (want float64, float32, int64, int32 or bytes)",
+		n.Line, n.Value)
+}
+
+type messageSpec struct {
+	To        string      `yaml:"to"`
+	Count     *expression `yaml:"count"`
+	Bytes     *expression `yaml:"bytes"`
+	Each      *expression `yaml:"each"` // nil, as Mean: as count and bytes say
+	Mean      *expression `yaml:"mean"`
+	AnySource bool        `yaml:"any_source"`
+	Peers     *peersSpec  `yaml:"peers"` // nil: not known
+}
+
+// A File is what an application writes when it stores its own checkpoint in one file, beside
+// the arrays that it has to save.
+type File struct {
+	// Header is the bytes of the file beyond the arrays.
+	Header int64
+	// Writes of it one rank makes for itself; Collective ones all ranks make together, so
+	// that each aggregator writes once.
+	Writes, Collective int64
+}
+
+// A fileSpec is the YAML form of a File; what is not given is 0.
+type fileSpec struct {
+	Header     *expression `yaml:"header"`
+	Writes     *expression `yaml:"writes"`
+	Collective *expression `yaml:"collective"`
 }
 
 // ParseWorkload reads a spec from YAML text; name is for errors. With
@@ -79,22 +106,26 @@ func ParseWorkload(src []byte, name string) (*Workload, error) {
 	return w, nil
 }
 
-// brokenField is YAML's reading of {count: div(n, p)}: a field "p)".
-var brokenField = regexp.MustCompile(`field [^"]*\).* not found`)
+// brokenField is YAML's reading of {count: div(n, p)}: "div(n", and a field "p)".
+var brokenField = regexp.MustCompile(`field [^"]*\).* not found|expression "[^"]*\([^")]*": unexpected end`)
 
 func parse(src []byte) (*Workload, error) {
 	if len(src) > maxSource {
 		return nil, fmt.Errorf("longer than %d bytes", maxSource)
 	}
-	var doc document
-	if err := wording.DecodeYAML(src, &doc); err != nil {
+	w := &Workload{source: slices.Clone(src)}
+	if err := wording.DecodeYAML(src, &w.spec); err != nil {
 		return nil, err
 	}
-	w, err := build(&doc)
-	if err != nil {
+	w.Name, w.Title, w.Kernel = w.spec.Name, w.spec.Title, w.spec.Kernel
+	if err := w.spec.check(); err != nil {
 		return nil, err
 	}
-	w.source = slices.Clone(src)
+	for _, m := range w.spec.Derived {
+		for name, e := range m {
+			w.derived = append(w.derived, named{name, &e})
+		}
+	}
 	return w, nil
 }
 
@@ -106,151 +137,89 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
 func isIdentifier(name string) bool { return len(name) <= maxName && identifier.MatchString(name) }
 
-// build checks everything that does not depend on class and process count;
-// expressions are evaluated by Instance.
-func build(doc *document) (*Workload, error) {
-	w := &Workload{
-		Name: doc.Name, Title: doc.Title, Kernel: doc.Kernel,
-		procs: doc.Procs, classes: map[string]class{},
-	}
+// check checks everything that does not depend on class and process count; expressions are
+// evaluated by Instance.
+func (s *spec) check() error {
 	switch {
-	case !isIdentifier(doc.Name):
-		return nil, fmt.Errorf("name %q: want a letter, then letters, digits, - or _", doc.Name)
-	case !slices.Contains(kernels, doc.Kernel):
-		return nil, fmt.Errorf("kernel %q is unknown (want %s)", doc.Kernel, strings.Join(kernels, ", "))
-	case !doc.Procs.valid():
-		return nil, fmt.Errorf("procs %q is unknown (want square, power-of-two or any)", doc.Procs)
-	case len(doc.Classes) == 0:
-		return nil, errors.New("no classes: give at least one, with iterations and params")
-	case len(doc.Classes) > maxItems || len(doc.Derived) > maxItems || len(doc.Arrays) > maxItems || len(doc.Messages) > maxItems:
-		return nil, fmt.Errorf("more than %d entries in a list", maxItems)
-	case len(doc.Arrays) == 0:
-		return nil, errors.New("no arrays: an application without data has nothing to checkpoint")
+	case !isIdentifier(s.Name):
+		return fmt.Errorf("name %q: want a letter, then letters, digits, - or _", s.Name)
+	case !slices.Contains(kernels, s.Kernel):
+		return fmt.Errorf("kernel %q is unknown (want %s)", s.Kernel, strings.Join(kernels, ", "))
+	case !s.Procs.valid():
+		return fmt.Errorf("procs %q is unknown (want square, power-of-two or any)", s.Procs)
+	case len(s.Classes) == 0:
+		return errors.New("no classes: give at least one, with iterations and params")
+	case max(len(s.Classes), len(s.Derived), len(s.Arrays), len(s.Messages)) > maxItems:
+		return fmt.Errorf("more than %d entries in a list", maxItems)
+	case len(s.Arrays) == 0:
+		return errors.New("no arrays: an application without data has nothing to checkpoint")
 	}
-	for _, name := range slices.Sorted(maps.Keys(doc.Classes)) {
-		c := doc.Classes[name]
+	for _, name := range slices.Sorted(maps.Keys(s.Classes)) {
+		c := s.Classes[name]
 		if !isIdentifier(name) {
-			return nil, fmt.Errorf("class %q: want a letter, then letters, digits, - or _", name)
+			return fmt.Errorf("class %q: want a letter, then letters, digits, - or _", name)
 		}
 		if c.Iterations < 1 {
-			return nil, fmt.Errorf("class %s: iterations must be at least 1", name)
+			return fmt.Errorf("class %s: iterations must be at least 1", name)
 		}
 		for _, p := range slices.Sorted(maps.Keys(c.Params)) {
 			if err := checkParam(p); err != nil {
-				return nil, fmt.Errorf("class %s: %w", name, err)
+				return fmt.Errorf("class %s: %w", name, err)
 			}
 		}
-		w.classes[name] = class{c.Iterations, c.Params}
 	}
-	for i, m := range doc.Derived {
+	for i, m := range s.Derived {
 		if len(m) != 1 {
-			return nil, fmt.Errorf("derived[%d]: want one `name: expression`, got %d", i, len(m))
+			return fmt.Errorf("derived[%d]: want one `name: expression`, got %d", i, len(m))
 		}
-		for name, text := range m {
+		for name := range m {
 			if err := checkParam(name); err != nil {
-				return nil, fmt.Errorf("derived[%d]: %w", i, err)
+				return fmt.Errorf("derived[%d]: %w", i, err)
 			}
-			e, err := parseExpression(text)
-			if err != nil {
-				return nil, fmt.Errorf("derived %s: %w", name, err)
-			}
-			w.derived = append(w.derived, named{name, e})
-		}
-	}
-	if doc.Runtime == "" {
-		doc.Runtime = fmt.Sprint(minRuntime)
-	}
-	var err error
-	if w.runtime, err = parseExpression(doc.Runtime); err != nil {
-		return nil, fmt.Errorf("runtime: %w", err)
-	}
-	if doc.Epoch != "" {
-		if w.epoch, err = parseExpression(doc.Epoch); err != nil {
-			return nil, fmt.Errorf("epoch: %w", err)
-		}
-	}
-	if doc.File != nil {
-		if w.file, err = parseFile(doc.File); err != nil {
-			return nil, fmt.Errorf("file: %w", err)
 		}
 	}
 	seen := map[string]bool{"runtime": true} // the region that coordinator/app adds
-	for i, a := range doc.Arrays {
+	for i := range s.Arrays {
+		a := &s.Arrays[i]
 		if !isIdentifier(a.Name) {
-			return nil, fmt.Errorf("arrays[%d]: name %q: want a letter, then letters, digits, - or _", i, a.Name)
+			return fmt.Errorf("arrays[%d]: name %q: want a letter, then letters, digits, - or _", i, a.Name)
 		}
 		if seen[a.Name] {
-			return nil, fmt.Errorf("array %s: the name is taken", a.Name)
+			return fmt.Errorf("array %s: the name is taken", a.Name)
 		}
 		seen[a.Name] = true
-		elem, err := parseElem(a.Elem)
-		if err != nil {
-			return nil, fmt.Errorf("array %s: %w", a.Name, err)
+		if err := a.check(); err != nil {
+			return fmt.Errorf("array %s: %w", a.Name, err)
 		}
-		spec, err := a.parse(elem)
-		if err != nil {
-			return nil, fmt.Errorf("array %s: %w", a.Name, err)
-		}
-		w.arrays = append(w.arrays, *spec)
 	}
-	for i, m := range doc.Messages {
-		spec, err := parseMessage(&m)
-		if err != nil {
-			return nil, fmt.Errorf("messages[%d]: %w", i, err)
+	for i := range s.Messages {
+		m := &s.Messages[i]
+		m.To = oneLine(m.To)
+		if m.Count == nil || m.Bytes == nil {
+			return fmt.Errorf("messages[%d]: count or bytes is missing", i)
 		}
-		w.msgs = append(w.msgs, *spec)
+		if err := m.Peers.check(); err != nil {
+			return fmt.Errorf("messages[%d]: peers: %w", i, err)
+		}
 	}
-	return w, nil
+	return nil
 }
 
-// parse reads the expressions of an array.
-func (a *documentArray) parse(elem zones.Elem) (*arraySpec, error) {
-	spec := &arraySpec{name: a.Name, elem: elem, marks: a.marks()}
-	var err error
-	if a.Global != nil {
-		if a.Count != "" {
-			return nil, errors.New("count: the shape of a global array says how many elements a rank has; leave count out")
-		}
-		if spec.global, err = a.Global.parse(); err != nil {
-			return nil, fmt.Errorf("global: %w", err)
-		}
-	} else if spec.count, err = parseExpression(a.Count); err != nil {
-		return nil, fmt.Errorf("count: %w", err)
+func (a *arraySpec) check() error {
+	switch {
+	case !a.Elem.Valid():
+		return errors.New("elem is missing")
+	case a.Global == nil && a.Count == nil:
+		return errors.New("count is missing")
+	case a.Global == nil:
+		return nil
+	case a.Count != nil:
+		return errors.New("count: the shape of a global array says how many elements a rank has; leave count out")
 	}
-	for _, field := range []struct {
-		name, text string
-		to         **expression
-	}{{"rewrite", a.Rewrite, &spec.rewrite}, {"used", a.Used, &spec.used}, {"filled", a.Filled, &spec.filled}} {
-		if *field.to, err = parseExpression(cmp.Or(field.text, "1")); err != nil {
-			return nil, fmt.Errorf("%s: %w", field.name, err)
-		}
+	if err := a.Global.check(); err != nil {
+		return fmt.Errorf("global: %w", err)
 	}
-	return spec, nil
-}
-
-func parseMessage(m *documentMessage) (*messageSpec, error) {
-	spec := &messageSpec{to: oneLine(m.To), anySource: m.AnySource}
-	for _, field := range []struct {
-		name, text string
-		to         **expression
-		optional   bool
-	}{{"count", m.Count, &spec.count, false}, {"bytes", m.Bytes, &spec.bytes, false}, {"each", m.Each, &spec.each, true}, {"mean", m.Mean, &spec.mean, true}} {
-		if field.text == "" && field.optional {
-			continue
-		}
-		var err error
-		if *field.to, err = parseExpression(field.text); err != nil {
-			return nil, fmt.Errorf("%s: %w", field.name, err)
-		}
-	}
-	if m.Peers == nil {
-		return spec, nil
-	}
-	var err error
-	if spec.peers, err = parsePattern(m.Peers); err != nil {
-		return nil, fmt.Errorf("peers: %w", err)
-	}
-	return spec, nil
+	return nil
 }
 
 func checkParam(name string) error {
@@ -261,65 +230,4 @@ func checkParam(name string) error {
 		return errors.New("parameter p is the number of processes and cannot be set")
 	}
 	return nil
-}
-
-func parseElem(s string) (zones.Elem, error) {
-	for e := zones.Bytes; e.Valid(); e++ {
-		if e.String() == s {
-			return e, nil
-		}
-	}
-	return 0, fmt.Errorf("elem %q is unknown (want float64, float32, int64, int32 or bytes)", s)
-}
-
-// A File is what an application writes when it stores its own checkpoint in one file, beside
-// the arrays that it has to save.
-type File struct {
-	// Header is the bytes of the file beyond the arrays.
-	Header int64
-	// Writes of it one rank makes for itself; Collective ones all ranks make together, so
-	// that each aggregator writes once.
-	Writes, Collective int64
-}
-
-type fileSpec struct{ header, writes, collective *expression }
-
-// documentFile is the YAML form of a File.
-type documentFile struct {
-	Header     string `yaml:"header"`
-	Writes     string `yaml:"writes"`
-	Collective string `yaml:"collective"`
-}
-
-func parseFile(doc *documentFile) (*fileSpec, error) {
-	f := &fileSpec{}
-	for _, field := range []struct {
-		name, text string
-		to         **expression
-	}{{"header", doc.Header, &f.header}, {"writes", doc.Writes, &f.writes}, {"collective", doc.Collective, &f.collective}} {
-		var err error
-		if *field.to, err = parseExpression(cmp.Or(field.text, "0")); err != nil {
-			return nil, fmt.Errorf("%s: %w", field.name, err)
-		}
-	}
-	return f, nil
-}
-
-// instance evaluates the spec; nil if there is none.
-func (f *fileSpec) instance(params map[string]int64) (*File, error) {
-	if f == nil {
-		return nil, nil
-	}
-	out := &File{}
-	for _, field := range []struct {
-		name string
-		from *expression
-		to   *int64
-	}{{"header", f.header, &out.Header}, {"writes", f.writes, &out.Writes}, {"collective", f.collective, &out.Collective}} {
-		var err error
-		if *field.to, err = field.from.size(params); err != nil {
-			return nil, fmt.Errorf("file: %s: %w", field.name, err)
-		}
-	}
-	return out, nil
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"text/scanner"
+
+	yaml "go.yaml.in/yaml/v3"
 )
 
 // Limits that keep a hostile spec from costing time or memory. The largest
@@ -38,6 +40,19 @@ func parseExpression(text string) (*expression, error) {
 		return nil, fmt.Errorf("expression %q: %w", text, err)
 	}
 	return &expression{text, value}, nil
+}
+
+// UnmarshalYAML reads an expression, or a number.
+func (e *expression) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.ScalarNode {
+		return fmt.Errorf("line %d: want an expression", n.Line)
+	}
+	parsed, err := parseExpression(n.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", n.Line, err)
+	}
+	*e = *parsed
+	return nil
 }
 
 // whole evaluates e and demands an integer of at most 2^62 in magnitude.
@@ -77,8 +92,11 @@ func (e *expression) number(params map[string]int64) (float64, error) {
 	return f, nil
 }
 
-// share is a fraction from 0 to 1.
+// share is a fraction from 0 to 1; it is 1 if there is no expression.
 func (e *expression) share(params map[string]int64) (float64, error) {
+	if e == nil {
+		return 1, nil
+	}
 	v, err := e.value(params)
 	if err != nil {
 		return 0, fmt.Errorf("expression %q: %w", e.text, err)
@@ -145,19 +163,22 @@ var functions = map[string]struct {
 		return new(big.Rat).SetInt(new(big.Int).Sqrt(v[0].Num())), nil
 	}},
 	"squarest": {1, func(v []*big.Rat) (*big.Rat, error) {
-		if !v[0].IsInt() || v[0].Sign() <= 0 || v[0].Num().Cmp(big.NewInt(maxRoot)) > 0 {
-			return nil, fmt.Errorf("squarest of %s: want 1 to %d", v[0].RatString(), maxRoot)
+		n, err := within(v[0], 1, maxRoot)
+		if err != nil {
+			return nil, fmt.Errorf("squarest of %w", err)
 		}
-		return new(big.Rat).SetInt64(squarest(v[0].Num().Int64())), nil
+		return new(big.Rat).SetInt64(squarest(n)), nil
 	}},
 	"box": {2, func(v []*big.Rat) (*big.Rat, error) {
-		if !v[0].IsInt() || v[0].Sign() <= 0 || v[0].Num().Cmp(big.NewInt(maxRoot)) > 0 {
-			return nil, fmt.Errorf("box of %s: want 1 to %d", v[0].RatString(), maxRoot)
+		n, err := within(v[0], 1, maxRoot)
+		if err != nil {
+			return nil, fmt.Errorf("box of %w", err)
 		}
-		if !v[1].IsInt() || v[1].Sign() < 0 || v[1].Num().Cmp(big.NewInt(2)) > 0 {
-			return nil, fmt.Errorf("side %s of a box: want 0, 1 or 2, the longest first", v[1].RatString())
+		side, err := within(v[1], 0, 2)
+		if err != nil {
+			return nil, fmt.Errorf("side of a box, the longest first: %w", err)
 		}
-		return new(big.Rat).SetInt64(int64(Box(int(v[0].Num().Int64()))[v[1].Num().Int64()])), nil
+		return new(big.Rat).SetInt64(int64(Box(int(n))[side])), nil
 	}},
 	"max": {0, func(v []*big.Rat) (*big.Rat, error) {
 		return slices.MaxFunc(v, (*big.Rat).Cmp), nil
@@ -165,6 +186,14 @@ var functions = map[string]struct {
 	"min": {0, func(v []*big.Rat) (*big.Rat, error) {
 		return slices.MinFunc(v, (*big.Rat).Cmp), nil
 	}},
+}
+
+// within returns a whole number between two others.
+func within(v *big.Rat, least, most int64) (int64, error) {
+	if !v.IsInt() || !v.Num().IsInt64() || v.Num().Int64() < least || v.Num().Int64() > most {
+		return 0, fmt.Errorf("%s: want %d to %d", v.RatString(), least, most)
+	}
+	return v.Num().Int64(), nil
 }
 
 func functionNames() string { return names(functions) }

@@ -11,79 +11,58 @@ import (
 	"ckpt/zones/global"
 )
 
-// documentGlobal describes an array that all ranks hold together. In shape, block and
+// A globalSpec describes an array that all ranks hold together. In shape, block and
 // halo p is the number of ranks when the job was launched, in grid that of the run: what
 // the array is does not change when the job restarts on another number of ranks.
-type documentGlobal struct {
-	Shape        texts `yaml:"shape"`
-	Distribution texts `yaml:"distribution"`
-	Block        texts `yaml:"block"`
-	Grid         texts `yaml:"grid"`
-	Halo         texts `yaml:"halo"`
-}
-
-// texts is one text for all axes, or one for each.
-type texts []string
-
-func (t *texts) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind == yaml.ScalarNode {
-		*t = texts{n.Value}
-		return nil
-	}
-	return n.Decode((*[]string)(t))
-}
-
-// forAxes returns a text for each axis, nil if none is given.
-func (t texts) forAxes(n int) ([]string, error) {
-	switch len(t) {
-	case 0, n:
-		return t, nil
-	case 1:
-		return slices.Repeat(t, n), nil
-	}
-	return nil, fmt.Errorf("%d values for %d axes", len(t), n)
-}
-
-// globalSpec is a documentGlobal whose expressions are parsed.
 type globalSpec struct {
-	kinds                    []global.Kind
-	shape, block, grid, halo []*expression
+	Shape        perAxis[*expression] `yaml:"shape"`
+	Distribution perAxis[global.Kind] `yaml:"distribution"`
+	Block        perAxis[*expression] `yaml:"block"`
+	Grid         perAxis[*expression] `yaml:"grid"`
+	Halo         perAxis[*expression] `yaml:"halo"`
 }
 
-func (g *documentGlobal) parse() (*globalSpec, error) {
+// perAxis is one value for all axes, or one for each.
+type perAxis[T any] []T
+
+func (p *perAxis[T]) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		*p = make([]T, 1)
+		return n.Decode(&(*p)[0])
+	}
+	return n.Decode((*[]T)(p))
+}
+
+// spread makes it a value for each axis, or none.
+func (p *perAxis[T]) spread(name string, n int) error {
+	switch len(*p) {
+	case 0, n:
+	case 1:
+		*p = slices.Repeat(*p, n)
+	default:
+		return fmt.Errorf("%s: %d values for %d axes", name, len(*p), n)
+	}
+	return nil
+}
+
+func (g *globalSpec) check() error {
 	n := len(g.Shape)
 	if n == 0 || n > global.MaxAxes {
-		return nil, fmt.Errorf("shape has %d axes (want 1 to %d)", n, global.MaxAxes)
+		return fmt.Errorf("shape has %d axes (want 1 to %d)", n, global.MaxAxes)
 	}
-	out := &globalSpec{}
-	for _, field := range []struct {
-		name  string
-		texts texts
-		to    *[]*expression
-	}{{"shape", g.Shape, &out.shape}, {"block", g.Block, &out.block}, {"grid", g.Grid, &out.grid}, {"halo", g.Halo, &out.halo}} {
-		list, err := field.texts.forAxes(n)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", field.name, err)
-		}
-		for _, text := range list {
-			e, err := parseExpression(text)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", field.name, err)
-			}
-			*field.to = append(*field.to, e)
+	for _, k := range g.Distribution {
+		if !slices.Contains(global.Kinds(), k) {
+			return fmt.Errorf("distribution %q is unknown (want block, cyclic or block-cyclic)", k)
 		}
 	}
-	kinds, err := g.Distribution.forAxes(n)
-	if err != nil {
-		return nil, fmt.Errorf("distribution: %w", err)
-	}
-	for _, k := range kinds {
-		if !slices.Contains(global.Kinds(), global.Kind(k)) {
-			return nil, fmt.Errorf("distribution %q is unknown (want block, cyclic or block-cyclic)", k)
+	for name, list := range map[string][]*expression{
+		"shape": g.Shape, "block": g.Block, "grid": g.Grid, "halo": g.Halo} {
+		if slices.Contains(list, nil) {
+			return fmt.Errorf("%s: a value is missing", name)
 		}
-		out.kinds = append(out.kinds, global.Kind(k))
 	}
-	return out, nil
+	return errors.Join(g.Block.spread("block", n), g.Grid.spread("grid", n),
+		g.Halo.spread("halo", n), g.Distribution.spread("distribution", n))
 }
 
 // array evaluates the description: launched are the parameters at launch, now those of
@@ -91,29 +70,29 @@ func (g *documentGlobal) parse() (*globalSpec, error) {
 func (g *globalSpec) array(elem int, launched, now map[string]int64) (*global.Array, error) {
 	a := &global.Array{Elem: int64(elem)}
 	var err error
-	if a.Shape, err = sizes(g.shape, launched); err != nil {
+	if a.Shape, err = sizes(g.Shape, launched); err != nil {
 		return nil, fmt.Errorf("shape: %w", err)
 	}
-	if a.Halo, err = sizes(g.halo, launched); err != nil {
+	if a.Halo, err = sizes(g.Halo, launched); err != nil {
 		return nil, fmt.Errorf("halo: %w", err)
 	}
-	blocks, err := sizes(g.block, launched)
+	blocks, err := sizes(g.Block, launched)
 	if err != nil {
 		return nil, fmt.Errorf("block: %w", err)
 	}
-	if g.kinds != nil || blocks != nil {
+	if g.Distribution != nil || blocks != nil {
 		a.Dims = make([]global.Dim, len(a.Shape))
 	}
 	for i := range a.Dims {
 		a.Dims[i].Kind = global.Block
-		if g.kinds != nil {
-			a.Dims[i].Kind = g.kinds[i]
+		if g.Distribution != nil {
+			a.Dims[i].Kind = g.Distribution[i]
 		}
 		if blocks != nil && a.Dims[i].Kind != global.Cyclic {
 			a.Dims[i].Block = blocks[i]
 		}
 	}
-	grid, err := sizes(g.grid, now)
+	grid, err := sizes(g.Grid, now)
 	if err != nil {
 		return nil, fmt.Errorf("grid: %w", err)
 	}
@@ -137,7 +116,7 @@ func sizes(list []*expression, params map[string]int64) ([]int64, error) {
 
 // paramsOf evaluates the parameters of a class for np ranks.
 func (w *Workload) paramsOf(c class, np int) (map[string]int64, error) {
-	params := maps.Clone(c.params)
+	params := maps.Clone(c.Params)
 	if params == nil {
 		params = map[string]int64{}
 	}
@@ -155,14 +134,14 @@ func (w *Workload) paramsOf(c class, np int) (map[string]int64, error) {
 // size returns the number of elements of an array in the memory of rank 0, which has the
 // most, and, of one that all ranks hold together, where they are.
 func (a *arraySpec) size(inst *Instance, launched map[string]int64) (int64, *global.Layout, error) {
-	if a.global == nil {
-		n, err := a.count.size(inst.Params)
+	if a.Global == nil {
+		n, err := a.Count.size(inst.Params)
 		if err != nil {
 			err = fmt.Errorf("count: %w", err)
 		}
 		return n, nil, err
 	}
-	desc, err := a.global.array(a.elem.Size(), launched, inst.Params)
+	desc, err := a.Global.array(a.Elem.Size(), launched, inst.Params)
 	if err != nil {
 		return 0, nil, fmt.Errorf("global: %w", err)
 	}

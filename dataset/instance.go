@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -86,10 +87,10 @@ func (w *Workload) Instance(className string, np int) (*Instance, error) {
 }
 
 func (w *Workload) instanceOn(className string, launched, np int) (*Instance, error) {
-	c, ok := w.classes[className]
+	c, ok := w.spec.Classes[className]
 	if !ok {
 		className = strings.ToUpper(className)
-		c, ok = w.classes[className]
+		c, ok = w.spec.Classes[className]
 	}
 	if !ok {
 		return nil, &SpecError{
@@ -98,14 +99,14 @@ func (w *Workload) instanceOn(className string, launched, np int) (*Instance, er
 			hint: "known classes: " + strings.Join(w.Classes(), ", "),
 		}
 	}
-	if !w.procs.allows(np) {
+	if !w.spec.Procs.allows(np) {
 		return nil, &SpecError{
 			Reason: BadProcs, Subject: w.Name + "." + className,
-			Problem: fmt.Sprintf("%d processes are not possible (rule: %s)", np, w.procs),
-			hint:    w.procs.hint(np),
+			Problem: fmt.Sprintf("%d processes are not possible (rule: %s)", np, w.spec.Procs),
+			hint:    w.spec.Procs.hint(np),
 		}
 	}
-	inst := &Instance{Workload: w, Name: w.Name, Class: className, NP: np, Launched: launched, Iterations: c.iterations}
+	inst := &Instance{Workload: w, Name: w.Name, Class: className, NP: np, Launched: launched, Iterations: c.Iterations}
 	if err := inst.evaluate(c); err != nil {
 		return nil, &SpecError{
 			Reason: BadSpec, Subject: "spec " + inst.String(), Problem: err.Error(),
@@ -125,49 +126,40 @@ func (inst *Instance) evaluate(c class) error {
 	if err != nil {
 		return err
 	}
-	if inst.Runtime, err = w.runtime.size(inst.Params); err != nil {
-		return fmt.Errorf("runtime: %w", err)
+	inst.Runtime = minRuntime
+	if w.spec.Runtime != nil {
+		if inst.Runtime, err = w.spec.Runtime.size(inst.Params); err != nil {
+			return fmt.Errorf("runtime: %w", err)
+		}
 	}
 	if inst.Runtime < minRuntime {
 		return fmt.Errorf("runtime is %d bytes; it must be at least %d", inst.Runtime, minRuntime)
 	}
-	if w.epoch != nil {
-		n, err := w.epoch.size(inst.Params)
+	if w.spec.Epoch != nil {
+		n, err := w.spec.Epoch.size(inst.Params)
 		if err != nil || n < 1 || n > math.MaxInt32 {
 			return fmt.Errorf("epoch: %w", cmp.Or(err, fmt.Errorf("it has %d iterations", n)))
 		}
 		inst.Epoch = int(n)
 	}
-	if inst.File, err = w.file.instance(inst.Params); err != nil {
+	if inst.File, err = w.spec.File.instance(inst.Params); err != nil {
 		return err
 	}
 	total := inst.Runtime
-	for _, a := range w.arrays {
-		n, layout, err := a.size(inst, launched)
+	for i := range w.spec.Arrays {
+		a := &w.spec.Arrays[i]
+		arr, err := a.instance(inst, launched)
+		if err == nil && arr.Count > (math.MaxInt64/2-total)/int64(arr.Elem.Size()) {
+			err = errors.New("the data of a rank exceeds 2^62 bytes")
+		}
 		if err != nil {
-			return fmt.Errorf("array %s: %w", a.name, err)
+			return fmt.Errorf("array %s: %w", a.Name, err)
 		}
-		if n > (math.MaxInt64/2-total)/int64(a.elem.Size()) {
-			return fmt.Errorf("array %s: the data of a rank exceeds 2^62 bytes", a.name)
-		}
-		rewrite, err := a.rewrite.share(inst.Params)
-		if err != nil {
-			return fmt.Errorf("array %s: rewrite: %w", a.name, err)
-		}
-		used, err := a.used.share(inst.Params)
-		if err != nil {
-			return fmt.Errorf("array %s: used: %w", a.name, err)
-		}
-		filled, err := a.filled.share(inst.Params)
-		if err != nil {
-			return fmt.Errorf("array %s: filled: %w", a.name, err)
-		}
-		arr := Array{a.name, a.elem, n, rewrite, used, filled, a.marks.save, a.marks.replicated, layout}
 		total += arr.Bytes()
 		inst.Arrays = append(inst.Arrays, arr)
 	}
-	for i, m := range w.msgs {
-		msg, err := m.instance(inst)
+	for i := range w.spec.Messages {
+		msg, err := w.spec.Messages[i].instance(inst)
 		if err != nil {
 			return fmt.Errorf("messages[%d]: %w", i, err)
 		}
@@ -176,32 +168,69 @@ func (inst *Instance) evaluate(c class) error {
 	return nil
 }
 
-func (m *messageSpec) instance(inst *Instance) (Message, error) {
-	out := Message{To: m.to, AnySource: m.anySource}
-	var err error
-	if out.Count, err = m.count.size(inst.Params); err != nil {
+func (a *arraySpec) instance(inst *Instance, launched map[string]int64) (out Array, err error) {
+	out = Array{Name: a.Name, Elem: a.Elem.Elem, Save: a.Save == nil || *a.Save, Replicated: a.Replicated}
+	if out.Count, out.Layout, err = a.size(inst, launched); err != nil {
+		return out, err
+	}
+	for _, field := range []struct {
+		name string
+		from *expression
+		to   *float64
+	}{{"rewrite", a.Rewrite, &out.Rewrite}, {"used", a.Used, &out.Used}, {"filled", a.Filled, &out.Filled}} {
+		if *field.to, err = field.from.share(inst.Params); err != nil {
+			return out, fmt.Errorf("%s: %w", field.name, err)
+		}
+	}
+	return out, nil
+}
+
+// instance evaluates the spec of a file; nil if there is none.
+func (f *fileSpec) instance(params map[string]int64) (out *File, err error) {
+	if f == nil {
+		return nil, nil
+	}
+	out = &File{}
+	for _, field := range []struct {
+		name string
+		from *expression
+		to   *int64
+	}{{"header", f.Header, &out.Header}, {"writes", f.Writes, &out.Writes}, {"collective", f.Collective, &out.Collective}} {
+		if field.from == nil {
+			continue
+		}
+		if *field.to, err = field.from.size(params); err != nil {
+			return nil, fmt.Errorf("file: %s: %w", field.name, err)
+		}
+	}
+	return out, nil
+}
+
+func (m *messageSpec) instance(inst *Instance) (out Message, err error) {
+	out = Message{To: m.To, AnySource: m.AnySource}
+	if out.Count, err = m.Count.size(inst.Params); err != nil {
 		return out, fmt.Errorf("count: %w", err)
 	}
-	if out.Bytes, err = m.bytes.size(inst.Params); err != nil {
+	if out.Bytes, err = m.Bytes.size(inst.Params); err != nil {
 		return out, fmt.Errorf("bytes: %w", err)
 	}
 	out.Mean = float64(out.Bytes)
-	if m.mean != nil {
-		if out.Mean, err = m.mean.number(inst.Params); err != nil {
+	if m.Mean != nil {
+		if out.Mean, err = m.Mean.number(inst.Params); err != nil {
 			return out, fmt.Errorf("mean: %w", err)
 		}
 	}
-	if m.peers == nil {
+	if m.Peers == nil {
 		return out, nil
 	}
-	if out.peers, err = m.peers.instance(inst.NP, inst.Params); err != nil {
+	if out.peers, err = m.Peers.instance(inst.NP, inst.Params); err != nil {
 		return out, fmt.Errorf("peers: %w", err)
 	}
 	if n := out.peers.degree(); n > 0 {
 		out.Each = float64(out.Count) / float64(n)
 	}
-	if m.each != nil {
-		if out.Each, err = m.each.number(inst.Params); err != nil {
+	if m.Each != nil {
+		if out.Each, err = m.Each.number(inst.Params); err != nil {
 			return out, fmt.Errorf("each: %w", err)
 		}
 	}

@@ -5,19 +5,20 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"slices"
 )
 
 // peersSpec says in a spec which ranks a rank sends a kind of message to. Exactly one of
 // the patterns is given.
 type peersSpec struct {
-	Grid      []string  `yaml:"grid"`      // sides of a grid of ranks; the first runs fastest
-	Steps     [][]int64 `yaml:"steps"`     // on the grid, one for each neighbour
-	Wrap      bool      `yaml:"wrap"`      // the grid has no edges
-	Doubling  string    `yaml:"doubling"`  // recursive doubling within rows of so many ranks
-	Transpose []string  `yaml:"transpose"` // rows and columns of a grid of ranks
-	Rank      *int64    `yaml:"rank"`      // one rank receives from all
-	Tree      bool      `yaml:"tree"`      // up a binomial tree of all ranks and down again
-	All       bool      `yaml:"all"`       // each rank sends to all others
+	Grid      []*expression `yaml:"grid"`      // sides of a grid of ranks; the first runs fastest
+	Steps     [][]int64     `yaml:"steps"`     // on the grid, one for each neighbour
+	Wrap      bool          `yaml:"wrap"`      // the grid has no edges
+	Doubling  *expression   `yaml:"doubling"`  // recursive doubling within rows of so many ranks
+	Transpose []*expression `yaml:"transpose"` // rows and columns of a grid of ranks
+	Rank      *int64        `yaml:"rank"`      // one rank receives from all
+	Tree      bool          `yaml:"tree"`      // up a binomial tree of all ranks and down again
+	All       bool          `yaml:"all"`       // each rank sends to all others
 }
 
 // maxSteps bounds the neighbours of a rank, maxSides the sides of a grid of ranks.
@@ -26,52 +27,39 @@ const (
 	maxSides = 6
 )
 
-// A pattern is a peersSpec whose expressions are parsed.
-type pattern struct {
-	spec  *peersSpec
-	sides []*expression // of grid, doubling or transpose
-}
-
-func parsePattern(s *peersSpec) (*pattern, error) {
+func (s *peersSpec) check() error {
+	if s == nil {
+		return nil
+	}
 	given := 0
-	for _, is := range []bool{len(s.Grid) > 0, s.Doubling != "", len(s.Transpose) > 0, s.Rank != nil, s.Tree, s.All} {
+	for _, is := range []bool{len(s.Grid) > 0, s.Doubling != nil, len(s.Transpose) > 0, s.Rank != nil, s.Tree, s.All} {
 		if is {
 			given++
 		}
 	}
 	switch {
 	case given != 1:
-		return nil, fmt.Errorf("%d patterns: want one of grid, doubling, transpose, rank, tree, all", given)
+		return fmt.Errorf("%d patterns: want one of grid, doubling, transpose, rank, tree, all", given)
 	case len(s.Grid) == 0 && (len(s.Steps) > 0 || s.Wrap):
-		return nil, errors.New("steps and wrap belong to a grid")
+		return errors.New("steps and wrap belong to a grid")
 	case len(s.Grid) > 0 && (len(s.Steps) == 0 || len(s.Steps) > maxSteps || len(s.Grid) > maxSides):
-		return nil, fmt.Errorf("want a grid of at most %d sides with 1 to %d steps", maxSides, maxSteps)
+		return fmt.Errorf("want a grid of at most %d sides with 1 to %d steps", maxSides, maxSteps)
 	case len(s.Transpose) > 0 && len(s.Transpose) != 2:
-		return nil, fmt.Errorf("transpose has %d sides: want rows and columns", len(s.Transpose))
+		return fmt.Errorf("transpose has %d sides: want rows and columns", len(s.Transpose))
 	case s.Rank != nil && *s.Rank < 0:
-		return nil, fmt.Errorf("rank %d: want a rank from 0", *s.Rank)
+		return fmt.Errorf("rank %d: want a rank from 0", *s.Rank)
+	case slices.Contains(s.Grid, nil) || slices.Contains(s.Transpose, nil):
+		return errors.New("a side is missing")
 	}
 	for _, step := range s.Steps {
 		if len(step) != len(s.Grid) {
-			return nil, fmt.Errorf("step %v on a grid of %d sides", step, len(s.Grid))
+			return fmt.Errorf("step %v on a grid of %d sides", step, len(s.Grid))
 		}
 	}
-	p := &pattern{spec: s}
-	texts := append(append([]string{}, s.Grid...), s.Transpose...)
-	if s.Doubling != "" {
-		texts = []string{s.Doubling}
-	}
-	for _, text := range texts {
-		e, err := parseExpression(text)
-		if err != nil {
-			return nil, err
-		}
-		p.sides = append(p.sides, e)
-	}
-	return p, nil
+	return nil
 }
 
-// peers is a pattern for a number of processes.
+// peers are those of a number of processes.
 type peers struct {
 	np    int64
 	sides []int64
@@ -79,10 +67,14 @@ type peers struct {
 }
 
 // instance evaluates the sides and checks that they hold all ranks.
-func (p *pattern) instance(np int, params map[string]int64) (*peers, error) {
-	out := &peers{np: int64(np), spec: p.spec}
+func (s *peersSpec) instance(np int, params map[string]int64) (*peers, error) {
+	out := &peers{np: int64(np), spec: s}
+	sides := slices.Concat(s.Grid, s.Transpose)
+	if s.Doubling != nil {
+		sides = []*expression{s.Doubling}
+	}
 	product := int64(1)
-	for _, e := range p.sides {
+	for _, e := range sides {
 		n, err := e.whole(params)
 		if err != nil {
 			return nil, err
@@ -97,7 +89,7 @@ func (p *pattern) instance(np int, params map[string]int64) (*peers, error) {
 		}
 	}
 	switch {
-	case p.spec.Doubling != "":
+	case s.Doubling != nil:
 		if n := out.sides[0]; out.np%n != 0 || bits.OnesCount64(uint64(n)) != 1 {
 			return nil, fmt.Errorf("doubling in rows of %d ranks of %d: want a power of two that divides them", n, np)
 		}
@@ -112,7 +104,7 @@ func (p *peers) degree() int64 {
 	switch {
 	case p.spec.Steps != nil:
 		return int64(len(p.spec.Steps))
-	case p.spec.Doubling != "":
+	case p.spec.Doubling != nil:
 		return int64(bits.Len64(uint64(p.sides[0])) - 1)
 	case p.spec.All:
 		return p.np - 1
@@ -131,7 +123,7 @@ func (p *peers) of(rank int64, yield func(to int64) bool) bool {
 				return false
 			}
 		}
-	case s.Doubling != "":
+	case s.Doubling != nil:
 		for bit := int64(1); bit < p.sides[0]; bit <<= 1 {
 			if !send(rank ^ bit) { // rows begin at multiples of their length
 				return false

@@ -73,16 +73,16 @@ func TestBadPeers(t *testing.T) {
 		"peers: {transpose: [2]}":                    "want rows and columns",
 		"peers: {rank: -1}":                          "want a rank from 0",
 		"peers: {tree: true}, mean: 0-1":             "not between 0 and 2^62",
-		"peers: {tree: true}, each: '('":             `each: expression "("`,
+		"peers: {tree: true}, each: '('":             `line 11: expression "("`,
 		"peers: {somewhere: true}":                   "field somewhere not found",
-		"peers: {grid: ['box(p, 3)'], steps: [[1]]}": "side 3 of a box",
+		"peers: {grid: ['box(p, 3)'], steps: [[1]]}": "side of a box, the longest first: 3: want 0 to 2",
 	} {
 		w, err := ParseWorkload([]byte(withMessage(fields)), "bad.yaml")
 		if err == nil {
 			_, err = w.Instance("only", 4)
 		}
 		wantError(t, err, BadSpec, text, "")
-		if err != nil && !strings.Contains(err.Error(), "messages") && !strings.Contains(err.Error(), "field") {
+		if err != nil && !strings.Contains(err.Error(), "messages") && !strings.Contains(err.Error(), "line 11") {
 			t.Errorf("%s: %v does not say where", fields, err)
 		}
 	}

@@ -72,7 +72,7 @@ func (w *Workload) VariedInstance(className string, np int) (*Instance, error) {
 	nearest, own, distance := "", "", math.Inf(1)
 	known := map[string]bool{}
 	for _, name := range w.Classes() {
-		for param, n := range w.classes[name].params {
+		for param, n := range w.spec.Classes[name].Params {
 			known[param] = true
 			if d := math.Abs(math.Log(v.Value / float64(n))); strings.EqualFold(param, v.Param) && n > 0 && d < distance {
 				nearest, own, distance = name, param, d
@@ -88,10 +88,10 @@ func (w *Workload) VariedInstance(className string, np int) (*Instance, error) {
 		return nil, &SpecError{Reason: UnknownClass, Subject: w.Name, Problem: className + " is not a whole number", hint: "parameters of a spec are whole numbers"}
 	}
 	varied := *w
-	c := w.classes[nearest]
-	c.params = maps.Clone(c.params)
-	c.params[own] = int64(v.Value)
-	varied.classes = map[string]class{v.Class(): c}
+	c := w.spec.Classes[nearest]
+	c.Params = maps.Clone(c.Params)
+	c.Params[own] = int64(v.Value)
+	varied.spec.Classes = map[string]class{v.Class(): c}
 	inst, err := varied.Instance(v.Class(), np)
 	if err == nil {
 		inst.Workload = w
@@ -101,8 +101,8 @@ func (w *Workload) VariedInstance(className string, np int) (*Instance, error) {
 
 // Varies reports whether the classes of the workload have a parameter of that name.
 func (w *Workload) Varies(param string) bool {
-	for _, c := range w.classes {
-		for name := range c.params {
+	for _, c := range w.spec.Classes {
+		for name := range c.Params {
 			if strings.EqualFold(name, param) {
 				return true
 			}

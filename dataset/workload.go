@@ -37,49 +37,14 @@ type Workload struct {
 	// Kernel names the mini-application of coordinator/app that computes it.
 	Kernel string
 
-	procs   procRule
-	classes map[string]class
-	derived []named
-	arrays  []arraySpec
-	runtime *expression
-	epoch   *expression // nil: it has none
-	file    *fileSpec   // nil: nothing is known of it
-	msgs    []messageSpec
+	spec    spec
+	derived []named // in their order
 	source  []byte
-}
-
-type class struct {
-	iterations int
-	params     map[string]int64
 }
 
 type named struct {
 	name string
 	expr *expression
-}
-
-type arraySpec struct {
-	name    string
-	elem    zones.Elem
-	count   *expression
-	rewrite *expression
-	used    *expression
-	filled  *expression
-	marks   arrayMarks
-	global  *globalSpec // nil: every rank has an array of its own, of count elements
-}
-
-// arrayMarks say what a checkpoint at application level does with an array.
-type arrayMarks struct {
-	save, replicated bool
-}
-
-type messageSpec struct {
-	to           string
-	count, bytes *expression
-	each, mean   *expression // nil: as count and bytes say
-	anySource    bool
-	peers        *pattern // nil: not known
 }
 
 // kernels are those that coordinator/app knows.
@@ -180,7 +145,7 @@ func (w *Workload) Classes() []string {
 		}
 		return len(npbOrder)
 	}
-	return slices.SortedFunc(maps.Keys(w.classes), func(a, b string) int {
+	return slices.SortedFunc(maps.Keys(w.spec.Classes), func(a, b string) int {
 		if d := rank(a) - rank(b); d != 0 {
 			return d
 		}

@@ -75,7 +75,7 @@ func classTable(t *testing.T, out io.Writer, title string, size func(*Instance) 
 		}
 		fmt.Fprintf(out, "| %s |", name)
 		for _, class := range []string{"S", "W", "A", "B", "C", "D"} {
-			if _, ok := w.classes[class]; !ok {
+			if _, ok := w.spec.Classes[class]; !ok {
 				fmt.Fprint(out, " - |")
 				continue
 			}
@@ -212,7 +212,7 @@ func TestBadSpecs(t *testing.T) {
 		{"empty", minimal, "", "the file is empty"},
 		{"field", "kernel:", "kernal:", "line 2: field kernal not found"},
 		{"nested field", "elem:", "type:", "line 9: field type not found"},
-		{"comma", "k*p", "max(k,p)", "line 9: field p) not found"},
+		{"comma", "k*p", "max(k,p)", `line 9: expression "max(k": unexpected end`},
 		{"two documents", "procs: any", "procs: any\n---\nname: x", ""},
 		{"alias bomb", "n: 7", "n: *a", "unknown anchor"},
 		{"class type", "{iterations: 1, params: {n: 7}}", "[1]", "line 5: cannot unmarshal"},
@@ -262,12 +262,13 @@ func TestBadSpecs(t *testing.T) {
 	_, err := ParseWorkload(make([]byte, maxSource+1), "large.yaml")
 	wantError(t, err, BadSpec, "longer than", "")
 	_, err = ParseWorkload([]byte(strings.Replace(minimal, "k*p", "max(k,p)", 1)), "comma.yaml")
-	wantError(t, err, BadSpec, "field p) not found", "quote an expression")
+	wantError(t, err, BadSpec, `expression "max(k"`, "quote an expression")
 }
 
 // An array is saved, and another on each rank, unless the spec says otherwise.
 func TestArrayMarks(t *testing.T) {
-	for text, want := range map[string]arrayMarks{
+	type marks struct{ save, replicated bool }
+	for text, want := range map[string]marks{
 		"": {save: true}, ", save: true": {save: true}, ", save: false": {},
 		", replicated: true": {save: true, replicated: true}, ", save: false, replicated: false": {},
 	} {
@@ -299,7 +300,8 @@ func TestSource(t *testing.T) {
 		}
 		first.Workload, second.Workload = nil, nil
 		layouts := cmp.Comparer(func(a, b *global.Layout) bool { return reflect.DeepEqual(a, b) })
-		if diff := cmp.Diff(first, second, cmp.AllowUnexported(Message{}, peers{}), layouts); diff != "" {
+		expressions := cmp.Comparer(func(a, b expression) bool { return a.text == b.text })
+		if diff := cmp.Diff(first, second, cmp.AllowUnexported(Message{}, peers{}), layouts, expressions); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
