@@ -1,8 +1,8 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -188,37 +188,7 @@ var (
 		{"file", []string{"ckpt_file", "measured_ckpt_file", "ckpt_file_measured", "file"}},
 		{"stored", []string{"stored", "ckpt_stored"}},
 	}
-	mibPerUnit = map[string]float64{"MiB": 1, "KiB": 1. / 1024, "GiB": 1024, "B": 1. / (1 << 20)}
 )
-
-// first returns the first column that the table has, or "".
-func (t *Table) first(names []string) string {
-	for _, n := range names {
-		if t.column(n) >= 0 {
-			return n
-		}
-	}
-	return ""
-}
-
-// sizeColumn finds the column of a zone, in any unit.
-func (t *Table) sizeColumn(names []string) (string, error) {
-	found := ""
-	for _, n := range names {
-		if t.column(n) >= 0 {
-			return "", t.bad(1, n, "has no unit", "name it "+n+"_MiB (or _B, _KiB, _GiB)")
-		}
-		for _, unit := range []string{"MiB", "KiB", "GiB", "B"} {
-			if c := n + "_" + unit; t.column(c) >= 0 {
-				if found != "" {
-					return "", t.bad(1, c, "gives the same size as "+found+"; units are mixed", "keep one of the two columns")
-				}
-				found = c
-			}
-		}
-	}
-	return found, nil
-}
 
 func (t *Table) measurements(defaults Measurement, dataColumn string) ([]Measurement, error) {
 	columns := map[string]string{}
@@ -248,7 +218,7 @@ func (t *Table) measurements(defaults Measurement, dataColumn string) ([]Measure
 	for i := range t.Rows {
 		m := defaults
 		m.Table, m.Line = tableNumberOf(t.Name), t.lines[i]
-		if err := t.fill(&m, i, np, columns); err != nil {
+		if err := t.fill(&m, i, columns); err != nil {
 			return nil, err
 		}
 		if m.Class == "" { // Lulesh, whose structure is unknown
@@ -262,34 +232,29 @@ func (t *Table) measurements(defaults Measurement, dataColumn string) ([]Measure
 	return out, nil
 }
 
-func (t *Table) fill(m *Measurement, row int, np string, columns map[string]string) error {
-	if s := t.Text(row, "app"); s != "" {
-		m.App = strings.ToLower(s)
-	}
-	if s := t.Text(row, "class"); s != "" {
-		m.Class = s
-	}
-	if s := t.Text(row, "mpi"); s != "" {
-		m.MPI = MPIName(s)
-	} else if m.MPI == "" {
-		m.MPI = "mpich"
-	}
-	if m.App == "" {
-		return t.bad(t.lines[row], "app", "is empty", "name the application, like bt")
-	}
-	if m.MPI == "" {
-		return t.bad(t.lines[row], "mpi", fmt.Sprintf("%q is unknown", t.Text(row, "mpi")), "write mpich or openmpi")
-	}
-	if err := t.fillCounts(m, row, np); err != nil {
+func (t *Table) fill(m *Measurement, row int, columns map[string]string) error {
+	var mpi string
+	err := t.read(row, cell{[]string{"app"}, &m.App}, cell{[]string{"class"}, &m.Class}, cell{[]string{"mpi"}, &mpi},
+		cell{[]string{columns["data"]}, size{&m.Data}}, cell{[]string{columns["library"]}, size{&m.Library}},
+		cell{[]string{columns["shared"]}, size{&m.Shared}}, cell{[]string{columns["file"]}, size{&m.File}},
+		cell{[]string{columns["stored"]}, size{&m.Stored}}, cell{codecColumns, &m.Codec})
+	if err != nil {
 		return err
 	}
-	var err error
-	for zone, to := range map[string]*float64{"data": &m.Data, "library": &m.Library, "shared": &m.Shared, "file": &m.File} {
-		if *to, err = t.size(row, columns[zone]); err != nil {
-			return err
-		}
+	m.App = strings.ToLower(m.App)
+	if mpi != "" || m.MPI == "" {
+		m.MPI = MPIName(cmp.Or(mpi, "mpich"))
 	}
-	if err := t.fillStored(m, row, columns["stored"], columns["file"]); err != nil {
+	if m.App == "" {
+		return t.bad(m.Line, "app", "is empty", "name the application, like bt")
+	}
+	if m.MPI == "" {
+		return t.bad(m.Line, "mpi", fmt.Sprintf("%q is unknown", mpi), "write mpich or openmpi")
+	}
+	if err := t.fillCounts(m, row); err != nil {
+		return err
+	}
+	if err := t.checkStored(m, columns["file"]); err != nil {
 		return err
 	}
 	// Table 4.3, row 36: 248.21 MiB is the shared zone of 36 processes on one
@@ -300,25 +265,16 @@ func (t *Table) fill(m *Measurement, row int, np string, columns map[string]stri
 }
 
 // fillCounts reads how many processes a row has, and how many on a node.
-func (t *Table) fillCounts(m *Measurement, row int, np string) error {
-	var err error
-	if m.NP, err = t.count(row, np, true); err != nil {
+func (t *Table) fillCounts(m *Measurement, row int) error {
+	ppn, nodes := 0, 0
+	if err := t.read(row, cell{npColumns, &m.NP}, cell{ppnColumns, &ppn}, cell{nodesColumns, &nodes}); err != nil {
 		return err
 	}
-	ppn, nodes := 0, 0
-	if c := t.first(ppnColumns); c != "" {
-		if ppn, err = t.count(row, c, false); err != nil {
-			return err
-		}
-	}
-	if c := t.first(nodesColumns); c != "" {
-		if nodes, err = t.count(row, c, false); err != nil {
-			return err
-		}
-	}
 	switch {
+	case m.NP == 0:
+		return t.bad(m.Line, t.first(npColumns), "is empty", "write the number of processes")
 	case ppn > m.NP || nodes > m.NP:
-		return t.bad(t.lines[row], t.first(ppnColumns)+t.first(nodesColumns), "exceeds the number of processes", "correct one of the two")
+		return t.bad(m.Line, t.first(ppnColumns)+t.first(nodesColumns), "exceeds the number of processes", "correct one of the two")
 	case ppn > 0:
 		m.PPN = ppn
 	case nodes > 0:
@@ -327,41 +283,6 @@ func (t *Table) fillCounts(m *Measurement, row int, np string) error {
 		m.PPN = m.NP
 	}
 	return nil
-}
-
-// count reads a positive whole number; an empty cell is 0 unless it is needed.
-func (t *Table) count(row int, column string, needed bool) (int, error) {
-	v, err := t.Number(row, column)
-	switch {
-	case err != nil:
-		return 0, err
-	case math.IsNaN(v) && !needed:
-		return 0, nil
-	case math.IsNaN(v):
-		return 0, t.bad(t.lines[row], column, "is empty", "write the number of processes")
-	case v < 1 || v > maxProcs || v != math.Trunc(v):
-		return 0, t.bad(t.lines[row], column, fmt.Sprintf("%s is not a count from 1 to %d", t.Text(row, column), maxProcs), "write a positive whole number")
-	}
-	return int(v), nil
-}
-
-// size reads a size in MiB; an empty cell or no column is 0.
-func (t *Table) size(row int, column string) (float64, error) {
-	if column == "" {
-		return 0, nil
-	}
-	v, err := t.Number(row, column)
-	switch {
-	case err != nil:
-		return 0, err
-	case math.IsNaN(v):
-		return 0, nil
-	case v <= 0:
-		return 0, t.bad(t.lines[row], column, t.Text(row, column)+" is not a positive size", "sizes are positive; leave the cell empty where nothing was measured")
-	case v*mibPerUnit[unitOf(column)] > 1<<30:
-		return 0, t.bad(t.lines[row], column, t.Text(row, column)+" exceeds a PiB", "check the unit in the column's name")
-	}
-	return v * mibPerUnit[unitOf(column)], nil
 }
 
 // check finds rows of a user's table in another unit than the rest.
@@ -432,20 +353,18 @@ var codecName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
 
 const maxCodecName = 32
 
-// fillStored reads the codec and the stored size of a row. The zones of a compressed
+// checkStored checks the codec and the stored size of a row. The zones of a compressed
 // image are those of the memory in it; the size of its file is what was stored.
-func (t *Table) fillStored(m *Measurement, row int, stored, file string) error {
+func (t *Table) checkStored(m *Measurement, file string) error {
 	column := t.first(codecColumns)
-	switch codec := strings.ToLower(t.Text(row, column)); {
-	case codec == "" || codec == "none" || codec == "no" || codec == "off":
-	case len(codec) > maxCodecName || !codecName.MatchString(codec):
-		return t.bad(m.Line, column, fmt.Sprintf("%q is not a codec", codec), "write none, or a name like gzip")
+	switch m.Codec = strings.ToLower(m.Codec); m.Codec {
+	case "none", "no", "off":
+		m.Codec = ""
+	case "":
 	default:
-		m.Codec = codec
-	}
-	var err error
-	if m.Stored, err = t.size(row, stored); err != nil {
-		return err
+		if len(m.Codec) > maxCodecName || !codecName.MatchString(m.Codec) {
+			return t.bad(m.Line, column, fmt.Sprintf("%q is not a codec", m.Codec), "write none, or a name like gzip")
+		}
 	}
 	zones := m.Data + m.Library + m.Shared
 	switch {

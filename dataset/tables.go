@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -257,49 +255,6 @@ func (t *Table) column(name string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 }
 
-// Text returns a cell as written, "" if there is no such column. Rows count from 0.
-func (t *Table) Text(row int, column string) string {
-	if i := t.column(column); i >= 0 && row >= 0 && row < len(t.Rows) {
-		return t.Rows[row][i]
-	}
-	return ""
-}
-
-// Number returns a cell as a number in the unit of its column. An empty cell
-// is NaN without an error; a cell that is no finite number is an error.
-func (t *Table) Number(row int, column string) (float64, error) {
-	s := t.Text(row, column)
-	if s == "" {
-		return math.NaN(), nil
-	}
-	s, err := t.withDecimalPoint(s, t.lines[row], column)
-	if err != nil {
-		return 0, err
-	}
-	v, err := strconv.ParseFloat(s, 64)
-	switch {
-	case err != nil && hasUnit(s):
-		return 0, t.bad(t.lines[row], column, fmt.Sprintf("%q carries a unit of its own", s), "write the number only, in the unit of the column's name; units are not mixed within a column")
-	case err != nil:
-		return 0, t.bad(t.lines[row], column, fmt.Sprintf("%q is not a number", s), "write a decimal number like 109.94, or leave the cell empty")
-	case math.IsNaN(v) || math.IsInf(v, 0):
-		return 0, t.bad(t.lines[row], column, s+" is not a measurement", "leave the cell empty where nothing was measured")
-	}
-	return v, nil
-}
-
-func hasUnit(s string) bool {
-	for _, u := range []string{"B", "K", "M", "G", "T", "s", "m", "h"} {
-		if rest, ok := strings.CutSuffix(s, u); ok {
-			rest = strings.TrimRight(rest, " KMGTi")
-			if _, err := strconv.ParseFloat(rest, 64); err == nil {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // A TableError is an error in a table, with its line (as an editor counts, 0 for the
 // whole file) and column ("" for the whole row).
 type TableError struct {
@@ -361,60 +316,4 @@ func delimiter(text string) rune {
 		}
 	}
 	return best
-}
-
-// A decimalMark is the character before the decimals of a table's numbers.
-type decimalMark uint8
-
-const (
-	noDecimals   decimalMark = iota // no number shows it
-	decimalPoint                    // 1040.5
-	decimalComma                    // 1040,5
-	bothDecimals
-)
-
-var (
-	withComma = regexp.MustCompile(`^[-+]?[0-9]*,[0-9]+$`)
-	withPoint = regexp.MustCompile(`^[-+]?[0-9]*\.[0-9]+$`)
-	// thousands matches 1,040, which is either 1040 or 1.04.
-	thousands = regexp.MustCompile(`^[-+]?[1-9][0-9]{0,2},[0-9]{3}$`)
-)
-
-// findDecimals looks for the decimal mark in the columns that have a unit.
-func (t *Table) findDecimals() {
-	point, comma := false, false
-	for _, row := range t.Rows {
-		for i, s := range row {
-			if t.Columns[i].Unit == "" {
-				continue
-			}
-			point = point || withPoint.MatchString(s)
-			comma = comma || withComma.MatchString(s) && !thousands.MatchString(s)
-		}
-	}
-	switch {
-	case point && comma:
-		t.decimals = bothDecimals
-	case point:
-		t.decimals = decimalPoint
-	case comma:
-		t.decimals = decimalComma
-	}
-}
-
-// withDecimalPoint returns a number as Go writes it. A comma is the decimal mark only if
-// the table leaves no other reading.
-func (t *Table) withDecimalPoint(s string, line int, column string) (string, error) {
-	if !withComma.MatchString(s) {
-		return s, nil
-	}
-	switch t.decimals {
-	case decimalComma:
-		return strings.Replace(s, ",", ".", 1), nil
-	case noDecimals:
-		whole := strings.Replace(s, ",", "", 1)
-		return "", t.bad(line, column, fmt.Sprintf("%q is %s or %s", s, whole, strings.Replace(s, ",", ".", 1)),
-			"write "+whole+" without a comma, or decimals with a point")
-	}
-	return "", t.bad(line, column, fmt.Sprintf("%q has a decimal comma, other cells have a point", s), "use one of the two in the whole table")
 }

@@ -1,9 +1,7 @@
 package dataset
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -46,10 +44,7 @@ func ImageFiles() ([]ImageFile, error) {
 		for i := range t.Rows {
 			f := ImageFile{Table: tableNumberOf(t.Name), Line: t.lines[i], App: "bt", Class: t.Text(i, "class"), MPI: src.mpi,
 				Aggregator: t.Text(i, "aggregator_inferred") == "yes"}
-			if f.NP, err = t.count(i, "n_processes", true); err != nil {
-				return nil, err
-			}
-			if f.MiB, err = t.size(i, "ckpt_file_MiB"); err != nil {
+			if err := t.read(i, cell{npColumns, &f.NP}, cell{[]string{"ckpt_file_MiB"}, size{&f.MiB}}); err != nil {
 				return nil, err
 			}
 			if f.Rank, err = strconv.Atoi(strings.TrimPrefix(t.Text(i, "file"), "F")); err != nil {
@@ -136,7 +131,7 @@ func Latencies() ([]Latency, error) {
 		}
 		for i := range t.Rows {
 			l := Latency{Table: tableNumberOf(t.Name), Line: t.lines[i], App: strings.ToLower(t.Text(i, "app")), Class: t.Text(i, "class"), MPI: MPIName(t.Text(i, "mpi"))}
-			if l.NP, err = t.count(i, "n_processes", true); err != nil {
+			if err := t.read(i, cell{npColumns, &l.NP}); err != nil {
 				return nil, err
 			}
 			for _, m := range zones {
@@ -151,12 +146,11 @@ func Latencies() ([]Latency, error) {
 					suffix = "nogzip"
 				}
 				c.Codec = codec
-				for column, to := range map[string]*float64{"lcckpt_" + suffix + "_s": &c.Seconds, "tapp_ft_" + suffix + "_s": &c.AppSeconds, "gstored_" + suffix + "_GiB": &c.StoredMiB} {
-					if *to, err = t.Number(i, column); err != nil {
-						return nil, err
-					}
+				if err := t.read(i, cell{[]string{"lcckpt_" + suffix + "_s"}, &c.Seconds},
+					cell{[]string{"tapp_ft_" + suffix + "_s"}, &c.AppSeconds},
+					cell{[]string{"gstored_" + suffix + "_GiB"}, size{&c.StoredMiB}}); err != nil {
+					return nil, err
 				}
-				c.StoredMiB *= 1024
 				if codec == "none" {
 					c.StoredMiB = c.RawMiB
 				}
@@ -230,15 +224,8 @@ func (c *CollectiveTime) read(t *Table, row int) error {
 		}
 		c.Mapping, c.Aggregators = nodes, len(nodes) // as n_aggregators says
 	}
-	var failed error
-	for column, to := range map[string]*float64{"cb_buffer_size_MiB": &c.BufferMiB, "ckpt_time_s": &c.Seconds,
-		"app_time_s": &c.AppSeconds, "app_plus_ckpt_time_s": &c.TotalSeconds} {
-		v, err := t.Number(row, column)
-		if failed = errors.Join(failed, err); !math.IsNaN(v) {
-			*to = v
-		}
-	}
-	return failed
+	return t.read(row, cell{[]string{"cb_buffer_size_MiB"}, &c.BufferMiB}, cell{[]string{"ckpt_time_s"}, &c.Seconds},
+		cell{[]string{"app_time_s"}, &c.AppSeconds}, cell{[]string{"app_plus_ckpt_time_s"}, &c.TotalSeconds})
 }
 
 // A RunTime is how long a run without checkpoints took.
@@ -304,21 +291,13 @@ func (t *Table) runTime(row int, np string) (RunTime, error) {
 			return RunTime{}, t.bad(m.Line, "mapping", fmt.Sprintf("%q is not a mapping of equal nodes", t.Text(row, "mapping")), "write 2n x 8p")
 		}
 		m.NP, m.PPN = len(nodes)*nodes[0], nodes[0]
-	} else if err := t.fillCounts(&m, row, np); err != nil {
+	} else if err := t.fillCounts(&m, row); err != nil {
 		return RunTime{}, err
 	}
-	v, err := t.Number(row, "app_time_s")
-	if err != nil {
-		return RunTime{}, err
+	r := RunTime{NP: m.NP, Nodes: (m.NP + m.PPN - 1) / m.PPN}
+	err := t.read(row, cell{[]string{"app_time_s"}, &r.Seconds}, cell{[]string{"cb_buffer_size_MiB"}, size{&r.BufferMiB}})
+	if err == nil && !(r.Seconds > 0 && r.Seconds <= 1e10) {
+		err = t.bad(m.Line, "app_time_s", fmt.Sprintf("%q is not a time", t.Text(row, "app_time_s")), "write seconds, more than 0")
 	}
-	if math.IsNaN(v) || v <= 0 || v > 1e10 {
-		return RunTime{}, t.bad(m.Line, "app_time_s", fmt.Sprintf("%q is not a time", t.Text(row, "app_time_s")), "write seconds, more than 0")
-	}
-	buffer := 0.
-	if t.column("cb_buffer_size_MiB") >= 0 {
-		if buffer, err = t.size(row, "cb_buffer_size_MiB"); err != nil {
-			return RunTime{}, err
-		}
-	}
-	return RunTime{m.NP, (m.NP + m.PPN - 1) / m.PPN, buffer, v}, nil
+	return r, err
 }

@@ -50,11 +50,11 @@ func VariedMeasurements(t *Table, param string) ([]Measurement, error) {
 	}
 	for i := range out {
 		row := out[i].row(t)
-		v, err := t.Number(row, param)
-		if err != nil {
+		var v float64
+		if err := t.read(row, cell{[]string{param}, &v}); err != nil {
 			return nil, err
 		}
-		if math.IsNaN(v) || v <= 0 || v > maxVaried {
+		if v <= 0 || v > maxVaried {
 			return nil, t.bad(out[i].Line, param, fmt.Sprintf("%q is not a problem size", t.Text(row, param)), fmt.Sprintf("write a number above 0, at most %g", maxVaried))
 		}
 		out[i].Class = Varied{param, v}.Class()

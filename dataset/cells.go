@@ -1,0 +1,188 @@
+package dataset
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A cell says where a value of a row is, and where it goes.
+type cell struct {
+	columns []string // names of its column, the best first; without any of them nothing is read
+	// to is a *string, an *int for a count from 1, a *float64 for the number, or a size. An
+	// empty cell leaves it as it is.
+	to any
+}
+
+// A size is the place of a size in MiB, whatever the unit of the column.
+type size struct{ to *float64 }
+
+// read reads cells of a row.
+func (t *Table) read(row int, cells ...cell) error {
+	for _, c := range cells {
+		column := t.first(c.columns)
+		s := t.Text(row, column)
+		if s == "" {
+			continue
+		}
+		if to, ok := c.to.(*string); ok {
+			*to = s
+			continue
+		}
+		v, err := t.Number(row, column)
+		if err != nil {
+			return err
+		}
+		bad := func(problem, hint string) error { return t.bad(t.lines[row], column, s+problem, hint) }
+		switch to := c.to.(type) {
+		case *float64:
+			*to = v
+		case *int:
+			if v < 1 || v > maxProcs || v != math.Trunc(v) {
+				return bad(fmt.Sprintf(" is not a count from 1 to %d", maxProcs), "write a positive whole number")
+			}
+			*to = int(v)
+		case size:
+			*to.to = v * mibPerUnit[unitOf(column)]
+			if v <= 0 {
+				return bad(" is not a positive size", "sizes are positive; leave the cell empty where nothing was measured")
+			}
+			if *to.to > 1<<30 {
+				return bad(" exceeds a PiB", "check the unit in the column's name")
+			}
+		}
+	}
+	return nil
+}
+
+var mibPerUnit = map[string]float64{"MiB": 1, "KiB": 1. / 1024, "GiB": 1024, "B": 1. / (1 << 20)}
+
+// first returns the first column that the table has, or "".
+func (t *Table) first(names []string) string {
+	for _, n := range names {
+		if t.column(n) >= 0 {
+			return n
+		}
+	}
+	return ""
+}
+
+// sizeColumn finds the column of a zone, in any unit.
+func (t *Table) sizeColumn(names []string) (string, error) {
+	found := ""
+	for _, n := range names {
+		if t.column(n) >= 0 {
+			return "", t.bad(1, n, "has no unit", "name it "+n+"_MiB (or _B, _KiB, _GiB)")
+		}
+		for _, unit := range []string{"MiB", "KiB", "GiB", "B"} {
+			if c := n + "_" + unit; t.column(c) >= 0 {
+				if found != "" {
+					return "", t.bad(1, c, "gives the same size as "+found+"; units are mixed", "keep one of the two columns")
+				}
+				found = c
+			}
+		}
+	}
+	return found, nil
+}
+
+// Text returns a cell as written, "" if there is no such column. Rows count from 0.
+func (t *Table) Text(row int, column string) string {
+	if i := t.column(column); i >= 0 && row >= 0 && row < len(t.Rows) {
+		return t.Rows[row][i]
+	}
+	return ""
+}
+
+// Number returns a cell as a number in the unit of its column. An empty cell
+// is NaN without an error; a cell that is no finite number is an error.
+func (t *Table) Number(row int, column string) (float64, error) {
+	s := t.Text(row, column)
+	if s == "" {
+		return math.NaN(), nil
+	}
+	s, err := t.withDecimalPoint(s, t.lines[row], column)
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	switch {
+	case err != nil && hasUnit(s):
+		return 0, t.bad(t.lines[row], column, fmt.Sprintf("%q carries a unit of its own", s), "write the number only, in the unit of the column's name; units are not mixed within a column")
+	case err != nil:
+		return 0, t.bad(t.lines[row], column, fmt.Sprintf("%q is not a number", s), "write a decimal number like 109.94, or leave the cell empty")
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return 0, t.bad(t.lines[row], column, s+" is not a measurement", "leave the cell empty where nothing was measured")
+	}
+	return v, nil
+}
+
+func hasUnit(s string) bool {
+	for _, u := range []string{"B", "K", "M", "G", "T", "s", "m", "h"} {
+		if rest, ok := strings.CutSuffix(s, u); ok {
+			rest = strings.TrimRight(rest, " KMGTi")
+			if _, err := strconv.ParseFloat(rest, 64); err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// A decimalMark is the character before the decimals of a table's numbers.
+type decimalMark uint8
+
+const (
+	noDecimals   decimalMark = iota // no number shows it
+	decimalPoint                    // 1040.5
+	decimalComma                    // 1040,5
+	bothDecimals
+)
+
+var (
+	withComma = regexp.MustCompile(`^[-+]?[0-9]*,[0-9]+$`)
+	withPoint = regexp.MustCompile(`^[-+]?[0-9]*\.[0-9]+$`)
+	// thousands matches 1,040, which is either 1040 or 1.04.
+	thousands = regexp.MustCompile(`^[-+]?[1-9][0-9]{0,2},[0-9]{3}$`)
+)
+
+// findDecimals looks for the decimal mark in the columns that have a unit.
+func (t *Table) findDecimals() {
+	point, comma := false, false
+	for _, row := range t.Rows {
+		for i, s := range row {
+			if t.Columns[i].Unit == "" {
+				continue
+			}
+			point = point || withPoint.MatchString(s)
+			comma = comma || withComma.MatchString(s) && !thousands.MatchString(s)
+		}
+	}
+	switch {
+	case point && comma:
+		t.decimals = bothDecimals
+	case point:
+		t.decimals = decimalPoint
+	case comma:
+		t.decimals = decimalComma
+	}
+}
+
+// withDecimalPoint returns a number as Go writes it. A comma is the decimal mark only if
+// the table leaves no other reading.
+func (t *Table) withDecimalPoint(s string, line int, column string) (string, error) {
+	if !withComma.MatchString(s) {
+		return s, nil
+	}
+	switch t.decimals {
+	case decimalComma:
+		return strings.Replace(s, ",", ".", 1), nil
+	case noDecimals:
+		whole := strings.Replace(s, ",", "", 1)
+		return "", t.bad(line, column, fmt.Sprintf("%q is %s or %s", s, whole, strings.Replace(s, ",", ".", 1)),
+			"write "+whole+" without a comma, or decimals with a point")
+	}
+	return "", t.bad(line, column, fmt.Sprintf("%q has a decimal comma, other cells have a point", s), "use one of the two in the whole table")
+}
