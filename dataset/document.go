@@ -43,8 +43,8 @@ type arraySpec struct {
 	Rewrite *expression `yaml:"rewrite"`
 	Used    *expression `yaml:"used"`
 	Filled  *expression `yaml:"filled"`
-	// What a checkpoint at application level does with the array: by default it is saved,
-	// and another on each rank.
+	// A checkpoint at application level saves the array unless Save is false, once if it
+	// is the same on all ranks.
 	Save       *bool `yaml:"save"`
 	Replicated bool  `yaml:"replicated"`
 	// Global is nil if every rank has an array of its own, of Count elements.
