@@ -2,6 +2,7 @@ package iosched
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -82,24 +83,20 @@ func DefaultMLF() MLFOptions {
 	}
 }
 
+// policies has what each name makes.
 var policies = map[string]func(Options) (Policy, error){
 	"fifo":     func(Options) (Policy, error) { return newFIFO(), nil },
+	"offset":   func(Options) (Policy, error) { return newOffset(), nil },
+	"deadline": func(o Options) (Policy, error) { return newDeadline(o) },
 	"rr":       func(o Options) (Policy, error) { return newRR(o), nil },
 	"srpt":     func(o Options) (Policy, error) { return newSRPT(o), nil },
 	"wsjf":     func(o Options) (Policy, error) { return newWSJF(o), nil },
-	"offset":   func(Options) (Policy, error) { return newOffset(), nil },
 	"mlf":      newMLF,
-	"deadline": func(o Options) (Policy, error) { return newDeadline(o) },
 }
 
 // Names returns the names of all policies, sorted.
 func Names() []string {
-	var names []string
-	for name := range policies {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(policies))
 }
 
 // New returns the policy of a name.

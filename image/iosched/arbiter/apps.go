@@ -53,7 +53,8 @@ type app struct {
 	expected int // connections that took part last time
 	waiting  bool
 	waitFrom time.Duration
-	stats    appStats
+	status   AppStatus // as far as it is counted
+	alone    float64   // seconds that what was served takes alone
 }
 
 // A user has applications. Its account is what its applications were given, or
@@ -126,8 +127,12 @@ func (a *Arbiter) begin(p *app) {
 
 // over notes that an application has no burst left.
 func (a *Arbiter) over(p *app) {
-	p.stats.waited(p, a.now)
-	p.stats.flowed(a.now-p.arrived, a.alone(p))
+	a.waited(p)
+	flow := (a.now - p.arrived).Seconds()
+	p.status.Served++
+	p.status.FlowS += flow
+	p.status.MaxFlowS = max(p.status.MaxFlowS, flow)
+	p.alone += a.alone(p)
 }
 
 func (a *Arbiter) active(u *user) bool {
@@ -157,8 +162,8 @@ func (a *Arbiter) moved(b *burst, n int64, working bool) {
 	p := b.conn.app
 	b.moved = min(b.moved+n, maxBytes)
 	p.served = min(p.served+n, maxBytes)
-	p.stats.bytes = min(p.stats.bytes+n, maxBytes)
-	a.totals.bytes = min(a.totals.bytes+n, maxBytes)
+	p.status.Bytes = min(p.status.Bytes+n, maxBytes)
+	a.status.Bytes = min(a.status.Bytes+n, maxBytes)
 	if working {
 		p.gap = max(p.gap, a.now-p.last)
 	}

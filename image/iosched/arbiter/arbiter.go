@@ -28,7 +28,7 @@ type Arbiter struct {
 	out  []Action
 
 	rate   rate
-	totals totals
+	status Status // as far as it is counted
 }
 
 type conn struct {
@@ -153,7 +153,7 @@ func (a *Arbiter) ask(e Ask) error {
 	if e.Whole > 0 { // an earlier burst, of which served are, may not be over
 		p.whole = max(p.whole, min(p.served+min(e.Whole, maxBytes), maxBytes))
 	}
-	p.stats.requests++
+	p.status.Requests++
 	p.seen[c] = true
 	if p.grants == 0 && !p.waiting {
 		p.waiting, p.waitFrom = true, a.now

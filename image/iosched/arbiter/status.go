@@ -1,5 +1,7 @@
 package arbiter
 
+import "time"
+
 // Status is what an Arbiter knows at one time, as `ckpt storage status` shows
 // it. Times are in seconds.
 type Status struct {
@@ -70,4 +72,120 @@ type AppStatus struct {
 	FlowS    float64 `json:"flow_s"`
 	MaxFlowS float64 `json:"max_flow_s"`
 	Stretch  float64 `json:"stretch"`
+}
+
+// granted notes that n bursts were granted together.
+func (s *AppStatus) granted(n int) {
+	s.Last = n
+	if n > 1 {
+		s.Aggregates++
+		s.Aggregated += int64(n)
+		s.Largest = max(s.Largest, n)
+	}
+}
+
+// waited notes that the wait of an application is over.
+func (a *Arbiter) waited(p *app) {
+	a.waits(p, &p.status)
+	p.waiting = false
+}
+
+// waits counts the wait of an application so far.
+func (a *Arbiter) waits(p *app, s *AppStatus) {
+	if p.waiting {
+		wait := (a.now - p.waitFrom).Seconds()
+		s.WaitS += wait
+		s.LongestWaitS = max(s.LongestWaitS, wait)
+	}
+}
+
+// alone estimates how many seconds the bursts of an application, now over, take alone:
+// at the rate of the unit, or as long as they had turns.
+func (a *Arbiter) alone(p *app) float64 {
+	if p.served == 0 || a.rate.time == 0 {
+		return p.held.Seconds()
+	}
+	return min(p.held.Seconds(), float64(p.served)/a.rate.perSecond)
+}
+
+// Status tells what the Arbiter knows.
+func (a *Arbiter) Status(now time.Duration) Status {
+	a.advance(now)
+	s := a.status
+	s.Unit, s.Policy, s.UptimeS = a.unit, a.o.Policy, (a.now - a.began).Seconds()
+	s.WindowS, s.LeaseS, s.MaxWaitS = a.o.Window.Seconds(), a.o.Lease.Seconds(), a.o.MaxWait.Seconds()
+	if p := a.turn.app; p != nil {
+		s.Holder, s.HeldS, s.Revoking = p.name, (a.now - a.turn.since).Seconds(), a.turn.revoked
+	}
+	for _, p := range a.apps {
+		s.Stragglers += p.stragglers
+		s.Apps = append(s.Apps, a.statusOf(p, p.state()))
+	}
+	for i := len(a.left) - 1; i >= 0; i-- {
+		s.Apps = append(s.Apps, a.left[i])
+	}
+	return s
+}
+
+func (p *app) state() string {
+	switch {
+	case p.grants > 0:
+		return "holds"
+	case len(p.bursts) > 0:
+		return "waits"
+	}
+	return "idle"
+}
+
+func (a *Arbiter) statusOf(p *app, state string) AppStatus {
+	s := p.status
+	s.App, s.User, s.State, s.Connections = p.name, p.user.name, state, p.conns
+	s.Granted, s.Waiting = p.grants, len(p.bursts)-p.grants
+	a.waits(p, &s)
+	if p.alone > 0 {
+		s.Stretch = s.FlowS / p.alone
+	}
+	for _, b := range p.bursts {
+		s.Kind = b.kind
+		if b.bytes < 0 {
+			s.Remaining = -1
+			break
+		}
+		s.Remaining = min(s.Remaining+max(0, b.bytes-b.moved), maxBytes)
+	}
+	return s
+}
+
+// A rate is the rate of the unit, as seen while one application had it.
+type rate struct {
+	perSecond float64
+	bytes     float64
+	time      time.Duration
+	app       *app
+	from      time.Duration // how long app had been served at its last progress
+}
+
+// A unit that moves less than a disk of long ago, or more than any, is one whose clients
+// do not say what they move.
+const (
+	minRate = 1e3
+	maxRate = 1e12
+)
+
+// moved notes that an application has moved n bytes.
+func (r *rate) moved(p *app, n int64, solo bool) {
+	if r.app == p && solo {
+		r.bytes += float64(n)
+		r.time += p.held - r.from
+		if r.time >= time.Millisecond && r.bytes > 0 {
+			r.perSecond = min(max(r.bytes/r.time.Seconds(), minRate), maxRate)
+		}
+		if r.time > time.Minute { // The newest minute counts most.
+			r.bytes, r.time = r.bytes/2, r.time/2
+		}
+	}
+	r.app, r.from = p, p.held
+	if !solo {
+		r.app = nil
+	}
 }

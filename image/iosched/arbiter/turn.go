@@ -36,13 +36,13 @@ func (a *Arbiter) advance(now time.Duration) {
 		}
 		busy = true
 		p.held += passed
-		p.stats.held += passed
+		p.status.HeldS += passed.Seconds()
 		if !p.progressed {
 			p.user.account += passed.Seconds() * a.rate.perSecond / p.user.share
 		}
 	}
 	if busy {
-		a.totals.busy += passed
+		a.status.BusyS += passed.Seconds()
 	}
 	a.now += passed
 }
@@ -117,14 +117,14 @@ func (a *Arbiter) next() {
 	}
 	a.skip = nil
 	a.turn = turn{app: p, number: a.turn.number + 1, since: a.now}
-	a.totals.turns++
+	a.status.Turns++
 	a.newWindow(a.overdue(p))
 	a.admit(p)
 	if p.grants == 0 {
 		for _, b := range p.bursts {
 			a.grant(b)
 		}
-		p.stats.granted(len(p.bursts))
+		p.status.granted(len(p.bursts))
 	}
 }
 
@@ -132,8 +132,8 @@ func (a *Arbiter) newWindow(overdue bool) {
 	t := &a.turn
 	t.windowEnd = a.now + a.window(t.app)
 	t.overdue = overdue
-	t.app.stats.windows++
-	a.totals.windows++
+	t.app.status.Windows++
+	a.status.Windows++
 }
 
 // admit grants all bursts of an application that may start, in their order.
@@ -154,7 +154,7 @@ func (a *Arbiter) admit(p *app) {
 	}
 	if count > 0 {
 		a.turn.lingerEnd = 0
-		p.stats.granted(count)
+		p.status.granted(count)
 	}
 }
 
@@ -174,7 +174,7 @@ func (a *Arbiter) grant(b *burst) {
 	p := b.conn.app
 	if p.grants == 0 {
 		p.last = a.now
-		p.stats.waited(p, a.now)
+		a.waited(p)
 	}
 	p.grants++
 	a.straggles(b, false)
@@ -213,8 +213,8 @@ func (a *Arbiter) revoke() {
 	t.revoked, t.revokeEnd = true, a.now+a.o.Grace
 	for _, b := range t.app.bursts {
 		if b.granted {
-			t.app.stats.revokes++
-			a.totals.revokes++
+			t.app.status.Revokes++
+			a.status.Revokes++
 			a.out = append(a.out, Action{Verb: Revoke, Conn: b.conn.id, Burst: b.id, Turn: b.turn})
 		}
 	}
@@ -233,8 +233,8 @@ func (a *Arbiter) evictLate() {
 		}
 		a.drop(b)
 		a.straggles(b, true)
-		p.stats.evictions++
-		a.totals.evictions++
+		p.status.Evictions++
+		a.status.Evictions++
 		a.out = append(a.out, Action{Verb: Evict, Conn: b.conn.id, Burst: b.id, Turn: b.turn})
 	}
 }
