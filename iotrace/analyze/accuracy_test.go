@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ckpt/internal/testkit"
+	"ckpt/iotrace/analyze/pattern"
 	"ckpt/iotrace/iotracetest"
 )
 
@@ -37,7 +38,7 @@ func TestAccuracy(t *testing.T) {
 	}
 	for _, p := range iotracetest.Patterns() {
 		var access, spatial, detail, sizes, bursts int
-		wrong := map[Detail]int{}
+		wrong := map[pattern.Detail]int{}
 		for seed := range uint64(traces) {
 			s := randomSpec(p, seed)
 			tr := iotracetest.Generate(s)
@@ -52,10 +53,10 @@ func TestAccuracy(t *testing.T) {
 			if r.Access == wantAccess {
 				access++
 			}
-			if r.Spatial == coarse(Detail(p)) {
+			if r.Spatial == pattern.Detail(p).Spatial() {
 				spatial++
 			}
-			if r.Detail == Detail(p) {
+			if r.Detail == pattern.Detail(p) {
 				detail++
 			} else if wrong[r.Detail]++; testing.Verbose() && wrong[r.Detail] <= 3 {
 				fmt.Printf("%s as %s: %+v\n", p, r.Detail, s)

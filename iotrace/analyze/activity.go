@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/pattern"
 )
 
 // An activity collects the findings about a file, or about all files, from the
@@ -30,7 +31,7 @@ type activity struct {
 
 	// Reused for one file after the other:
 	class    classifier
-	sequence sequence
+	sequence pattern.Sequence
 	phases   phases
 	rewrites rewriteFinder
 	again    redundantFinder
@@ -92,20 +93,19 @@ func (x *activity) stream(s *stream) {
 		return
 	}
 	x.ranks[s.rank] = true
-	x.sequence.reset()
-	var before [2]tally
+	x.sequence.Reset()
+	var own [2]pattern.Counts
 	var moved, requests [2]int64
 	for d := range x.directions {
 		w := &x.directions[d]
 		w.block.begun, w.block.pass = false, pass{}
-		before[d].requests, moved[d], requests[d] = w.tally.requests, w.bytes, w.requests
+		own[d], moved[d], requests[d] = w.tally.Counts, w.bytes, w.requests
 	}
 	opens := 0
 	for i := range s.requests {
 		opens = s.opensBefore(&s.requests[i], opens)
 		x.request(&s.requests[i], s.rank, opens)
 	}
-	var own [2]tally
 	for d := range x.directions {
 		w := &x.directions[d]
 		x.judge(w)
@@ -113,8 +113,8 @@ func (x *activity) stream(s *stream) {
 			w.ranks[s.rank] = true
 		}
 		moved[d] = w.bytes - moved[d]
-		for i := range w.tally.requests {
-			own[d].requests[i] = w.tally.requests[i] - before[d].requests[i]
+		for i, n := range w.tally.Counts {
+			own[d][i] = n - own[d][i]
 		}
 	}
 	x.phases.stream(x, s)
@@ -122,7 +122,7 @@ func (x *activity) stream(s *stream) {
 		x.rewrites.find(x, s)
 	}
 	_, detail := overall(&own, &moved)
-	x.a.grouper.add(int(s.file), int(s.rank), &x.sequence, detail, int64(len(s.requests)), iotrace.Sum(moved[0], moved[1]))
+	x.a.grouper.Add(int(s.file), int(s.rank), &x.sequence, detail, int64(len(s.requests)), iotrace.Sum(moved[0], moved[1]))
 }
 
 // request processes a request of a rank that has opened the file so often.
@@ -145,7 +145,7 @@ func (x *activity) request(q *request, rank int32, opens int) {
 	case q.size == 0: // as at the end of the file: it moves nothing, and has no place in an order
 		return
 	case q.off < 0:
-		w.tally.add(verdict{detail: Sequential}, 1)
+		w.tally.add(pattern.Verdict{Detail: pattern.Sequential}, 1)
 		return
 	}
 	to := end(q.off, q.size)
@@ -182,13 +182,13 @@ func (x *activity) request(q *request, rank int32, opens int) {
 	if b.add(q.off, to) {
 		x.judge(w)
 	}
-	x.sequence.add(!read, q.off, q.size)
+	x.sequence.Add(!read, q.off, q.size)
 }
 
 // judge classifies the block of a direction, and empties it.
 func (x *activity) judge(w *directed) {
 	b := &w.block
-	if n, v := x.class.judge(b, &w.tally); v.detail == Random {
+	if n, v := x.class.judge(b, &w.tally); v.Detail == pattern.Random {
 		w.random += n
 		w.randomBytes = iotrace.Sum(w.randomBytes, b.bytes)
 		w.randomTime += b.took
@@ -270,7 +270,7 @@ func (x *activity) report() Activity {
 	r := Activity{Access: Independent, Writes: writes.requests, Reads: reads.requests, BytesWritten: writes.bytes, BytesRead: reads.bytes,
 		Histogram: bins(&writes.bins, &reads.bins), SharedStripes: x.sharedStripes, Bursts: []Burst{},
 		Writing: writes.report(x.a.trace), Reading: reads.report(x.a.trace), placed: placed}
-	r.Spatial, r.Detail = overall(&[2]tally{writes.tally, reads.tally}, &[2]int64{writes.bytes, reads.bytes})
+	r.Spatial, r.Detail = overall(&[2]pattern.Counts{writes.tally.Counts, reads.tally.Counts}, &[2]int64{writes.bytes, reads.bytes})
 	r.WriteSpatial, r.WriteDetail = writes.tally.pattern()
 	r.ReadSpatial, r.ReadDetail = reads.tally.pattern()
 	x.work.report(&r)
@@ -352,7 +352,7 @@ func (x *activity) reportBursts(whole *Activity) ([]Burst, int) {
 		if p := &x.phases; len(p.list) > 0 {
 			q := &p.list[i]
 			b.Ranks = q.ranks
-			b.Spatial, b.Detail = overall(&q.tallies, &list[i].bytes)
+			b.Spatial, b.Detail = overall(&[2]pattern.Counts{q.tallies[0].Counts, q.tallies[1].Counts}, &list[i].bytes)
 			b.Sizes = kind([]counted{{q.size, q.equal}}, b.Count, float64(b.Bytes))
 		} else {
 			b.Ranks, b.Spatial, b.Detail, b.Sizes = whole.Ranks, whole.Spatial, whole.Detail, whole.Sizes.Kind

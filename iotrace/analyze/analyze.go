@@ -8,6 +8,7 @@ import (
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze/finding"
+	"ckpt/iotrace/analyze/pattern"
 	"ckpt/iotrace/analyze/period"
 )
 
@@ -73,7 +74,7 @@ type analysis struct {
 	tracedTime, untracedTime float64
 	concurrent               *concurrent // those of ranks
 	streams                  *streams
-	grouper                  *grouper
+	grouper                  *pattern.Grouper
 	total                    *activity
 	costs                    costs
 	storage                  storage
@@ -89,7 +90,7 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 	a := &analysis{trace: tr, options: options.prepared(), budget: allBursts,
 		posix: make([]bool, len(tr.Files)+1), files: make([]fileWork, len(tr.Files)), work: make([]rankWork, len(tr.Ranks)+1),
 		jobRanks: [2][]int32{make([]int32, len(tr.Ranks)+1), make([]int32, len(tr.Ranks)+1)}, concurrent: newConcurrent(len(tr.Ranks) + 1),
-		operations: make([]Operation, math.MaxUint8+1), streams: newStreams(tr), grouper: newGrouper(tr)}
+		operations: make([]Operation, math.MaxUint8+1), streams: newStreams(tr), grouper: pattern.NewGrouper(tr)}
 	r := &Report{Job: tr.Job, Source: tr.Source, Events: int64(len(tr.Events)), Files: []File{}, Operations: []Operation{}}
 	a.costs = costs{files: make([]fileCost, len(tr.Files)), smallBytes: a.options.Thresholds.SmallBytes, syncBytes: a.options.Thresholds.SyncBytes,
 		recorder: recorderTime(tr)}
@@ -136,7 +137,7 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 		a.finishCounted(r)
 	}
 	r.Balance, a.slow = balance(tr, a.work, a.options.Thresholds.StragglerFactor)
-	r.Pattern = a.grouper.pattern()
+	r.Pattern = a.grouper.Pattern()
 	r.Insights = finding.Find(a.facts(r), a.options.Thresholds)
 	sortFiles(r.Files)
 	return r

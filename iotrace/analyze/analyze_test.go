@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/pattern"
 	"ckpt/iotrace/iotracetest"
 )
 
@@ -215,7 +216,7 @@ func TestAccess(t *testing.T) {
 	if f := r.Files[0]; f.Access != Independent || f.Ranks != 1 || f.Opens != 2 || f.Metadata != 2 {
 		t.Errorf("written by one: %+v", f.Activity)
 	}
-	if f := r.Files[1]; f.Access != Shared || f.Ranks != 2 || f.Detail != NoDetail {
+	if f := r.Files[1]; f.Access != Shared || f.Ranks != 2 || f.Detail != pattern.NoDetail {
 		t.Errorf("opened by two: %+v", f.Activity)
 	}
 	if r.Access != Independent || r.Ranks != 3 || r.ActiveRanks != 1 || r.Nodes != 2 {
@@ -237,11 +238,11 @@ func TestUnknownOffsets(t *testing.T) {
 	}
 	r := Analyze(script(6, events...), Options{})
 	f := r.Files[0]
-	if f.Spatial != SequentialAccess || f.Detail != Sequential || f.Access != Shared || r.Spatial != SequentialAccess || r.Detail != Sequential {
+	if f.Spatial != pattern.SequentialAccess || f.Detail != pattern.Sequential || f.Access != Shared || r.Spatial != pattern.SequentialAccess || r.Detail != pattern.Sequential {
 		t.Errorf("file %s %s, job %s %s", f.Spatial, f.Detail, r.Spatial, r.Detail)
 	}
 	for _, b := range f.Bursts {
-		if b.Spatial != SequentialAccess || b.Detail != Sequential {
+		if b.Spatial != pattern.SequentialAccess || b.Detail != pattern.Sequential {
 			t.Errorf("burst %+v", b)
 		}
 	}

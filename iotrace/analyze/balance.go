@@ -104,6 +104,15 @@ func peers(tr *iotrace.Trace, work []rankWork, w *rankWork) float64 {
 	return peerMedian(tr, work, w, func(o *rankWork) float64 { return o.time })
 }
 
+// median sorts s. For an even count it returns the lower middle value.
+func median(s []float64) float64 {
+	if len(s) == 0 {
+		return 0
+	}
+	slices.Sort(s)
+	return s[(len(s)-1)/2]
+}
+
 func peerMedian(tr *iotrace.Trace, work []rankWork, w *rankWork, of func(*rankWork) float64) float64 {
 	var values []float64
 	for i := range work {

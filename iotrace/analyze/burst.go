@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/pattern"
 )
 
 // A Burst is a phase of the job, or of a file: writes of any ranks, or reads, until a
@@ -32,11 +33,11 @@ type Burst struct {
 	// Figure 5.14); else data.
 	Kind  string `json:"kind"`
 	Ranks int    `json:"ranks"` // that take part; 0 for other processes only
-	// Spatial, Detail and Sizes describe the burst as they do a file. Bursts of the
+	// pattern.Spatial, Detail and Sizes describe the burst as they do a file. Bursts of the
 	// job have none.
-	Spatial Spatial `json:"spatial,omitempty"`
-	Detail  Detail  `json:"detail,omitempty"`
-	Sizes   string  `json:"size_kind,omitempty"`
+	Spatial pattern.Spatial `json:"spatial,omitempty"`
+	Detail  pattern.Detail  `json:"detail,omitempty"`
+	Sizes   string          `json:"size_kind,omitempty"`
 }
 
 // A Repetition is a period in the list of bursts: each unit of bursts is like the unit

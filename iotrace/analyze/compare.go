@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/pattern"
 )
 
 // Comparison has the differences between two traces.
@@ -108,7 +109,7 @@ func Compare(a, b *Report) *Comparison {
 
 // samePattern compares the patterns of the files of each kind, in any order of the
 // files: a replay has other names, and creates files in another order.
-func samePattern(a, b *Pattern, pairs [][2]*File) bool {
+func samePattern(a, b *pattern.Pattern, pairs [][2]*File) bool {
 	if a.More != b.More {
 		return false
 	}
@@ -118,7 +119,7 @@ func samePattern(a, b *Pattern, pairs [][2]*File) bool {
 		if p[0].Writes+p[0].Reads == 0 {
 			continue
 		}
-		kind, of := skeletonOf(p[0].Name), skeletonOf(p[1].Name)
+		kind, of := pattern.Skeleton(p[0].Name), pattern.Skeleton(p[1].Name)
 		if had, ok := other[kind]; ok && had != of {
 			return false
 		}
@@ -127,12 +128,12 @@ func samePattern(a, b *Pattern, pairs [][2]*File) bool {
 		}
 		other[kind], taken[of] = of, kind
 	}
-	texts := func(p *Pattern, name func(skeleton string) string) map[string]string {
+	texts := func(p *pattern.Pattern, name func(skeleton string) string) map[string]string {
 		m := map[string]string{}
 		for _, g := range p.Groups {
-			kind := name(g.skeleton)
+			kind := name(g.Names)
 			g.File = ""
-			m[kind] += Pattern{Groups: []Group{g}}.String()
+			m[kind] += pattern.Pattern{Groups: []pattern.Group{g}}.String()
 		}
 		return m
 	}
@@ -141,7 +142,7 @@ func samePattern(a, b *Pattern, pairs [][2]*File) bool {
 			if of, ok := other[s]; ok {
 				return of
 			}
-			return hole + s // matches no file of b
+			return "\x00" + s // matches no file of b
 		}),
 		texts(b, func(s string) string { return s }))
 }
@@ -158,7 +159,7 @@ func restOf(files []File) []*File {
 
 // compareNumbered compares names with numbers by value: rank-2 before rank-10.
 func compareNumbered(a, b string) int {
-	return cmp.Or(cmp.Compare(skeletonOf(a), skeletonOf(b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	return cmp.Or(cmp.Compare(pattern.Skeleton(a), pattern.Skeleton(b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
 func activityDifferences(a, b *Activity) []Difference {

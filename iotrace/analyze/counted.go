@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/pattern"
 )
 
 // Counters add up what a rank, or all ranks together, did to a file. A trace may have
@@ -259,9 +260,9 @@ func (x *activity) countData(c *iotrace.Counters, ranks int, only int32) {
 		o := orderOf(c, h, ranks)
 		w.links, w.consecutive, w.forward = iotrace.Sum(w.links, o.links), iotrace.Sum(w.consecutive, o.consecutive), iotrace.Sum(w.forward, o.forward)
 		if o.known {
-			w.tally.add(o.verdict, h.requests)
+			w.tally.add(o.Verdict, h.requests)
 		}
-		if o.verdict.detail == Random {
+		if o.Verdict.Detail == pattern.Random {
 			w.random, w.randomBytes = iotrace.Sum(w.random, h.requests), iotrace.Sum(w.randomBytes, h.bytes)
 			w.randomTime += h.time
 		}

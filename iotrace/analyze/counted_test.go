@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/pattern"
 )
 
 // countersOf makes a trace of counters for some ranks, and files f and g.
@@ -50,7 +51,7 @@ func TestCounted(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	f := r.Files[0]
-	if f.Writes != 150 || f.BytesWritten != 100*4096+50*2<<20 || f.Writing.Ranks != 2 || f.WriteDetail != Contiguous || f.ReadSpatial != "" {
+	if f.Writes != 150 || f.BytesWritten != 100*4096+50*2<<20 || f.Writing.Ranks != 2 || f.WriteDetail != pattern.Contiguous || f.ReadSpatial != "" {
 		t.Errorf("%+v", f.Activity)
 	}
 	if f.Metadata != 7 || f.Opens != 2 || f.Seeks != 3 || f.Syncs != 2 || f.WriteTime != 2 || f.MetadataTime != 0.002 {
@@ -137,18 +138,18 @@ func TestCountedOrder(t *testing.T) {
 		consecutive, sequential int64
 		strides                 [4]iotrace.SizeCount
 		last                    int64
-		want                    Detail
+		want                    pattern.Detail
 	}{
-		{99, 99, stride(0, 0), 409599, Contiguous},
-		{0, 99, stride(65536, 99), 6893567, StridedSimple},
-		{74, 99, stride(65536, 25), 2047999, StridedNested},
-		{60, 99, [4]iotrace.SizeCount{{Size: 8192, Count: 3}, {Size: 12288, Count: 2}}, 800000, Sequential},
-		{0, 99, stride(0, 0), 500000, Sequential},
-		{0, 99, stride(0, 0), 50000000, StridedVariable},
-		{1, 50, stride(8192, 2), 5000000, Random},
-		{0, 0, stride(0, 0), 4095, StridedSimple},     // the same place
-		{0, 0, stride(0, 0), 409599, StridedVariable}, // backwards
-		{40, 60, stride(8192, 2), 5000000, Mixed},
+		{99, 99, stride(0, 0), 409599, pattern.Contiguous},
+		{0, 99, stride(65536, 99), 6893567, pattern.StridedSimple},
+		{74, 99, stride(65536, 25), 2047999, pattern.StridedNested},
+		{60, 99, [4]iotrace.SizeCount{{Size: 8192, Count: 3}, {Size: 12288, Count: 2}}, 800000, pattern.Sequential},
+		{0, 99, stride(0, 0), 500000, pattern.Sequential},
+		{0, 99, stride(0, 0), 50000000, pattern.StridedVariable},
+		{1, 50, stride(8192, 2), 5000000, pattern.Random},
+		{0, 0, stride(0, 0), 4095, pattern.StridedSimple},     // the same place
+		{0, 0, stride(0, 0), 409599, pattern.StridedVariable}, // backwards
+		{40, 60, stride(8192, 2), 5000000, pattern.Mixed},
 	} {
 		w := writes(iotrace.POSIX, 0, 0, 100, 4096)
 		w.ConsecutiveWrites, w.SequentialWrites, w.Strides, w.LastWritten = c.consecutive, c.sequential, c.strides, c.last
@@ -159,18 +160,18 @@ func TestCountedOrder(t *testing.T) {
 		// Reads in order beside that do not change it.
 		w.Reads, w.BytesRead, w.ConsecutiveReads, w.SequentialReads, w.LastRead = 100, 409600, 99, 99, 409599
 		w.ReadSizes = w.WriteSizes
-		if r := Analyze(countersOf(1, w), Options{}); r.WriteDetail != c.want || r.ReadDetail != Contiguous {
+		if r := Analyze(countersOf(1, w), Options{}); r.WriteDetail != c.want || r.ReadDetail != pattern.Contiguous {
 			t.Errorf("%s and contiguous reads: %s and %s", c.want, r.WriteDetail, r.ReadDetail)
 		}
 	}
 	// Of 10 ranks, 9 begin behind offset 0.
 	w := writes(iotrace.POSIX, 0, iotrace.None, 100, 4096)
 	w.ConsecutiveWrites, w.SequentialWrites = 45, 54
-	if r := Analyze(countersOf(10, w), Options{}); r.WriteDetail != Mixed {
+	if r := Analyze(countersOf(10, w), Options{}); r.WriteDetail != pattern.Mixed {
 		t.Errorf("10 ranks: %s", r.WriteDetail)
 	}
 	// MPI-IO does not count it.
-	if r := Analyze(countersOf(1, writes(iotrace.MPIIO, 0, 0, 100, 4096)), Options{}); r.WriteDetail != NoDetail {
+	if r := Analyze(countersOf(1, writes(iotrace.MPIIO, 0, 0, 100, 4096)), Options{}); r.WriteDetail != pattern.NoDetail {
 		t.Errorf("MPI-IO: %s", r.WriteDetail)
 	}
 }

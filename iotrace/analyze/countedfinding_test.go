@@ -10,6 +10,7 @@ import (
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze/finding"
+	"ckpt/iotrace/analyze/pattern"
 )
 
 // TestFindingsOfCounters: what counters tell of syncs, alignment, status requests, phases,
@@ -161,7 +162,7 @@ func TestTruncatedEvents(t *testing.T) {
 	// The totals are those of all requests, too.
 	for _, a := range []*Activity{&r.Activity, &r.Files[0].Activity} {
 		if a.Writes != 100_000 || a.BytesWritten != 1_600_000 || math.Abs(a.WriteTime-4) > 1e-9 || a.Writing.Ranks != 1 || a.Sizes.Small != 100_000 ||
-			a.WriteDetail != Contiguous || a.Histogram[0].Writes != 100_000 || a.CommonSizes[0].Count != 100_000 {
+			a.WriteDetail != pattern.Contiguous || a.Histogram[0].Writes != 100_000 || a.CommonSizes[0].Count != 100_000 {
 			t.Errorf("%+v", a)
 		}
 	}

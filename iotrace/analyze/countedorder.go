@@ -1,10 +1,13 @@
 package analyze
 
-import "ckpt/iotrace"
+import (
+	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/pattern"
+)
 
 // An order is the spatial pattern of the writes or reads of a record.
 type order struct {
-	verdict
+	pattern.Verdict
 	known                       bool
 	links, consecutive, forward int64
 }
@@ -24,7 +27,7 @@ func orderOf(c *iotrace.Counters, h *half, ranks int) order {
 		return order{}
 	case iotrace.STDIO:
 		if 4*max(c.Seeks, 0) <= n {
-			return order{verdict: verdict{detail: Contiguous}, known: true, links: n - streams, consecutive: n - streams}
+			return order{Verdict: pattern.Verdict{Detail: pattern.Contiguous}, known: true, links: n - streams, consecutive: n - streams}
 		}
 		return order{}
 	}
@@ -33,39 +36,39 @@ func orderOf(c *iotrace.Counters, h *half, ranks int) order {
 		return order{}
 	}
 	if o.links == 0 {
-		o.verdict = verdict{detail: Contiguous}
+		o.Verdict = pattern.Verdict{Detail: pattern.Contiguous}
 		return o
 	}
 	o.consecutive = min(h.consecutive, o.links)
 	// Of several ranks, all but the one at offset 0 begin behind it.
 	o.forward = max(0, min(h.sequential-(streams-1), o.links)-o.consecutive)
-	o.verdict = o.judge(c, h)
+	o.Verdict = o.judge(c, h)
 	return o
 }
 
 // judge classifies as the classifier of requests does, with what counters tell.
-func (o *order) judge(c *iotrace.Counters, h *half) verdict {
+func (o *order) judge(c *iotrace.Counters, h *half) pattern.Verdict {
 	touching := share(o.consecutive, o.links)
 	onward := share(o.consecutive+o.forward, o.links)
 	size := int64(h.bytes / h.requests)
 	switch {
-	case touching >= clearShare:
-		return verdict{detail: Contiguous}
-	case onward >= onwardShare:
+	case touching >= pattern.ClearShare:
+		return pattern.Verdict{Detail: pattern.Contiguous}
+	case onward >= pattern.OnwardShare:
 		return o.ahead(c, h, touching, size)
-	case onward <= 1-clearShare && touching < minorShare:
+	case onward <= 1-pattern.ClearShare && touching < pattern.MinorShare:
 		if h.last >= 0 && h.last < 2*size {
-			return verdict{detail: StridedSimple} // always the same place
+			return pattern.Verdict{Detail: pattern.StridedSimple} // always the same place
 		}
-		return verdict{detail: StridedVariable} // backwards
-	case touching < minorShare:
-		return verdict{detail: Random}
+		return pattern.Verdict{Detail: pattern.StridedVariable} // backwards
+	case touching < pattern.MinorShare:
+		return pattern.Verdict{Detail: pattern.Random}
 	}
-	return verdict{detail: Mixed}
+	return pattern.Verdict{Detail: pattern.Mixed}
 }
 
 // ahead judges requests that advance.
-func (o *order) ahead(c *iotrace.Counters, h *half, touching float64, size int64) verdict {
+func (o *order) ahead(c *iotrace.Counters, h *half, touching float64, size int64) pattern.Verdict {
 	// The holes of both directions are together.
 	var top iotrace.SizeCount
 	var all int64
@@ -81,22 +84,22 @@ func (o *order) ahead(c *iotrace.Counters, h *half, touching float64, size int64
 		}
 	}
 	own := part(top.Count, o.forward, max(0, c.SequentialReads-c.ConsecutiveReads)+max(0, c.SequentialWrites-c.ConsecutiveWrites)-o.forward)
-	regularly := o.forward > 0 && float64(own) >= regular*float64(o.forward)
+	regularly := o.forward > 0 && float64(own) >= pattern.Regular*float64(o.forward)
 	switch {
-	case regularly && touching >= minorShare:
+	case regularly && touching >= pattern.MinorShare:
 		group := max(1, h.requests/max(1, h.requests-o.consecutive))
-		return verdict{detail: StridedNested, stride: size, outer: iotrace.Sum(top.Size, product(group, size)), inner: group}
+		return pattern.Verdict{Detail: pattern.StridedNested, Stride: size, Outer: iotrace.Sum(top.Size, product(group, size)), Inner: group}
 	case regularly:
-		return verdict{detail: StridedSimple, stride: iotrace.Sum(top.Size, size)}
+		return pattern.Verdict{Detail: pattern.StridedSimple, Stride: iotrace.Sum(top.Size, size)}
 	case touching >= 0.5:
-		return verdict{detail: Sequential} // the median hole is none
+		return pattern.Verdict{Detail: pattern.Sequential} // the median hole is none
 	}
 	hole := ratio(sum, float64(all))
 	if 2*all < o.forward && c.Rank >= 0 && h.last >= 0 {
 		hole = ratio(max(0, float64(h.last)+1-float64(h.bytes)), float64(o.forward))
 	}
 	if hole <= float64(size) && (all > 0 || c.Rank >= 0) {
-		return verdict{detail: Sequential}
+		return pattern.Verdict{Detail: pattern.Sequential}
 	}
-	return verdict{detail: StridedVariable}
+	return pattern.Verdict{Detail: pattern.StridedVariable}
 }

@@ -106,7 +106,8 @@ func (c *counter) merge(o *counter) {
 	for _, n := range c.counts {
 		counts = append(counts, n)
 	}
-	less := nth(counts, len(counts)-1-c.cap) // the largest count to drop
+	slices.Sort(counts)
+	less := counts[len(counts)-1-c.cap] // the largest count to drop
 	for v, n := range c.counts {
 		if n <= less {
 			delete(c.counts, v)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/pattern"
 )
 
 // A Direction describes the writes, or the reads, of a file or of all files. Shares of
@@ -91,27 +92,27 @@ type Redundant struct {
 // requests. If there is none, because the two have different patterns, it is that of
 // the direction with more bytes; if they have equally many, of the one with more
 // requests.
-func overall(tallies *[2]tally, bytes *[2]int64) (Spatial, Detail) {
-	both := tally{requests: tallies[0].requests}
-	both.merge(&tally{requests: tallies[1].requests})
-	s := both.spatial()
-	writes, reads := tallies[0].total(), tallies[1].total()
-	if s != MixedSpatial || writes == 0 || reads == 0 || tallies[0].spatial() == tallies[1].spatial() {
-		return s, both.detail()
+func overall(counts *[2]pattern.Counts, bytes *[2]int64) (pattern.Spatial, pattern.Detail) {
+	both := counts[0]
+	both.Merge(&counts[1])
+	s := both.Spatial()
+	writes, reads := counts[0].Total(), counts[1].Total()
+	if s != pattern.MixedSpatial || writes == 0 || reads == 0 || counts[0].Spatial() == counts[1].Spatial() {
+		return s, both.Detail()
 	}
-	main := &tallies[0]
+	main := &counts[0]
 	if bytes[1] > bytes[0] || bytes[1] == bytes[0] && reads > writes {
-		main = &tallies[1]
+		main = &counts[1]
 	}
-	return main.spatial(), main.detail()
+	return main.Spatial(), main.Detail()
 }
 
 // pattern returns the pattern of a direction, or nothing if no request of it moves bytes.
-func (t *tally) pattern() (Spatial, Detail) {
-	if t.total() == 0 {
-		return "", NoDetail
+func (t *tally) pattern() (pattern.Spatial, pattern.Detail) {
+	if t.Total() == 0 {
+		return "", pattern.NoDetail
 	}
-	return t.spatial(), t.detail()
+	return t.Spatial(), t.Detail()
 }
 
 // directed collects the findings about the writes, or the reads.

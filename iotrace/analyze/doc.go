@@ -12,7 +12,7 @@
 //
 //   - Access mode: a file is independent if one rank reads and writes it, otherwise
 //     shared.
-//   - Spatial pattern (classify.go): the requests of a rank to a file, writes and
+//   - Spatial pattern (package pattern): the requests of a rank to a file, writes and
 //     reads separately, are linked into chains that touch or are one step apart, so
 //     that strays and swapped neighbours do not matter. The rest is searched for a
 //     backbone of increasing offsets. Requests are judged in blocks of 4096; a

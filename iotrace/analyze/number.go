@@ -2,7 +2,6 @@ package analyze
 
 import (
 	"math"
-	"slices"
 
 	"ckpt/iotrace"
 )
@@ -36,63 +35,6 @@ func ratio(a, b float64) float64 {
 
 // share returns a/b of counts.
 func share(a, b int64) float64 { return ratio(float64(a), float64(b)) }
-
-// median reorders s. For an even count it returns the lower middle value.
-func median[T int64 | float64](s []T) T {
-	if len(s) == 0 {
-		return 0
-	}
-	return nth(s, (len(s)-1)/2)
-}
-
-// nth reorders s and returns s[k] of the sorted order, by Hoare's selection: it
-// continues only with the side that contains k.
-func nth[T int64 | float64](s []T, k int) T {
-	low, high := 0, len(s)-1
-	for low < high {
-		pivot := s[low+(high-low)/2]
-		i, j := low, high
-		for i <= j {
-			for s[i] < pivot {
-				i++
-			}
-			for s[j] > pivot {
-				j--
-			}
-			if i <= j {
-				s[i], s[j] = s[j], s[i]
-				i++
-				j--
-			}
-		}
-		switch {
-		case k <= j:
-			high = j
-		case k >= i:
-			low = i
-		default:
-			return s[k]
-		}
-	}
-	return s[k]
-}
-
-// mode sorts s. It returns the commonest value, the smallest of several, with its
-// count.
-func mode(s []int64) (value int64, count int) {
-	slices.Sort(s)
-	for i := 0; i < len(s); {
-		j := i + 1
-		for j < len(s) && s[j] == s[i] {
-			j++
-		}
-		if j-i > count {
-			value, count = s[i], j-i
-		}
-		i = j
-	}
-	return value, count
-}
 
 // moments of pairs of numbers, by Welford's recurrence, which loses no digits if the
 // numbers are large and differ little.

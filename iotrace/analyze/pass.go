@@ -1,6 +1,9 @@
 package analyze
 
-import "ckpt/iotrace"
+import (
+	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/pattern"
+)
 
 // A block collects requests of one direction for the classifier.
 type block struct {
@@ -28,8 +31,11 @@ type pass struct {
 // add adds a request and reports whether the block is full.
 func (b *block) add(off, end int64) bool {
 	b.off, b.end = append(b.off, off), append(b.end, end)
-	return len(b.off) == blockOps
+	return len(b.off) == pattern.BlockOps
 }
+
+// A classifier finds the patterns of blocks.
+type classifier struct{ pattern.Classifier }
 
 // pass begins a new pass if a request at an offset does, after so many opens.
 func (c *classifier) pass(b *block, off int64, opens int, t *tally) {
@@ -49,8 +55,8 @@ func (c *classifier) endPass(b *block, t *tally) {
 	if p.requests == len(b.off) {
 		return
 	}
-	v := c.classify(b.off[p.requests:], b.end[p.requests:])
-	if coarse(v.detail) != SequentialAccess {
+	v := c.Classify(b.off[p.requests:], b.end[p.requests:])
+	if v.Detail.Spatial() != pattern.SequentialAccess {
 		return
 	}
 	t.add(v, int64(len(b.off)-p.requests))
@@ -59,12 +65,12 @@ func (c *classifier) endPass(b *block, t *tally) {
 
 // judge classifies the requests of a block, counts them, and empties it. It returns how
 // many it judged together, after the passes that are in order, and their verdict.
-func (c *classifier) judge(b *block, t *tally) (n int64, v verdict) {
+func (c *classifier) judge(b *block, t *tally) (n int64, v pattern.Verdict) {
 	if b.pass.requests > 0 {
 		c.endPass(b, t)
 	}
 	if n = int64(len(b.off)); n > 0 {
-		v = c.classify(b.off, b.end)
+		v = c.Classify(b.off, b.end)
 		t.add(v, n)
 	}
 	b.off, b.end = b.off[:0], b.end[:0]

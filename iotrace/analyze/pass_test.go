@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/pattern"
 )
 
 // reopened makes one rank open a file and do the requests of each pass, with a pause
@@ -43,7 +44,7 @@ func TestPasses(t *testing.T) {
 					return out
 				}), Options{})
 				f := r.Files[0]
-				if f.Spatial != SequentialAccess || len(f.Bursts) != 3 || f.Bursts[1].Spatial != SequentialAccess {
+				if f.Spatial != pattern.SequentialAccess || len(f.Bursts) != 3 || f.Bursts[1].Spatial != pattern.SequentialAccess {
 					t.Errorf("%s, %d × %v: %v, bursts %+v", name, n+1, op, f.Detail, f.Bursts)
 				}
 				again := (passes - 1) * (n + 1) * size
@@ -80,13 +81,13 @@ func TestPassesInNoOrder(t *testing.T) {
 	head := iotrace.Event{Op: iotrace.Read, Bytes: 100}
 	for name, c := range map[string]struct {
 		pass func() []iotrace.Event
-		want Spatial
+		want pattern.Spatial
 	}{
-		"a record each":              {func() []iotrace.Event { return anywhere(1) }, RandomAccess},
-		"20 records each":            {func() []iotrace.Event { return anywhere(20) }, RandomAccess},
-		"a header and 20 of them":    {func() []iotrace.Event { return append([]iotrace.Event{head}, anywhere(20)...) }, RandomAccess},
-		"a strided sweep each":       {sweep, StridedAccess},
-		"the same place, and others": {func() []iotrace.Event { return append(anywhere(3), head) }, RandomAccess},
+		"a record each":              {func() []iotrace.Event { return anywhere(1) }, pattern.RandomAccess},
+		"20 records each":            {func() []iotrace.Event { return anywhere(20) }, pattern.RandomAccess},
+		"a header and 20 of them":    {func() []iotrace.Event { return append([]iotrace.Event{head}, anywhere(20)...) }, pattern.RandomAccess},
+		"a strided sweep each":       {sweep, pattern.StridedAccess},
+		"the same place, and others": {func() []iotrace.Event { return append(anywhere(3), head) }, pattern.RandomAccess},
 	} {
 		if f := Analyze(reopened(100, open, c.pass), Options{}).Files[0]; f.Spatial != c.want {
 			t.Errorf("%s: %v (%v), want %v", name, f.Spatial, f.Detail, c.want)
@@ -101,14 +102,14 @@ func TestEmptyRequests(t *testing.T) {
 		events = append(events, at(iotrace.Read, 0, 7, 0))
 	}
 	f := Analyze(script(1, timed(1, events...)...), Options{}).Files[0]
-	if f.Spatial != SequentialAccess || f.Detail != NoDetail || f.ReadSpatial != "" || f.Reads != 200 {
+	if f.Spatial != pattern.SequentialAccess || f.Detail != pattern.NoDetail || f.ReadSpatial != "" || f.Reads != 200 {
 		t.Errorf("nothing but empty reads: %v (%v), reads %q, %d", f.Spatial, f.Detail, f.ReadSpatial, f.Reads)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 100 {
 		events = append(events, at(iotrace.Read, 0, rng.Int64N(1e6), 1))
 	}
-	if f := Analyze(script(1, timed(1, events...)...), Options{}).Files[0]; f.ReadSpatial != RandomAccess {
+	if f := Analyze(script(1, timed(1, events...)...), Options{}).Files[0]; f.ReadSpatial != pattern.RandomAccess {
 		t.Errorf("and 100 random ones: %v (%v)", f.ReadSpatial, f.ReadDetail)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"ckpt/internal/testkit"
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/pattern"
 	"ckpt/iotrace/iotracetest"
 )
 
@@ -266,8 +267,8 @@ func unfolds(t *testing.T, tr *iotrace.Trace) {
 		}
 	}
 	got := map[int32][]string{}
-	var unfold func(items []Item, rank, shift int64)
-	unfold = func(items []Item, rank, shift int64) {
+	var unfold func(items []pattern.Item, rank, shift int64)
+	unfold = func(items []pattern.Item, rank, shift int64) {
 		for _, it := range items {
 			for k := range it.Times {
 				unfold(it.Body, rank, shift+k*it.Shift)

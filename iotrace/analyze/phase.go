@@ -1,6 +1,9 @@
 package analyze
 
-import "math"
+import (
+	"ckpt/iotrace/analyze/pattern"
+	"math"
+)
 
 // phases finds the patterns of the requests in each burst of a file. A file with a
 // single burst needs none: the burst has the pattern of the file.
@@ -102,7 +105,7 @@ func (p *phases) stream(x *activity, s *stream) {
 		case q.size == 0:
 			continue
 		case q.off < 0:
-			ph.tallies[d].add(verdict{detail: Sequential}, 1)
+			ph.tallies[d].add(pattern.Verdict{Detail: pattern.Sequential}, 1)
 			continue
 		}
 		b := &p.blocks[d]

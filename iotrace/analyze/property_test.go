@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/pattern"
 	"ckpt/iotrace/iotracetest"
 )
 
@@ -108,7 +109,7 @@ func checkReport(t rapid.TB, tr *iotrace.Trace) {
 				t.Fatalf("share %v in %+v", x, a)
 			}
 		}
-		if !slices.Contains([]Spatial{SequentialAccess, StridedAccess, RandomAccess, MixedSpatial}, a.Spatial) {
+		if !slices.Contains([]pattern.Spatial{pattern.SequentialAccess, pattern.StridedAccess, pattern.RandomAccess, pattern.MixedSpatial}, a.Spatial) {
 			t.Fatalf("spatial %q", a.Spatial)
 		}
 	}
@@ -266,16 +267,6 @@ func TestConcurrency(t *testing.T) {
 		}
 		if c.max != most || math.Abs(c.sum-sum) > 1e-9 || math.Abs(c.any-any) > 1e-9 {
 			t.Fatalf("max %d, sum %v, any %v; want %d, %v, %v", c.max, c.sum, c.any, most, sum, any)
-		}
-	})
-}
-
-func TestMedian(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.SliceOfN(rapid.Int64Range(-5, 5), 1, 40).Draw(t, "s")
-		sorted := slices.Sorted(slices.Values(s))
-		if got, want := median(s), sorted[(len(s)-1)/2]; got != want {
-			t.Fatalf("median of %v: %d", sorted, got)
 		}
 	})
 }

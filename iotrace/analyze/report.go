@@ -5,6 +5,7 @@ import (
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze/finding"
+	"ckpt/iotrace/analyze/pattern"
 	"ckpt/iotrace/analyze/period"
 )
 
@@ -39,7 +40,7 @@ type Report struct {
 	Bandwidth   Bandwidth         `json:"bandwidth"`
 	Period      period.Period     `json:"period"`
 	Balance     Balance           `json:"balance"`
-	Pattern     Pattern           `json:"pattern"`
+	Pattern     pattern.Pattern   `json:"pattern"`
 	Insights    []finding.Finding `json:"insights"`
 	// Files are those that any event is of. Those that moved the most bytes come first,
 	// of equal ones those that took the most time (Activity.Time).
@@ -70,14 +71,14 @@ type Activity struct {
 	// Spatial and Detail describe writes and reads together: the pattern of three
 	// quarters of all requests; if none has that, because writes and reads have
 	// different patterns, the pattern of those that move more bytes.
-	Spatial Spatial `json:"spatial"`
-	Detail  Detail  `json:"detail"`
+	Spatial pattern.Spatial `json:"spatial"`
+	Detail  pattern.Detail  `json:"detail"`
 	// The patterns of the writes and of the reads. Spatial is empty and Detail is
 	// NoDetail where there are none.
-	WriteSpatial Spatial `json:"write_spatial"`
-	WriteDetail  Detail  `json:"write_detail"`
-	ReadSpatial  Spatial `json:"read_spatial"`
-	ReadDetail   Detail  `json:"read_detail"`
+	WriteSpatial pattern.Spatial `json:"write_spatial"`
+	WriteDetail  pattern.Detail  `json:"write_detail"`
+	ReadSpatial  pattern.Spatial `json:"read_spatial"`
+	ReadDetail   pattern.Detail  `json:"read_detail"`
 	// Ranks that read or write, or do other operations if none does. Other processes,
 	// such as the coordinator of ckpt, do not count.
 	Ranks        int   `json:"ranks"`

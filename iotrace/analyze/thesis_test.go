@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/pattern"
 	"ckpt/iotrace/iotracetest"
 )
 
@@ -19,11 +20,11 @@ func builtin(t testing.TB, name string, p iotracetest.Params) *Report {
 func TestDMTCP(t *testing.T) {
 	for _, p := range []iotracetest.Params{{}, {Ranks: 16, Class: "C", Seed: 3}, {Ranks: 64, Class: "D", Seed: 9}} {
 		r := builtin(t, "dmtcp", p)
-		if r.Access != Independent || r.Spatial != SequentialAccess || r.Detail != Contiguous || r.Sizes.Kind != "variable" {
+		if r.Access != Independent || r.Spatial != pattern.SequentialAccess || r.Detail != pattern.Contiguous || r.Sizes.Kind != "variable" {
 			t.Errorf("%+v: %s, %s, %s, sizes %s", p, r.Access, r.Spatial, r.Detail, r.Sizes.Kind)
 		}
 		for _, f := range r.Files {
-			if f.Access != Independent || f.Spatial != SequentialAccess || f.Sizes.Kind != "variable" || f.Ranks != 1 || f.Reads != 0 {
+			if f.Access != Independent || f.Spatial != pattern.SequentialAccess || f.Sizes.Kind != "variable" || f.Ranks != 1 || f.Reads != 0 {
 				t.Errorf("%+v: %s: %s, %s, sizes %s", p, f.Name, f.Access, f.Spatial, f.Sizes.Kind)
 			}
 			if len(f.Bursts) != 2 {
@@ -52,17 +53,17 @@ func TestMiniGhost(t *testing.T) {
 	for _, p := range []iotracetest.Params{{}, {Ranks: 16}, {Ranks: 16, Class: "C", Aggregators: 4}, {Ranks: 64, Class: "C", Aggregators: 2, Buffer: 4 << 20}} {
 		r := builtin(t, "minighost", p)
 		f := r.Files[0]
-		if len(r.Files) != 1 || f.Access != Shared || f.Spatial != StridedAccess || f.Ranks != len(ranksOf(p)) {
+		if len(r.Files) != 1 || f.Access != Shared || f.Spatial != pattern.StridedAccess || f.Ranks != len(ranksOf(p)) {
 			t.Errorf("%+v: %s, %s, %d ranks", p, f.Access, f.Spatial, f.Ranks)
 		}
 		if len(f.Bursts) != 3 {
 			t.Fatalf("%+v: %d bursts", p, len(f.Bursts))
 		}
 		header, data, read := f.Bursts[0], f.Bursts[1], f.Bursts[2]
-		if header.Kind != "metadata" || header.Detail != StridedSimple || header.Ranks != f.Ranks {
+		if header.Kind != "metadata" || header.Detail != pattern.StridedSimple || header.Ranks != f.Ranks {
 			t.Errorf("%+v: header %+v", p, header)
 		}
-		if data.Kind != "data" || data.Op != "write" || data.Spatial != StridedAccess || data.Sizes != "uniform" || data.Ranks != max(2, p.Aggregators) {
+		if data.Kind != "data" || data.Op != "write" || data.Spatial != pattern.StridedAccess || data.Sizes != "uniform" || data.Ranks != max(2, p.Aggregators) {
 			t.Errorf("%+v: data %+v", p, data)
 		}
 		if read.Op != "read" || read.Bytes*5 != data.Bytes {
@@ -82,11 +83,11 @@ func ranksOf(p iotracetest.Params) []int { return make([]int, max(4, p.Ranks)) }
 func TestDeepLearning(t *testing.T) {
 	for _, p := range []iotracetest.Params{{}, {Ranks: 1, Class: "A"}, {Ranks: 8, Class: "D"}} {
 		r := builtin(t, "deeplearning", p)
-		if len(r.Files) != 3 || r.Access != Independent || r.Spatial != StridedAccess || r.ActiveRanks != 1 {
+		if len(r.Files) != 3 || r.Access != Independent || r.Spatial != pattern.StridedAccess || r.ActiveRanks != 1 {
 			t.Errorf("%+v: %d files, %s, %s, %d active ranks", p, len(r.Files), r.Access, r.Spatial, r.ActiveRanks)
 		}
 		for _, f := range r.Files {
-			if f.Access != Independent || f.Detail != StridedVariable || f.Sizes.Kind != "variable" || f.Offsets.Backward < 0.2 {
+			if f.Access != Independent || f.Detail != pattern.StridedVariable || f.Sizes.Kind != "variable" || f.Offsets.Backward < 0.2 {
 				t.Errorf("%+v: %s: %s, %s, sizes %s, %.2f backward", p, f.Name, f.Access, f.Detail, f.Sizes.Kind, f.Offsets.Backward)
 			}
 		}
@@ -116,7 +117,7 @@ func TestBTIO(t *testing.T) {
 	}
 	r := Analyze(tr, Options{})
 	f := r.Files[0]
-	if f.Writes != 440 || f.BurstsTotal != 40 || f.Bursts[7].Count != 11 || f.Spatial != SequentialAccess {
+	if f.Writes != 440 || f.BurstsTotal != 40 || f.Bursts[7].Count != 11 || f.Spatial != pattern.SequentialAccess {
 		t.Errorf("%d writes, %d bursts of %d, %s", f.Writes, f.BurstsTotal, f.Bursts[7].Count, f.Spatial)
 	}
 	if p := f.Repetition; p == nil || p.Bursts != 1 || p.Times != 40 {

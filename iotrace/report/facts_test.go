@@ -6,6 +6,7 @@ import (
 
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/analyze/finding"
+	"ckpt/iotrace/analyze/pattern"
 )
 
 // TestInFiles: a finding about thousands of files does not seem to be about one.
@@ -21,7 +22,7 @@ func TestInFiles(t *testing.T) {
 func TestFacts(t *testing.T) {
 	r := &analyze.Report{Runtime: 780}
 	r.Writes, r.Reads, r.Syncs, r.SyncTime = 1, 1, 4, 2
-	r.WriteSpatial, r.ReadSpatial, r.Spatial, r.Detail = analyze.SequentialAccess, analyze.RandomAccess, analyze.SequentialAccess, analyze.Contiguous
+	r.WriteSpatial, r.ReadSpatial, r.Spatial, r.Detail = pattern.SequentialAccess, pattern.RandomAccess, pattern.SequentialAccess, pattern.Contiguous
 	has := func(want fact) bool { return slices.Contains(facts(r), want) }
 	for _, want := range []fact{{"run", secondsText(780)}, {"syncs, sum", "4 in " + secondsText(2)}, {"spatial pattern", "writes sequential, reads random"}} {
 		if !has(want) {

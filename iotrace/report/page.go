@@ -15,6 +15,7 @@ import (
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/analyze/finding"
+	"ckpt/iotrace/analyze/pattern"
 )
 
 //go:embed page.css
@@ -188,7 +189,7 @@ func inFiles(f *finding.Finding) string {
 }
 
 // patternText returns a pattern with names free of line ends.
-func patternText(p analyze.Pattern) string {
+func patternText(p pattern.Pattern) string {
 	p.Groups = slices.Clone(p.Groups)
 	for i := range p.Groups {
 		p.Groups[i].File = legal(p.Groups[i].File)

@@ -16,6 +16,7 @@ import (
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/analyze/finding"
+	"ckpt/iotrace/analyze/pattern"
 	"ckpt/zones"
 )
 
@@ -177,7 +178,7 @@ func showFileList(g *ui.Globals, r *analyze.Report, most int) error {
 
 // patternLines returns the lines of a pattern, those of the groups that move the most
 // bytes. Unless most is math.MaxInt, each line is cut to fit, with the name in front.
-func patternLines(p analyze.Pattern, most int) []string {
+func patternLines(p pattern.Pattern, most int) []string {
 	const rest = 36 // columns for the ranks after a long name
 	all := most == math.MaxInt
 	left := p.Heaviest(most)
@@ -189,7 +190,7 @@ func patternLines(p analyze.Pattern, most int) []string {
 		g.File = name
 		if !all {
 			g.File = ""
-			head, _, _ := strings.Cut(analyze.Pattern{Groups: []analyze.Group{*g}}.String(), "\n")
+			head, _, _ := strings.Cut(pattern.Pattern{Groups: []pattern.Group{*g}}.String(), "\n")
 			g.File = shorten(name, patternWidth-min(rest, utf8.RuneCountInString(head)))
 		}
 	}

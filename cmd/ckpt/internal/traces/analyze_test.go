@@ -8,15 +8,15 @@ import (
 
 	"ckpt/cmd/ckpt/internal/jobs"
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/analyze/finding"
+	"ckpt/iotrace/analyze/pattern"
 )
 
 // TestPatternLines: lines of a pattern fit, whatever the names; all of it is whole.
 func TestPatternLines(t *testing.T) {
 	long := "/usr/lib/" + strings.Repeat("site-packages/", 8) + "été/__init__.cpython-311.pyc"
-	item := []analyze.Item{{Op: "read", Bytes: 4096, Count: 1}}
-	p := analyze.Pattern{Groups: []analyze.Group{
+	item := []pattern.Item{{Op: "read", Bytes: 4096, Count: 1}}
+	p := pattern.Pattern{Groups: []pattern.Group{
 		{File: long, Files: 1, Ranks: "0", Count: 1, Items: item},
 		{File: long, Files: 12345, Ranks: "7-8, 10-11, 13-15, 17-18, 21-22, 24, 27-31/2, 35, 44", Count: 20, Items: item},
 		{File: long, Files: 1, Items: item},
@@ -24,9 +24,9 @@ func TestPatternLines(t *testing.T) {
 	}, More: 3}
 	// One column too many, with what says that there is more.
 	for n := range int64(20) {
-		many := analyze.Group{File: "/short", Files: 1, Ranks: "2", Count: 1}
+		many := pattern.Group{File: "/short", Files: 1, Ranks: "2", Count: 1}
 		for i := range int64(12) {
-			many.Items = append(many.Items, analyze.Item{Op: "read", Bytes: 4096, Count: 3, Offset: i * i << n, Step: 12288})
+			many.Items = append(many.Items, pattern.Item{Op: "read", Bytes: 4096, Count: 3, Offset: i * i << n, Step: 12288})
 		}
 		p.Groups = append(p.Groups, many)
 	}

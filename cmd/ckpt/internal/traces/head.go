@@ -10,6 +10,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/analyze/pattern"
 	"ckpt/zones"
 )
 
@@ -151,11 +152,11 @@ func differ(a *analyze.Activity) bool {
 // slash, of its reads, if they differ.
 func spatialWord(a *analyze.Activity) string {
 	switch {
-	case a.Detail == analyze.NoDetail:
+	case a.Detail == pattern.NoDetail:
 		return "none"
 	case differ(a):
-		brief := func(s analyze.Spatial) string {
-			if s == analyze.SequentialAccess {
+		brief := func(s pattern.Spatial) string {
+			if s == pattern.SequentialAccess {
 				return "seq." // the longest word
 			}
 			return string(s)

@@ -7,15 +7,16 @@ import (
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/analyze/pattern"
 )
 
 func TestAccessText(t *testing.T) {
-	both := analyze.Activity{Access: analyze.Shared, Spatial: analyze.SequentialAccess, Detail: analyze.Contiguous,
-		WriteSpatial: analyze.SequentialAccess, WriteDetail: analyze.Contiguous, ReadSpatial: analyze.RandomAccess, ReadDetail: analyze.Random}
+	both := analyze.Activity{Access: analyze.Shared, Spatial: pattern.SequentialAccess, Detail: pattern.Contiguous,
+		WriteSpatial: pattern.SequentialAccess, WriteDetail: pattern.Contiguous, ReadSpatial: pattern.RandomAccess, ReadDetail: pattern.Random}
 	both.Writes, both.Reads = 1024, 1024
 	same := both
 	same.ReadSpatial = same.WriteSpatial
-	none := analyze.Activity{Access: analyze.Independent, Detail: analyze.NoDetail}
+	none := analyze.Activity{Access: analyze.Independent, Detail: pattern.NoDetail}
 	for _, test := range []struct {
 		a          *analyze.Activity
 		text, word string

@@ -1,4 +1,4 @@
-package analyze
+package pattern
 
 import (
 	"cmp"
@@ -36,7 +36,8 @@ type Group struct {
 	Requests [2]int64 `json:"requests_range"`
 	Bytes    [2]int64 `json:"bytes_range"`
 
-	skeleton string // of the names of the files
+	// Names is the name of the files without its numbers.
+	Names string `json:"-"`
 }
 
 // An Item is a run of Count requests of Bytes bytes: the first one of rank r at Offset

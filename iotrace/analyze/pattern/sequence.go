@@ -1,4 +1,4 @@
-package analyze
+package pattern
 
 import "strconv"
 
@@ -20,16 +20,18 @@ const (
 	maxBody  = 32   // items of a loop
 )
 
-// A sequence has the requests of one rank to one file, compressed: equal steps become
+// A Sequence has the requests of one rank to one file, compressed: equal steps become
 // one item, repetitions become loops, and loops may nest.
-type sequence struct {
+type Sequence struct {
 	items []item
 	long  bool // more than maxRuns
 }
 
-func (s *sequence) reset() { s.items, s.long = s.items[:0], false }
+// Reset empties the sequence.
+func (s *Sequence) Reset() { s.items, s.long = s.items[:0], false }
 
-func (s *sequence) add(write bool, off, size int64) {
+// Add adds a request.
+func (s *Sequence) Add(write bool, off, size int64) {
 	if s.long {
 		return
 	}
@@ -54,7 +56,7 @@ func (s *sequence) add(write bool, off, size int64) {
 
 // folded returns the items with repetitions as loops, or nil if there are still too
 // many.
-func (s *sequence) folded() []item {
+func (s *Sequence) folded() []item {
 	if s.long {
 		return nil
 	}

@@ -1,8 +1,11 @@
-package analyze
+package pattern
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // run makes n requests of a size from start on, step apart.
@@ -100,40 +103,38 @@ func TestClassify(t *testing.T) {
 		for _, o := range c.ops {
 			off, ends = append(off, o[0]), append(ends, o[0]+o[1])
 		}
-		var class classifier
-		var all tally
-		var b block
-		for i := range off {
-			if b.add(off[i], ends[i]) {
-				class.judge(&b, &all)
-			}
+		var class Classifier
+		var all Counts
+		for len(off) > 0 {
+			n := min(len(off), BlockOps)
+			all.Add(class.Classify(off[:n], ends[:n]).Detail, int64(n))
+			off, ends = off[n:], ends[n:]
 		}
-		class.judge(&b, &all)
-		if got := all.detail(); got != c.want {
+		if got := all.Detail(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
 }
 
 func TestStrides(t *testing.T) {
-	var c classifier
-	classify := func(ops [][2]int64) verdict {
+	var c Classifier
+	classify := func(ops [][2]int64) Verdict {
 		var off, ends []int64
 		for _, o := range ops {
 			off, ends = append(off, o[0]), append(ends, o[0]+o[1])
 		}
-		v := c.classify(off, ends)
+		v := c.Classify(off, ends)
 		v.gap = 0
 		return v
 	}
 	for _, x := range []struct {
 		ops  [][2]int64
-		want verdict
+		want Verdict
 	}{
-		{run(0, 65536, 4096, 100), verdict{detail: StridedSimple, stride: 65536}},
-		{run(1e9, -65536, 4096, 100), verdict{detail: StridedSimple, stride: -65536}},
-		{repeat(16, func(k int64) [][2]int64 { return run(k*1e6, 8192, 4096, 8) }), verdict{detail: StridedNested, stride: 8192, outer: 1e6, inner: 8}},
-		{repeat(16, func(k int64) [][2]int64 { return run(k*1e6, 4096, 4096, 8) }), verdict{detail: StridedNested, stride: 4096, outer: 1e6, inner: 8}},
+		{run(0, 65536, 4096, 100), Verdict{Detail: StridedSimple, Stride: 65536}},
+		{run(1e9, -65536, 4096, 100), Verdict{Detail: StridedSimple, Stride: -65536}},
+		{repeat(16, func(k int64) [][2]int64 { return run(k*1e6, 8192, 4096, 8) }), Verdict{Detail: StridedNested, Stride: 8192, Outer: 1e6, Inner: 8}},
+		{repeat(16, func(k int64) [][2]int64 { return run(k*1e6, 4096, 4096, 8) }), Verdict{Detail: StridedNested, Stride: 4096, Outer: 1e6, Inner: 8}},
 	} {
 		if got := classify(x.ops); got != x.want {
 			t.Errorf("got %+v, want %+v", got, x.want)
@@ -144,7 +145,7 @@ func TestStrides(t *testing.T) {
 // TestDenseRandom: requests in random order to a file of which little is left out
 // follow each other by chance now and then.
 func TestDenseRandom(t *testing.T) {
-	var c classifier
+	var c Classifier
 	for _, n := range []int{8, 12, 16, 24, 32, 48, 64, 100, 500, 4000} {
 		for _, slots := range []int{0, 5, 10, 20, n/2 + 1, n} { // 0: each place once
 			right, seeds := 0, max(20, 200/n)
@@ -159,7 +160,7 @@ func TestDenseRandom(t *testing.T) {
 					}
 					off, ends = append(off, at*4096), append(ends, at*4096+4096)
 				}
-				if c.classify(off, ends).detail == Random {
+				if c.Classify(off, ends).Detail == Random {
 					right++
 				}
 			}
@@ -168,4 +169,14 @@ func TestDenseRandom(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestMedian(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.SliceOfN(rapid.Int64Range(-5, 5), 1, 40).Draw(t, "s")
+		sorted := slices.Sorted(slices.Values(s))
+		if got, want := median(s), sorted[(len(s)-1)/2]; got != want {
+			t.Fatalf("median of %v: %d", sorted, got)
+		}
+	})
 }

@@ -1,17 +1,17 @@
-package analyze
+package pattern
 
 import (
+	"ckpt/iotrace"
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"ckpt/iotrace"
 )
 
-// A grouper sorts ranks into groups, one sequence after the other.
-type grouper struct {
+// A Grouper sorts ranks into groups, one sequence after the other.
+type Grouper struct {
 	trace  *iotrace.Trace
 	number []int // of each process in the pattern; None if it is not a rank
 	all    []int // numbers of the ranks
@@ -43,25 +43,26 @@ type rankGroup struct {
 	requests, bytes [2]int64
 }
 
-func newGrouper(tr *iotrace.Trace) *grouper {
-	g := &grouper{trace: tr, names: map[string]*nameClass{}}
+// NewGrouper begins the groups of a trace.
+func NewGrouper(tr *iotrace.Trace) *Grouper {
+	g := &Grouper{trace: tr, names: map[string]*nameClass{}}
 	// Ranks keep their numbers if they look like MPI ranks: 0, 1, 2, … in any order,
 	// or including 0, as for aggregators. Process ids, which jump, are replaced by
 	// counting.
 	seen := make(map[int]bool, len(tr.Ranks))
-	last := 0
-	for i, r := range tr.Ranks {
-		if isRank(tr, i) {
+	last, ranks := 0, 0
+	for _, r := range tr.Ranks {
+		if r.Rank >= 0 {
 			seen[r.Rank] = true
+			ranks++
 			last = max(last, r.Rank)
 		}
 	}
-	ranks, _ := members(tr)
 	own := len(seen) == ranks && (last < ranks || seen[0] || tr.Source == "ckpt" || tr.Source == "darshan")
-	for i, r := range tr.Ranks {
+	for _, r := range tr.Ranks {
 		n := iotrace.None
 		switch {
-		case !isRank(tr, i):
+		case r.Rank < 0:
 		case own:
 			n = r.Rank
 		default:
@@ -77,10 +78,10 @@ func newGrouper(tr *iotrace.Trace) *grouper {
 	return g
 }
 
-// add adds the sequence of a rank on a file.
-func (g *grouper) add(file, rank int, s *sequence, detail Detail, requests, bytes int64) {
+// Add adds the sequence of a rank on a file.
+func (g *Grouper) Add(file, rank int, s *Sequence, detail Detail, requests, bytes int64) {
 	number := g.number[rank]
-	skeleton := skeletonOf(g.trace.Files[file])
+	skeleton := Skeleton(g.trace.Files[file])
 	class := g.names[skeleton]
 	if class == nil {
 		class = &nameClass{groups: map[string][]*rankGroup{}, last: -1}
@@ -145,9 +146,9 @@ func (g *rankGroup) merge(o *rankGroup, file int) {
 	g.bytes = [2]int64{min(g.bytes[0], o.bytes[0]), max(g.bytes[1], o.bytes[1])}
 }
 
-// pattern returns the groups with the most bytes: files in the order of the trace, ranks
+// Pattern returns the groups with the most bytes: files in the order of the trace, ranks
 // in their order.
-func (g *grouper) pattern() Pattern {
+func (g *Grouper) Pattern() Pattern {
 	type named struct {
 		*rankGroup
 		name, skeleton string
@@ -173,7 +174,7 @@ func (g *grouper) pattern() Pattern {
 			group.ranks = group.ranks[1:]
 		}
 		out := Group{File: group.name, Files: min(group.files, group.most), Ranks: g.ranks(group.ranks), Count: len(group.ranks), Spread: group.spread,
-			Detail: group.detail, Requests: group.requests, Bytes: group.bytes, skeleton: group.skeleton}
+			Detail: group.detail, Requests: group.requests, Bytes: group.bytes, Names: group.skeleton}
 		if out.Files == 1 && group.most > 1 {
 			out.File = g.trace.Files[group.last] // and not how it is like those of other groups
 		}
@@ -329,7 +330,7 @@ func (g *rankGroup) report(items []item, next *int) []Item {
 }
 
 // ranks writes the numbers of the ranks, or of the missing ones if that is shorter.
-func (g *grouper) ranks(n []int) string {
+func (g *Grouper) ranks(n []int) string {
 	text := ranges(n)
 	in := make(map[int]bool, len(n))
 	for _, r := range n {
@@ -379,4 +380,73 @@ func ranges(n []int) string {
 		parts = append(parts[:most], fmt.Sprintf("and others up to %d", n[len(n)-1]))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Numbers in file names, including hashes: eight or more hexadecimal digits.
+var numbers = regexp.MustCompile(`[0-9a-f]{8,}|[0-9]+`)
+
+// numeric reports whether a match of numbers is a number: a word like "defaced" is
+// not.
+func numeric(s string) bool { return strings.ContainsAny(s, "0123456789") }
+
+// hole stands for a number in a skeleton. Paths do not contain this byte.
+const hole = "\x00"
+
+// Skeleton returns a name without its numbers.
+func Skeleton(name string) string {
+	return numbers.ReplaceAllStringFunc(strings.ReplaceAll(name, hole, ""), func(s string) string {
+		if numeric(s) {
+			return hole
+		}
+		return s
+	})
+}
+
+// A namePart is a number in the names of a class of files.
+type namePart struct {
+	value  string
+	varies bool // differs between the files
+	rank   bool // is the number of the rank in all files
+}
+
+// name records the numbers in the name of a file that a rank uses.
+func (c *nameClass) name(name string, file, rank int) {
+	i := 0
+	for _, s := range numbers.FindAllString(strings.ReplaceAll(name, hole, ""), -1) {
+		if !numeric(s) {
+			continue
+		}
+		n, err := strconv.Atoi(s)
+		is := err == nil && n == rank
+		if c.files == 0 {
+			c.parts = append(c.parts, namePart{value: s, rank: is})
+		} else {
+			c.parts[i].varies = c.parts[i].varies || c.parts[i].value != s
+			c.parts[i].rank = c.parts[i].rank && is
+		}
+		i++
+	}
+	if file != c.last {
+		c.files++
+		c.last = file
+	}
+}
+
+// template returns the name for all files of the class.
+func (c *nameClass) template(skeleton string) string {
+	var b strings.Builder
+	for i, text := range strings.Split(skeleton, hole) {
+		if i > 0 {
+			switch p := c.parts[i-1]; {
+			case !p.varies:
+				b.WriteString(p.value)
+			case p.rank:
+				b.WriteString("{rank}")
+			default:
+				b.WriteByte('#')
+			}
+		}
+		b.WriteString(text)
+	}
+	return b.String()
 }
