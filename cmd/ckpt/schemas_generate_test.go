@@ -36,7 +36,7 @@ var results = map[string]string{
 	"bench-interference": "benchmarks.runInterference()",
 	"bench-modes":        "benchmarks.printModes()",
 	"bench-sieve":        "benchmarks.runBenchSieve()",
-	"bench-storage":      "benchmarks.runBenchStorage() benchmarks.runCheckStorage() benchmarks.runProbeStorage()",
+	"bench-storage":      "benchmarks.runBenchStorage() benchmarks.runProbeStorage()",
 	"bench-tier":         "benchmarks.tierBench",
 	"bench-write":        "benchmarks.runBenchWrite()",
 	"checkpoint":         "ui.PrintCheckpoint()",

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"time"
 
 	"ckpt/coordinator/tune"
@@ -20,10 +18,6 @@ type calibration struct {
 	sys   *pfs.System
 	until time.Time
 	packs map[string][]pfs.CodecSpeed // by codec, of all rounds
-	// drawn are further trials, which are compared with the description.
-	drawn    []trial
-	seed     uint64
-	compared []trialRow
 }
 
 // calibrationTrials are small and short.
@@ -71,28 +65,16 @@ const (
 	packBytes = 16 << 20
 )
 
-// run runs the trials in rounds, as the time and the space suffice, and calibrates. With
-// trials that are to be compared it runs all of them in the same rounds, whatever time
-// that takes.
+// run runs the trials in turns, as the time and the space suffice, and calibrates.
 func (c *calibration) run(ctx context.Context) (*pfs.System, []trialRow, error) {
 	c.seen, c.packs = c.pack, make(map[string][]pfs.CodecSpeed)
 	list := calibrationTrials()
-	var all [][]outcome
-	var err error
-	if len(c.drawn) > 0 {
-		all, err = runInTurns(ctx, &c.trials, slices.Concat(list, c.drawn), rand.New(rand.NewPCG(c.seed, 41)))
-	} else {
-		all, err = c.runUntil(ctx, list)
-	}
+	all, err := c.runUntil(ctx, list)
 	if err != nil {
 		return nil, nil, err
 	}
 	c.enterCodecs()
-	sys, rows, err := c.calibrate(ctx, list, all)
-	if err == nil && len(c.drawn) > 0 {
-		c.compared, err = compareTrials(ctx, sys, c.drawn, all[len(list):])
-	}
-	return sys, rows, err
+	return c.calibrate(ctx, list, all)
 }
 
 // runUntil runs trials in turns until the time is over.

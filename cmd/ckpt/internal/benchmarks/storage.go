@@ -16,7 +16,6 @@ type storageOptions struct {
 	ranks, nodes    int
 	seed            uint64
 	probe           probeOptions
-	jobs            int
 }
 
 func newBenchStorageCommand(g *ui.Globals) *cobra.Command {
@@ -30,10 +29,6 @@ their own and one for all, syncs, names, codecs, and what ckpt itself costs. Som
 probes are held out: they say how far the description may be off. Afterwards nothing is
 left in DIR.
 
-With DIR and --jobs, run short jobs as well, drawn by --seed, and compare the latency of
-their checkpoints with the description, or with that of --on, which is not measured
-again then.
-
 Without DIR, run the write benchmark of Larrosa's thesis on a description of a storage,
 in virtual time: every rank has as many bytes, a block of a two-dimensional array, and
 all write the array into one file together. The description is a preset or a file
@@ -45,19 +40,18 @@ of one), osts (the number of stripes side by side), ranks, layout, strategy. The
 switches p1 to p4 are combined with each other. Every other setting varies alone. A
 setting with one value holds for all runs. Without --sweep there is one run.`,
 		Example: `  ckpt bench storage /scratch -o scratch.yaml
-  ckpt bench storage /scratch --on scratch.yaml --jobs 40
   ckpt bench storage --on eos-spider2 --sweep p1,p2,p3,p4,aggregators,buffer,stripes --plot larrosa.svg
   ckpt bench storage --on eos-spider2 --sweep p1=off,p2=off,ranks=4:16:64
   ckpt bench storage --on ./scratch.yaml --ranks 32 --nodes 4 --bytes 512MiB --sweep osts,buffer=8MiB:64MiB --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := ui.Positive(cmd, "ranks", "nodes", "jobs"); err != nil {
+			if err := ui.Positive(cmd, "ranks", "nodes"); err != nil {
 				return err
 			}
 			if len(args) == 1 {
 				return runStorageIn(cmd, g, args[0], &o)
 			}
-			for _, name := range []string{"output", "time", "max-bytes", "jobs"} {
+			for _, name := range []string{"output", "time", "max-bytes"} {
 				if cmd.Flags().Changed(name) {
 					return ui.BadUsage("--"+name+" goes with a directory", "give the directory to measure, as in ckpt bench storage .")
 				}
@@ -73,26 +67,19 @@ setting with one value holds for all runs. Without --sweep there is one run.`,
 	f.IntVar(&o.ranks, "ranks", 128, "number of ranks")
 	f.IntVar(&o.nodes, "nodes", 0, "spread the ranks over this many nodes (default one rank on each)")
 	f.StringVar(&o.bytes, "bytes", "2GiB", "bytes of each rank")
-	f.Uint64Var(&o.seed, "seed", 1, "seed of what is random: slow targets, held-out probes, jobs")
-	f.IntVar(&o.jobs, "jobs", 0, "with DIR: compare so many short jobs with the description")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of what is random: slow targets, held-out probes")
 	o.probe.addFlags(f)
 	return cmd
 }
 
-// runStorageIn measures a directory, or compares it with a description.
+// runStorageIn measures a directory.
 func runStorageIn(cmd *cobra.Command, g *ui.Globals, dir string, o *storageOptions) error {
-	for _, name := range []string{"sweep", "plot", "ranks", "nodes", "bytes"} {
+	for _, name := range []string{"on", "sweep", "plot", "ranks", "nodes", "bytes"} {
 		if cmd.Flags().Changed(name) {
 			return ui.BadUsage("--"+name+" goes with a description, not with a directory", "leave the directory out, or --"+name)
 		}
 	}
-	switch {
-	case o.on == "":
-		return runProbeStorage(cmd.Context(), g, dir, o)
-	case o.jobs == 0:
-		return ui.Missing("--jobs", "40")
-	}
-	return runCheckStorage(cmd.Context(), g, dir, o)
+	return runProbeStorage(cmd.Context(), g, dir, o)
 }
 
 func loadOn(on string) (*pfs.System, error) {

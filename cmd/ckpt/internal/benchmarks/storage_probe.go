@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,11 +44,6 @@ type probed struct {
 	Misfit      float64     `json:"misfit"`
 	HeldOut     int         `json:"held_out_count"`
 	Unknown     []string    `json:"unknown_list"`
-	// Of jobs that were run beside those of the calibration, and compared with the
-	// description.
-	Compared []trialRow `json:"compared_list,omitempty"`
-	Median   *float64   `json:"median_error,omitempty"`
-	Inside   *float64   `json:"covered_share,omitempty"`
 }
 
 // A probedRow is a probe, and what the description gives for it; 0 if it is no write.
@@ -84,9 +78,6 @@ func (r *trialRow) predicted(f *tune.Forecast) {
 	r.Predicted, r.Low, r.High = f.Latency.Value, f.Latency.Low, f.Latency.High
 }
 
-// inside reports whether the measured time lies in the interval.
-func (r *trialRow) inside() bool { return r.Measured >= r.Low && r.Measured <= r.High }
-
 // Shares of the time: the rest is for jobs.
 const probeShare = 0.5
 
@@ -111,14 +102,9 @@ func runProbeStorage(ctx context.Context, g *ui.Globals, dir string, o *storageO
 	if free, err := (vfs.OS{}).Free(dir); err == nil {
 		most = min(most, free/2)
 	}
-	c := &calibration{trials: trials{g: g, dir: dir, most: most}, sys: sys, until: begin.Add(limit), seed: o.seed,
-		drawn: drawTrials(o.jobs, rand.New(rand.NewPCG(o.seed, 40)))}
+	c := &calibration{trials: trials{g: g, dir: dir, most: most}, sys: sys, until: begin.Add(limit)}
 	if sys, out.Jobs, err = c.run(ctx); err != nil {
 		return err
-	}
-	if out.Compared = c.compared; len(c.compared) > 0 {
-		middle, inside := summarise(c.compared)
-		out.Median, out.Inside = &middle, &inside
 	}
 	out.Took = time.Since(begin).Seconds()
 	if err := out.describe(sys); err != nil {
@@ -208,12 +194,6 @@ func (p *probed) print(g *ui.Globals, output string) error {
 	g.Printf("\n")
 	if err := g.Table(append(slices.Clone(trialHeader), "|stored MiB", "|measured ms", "|description ms", "|off", ""), rows); err != nil {
 		return err
-	}
-	if len(p.Compared) > 0 {
-		g.Printf("\n")
-		if err := printCompared(g, p.Compared); err != nil {
-			return err
-		}
 	}
 	g.Printf("\nmisfit %.0f %% over %d held-out measurements\n", 100*p.Misfit, p.HeldOut)
 	for _, u := range p.Unknown {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -213,6 +212,3 @@ func imagesOf(store string) ([]string, error) {
 	slices.Sort(list)
 	return list, err
 }
-
-// relative is the absolute relative error of a prediction.
-func relative(predicted, measured float64) float64 { return math.Abs(predicted/measured - 1) }
