@@ -67,7 +67,7 @@ var results = map[string]string{
 	"show":               "images.runShow() images.showLine()",
 	"status":             "coordinator/job.Status []coordinator/job.Status",
 	"stop":               "jobs.runStop()",
-	"storage-serve":      "turns.eventLine",
+	"storage-serve":      "turns.Event",
 	"storage-status":     "turns.unitStatus",
 	"storage-turn":       "turns.tellTurn()",
 	"study":              "study.Result",

@@ -319,13 +319,11 @@ func short(path string, use func(string) error) error {
 
 // Status is what a controller knows. Times are in seconds.
 type Status struct {
-	PID     int       `json:"pid"`
-	Host    string    `json:"host"`
-	Started time.Time `json:"started"`
-	// Address is HOST:PORT for other hosts, "" without it.
-	Address     string `json:"address,omitempty"`
-	Connections int    `json:"connections"`
 	arbiter.Status
+	Host string `json:"host"`
+	PID  int    `json:"pid"`
+	// Address is HOST:PORT for other hosts, "" without it.
+	Address string `json:"address"`
 }
 
 // Ask asks the controller of a directory how it is. The error is ErrNone if there is none, or it
@@ -361,6 +359,9 @@ func Ask(ctx context.Context, dir string) (*Status, error) {
 			var s Status
 			if err := json.Unmarshal([]byte(m.JSON), &s); err != nil {
 				return nil, fmt.Errorf("status of the controller of %s: %w", info.Dir, err)
+			}
+			if s.Unit == "" {
+				return nil, fmt.Errorf("the controller of %s is of an earlier ckpt: end it, and start it with this one", info.Dir)
 			}
 			return &s, nil
 		}

@@ -94,7 +94,7 @@ func newController(unit string, o ServeOptions) (*controller, error) {
 func (c *controller) serve(ctx context.Context, listeners []net.Listener) error {
 	c.watcher = watch(c.o.Observer)
 	defer c.watcher.end()
-	c.watcher.tell(Event{What: Serving, Info: &c.info})
+	c.watcher.tell(Event{What: Serving, Dir: c.info.Dir, Policy: c.info.Policy, Address: c.info.Address})
 	var accepting sync.WaitGroup
 	for _, l := range listeners {
 		accepting.Go(func() { wire.AcceptAll(l, c.take, helloTime, func(error) {}) })
@@ -174,7 +174,7 @@ func (c *controller) step(e arbiter.Event) error {
 			k.link.send(&evicted{a.Burst, a.Turn})
 			what = Evicted
 		}
-		c.tell(k, Event{What: what, Burst: a.Burst})
+		c.tell(k, Event{What: what})
 	}
 	due, ok := c.arbiter.Wake()
 	if !ok {
@@ -191,7 +191,11 @@ func (c *controller) step(e arbiter.Event) error {
 }
 
 func (c *controller) tell(k *client, e Event) {
-	e.App, e.User, e.Rank, e.PID = k.hello.App, k.user, int(k.hello.Rank), k.peer.pid
+	e.App, e.User, e.PID = k.hello.App, k.user, k.peer.pid
+	if e.App != "" {
+		rank := int(k.hello.Rank)
+		e.Rank = &rank
+	}
 	c.watcher.tell(e)
 }
 
@@ -232,8 +236,7 @@ func (c *controller) handle(k *client, m message) error {
 }
 
 func (c *controller) report(k *client) error {
-	s := Status{PID: c.info.PID, Host: c.info.Host, Started: c.info.Started, Address: c.info.Address, Connections: len(c.conns) - 1,
-		Status: c.arbiter.Status(c.clock.now())}
+	s := Status{c.arbiter.Status(c.clock.now()), c.info.Host, c.info.PID, c.info.Address}
 	for {
 		b, err := json.Marshal(s)
 		if err != nil {
@@ -252,7 +255,7 @@ func (c *controller) report(k *client) error {
 type Observer interface{ Observe(Event) }
 
 const (
-	Serving  = "serving"  // the controller listens; Info says where
+	Serving  = "serving"  // the controller listens
 	Joined   = "joined"   // a client asks for its first turn
 	Refused  = "refused"  // a connection, for the reason in Text
 	Left     = "left"     // a client that had asked for turns
@@ -263,15 +266,20 @@ const (
 	Ending   = "ending"   // for the reason in Text
 )
 
+// An Event is something that happened in a controller.
 type Event struct {
-	Time time.Time
-	What string // Serving, Joined, ...
+	What string    `json:"type"` // Serving, Joined, ...
+	Time time.Time `json:"time"`
+	// Dir, Policy and Address are the controller's, in Serving.
+	Dir     string `json:"dir,omitempty"`
+	Policy  string `json:"policy,omitempty"`
+	Address string `json:"address,omitempty"`
 	// App, User, Rank and PID name the client, as far as it is known.
-	App, User string
-	Rank, PID int
-	Burst     uint64
-	Info      *Info // of Serving, without its token
-	Text      string
+	App  string `json:"name,omitempty"`
+	User string `json:"user,omitempty"`
+	Rank *int   `json:"rank,omitempty"`
+	PID  int    `json:"pid,omitempty"`
+	Text string `json:"reason,omitempty"`
 }
 
 // A watcher passes events on without waiting.
@@ -296,7 +304,7 @@ func watch(to Observer) *watcher {
 }
 
 func (w *watcher) tell(e Event) {
-	e.Time = time.Now()
+	e.Time = time.Now().UTC()
 	if n := w.omitted.Swap(0); n > 0 {
 		w.put(Event{Time: e.Time, What: Omitted, Text: fmt.Sprintf("%d events", n)}, n)
 	}

@@ -218,7 +218,7 @@ func TestRejoin(t *testing.T) {
 		other := a.Begin(Burst{Bytes: part})
 		<-wanted
 		time.Sleep(second)
-		if !a.Waits() || u.status("a").Remaining != 8*part+part {
+		if !a.Waits() || *u.status("a").Remaining != 8*part+part {
 			t.Errorf("a waits %v, status %+v", a.Waits(), u.status("a"))
 		}
 		other.End()

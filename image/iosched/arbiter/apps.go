@@ -54,7 +54,8 @@ type app struct {
 	waiting  bool
 	waitFrom time.Duration
 	status   AppStatus // as far as it is counted
-	alone    float64   // seconds that what was served takes alone
+	// Seconds of the flows so far, of the longest, and that what was served takes alone.
+	flow, longestFlow, alone float64
 }
 
 // A user has applications. Its account is what its applications were given, or
@@ -129,9 +130,9 @@ func (a *Arbiter) begin(p *app) {
 func (a *Arbiter) over(p *app) {
 	a.waited(p)
 	flow := (a.now - p.arrived).Seconds()
-	p.status.Served++
-	p.status.FlowS += flow
-	p.status.MaxFlowS = max(p.status.MaxFlowS, flow)
+	p.status.Flows++
+	p.flow += flow
+	p.longestFlow = max(p.longestFlow, flow)
 	p.alone += a.alone(p)
 }
 

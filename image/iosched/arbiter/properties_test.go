@@ -102,7 +102,7 @@ func checkStatus(t *rapid.T, s *sim) {
 		bursts += a.Waiting + a.Granted
 		granted += a.Granted
 		conns += a.Connections
-		if a.WaitS < 0 || a.LongestWaitS > a.WaitS+1e-9 || a.Remaining < -1 || a.Bytes < 0 || a.Stretch < 0 {
+		if a.Waited < 0 || a.LongestWait > a.Waited+1e-9 || a.Remaining != nil && *a.Remaining < 0 || a.Bytes < 0 || a.Stretch != nil && *a.Stretch <= 0 {
 			t.Errorf("status %+v", a)
 		}
 	}

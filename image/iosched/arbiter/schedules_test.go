@@ -87,7 +87,7 @@ func schedule(seed uint64) (*sim, counts) {
 	c.Events = s.events
 	if s.ctl != nil {
 		st := s.ctl.a.Status(s.now)
-		c.Evictions, c.Revokes, c.Windows = st.Evictions, st.Revokes, st.Windows
+		c.Evictions, c.Revokes, c.Windows = st.Evictions, st.Revocations, st.Windows
 	}
 	return s, c
 }

@@ -128,9 +128,9 @@ func TestUsersShareAlike(t *testing.T) {
 	}
 	held := map[string]float64{}
 	for _, a := range s.ctl.a.Status(s.now).Apps {
-		held[a.User] += a.HeldS / s.now.Seconds()
-		if a.LongestWaitS > 60+12*1 {
-			t.Errorf("%s has waited %.1f s", a.App, a.LongestWaitS)
+		held[a.User] += a.Held / s.now.Seconds()
+		if a.LongestWait > 60+12*1 {
+			t.Errorf("%s has waited %.1f s", a.App, a.LongestWait)
 		}
 	}
 	for user, part := range held {

@@ -2,76 +2,70 @@ package arbiter
 
 import "time"
 
-// Status is what an Arbiter knows at one time, as `ckpt storage status` shows
-// it. Times are in seconds.
+// Status is what an Arbiter knows at one time, as `ckpt storage status` shows it. Times are in
+// seconds.
 type Status struct {
-	Unit     string  `json:"unit"`
-	Policy   string  `json:"policy"`
-	UptimeS  float64 `json:"uptime_s"`
-	WindowS  float64 `json:"window_s"`
-	LeaseS   float64 `json:"lease_s"`
-	MaxWaitS float64 `json:"max_wait_s"`
-	// Holder is the name of the application with the turn, as in Apps.
-	Holder string `json:"holder,omitempty"`
-	// HeldS is how long the turn has lasted.
-	HeldS float64 `json:"held_s,omitempty"`
-	// Revoking: the turn was revoked, and bursts of it are not released yet.
-	Revoking bool `json:"revoking,omitempty"`
-	// Windows counts the windows given, Turns the changes to another
-	// application, Revokes and Evictions the bursts concerned.
-	Windows   int64 `json:"windows"`
-	Turns     int64 `json:"turns"`
-	Revokes   int64 `json:"revokes"`
-	Evictions int64 `json:"evictions"`
-	// Stragglers counts evicted bursts that may still use the unit.
-	Stragglers int   `json:"stragglers"`
-	Bytes      int64 `json:"bytes"`
-	// BusyS is how long somebody had a turn.
-	BusyS float64 `json:"busy_s"`
-	// Apps has those that are connected, in the order of their coming, then those that
-	// have left, the newest first.
-	Apps []AppStatus `json:"apps"`
+	Unit    string  `json:"dir"`
+	Policy  string  `json:"policy"`
+	Uptime  float64 `json:"uptime_s"`
+	Window  float64 `json:"window_s"`
+	Lease   float64 `json:"lease_s"`
+	MaxWait float64 `json:"max_wait_s"`
+	// Holder is the application with the turn, as in Apps; it has lasted for Held. Revoked: it
+	// is wanted back, and some of its bursts are still granted.
+	Holder  string  `json:"turn_holder"`
+	Held    float64 `json:"turn_held_s"`
+	Revoked bool    `json:"turn_revoked"`
+	// Windows counts the windows given, Turns the changes to another application, Revocations and
+	// Evictions the bursts concerned, Stragglers the evicted bursts that may still use the unit.
+	Windows     int64 `json:"windows"`
+	Turns       int64 `json:"turns"`
+	Revocations int64 `json:"revocations"`
+	Evictions   int64 `json:"evictions"`
+	Stragglers  int   `json:"evicted_bursts"`
+	Bytes       int64 `json:"bytes"`
+	// Busy is how long applications had turns.
+	Busy float64 `json:"turn_busy_s"`
+	// Apps has those that are connected, in the order of their coming, then those that have left,
+	// the newest first.
+	Apps []AppStatus `json:"application_list"`
 }
 
 // AppStatus is what an Arbiter knows of one application.
 type AppStatus struct {
-	App  string `json:"app"`
+	App  string `json:"name"`
 	User string `json:"user"`
 	// State is "holds", "waits", "idle" (no burst) or "left".
-	State       string `json:"state"`
-	Kind        string `json:"kind,omitempty"`
+	State       string `json:"turn_state"`
+	Kind        string `json:"burst_kind"`
 	Connections int    `json:"connections"`
-	// Waiting and Granted count bursts.
-	Waiting int `json:"waiting"`
-	Granted int `json:"granted"`
-	// Remaining is the number of bytes that its bursts have left; -1 if a
-	// burst did not say.
-	Remaining int64 `json:"remaining_bytes"`
-	// Requests counts the bursts asked for.
-	Requests int64 `json:"requests"`
-	// Aggregates counts the times that several bursts were granted together,
-	// Aggregated the bursts in them; Largest and Last are numbers of bursts.
-	Aggregates int64 `json:"aggregates"`
-	Aggregated int64 `json:"aggregated"`
-	Largest    int   `json:"largest_aggregate"`
-	Last       int   `json:"last_aggregate"`
-	Windows    int64 `json:"windows"`
-	Revokes    int64 `json:"revokes"`
-	Evictions  int64 `json:"evictions"`
-	Bytes      int64 `json:"bytes"`
-	// Served counts the times from a first Ask to the end of all bursts.
-	Served int64 `json:"served"`
-	// WaitS is how long the application waited without a turn in all,
-	// LongestWaitS the longest time at once, HeldS how long it had turns.
-	WaitS        float64 `json:"wait_s"`
-	LongestWaitS float64 `json:"longest_wait_s"`
-	HeldS        float64 `json:"held_s"`
-	// FlowS is the sum of the flow times of what was served, MaxFlowS the
-	// longest. Stretch is flow time over the time that the same bytes take
-	// alone; 0 if that is not known.
-	FlowS    float64 `json:"flow_s"`
-	MaxFlowS float64 `json:"max_flow_s"`
-	Stretch  float64 `json:"stretch"`
+	Waiting     int    `json:"waiting_bursts"`
+	Granted     int    `json:"granted_bursts"`
+	// Remaining is how many bytes its bursts have left; nil if a burst did not say.
+	Remaining *int64 `json:"remaining_bytes"`
+	// Requests counts the bursts asked for, Aggregates the times that several of them were granted
+	// together, Aggregated the bursts in these, Largest and Last the bursts of one such time.
+	Requests    int64 `json:"turn_requests"`
+	Aggregates  int64 `json:"aggregates"`
+	Aggregated  int64 `json:"aggregated_requests"`
+	Largest     int   `json:"largest_aggregate"`
+	Last        int   `json:"last_aggregate"`
+	Windows     int64 `json:"windows"`
+	Revocations int64 `json:"revocations"`
+	Evictions   int64 `json:"evictions"`
+	Bytes       int64 `json:"bytes"`
+	// Waited is how long the application waited without a turn in all, LongestWait the longest
+	// time at once, Held how long it had turns.
+	Waited      float64 `json:"turn_wait_s"`
+	LongestWait float64 `json:"longest_wait_s"`
+	Held        float64 `json:"turn_held_s"`
+	// Flows counts the times from a first Ask to the end of all bursts. FlowTime is the mean of
+	// these times, and Stretch their sum over the time that the same bytes take alone; nil if
+	// unknown.
+	Flows       int64    `json:"flows"`
+	FlowTime    *float64 `json:"flow_time_s"`
+	LongestFlow *float64 `json:"longest_flow_time_s"`
+	Stretch     *float64 `json:"stretch"`
 }
 
 // granted notes that n bursts were granted together.
@@ -94,8 +88,8 @@ func (a *Arbiter) waited(p *app) {
 func (a *Arbiter) waits(p *app, s *AppStatus) {
 	if p.waiting {
 		wait := (a.now - p.waitFrom).Seconds()
-		s.WaitS += wait
-		s.LongestWaitS = max(s.LongestWaitS, wait)
+		s.Waited += wait
+		s.LongestWait = max(s.LongestWait, wait)
 	}
 }
 
@@ -112,10 +106,10 @@ func (a *Arbiter) alone(p *app) float64 {
 func (a *Arbiter) Status(now time.Duration) Status {
 	a.advance(now)
 	s := a.status
-	s.Unit, s.Policy, s.UptimeS = a.unit, a.o.Policy, (a.now - a.began).Seconds()
-	s.WindowS, s.LeaseS, s.MaxWaitS = a.o.Window.Seconds(), a.o.Lease.Seconds(), a.o.MaxWait.Seconds()
+	s.Unit, s.Policy, s.Uptime, s.Apps = a.unit, a.o.Policy, (a.now - a.began).Seconds(), []AppStatus{}
+	s.Window, s.Lease, s.MaxWait = a.o.Window.Seconds(), a.o.Lease.Seconds(), a.o.MaxWait.Seconds()
 	if p := a.turn.app; p != nil {
-		s.Holder, s.HeldS, s.Revoking = p.name, (a.now - a.turn.since).Seconds(), a.turn.revoked
+		s.Holder, s.Held, s.Revoked = p.name, (a.now - a.turn.since).Seconds(), a.turn.revoked
 	}
 	for _, p := range a.apps {
 		s.Stragglers += p.stragglers
@@ -142,17 +136,23 @@ func (a *Arbiter) statusOf(p *app, state string) AppStatus {
 	s.App, s.User, s.State, s.Connections = p.name, p.user.name, state, p.conns
 	s.Granted, s.Waiting = p.grants, len(p.bursts)-p.grants
 	a.waits(p, &s)
-	if p.alone > 0 {
-		s.Stretch = s.FlowS / p.alone
+	if s.Flows > 0 {
+		mean, longest := p.flow/float64(s.Flows), p.longestFlow
+		s.FlowTime, s.LongestFlow = &mean, &longest
 	}
+	if p.alone > 0 {
+		stretch := p.flow / p.alone
+		s.Stretch = &stretch
+	}
+	left := int64(0)
 	for _, b := range p.bursts {
 		s.Kind = b.kind
 		if b.bytes < 0 {
-			s.Remaining = -1
-			break
+			return s
 		}
-		s.Remaining = min(s.Remaining+max(0, b.bytes-b.moved), maxBytes)
+		left = min(left+max(0, b.bytes-b.moved), maxBytes)
 	}
+	s.Remaining = &left
 	return s
 }
 

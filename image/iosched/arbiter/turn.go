@@ -36,13 +36,13 @@ func (a *Arbiter) advance(now time.Duration) {
 		}
 		busy = true
 		p.held += passed
-		p.status.HeldS += passed.Seconds()
+		p.status.Held += passed.Seconds()
 		if !p.progressed {
 			p.user.account += passed.Seconds() * a.rate.perSecond / p.user.share
 		}
 	}
 	if busy {
-		a.status.BusyS += passed.Seconds()
+		a.status.Busy += passed.Seconds()
 	}
 	a.now += passed
 }
@@ -213,8 +213,8 @@ func (a *Arbiter) revoke() {
 	t.revoked, t.revokeEnd = true, a.now+a.o.Grace
 	for _, b := range t.app.bursts {
 		if b.granted {
-			t.app.status.Revokes++
-			a.status.Revokes++
+			t.app.status.Revocations++
+			a.status.Revocations++
 			a.out = append(a.out, Action{Verb: Revoke, Conn: b.conn.id, Burst: b.id, Turn: b.turn})
 		}
 	}

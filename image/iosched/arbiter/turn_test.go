@@ -388,11 +388,11 @@ func TestAccountsOfUsers(t *testing.T) {
 func TestHugeBursts(t *testing.T) {
 	x := newTable(t, arbiter.Options{})
 	x.at(0, "grant 1.1 #1, grant 1.2 #1", join(1, "a", "u"), ask(1, 1, math.MaxInt64), ask(1, 2, math.MaxInt64))
-	if r := x.a.Status(ms).Apps[0].Remaining; r <= 0 {
+	if r := *x.a.Status(ms).Apps[0].Remaining; r <= 0 {
 		t.Errorf("%d bytes remain", r)
 	}
 	x.at(1, "", progress(1, 1, math.MaxInt64), progress(1, 2, math.MaxInt64))
-	if s := x.a.Status(ms); s.Bytes <= 0 || s.Apps[0].Bytes <= 0 || s.Apps[0].Remaining != 0 {
+	if s := x.a.Status(ms); s.Bytes <= 0 || s.Apps[0].Bytes <= 0 || *s.Apps[0].Remaining != 0 {
 		t.Errorf("status %+v", s)
 	}
 }
@@ -476,4 +476,13 @@ func TestWholeOfTheNext(t *testing.T) {
 	x.at(1, "", progress(1, 1, 7<<20))
 	x.at(2, "grant 1.2 #1", arbiter.Ask{Conn: 1, Burst: 2, Whole: 8 << 20})
 	x.at(3, "revoke 1.1 #1, revoke 1.2 #1", ask(2, 1, 4<<20))
+}
+
+// TestStatusUnknown: numbers that are not known are null, not 0.
+func TestStatusUnknown(t *testing.T) {
+	x := newTable(t, arbiter.Options{})
+	x.at(0, "grant 1.1 #1", join(1, "a", "u"), ask(1, 1, -1))
+	if s := x.a.Status(ms).Apps[0]; s.Remaining != nil || s.FlowTime != nil || s.LongestFlow != nil || s.Stretch != nil {
+		t.Errorf("%+v", s)
+	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/turns"
-	"ckpt/image/iosched/arbiter"
 )
 
 func newStatusCommand(g *ui.Globals) *cobra.Command {
@@ -71,9 +70,7 @@ func askUnit(ctx context.Context, dir string) (*unitStatus, error) {
 	if err != nil {
 		return nil, controllerError(dir, err)
 	}
-	u := unitStatusOf(&s.Status)
-	u.Dir, u.Host, u.PID, u.Address = s.Unit, s.Host, s.PID, s.Address
-	return u, nil
+	return (*unitStatus)(s), nil
 }
 
 func controllerError(dir string, err error) error {
@@ -90,7 +87,7 @@ func (u *unitStatus) line() string {
 	var waiting []string
 	for _, a := range u.Apps {
 		if a.State == "waits" {
-			waiting = append(waiting, u.short(a.Name))
+			waiting = append(waiting, u.short(a.App))
 		}
 	}
 	text := fmt.Sprintf("%s %s, %s MiB moved", time.Now().Format(time.TimeOnly), u.now(), ui.MiB(u.Bytes))
@@ -105,87 +102,13 @@ func spanOf(s float64) string {
 	return ui.Span(time.Duration(s * float64(time.Second)).Round(time.Millisecond))
 }
 
-// unitStatus is what a controller knows of its storage unit, applicationStatus of a job or
-// command.
-type unitStatus struct {
-	Dir         string              `json:"dir"`
-	Host        string              `json:"host"`
-	PID         int                 `json:"pid"`
-	Address     string              `json:"address"`
-	Policy      string              `json:"policy"`
-	Uptime      float64             `json:"uptime_s"`
-	Window      float64             `json:"window_s"`
-	Lease       float64             `json:"lease_s"`
-	MaxWait     float64             `json:"max_wait_s"`
-	Holder      string              `json:"turn_holder"`
-	Held        float64             `json:"turn_held_s"`
-	Revoked     bool                `json:"turn_revoked"`
-	Windows     int64               `json:"windows"`
-	Turns       int64               `json:"turns"`
-	Revocations int64               `json:"revocations"`
-	Evictions   int64               `json:"evictions"`
-	Stragglers  int                 `json:"evicted_bursts"`
-	Bytes       int64               `json:"bytes"`
-	Busy        float64             `json:"turn_busy_s"`
-	Apps        []applicationStatus `json:"application_list"`
-}
-
-type applicationStatus struct {
-	Name             string   `json:"name"`
-	User             string   `json:"user"`
-	State            string   `json:"turn_state"`
-	Kind             string   `json:"burst_kind"`
-	Connections      int      `json:"connections"`
-	Waiting          int      `json:"waiting_bursts"`
-	Granted          int      `json:"granted_bursts"`
-	Remaining        *int64   `json:"remaining_bytes"`
-	Requests         int64    `json:"turn_requests"`
-	Aggregates       int64    `json:"aggregates"`
-	Aggregated       int64    `json:"aggregated_requests"`
-	LargestAggregate int      `json:"largest_aggregate"`
-	LastAggregate    int      `json:"last_aggregate"`
-	Windows          int64    `json:"windows"`
-	Revocations      int64    `json:"revocations"`
-	Evictions        int64    `json:"evictions"`
-	Bytes            int64    `json:"bytes"`
-	Waited           float64  `json:"turn_wait_s"`
-	LongestWait      float64  `json:"longest_wait_s"`
-	Held             float64  `json:"turn_held_s"`
-	Flows            int64    `json:"flows"`
-	FlowTime         *float64 `json:"flow_time_s"`
-	LongestFlowTime  *float64 `json:"longest_flow_time_s"`
-	Stretch          *float64 `json:"stretch"`
-}
-
-// unitStatusOf words the status of an arbiter as ckpt does.
-func unitStatusOf(s *arbiter.Status) *unitStatus {
-	u := &unitStatus{Policy: s.Policy, Uptime: s.UptimeS, Window: s.WindowS, Lease: s.LeaseS, MaxWait: s.MaxWaitS,
-		Holder: s.Holder, Held: s.HeldS, Revoked: s.Revoking, Windows: s.Windows, Turns: s.Turns, Revocations: s.Revokes,
-		Evictions: s.Evictions, Stragglers: s.Stragglers, Bytes: s.Bytes, Busy: s.BusyS, Apps: []applicationStatus{}}
-	for _, a := range s.Apps {
-		app := applicationStatus{Name: a.App, User: a.User, State: a.State, Kind: a.Kind, Connections: a.Connections,
-			Waiting: a.Waiting, Granted: a.Granted, Requests: a.Requests, Aggregates: a.Aggregates, Aggregated: a.Aggregated,
-			LargestAggregate: a.Largest, LastAggregate: a.Last, Windows: a.Windows, Revocations: a.Revokes, Evictions: a.Evictions,
-			Bytes: a.Bytes, Waited: a.WaitS, LongestWait: a.LongestWaitS, Held: a.HeldS, Flows: a.Served}
-		if a.Remaining >= 0 {
-			app.Remaining = &a.Remaining
-		}
-		if a.Served > 0 {
-			mean := a.FlowS / float64(a.Served)
-			app.FlowTime, app.LongestFlowTime = &mean, &a.MaxFlowS
-		}
-		if a.Stretch > 0 {
-			app.Stretch = &a.Stretch
-		}
-		u.Apps = append(u.Apps, app)
-	}
-	return u
-}
+// unitStatus is what a controller knows of its storage unit.
+type unitStatus turns.Status
 
 // print shows a unit and a row for each application.
 func (u *unitStatus) print(g *ui.Globals) error {
 	if err := g.Printf("%s: policy %s, windows of %s, leases of %s; serving for %s\n%s\n%s in %s, %s, %s MiB moved in %s\n",
-		u.Dir, u.Policy, spanOf(u.Window), spanOf(u.Lease), spanOf(u.Uptime), u.now(),
+		u.Unit, u.Policy, spanOf(u.Window), spanOf(u.Lease), spanOf(u.Uptime), u.now(),
 		ui.Count(int(u.Turns), "turn"), ui.Count(int(u.Windows), "window"), ui.Count(int(u.Evictions), "eviction"),
 		ui.MiB(u.Bytes), spanOf(u.Busy)); err != nil {
 		return err
@@ -214,7 +137,7 @@ func (u *unitStatus) print(g *ui.Globals) error {
 		default:
 			remaining = ui.MiB(*a.Remaining)
 		}
-		rows = append(rows, []string{u.short(a.Name), a.User, a.State, a.Kind, remaining, fmt.Sprint(a.Requests), fmt.Sprint(a.Aggregates),
+		rows = append(rows, []string{u.short(a.App), a.User, a.State, a.Kind, remaining, fmt.Sprint(a.Requests), fmt.Sprint(a.Aggregates),
 			ui.MiB(a.Bytes), ui.Seconds(a.Waited), flow, stretch, fmt.Sprint(a.Windows), fmt.Sprint(a.Evictions)})
 	}
 	return g.Table([]string{"application", "user", "state", "burst", "|MiB left", "|requests", "~|aggregates", "|MiB moved", "|waited",
@@ -233,5 +156,5 @@ func (u *unitStatus) now() string {
 
 // short leaves the directory of the unit out of the name of a job, which has its store's.
 func (u *unitStatus) short(name string) string {
-	return strings.Replace(name, " in "+strings.TrimSuffix(u.Dir, "/")+"/", " in ", 1)
+	return strings.Replace(name, " in "+strings.TrimSuffix(u.Unit, "/")+"/", " in ", 1)
 }
