@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
@@ -9,20 +10,16 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 )
 
-// addCompletion adds cobra's command for completion scripts. An unknown shell is an
-// error, and the script for bash also works without the package bash-completion.
-func addCompletion(g *ui.Globals, root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	completion, _, err := root.Find([]string{"completion"})
-	if err != nil {
-		return
-	}
-	completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() } // without it, cobra looks at no argument
-	for _, shell := range completion.Commands() {
-		if shell.Name() != "bash" {
-			continue
-		}
-		shell.Long = `Write the completion script for bash. To load it into this shell:
+// newCompletionCommand is cobra's in one command. The script for bash also works without the
+// package bash-completion.
+func newCompletionCommand(g *ui.Globals) *cobra.Command {
+	var plain bool
+	shells := []string{"bash", "fish", "powershell", "zsh"}
+	cmd := &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Write the completion script for a shell",
+		Long: `Write the completion script for bash, fish, powershell or zsh. To load that of bash
+into this shell:
 
   source <(ckpt completion bash)
 
@@ -32,17 +29,38 @@ To load it into every new shell:
   ckpt completion bash > ~/.local/share/bash-completion/completions/ckpt
 
 The second needs the package bash-completion; without it, put the first line into
-~/.bashrc.
-
-` + ui.ExitHelp
-		shell.RunE = func(cmd *cobra.Command, _ []string) error {
-			without, err := cmd.Flags().GetBool("no-descriptions")
-			if err != nil {
-				return err
+~/.bashrc. The scripts of zsh and fish go into a directory of $fpath as _ckpt, and into
+~/.config/fish/completions as ckpt.fish.`,
+		Example:           "  source <(ckpt completion bash)",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.FixedCompletions(shells, cobra.ShellCompDirectiveNoFileComp),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			switch args[0] {
+			case "bash":
+				return writeBashCompletion(g.Out, root, !plain)
+			case "fish":
+				return root.GenFishCompletion(g.Out, !plain)
+			case "powershell":
+				if plain {
+					return root.GenPowerShellCompletion(g.Out)
+				}
+				return root.GenPowerShellCompletionWithDesc(g.Out)
+			case "zsh":
+				if plain {
+					return root.GenZshCompletionNoDesc(g.Out)
+				}
+				return root.GenZshCompletion(g.Out)
 			}
-			return writeBashCompletion(g.Out, root, !without)
-		}
+			fix := "ckpt completion takes " + strings.Join(shells, ", ")
+			if near := ui.Nearest(args[0], shells); near != "" {
+				fix = "did you mean ckpt completion " + near + "?"
+			}
+			return ui.BadUsage(fmt.Sprintf("no completion for %q", args[0]), fix)
+		},
 	}
+	cmd.Flags().BoolVar(&plain, "no-descriptions", false, "complete without descriptions")
+	return cmd
 }
 
 func writeBashCompletion(w io.Writer, root *cobra.Command, describe bool) error {

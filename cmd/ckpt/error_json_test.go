@@ -27,7 +27,7 @@ func TestErrorJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, status := complaint(t, dir, nil, "ckpt trace export "+sample+" --format csv -o a.csv && ckpt trace import a.csv -o cut.trace --json"); status != 0 {
+	if text, status := complaint(t, dir, nil, "ckpt trace export "+sample+" --format csv -o a.csv && ckpt trace export a.csv -o cut.trace --json"); status != 0 {
 		t.Fatal(text)
 	}
 	if err := os.Truncate(cut, 700); err != nil {
@@ -48,12 +48,12 @@ func TestErrorJSON(t *testing.T) {
 		while   func(*os.Process)
 	}{
 		{"ckpt launch bt.S.5 --json", ui.ExitUsage, nil},
-		{"ckpt dataset export /dev/null/here --json", ui.ExitRuntime, nil},
+		{"ckpt dataset -o /dev/null/here --json", ui.ExitRuntime, nil},
 		{"ckpt trace show cut.trace --json", ui.ExitDamage, nil},
 		{"ckpt show nosuch --json", ui.ExitNotFound, nil},
 		{"ckpt launch ring.S.4 --fail rank=1@iter=3 --job short --json", ui.ExitJobFailed, nil},
 		{"flock store/jobs/short/lock ckpt rm short --json", ui.ExitInUse, nil},
-		{"ckpt dataset show 4.3 --json > /dev/full", ui.ExitStorageFull, nil},
+		{"ckpt dataset 4.3 --json > /dev/full", ui.ExitStorageFull, nil},
 		{"exec ckpt launch cg.S.4 --iterations 100000000 --job long --json", ui.ExitInterrupted, signal("long", os.Interrupt)},
 		{"exec ckpt launch cg.S.4 --iterations 100000000 --job night --json", ui.ExitRequeue, signal("night", syscall.SIGTERM)},
 	} {

@@ -33,7 +33,7 @@ func TestFlagsInDocs(t *testing.T) {
 				flags = append(flags, "`--"+f.Name+"`")
 			}
 		})
-		if len(flags) > 0 && c.HasParent() && c.Parent().Name() != "completion" {
+		if len(flags) > 0 && c.HasParent() {
 			want = append(want, fmt.Sprintf("- `%s`: %s", c.CommandPath(), strings.Join(flags, ", ")))
 		}
 		for _, sub := range c.Commands() {

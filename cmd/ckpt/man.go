@@ -13,6 +13,7 @@ import (
 func newManCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
+		Hidden:  true, // packages call it
 		Short:   "Write manual pages into a directory",
 		Example: "  ckpt man /usr/local/share/man/man1",
 		Args:    cobra.ExactArgs(1),

@@ -84,11 +84,11 @@ func newRootCommand(g *ui.Globals) *cobra.Command {
 	addGroup(root, "images", "Look after checkpoints, and look into memory", images.Commands(g))
 	addGroup(root, "predictions", "Predict, before a run", append(predictions.Commands(g), study.NewCommand(g, runStep)))
 	addGroup(root, "machine", "Measure I/O and this machine", slices.Concat([]*cobra.Command{doctor.NewCommand(g)}, turns.Commands(g), traces.Commands(g), benchmarks.Commands(g)))
-	root.AddCommand(newVersionCommand(g), newManCommand())
+	root.AddCommand(newCompletionCommand(g), newVersionCommand(g), newManCommand())
 	root.SetHelpCommand(newHelpCommand())
 	root.InitDefaultHelpCmd()
-	addCompletion(g, root)
 	for _, cmd := range root.Commands() {
+		cmd.SuggestFor = fieldVerbs[cmd.Name()]
 		describeExit(cmd)
 	}
 	checkArgs(root)
@@ -110,6 +110,13 @@ func rootFor(g *ui.Globals, args []string) *cobra.Command {
 		g.Complete(root)
 	}
 	return root
+}
+
+// fieldVerbs are what other tools call the commands.
+var fieldVerbs = map[string][]string{
+	"launch": {"run", "submit", "start", "exec"}, "status": {"ps", "top", "logs", "queue"}, "list": {"ls", "jobs"},
+	"stop": {"cancel", "kill", "halt"}, "restart": {"resume", "continue", "restore"}, "rm": {"delete", "remove", "del"},
+	"show": {"inspect", "describe", "info"}, "prune": {"gc", "clean"}, "verify": {"check", "fsck"}, "doctor": {"health"},
 }
 
 const rootHelp = `ckpt takes, stores and restarts checkpoints of parallel (MPI) jobs, and predicts

@@ -9,6 +9,7 @@ import (
 func newVersionCommand(g *ui.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
+		Hidden:  true, // --version says the same
 		Short:   "Print the version",
 		Long:    "Print the version, the commit and its date, the version of Go, and the version of the image format.",
 		Example: "  ckpt version --json",

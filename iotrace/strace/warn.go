@@ -102,7 +102,7 @@ func (g gap) text(x extent) string {
 	case unfinished:
 		return fmt.Sprintf("%s did not return before the end of the text, or of the process: whether they moved bytes is not known", amount(n, "read or write", "reads and writes"))
 	case notUnderstood:
-		return fmt.Sprintf("%s not understood: their calls are missing. ckpt trace import shows the first of them", amount(n, "line of strace was", "lines of strace were"))
+		return fmt.Sprintf("%s not understood: their calls are missing. ckpt trace export shows the first of them", amount(n, "line of strace was", "lines of strace were"))
 	case storageFull:
 		return fmt.Sprintf("%s failed since the storage was full, or a quota was used up. Free some space, and record again: this run is not a usual one", amount(n, "call", "calls"))
 	case storageError:

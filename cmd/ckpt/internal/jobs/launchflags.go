@@ -103,7 +103,7 @@ var launchGroups = []ui.FlagGroup{
 		More: "on-full model stagger jitter seed",
 		Text: `With --model the command predicts what each checkpoint stores and costs. --overhead
 plans with that until the first checkpoint is measured; ckpt status, list and show give it beside
-what was measured, and ckpt predict score JOB compares them.`,
+what was measured, and ckpt predict eval JOB compares them.`,
 	},
 	{
 		Name: "write", Title: "How to write", First: "async layout codec level",

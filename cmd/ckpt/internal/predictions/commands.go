@@ -19,32 +19,14 @@ func newPredictCommand(g *ui.Globals) *cobra.Command {
 		Short: "Predict the size, time and number of checkpoints before a run",
 		Long: `Predict the size, time and number of checkpoints before a run, from the
 structure of the application and measurements, those of the built-in tables
-(ckpt dataset list) or your own (ckpt predict fit). Every number has an interval
+(ckpt dataset) or your own (ckpt predict fit). Every number has an interval
 that holds the true value in 95 of 100 cases; what lies outside the points
 measured is marked as extrapolated. docs/PREDICT.md has the models.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPredictFitCommand(g), newPredictSizeCommand(g), newPredictTimeCommand(g),
-		newPredictCountCommand(g), newPredictScaleCommand(g), newPredictScoreCommand(g),
-		newPredictPlanCommand(g), newPredictEvalCommand(g))
-	return cmd
-}
-
-func newDatasetCommand(g *ui.Globals) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "dataset",
-		Short: "List, show and export the measurements behind the predictions",
-		Long: `List, show and export the measurements behind the predictions: the tables of a
-thesis on checkpoint sizes (León Otero, UAB 2022), each with the source of its
-numbers and their known errors.
-
-A table of your own has the same form: one line that begins with "# source:",
-one that names the columns with their units (app,class,n_processes,dtapp_MiB),
-and one for each measurement. Give its path in place of a name.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newDatasetListCommand(g), newDatasetShowCommand(g), newDatasetExportCommand(g))
+		newPredictCountCommand(g), newPredictScaleCommand(g),
+		newPredictPlanCommand(g), newPredictEvalCommand(g), ui.Moved("score", "predict eval"))
 	return cmd
 }

@@ -13,14 +13,42 @@ import (
 	"ckpt/dataset"
 )
 
-func newDatasetListCommand(g *ui.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List the tables",
-		Example: "  ckpt dataset list",
-		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return runDatasetList(g) },
+func newDatasetCommand(g *ui.Globals) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "dataset [TABLE]...",
+		Short: "List, show and export the measurements behind the predictions",
+		Long: `List the measurements behind the predictions: the tables of a thesis on checkpoint
+sizes (León Otero, UAB 2022). With TABLE, show it and the source of its numbers, with
+their known errors. TABLE is its name, the beginning of the name, its number (5.16), or
+the path of a CSV file. With -o, write it as a CSV file into a directory; without TABLE,
+write all.
+
+A table of your own has the same form: one line that begins with "# source:",
+one that names the columns with their units (app,class,n_processes,dtapp_MiB),
+and one for each measurement. Give its path in place of a name.`,
+		Example: `  ckpt dataset
+  ckpt dataset fig_5_9 --json
+  ckpt dataset 5.16 -o tables`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if dir == "" && len(args) > 1 {
+				return errors.New("one table at a time is shown")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case dir != "":
+				return tableErrors(runDatasetExport(g, dir, args))
+			case len(args) > 0:
+				return tableErrors(runDatasetShow(g, args[0]))
+			}
+			return runDatasetList(g)
+		},
 	}
+	cmd.Flags().StringVarP(&dir, "output", "o", "", "directory to write CSV files into")
+	cmd.AddCommand(ui.Moved("list", "dataset"), ui.Moved("show", "dataset"), ui.Moved("export", "dataset -o"))
+	return cmd
 }
 
 type tableInfo struct {
@@ -47,18 +75,6 @@ func runDatasetList(g *ui.Globals) error {
 		rows = append(rows, []string{name, strconv.Itoa(len(t.Rows)), strconv.Itoa(len(t.Columns))})
 	}
 	return g.Show(infos, func() error { return g.Table([]string{"table", "|rows", "|columns"}, rows) })
-}
-
-func newDatasetShowCommand(g *ui.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:   "show TABLE",
-		Short: "Show a table and its source",
-		Long:  "Show a table and its source. TABLE is its name, the beginning of the name, its\nnumber (5.16), or the path of a CSV file.",
-		Example: `  ckpt dataset show 4.3
-  ckpt dataset show fig_5_9 --json`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return tableErrors(runDatasetShow(g, args[0])) },
-	}
 }
 
 func runDatasetShow(g *ui.Globals, name string) error {
@@ -88,19 +104,6 @@ func runDatasetShow(g *ui.Globals, name string) error {
 		text += "note: " + t.Note + "\n"
 	}
 	return g.Printf("%s", text)
-}
-
-func newDatasetExportCommand(g *ui.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:   "export DIR [TABLE...]",
-		Short: "Write tables as CSV files, all by default",
-		Example: `  ckpt dataset export tables
-  ckpt dataset export . 5.16`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return tableErrors(runDatasetExport(g, args[0], args[1:]))
-		},
-	}
 }
 
 func runDatasetExport(g *ui.Globals, dir string, names []string) error {
@@ -142,7 +145,7 @@ func tableErrors(err error) error {
 func loadTable(name string) (*dataset.Table, error) {
 	t, err := dataset.LoadTable(name)
 	if spec := (*dataset.SpecError)(nil); errors.As(err, &spec) && spec.Reason == dataset.UnknownTable {
-		err = ui.WithHint(err, "ckpt dataset list shows the tables; "+spec.Hint())
+		err = ui.WithHint(err, "ckpt dataset shows the tables; "+spec.Hint())
 	}
 	return t, err
 }

@@ -12,18 +12,39 @@ import (
 )
 
 func newPredictEvalCommand(g *ui.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:   "eval",
-		Short: "Compare all predictions with the measurements and with the thesis",
-		Long: `Recompute every prediction that the thesis prints, predict every row without using
-it, and print both side by side: measured, thesis, ours, errors. Our data zone comes
-from the structure with one calibration point (the fewest processes of each
+	var o jobOptions
+	cmd := &cobra.Command{
+		Use:   "eval [JOB]",
+		Short: "Compare predictions with measurements: the built-in ones, or those of a job",
+		Long: `Without JOB, recompute every prediction that the thesis prints, predict every row
+without using it, and print both side by side: measured, thesis, ours, errors. Our data
+zone comes from the structure with one calibration point (the fewest processes of each
 application, class and MPI library), the rest from the other rows. Every built-in
-table is listed, with the reason if it has no number that ckpt predicts.`,
-		Example: "  ckpt predict eval -q\n  ckpt predict eval --json",
-		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return inputErrors(runPredictEval(g)) },
+table is listed, with the reason if it has no number that ckpt predicts.
+
+With JOB, compare the predicted image of a rank with what each checkpoint of that job
+measured: the error, and whether the measurement is inside the 95 % interval. With a
+model of jobs of ckpt, or --engine ckpt, also what each checkpoint added to the store,
+and how long it took. Without --model the prediction is that of ckpt launch --model, if
+the job was launched with one; else it comes from the built-in tables, which are images
+of DMTCP on another machine. ckpt predict fit --from-job makes a model of small runs.`,
+		Example: `  ckpt predict eval -q
+  ckpt predict eval bt.W.25-1 --model bt.model`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return inputErrors(runPredictScore(g, &o, args[0]))
+			}
+			if o.model != "" || o.engine != "" {
+				return ui.BadUsage("--model and --engine are for the checkpoints of a job", "name a job")
+			}
+			return inputErrors(runPredictEval(g))
+		},
 	}
+	g.AddStoreFlag(cmd)
+	addEngineFlag(cmd.Flags(), &o.engine)
+	cmd.Flags().StringVar(&o.model, "model", "", "model of ckpt predict fit (default: the built-in tables)")
+	return cmd
 }
 
 func runPredictEval(g *ui.Globals) error {

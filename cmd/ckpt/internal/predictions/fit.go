@@ -29,7 +29,7 @@ func newPredictFitCommand(g *ui.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit [CSV...]",
 		Short: "Fit a model to your own measurements or jobs",
-		Long: `Fit a model to your own measurements, to tables of ckpt dataset list, or with
+		Long: `Fit a model to your own measurements, to tables of ckpt dataset, or with
 --from-job to jobs in the store: the zones that they occupied, imported ones too,
 and what ckpt stored of them and how long that took.
 

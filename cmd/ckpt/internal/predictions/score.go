@@ -6,38 +6,12 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/spf13/cobra"
-
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/predict"
 )
-
-func newPredictScoreCommand(g *ui.Globals) *cobra.Command {
-	var o jobOptions
-	cmd := &cobra.Command{
-		Use:   "score JOB",
-		Short: "Compare a prediction with what a job occupied",
-		Long: `Compare the predicted image of a rank with what each checkpoint of a job in the
-store measured: the error, and whether the measurement is inside the 95 % interval.
-With a model of jobs of ckpt, or --engine ckpt, also what each checkpoint added to
-the store, and how long it took.
-
-Without --model the prediction is that of ckpt launch --model, if the job was launched
-with one. Otherwise it comes from the built-in tables, which are images of DMTCP on
-another machine. ckpt predict fit --from-job makes a model of small runs.`,
-		Example: `  ckpt predict score bt.W.25-1 --model bt.model
-  ckpt predict score night --json`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return inputErrors(runPredictScore(g, &o, args[0])) },
-	}
-	g.AddStoreFlag(cmd)
-	addEngineFlag(cmd.Flags(), &o.engine)
-	cmd.Flags().StringVar(&o.model, "model", "", "model of ckpt predict fit (default: the built-in tables)")
-	return cmd
-}
 
 // scoreLine compares one checkpoint: the image of a rank of nodes with as many ranks.
 type scoreLine struct {

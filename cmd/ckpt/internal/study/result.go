@@ -359,7 +359,7 @@ func (r *Result) checks(s *Study) error {
 	return nil
 }
 
-// checkJob reads what ckpt predict score said: of the images of the first checkpoint,
+// checkJob reads what ckpt predict eval said: of the images of the first checkpoint,
 // and of what each checkpoint stored.
 func (r *Result) checkJob(name string, np int) (*Check, error) {
 	var err error

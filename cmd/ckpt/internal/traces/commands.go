@@ -13,7 +13,7 @@ func Commands(g *ui.Globals) []*cobra.Command { return []*cobra.Command{newTrace
 func newTraceCommand(g *ui.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
-		Short: "Record, import, analyse, export and replay I/O",
+		Short: "Record, analyse, draw, export and replay I/O",
 		Long: `Characterise the I/O of a checkpoint, or of any program, so that it can be
 compared, predicted and replayed elsewhere. ckpt records its own checkpoints
 (ckpt launch --trace). docs/TRACE.md explains patterns, findings and formats.`,
@@ -23,7 +23,7 @@ compared, predicted and replayed elsewhere. ckpt records its own checkpoints
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newRecordCommand(g), newImportCommand(g), newAnalyzeCommand(g), newShowCommand(g),
-		newDiffCommand(g), newExportCommand(g), newPlotCommand(g), newReportCommand(g), newReplayCommand(g))
+	cmd.AddCommand(newRecordCommand(g), newAnalyzeCommand(g), newShowCommand(g),
+		newDiffCommand(g), newExportCommand(g), newReportCommand(g), newReplayCommand(g), ui.Moved("import", "trace export"), ui.Moved("plot", "trace report"))
 	return cmd
 }

@@ -18,7 +18,6 @@ import (
 
 // exporters write a trace in some format.
 var exporters = map[string]func(w io.Writer, t *iotrace.Trace) error{
-	"events":  iotrace.WriteTrace,
 	"chrome":  export.WriteChrome,
 	"csv":     export.WriteRows,
 	"jsonl":   export.WriteJSON,
@@ -46,29 +45,33 @@ func newExportCommand(g *ui.Globals) *cobra.Command {
 	var format, out string
 	var comments bool
 	cmd := &cobra.Command{
-		Use:   "export TRACE... --format FORMAT -o FILE",
-		Short: "Write a trace for other tools",
-		Long: `Write a trace as Chrome trace JSON (ui.perfetto.dev, chrome://tracing), CSV,
-JSON lines, Parquet (with the columns of WisIO) or an events file.
+		Use:   "export TRACE... -o FILE",
+		Short: "Write traces in another format, as one events file by default",
+		Long: `Write traces as an events file, the compact format of ckpt, as Chrome trace JSON
+(ui.perfetto.dev, chrome://tracing), CSV, JSON lines, or Parquet (with the columns of
+WisIO). Several files are merged as the ranks of one job. Lines of them that are not
+understood are counted, and the first ones shown, more with -v.
+
+Run strace with these options: strace -f -ttt -T -y -o FILE COMMAND, or use ckpt
+trace record. After strace -ff -o NAME give all files at once, NAME.*; a text
+without process numbers is one process.
 
 CSV has the names of the columns and a line per event. FILE.meta.json beside it
 has the job, the ranks, the files and the warnings; with --comments the CSV has
-them in front, in lines that begin with #. Import reads both, and lines of them
+them in front, in lines that begin with #. ckpt reads both, and lines of them
 that another program has chosen or written anew.
 
 Of a Darshan log without requests, CSV is a table of its counters, with a line
-per file, rank and interface; import does not read it. Of a log with both, the
-table is in FILE.counters.csv. JSON lines have both, and import reads them.
+per file, rank and interface; ckpt does not read it. Of a log with both, the
+table is in FILE.counters.csv. JSON lines have both.
 
 ` + traceInputHelp,
-		Example: `  ckpt trace export bt.S.4-1 --format chrome -o bt.json
+		Example: `  ckpt trace export job.strace -o job.trace
+  ckpt trace export bt.S.4-1 --format chrome -o bt.json
   ckpt trace export job.strace --format csv -o - | head`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if format == "" {
-				return ui.BadUsage("no format given", "add --format "+exportFormats)
-			}
 			write, ok := exporters[format]
-			if !ok {
+			if !ok && format != "events" {
 				return ui.BadUsage(fmt.Sprintf("--format %s is unknown", format), "--format takes "+exportFormats)
 			}
 			if comments && format != "csv" {
@@ -82,6 +85,9 @@ table is in FILE.counters.csv. JSON lines have both, and import reads them.
 			}
 			if binary := format == "events" || format == "parquet"; binary && out == "-" && ui.IsTerminal(g.CommandOutput()) {
 				return ui.BadUsage("refusing to write "+format+" to a terminal", "add -o FILE, or a pipe")
+			}
+			if format == "events" {
+				return in.exportEvents(cmd.Context(), g, args, out)
 			}
 			t, err := in.trace(g, args)
 			if err != nil {
@@ -97,7 +103,7 @@ table is in FILE.counters.csv. JSON lines have both, and import reads them.
 			}
 			b := g.NewBar("write", int64(len(t.Events)), false)
 			err = g.WriteFile(cmd.Context(), out, func(w io.Writer) error {
-				if b != nil && format != "events" && format != "parquet" { // others have an event per line
+				if b != nil && format != "parquet" { // others have an event per line
 					w = &lineCounter{w: w, tell: b.Set}
 				}
 				return write(w, t)
@@ -115,8 +121,8 @@ table is in FILE.counters.csv. JSON lines have both, and import reads them.
 	}
 	cmd.Flags().BoolVar(&comments, "comments", false, "describe the trace in the CSV itself, in lines that begin with #")
 	in.addFlags(cmd.Flags(), true)
-	cmd.Flags().StringVar(&format, "format", "", exportFormats)
-	ui.Choices(cmd.Flags(), "format", slices.Sorted(maps.Keys(exporters))...)
+	cmd.Flags().StringVar(&format, "format", "events", exportFormats)
+	ui.Choices(cmd.Flags(), "format", append(slices.Sorted(maps.Keys(exporters)), "events")...)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, - for standard output")
 	g.AddStoreFlag(cmd)
 	return cmd

@@ -10,46 +10,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/iotrace"
 	"ckpt/zones"
 )
 
-func newImportCommand(g *ui.Globals) *cobra.Command {
-	var in traceInput
-	var out string
-	cmd := &cobra.Command{
-		Use:   "import FILE... -o OUT",
-		Short: "Make an events file of traces of other tools",
-		Long: `Read text of strace -f, Darshan logs, text of darshan-dxt-parser, CSV or
-Parquet, and write an events file, the compact format of ckpt. Several files are
-merged as the ranks of one job. Lines that are not understood are counted, and
-the first ones shown, more with -v.
-
-Run strace with these options: strace -f -ttt -T -y -o FILE COMMAND, or use ckpt
-trace record. After strace -ff -o NAME give all files at once, NAME.*; a text
-without process numbers is one process.`,
-		Example: "  ckpt trace import job.strace -o job.trace\n  ckpt trace import job.dxt -o job.trace --lenient",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if out == "" || out == "-" {
-				return ui.BadUsage("no output given", "add -o FILE")
-			}
-			return runTraceImport(cmd.Context(), g, &in, args, out)
-		},
-	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write")
-	cmd.Flags().BoolVar(&in.lenient, "lenient", false, "read the intact part of a damaged or cut trace")
-	in.scoping.addFlags(cmd.Flags(), true)
-	g.AddStoreFlag(cmd)
-	return cmd
-}
-
-func runTraceImport(ctx context.Context, g *ui.Globals, in *traceInput, args []string, out string) error {
+// exportEvents writes an events file, and says what it read for that.
+func (in *traceInput) exportEvents(ctx context.Context, g *ui.Globals, args []string, out string) error {
 	if err := in.check(); err != nil {
 		return err
+	}
+	if len(args) == 0 {
+		return ui.BadUsage("no trace given", "name a file or a job")
 	}
 	all, reports, err := in.read(g, args)
 	if err != nil {
@@ -63,16 +35,20 @@ func runTraceImport(ctx context.Context, g *ui.Globals, in *traceInput, args []s
 	if err != nil {
 		return err
 	}
-	in.tell(g, "", t, in.aside)
 	if err := g.WriteFile(ctx, out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
 		return err
+	}
+	in.tell(g, "", t, in.aside)
+	if out == "-" {
+		return nil
 	}
 	return in.tellImport(g, t, out, args, reports)
 }
 
-// importResult is what ckpt trace import and record print as JSON.
+// importResult is what ckpt trace record, and export of events, print as JSON.
 type importResult struct {
 	Output  string         `json:"output"`
+	Format  string         `json:"format,omitempty"`
 	Bytes   int64          `json:"bytes"`
 	Events  int            `json:"events"`
 	Ranks   int            `json:"ranks"`
@@ -123,7 +99,7 @@ func (in *traceInput) importResult(t *iotrace.Trace, out string, names []string,
 	if err != nil {
 		return nil, err
 	}
-	r := &importResult{Output: out, Bytes: fi.Size(), Events: len(t.Events), Ranks: len(t.Ranks), Files: len(t.Files), Sources: []importSource{}, scoped: in.scoped(t)}
+	r := &importResult{Output: out, Format: "events", Bytes: fi.Size(), Events: len(t.Events), Ranks: len(t.Ranks), Files: len(t.Files), Sources: []importSource{}, scoped: in.scoped(t)}
 	for i, rep := range reports {
 		s := importSource{Name: names[i], Format: rep.Format.String(), Lines: rep.Lines, NotUnderstood: rep.Unknown, Notes: []importNote{},
 			FailedCalls: rep.Failed, OtherCalls: []otherCalls{}, UnknownCalls: rep.Astray, UnknownBytes: rep.AstrayBytes}

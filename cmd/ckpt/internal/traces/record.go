@@ -117,7 +117,7 @@ func runTraceRecord(ctx context.Context, g *ui.Globals, out, with string, limit 
 		}
 		var damage *iotrace.FormatError
 		if errors.As(err, &damage) { // the command may have run for hours
-			return ui.WithHint(err, r.keep("ckpt trace import --lenient %s -o "+out+" reads its intact part"))
+			return ui.WithHint(err, r.keep("ckpt trace export --lenient %s -o "+out+" reads its intact part"))
 		}
 		return err
 	}
@@ -132,7 +132,7 @@ func runTraceRecord(ctx context.Context, g *ui.Globals, out, with string, limit 
 	}
 	if err := g.WriteFile(ctx, out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {
 		// Likewise: the disk may have become full meanwhile.
-		return ui.WithHint(err, r.keep("ckpt trace import %s -o FILE makes a trace of it elsewhere"))
+		return ui.WithHint(err, r.keep("ckpt trace export %s -o FILE makes a trace of it elsewhere"))
 	}
 	if unable != nil {
 		cost.Unable, cost.forbidden = ui.OneLine(unable.Error()), errors.Is(unable, fs.ErrPermission)

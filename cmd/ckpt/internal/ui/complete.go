@@ -22,7 +22,7 @@ func (g *Globals) Complete(cmd *cobra.Command) {
 		g.Complete(sub)
 	}
 	usage := argumentsOf(cmd)
-	if kinds := placeholder.FindAllString(usage, -1); cmd.ValidArgsFunction == nil && !cmd.HasSubCommands() {
+	if kinds := placeholder.FindAllString(usage, -1); cmd.ValidArgsFunction == nil && !cmd.HasAvailableSubCommands() {
 		many := strings.Contains(usage, "...")
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 			switch {

@@ -220,6 +220,9 @@ func (e *unknownCommandError) meant() string {
 	names, paths := []string{}, map[string]string{}
 	for _, sub := range e.parent.Commands() {
 		if sub.IsAvailableCommand() {
+			if slices.Contains(sub.SuggestFor, e.name) {
+				return sub.CommandPath()
+			}
 			names = append(names, sub.Name())
 			paths[sub.Name()] = sub.CommandPath()
 		}
