@@ -15,7 +15,7 @@ import (
 func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, error) {
 	// A program has 0 iterations: how many is not known.
 	cfg := supervisor.Config{Iterations: d.spec.Iterations, Schedule: d.spec.ProtocolSchedule(), Jitter: d.spec.Jitter, Seed: d.spec.Seed,
-		Limits: d.limits, AutoRestart: d.spec.AutoRestart, Async: d.spec.Async, Keep: 2}
+		Limits: d.limits, AutoRestart: d.spec.AutoRestart, Async: d.spec.Async || d.spec.Lone(), Lone: d.spec.Lone(), Keep: 2}
 	for _, g := range d.groups {
 		cfg.Groups = append(cfg.Groups, g.ranks)
 	}
@@ -31,7 +31,7 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		return cfg, err
 	}
 	cfg.Cost = d.expectedCost(from != nil, data)
-	if cfg.Printed, d.output, err = job.OpenOutput(d.job, d.spec.NP); err != nil {
+	if cfg.Printed, d.output, err = job.OpenOutput(d.job, len(d.members)); err != nil {
 		return cfg, err
 	}
 	if len(d.groups) == 1 {

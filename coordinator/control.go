@@ -87,7 +87,7 @@ func (d *driver) status() *wire.Status {
 	}
 	for _, m := range d.members {
 		if m != nil {
-			s.PIDs = append(s.PIDs, m.pid())
+			s.PIDs = append(s.PIDs, m.pids()...)
 		}
 	}
 	return s

@@ -8,23 +8,15 @@ import (
 	"ckpt/image"
 )
 
-// CreateJob makes a job that a package of its own runs, under a free name like bt.S.4-1 if
-// none is given. Clear ends what a job of that name, without a checkpoint, has left.
-func CreateJob(store *image.Store, name, app string, spec []byte, clear func(*image.Job) error) (*image.Job, error) {
-	if name == "" {
-		return createJob(store, name, app, spec)
-	}
-	if err := image.CheckJobName(name); err != nil {
-		return nil, &job.UsageError{Text: err.Error()}
-	}
-	return store.TakeOverJob(name, spec, clear)
-}
-
 // createJob makes the job, under a free name like bt.S.4-1 if none is given: the
-// first, unless some in between have gone.
-func createJob(store *image.Store, name, app string, spec []byte) (*image.Job, error) {
+// first, unless some in between have gone. Clear ends what a job of that name, without a
+// checkpoint, has left.
+func createJob(store *image.Store, name, app string, spec []byte, clear func(*image.Job) error) (*image.Job, error) {
 	if name != "" {
-		return store.TakeOverJob(name, spec, func(j *image.Job) error { return job.Forsake(j) })
+		if err := image.CheckJobName(name); err != nil {
+			return nil, &job.UsageError{Text: err.Error()}
+		}
+		return store.TakeOverJob(name, spec, clear)
 	}
 	numbered := func(i int) string { return fmt.Sprintf("%s-%d", app, i) }
 	first, err := firstFree(func(i int) (bool, error) {

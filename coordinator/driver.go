@@ -82,7 +82,7 @@ type driver struct {
 	end
 	requests requests
 	socket   *socket
-	program  *programJob // nil: the ranks are simulated
+	engine   engine
 	machine  *supervisor.Supervisor
 	members  []*member // by rank; nil if there is none now
 	groups   []*group
@@ -109,12 +109,24 @@ type driver struct {
 
 func newDriver(spec *job.Resolved, j *image.Job, store string, library libraryID, limits protocol.Limits, out Observer) *driver {
 	here, _ := wire.ThisHost()
-	set := &setting{here: here, spec: spec, job: j, store: store, library: library, limits: limits, launcher: launch.Local{}, network: "unix", excused: launch.WaitsForStorage,
+	set := &setting{here: here, spec: spec, job: j, store: store, library: library, limits: limits, network: "unix", excused: launch.WaitsForStorage,
 		log: slog.New(slog.DiscardHandler)}
 	d := &driver{setting: set, loop: loop{mailbox: newMailbox(), done: make(chan struct{})}, reporter: reporter{out: out},
-		socket: &socket{}, requests: newRequests(), logWaits: map[int]error{}, members: make([]*member, spec.NP)}
-	for id, ranks := range spec.Groups {
-		d.groups = append(d.groups, &group{setting: set, d: d, id: id, ranks: ranks})
+		socket: &socket{}, requests: newRequests(), logWaits: map[int]error{}}
+	groups := spec.Groups
+	if spec.Lone() {
+		groups = [][]int{{0}}
 	}
+	for id, ranks := range groups {
+		d.groups = append(d.groups, &group{setting: set, d: d, id: id, ranks: ranks})
+		d.members = append(d.members, make([]*member, len(ranks))...)
+	}
+	d.run(&processes{launch.Local{}, d}, nil)
 	return d
+}
+
+// run gives the driver its engine, whose processes are entered in an account, which may be
+// nil.
+func (d *driver) run(e engine, alive *launch.Account) {
+	d.engine, d.launcher = e, launch.WithAccount(e, alive, d.job.Name())
 }

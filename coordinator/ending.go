@@ -1,21 +1,11 @@
 package coordinator
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
-)
-
-// leaveGrace is how long ranks may take to leave by themselves, killGrace how
-// long a killed process may take to be gone.
-
-const (
-	leaveGrace = 3 * time.Second
 )
 
 // recordEnding notes how the run has ended, before anybody can learn that it has. A
@@ -34,10 +24,8 @@ func (d *driver) recordEnding(result *Result, err error) {
 // settle lets the ranks leave, ends those that do not, and cleans up.
 func (d *driver) settle() {
 	d.letGo()
-	if d.program != nil {
-		d.settleProgram()
-	} else {
-		d.awaitLeaving()
+	if d.broken == nil && d.outcome.Result != protocol.Failed && !d.hurried {
+		d.engine.settle()
 	}
 	for _, g := range d.groups {
 		if err := g.endIncarnation(); err != nil {
@@ -50,28 +38,6 @@ func (d *driver) settle() {
 	}
 	d.startPrunes()
 	d.requests.end()
-}
-
-// awaitLeaving waits until the ranks have left, for leaveGrace at most.
-func (d *driver) awaitLeaving() {
-	deadline := time.NewTimer(leaveGrace)
-	defer deadline.Stop()
-	if d.broken == nil && d.outcome.Result != protocol.Failed && !d.hurried {
-	wait:
-		for _, m := range d.members {
-			// Ranks that never connected were not told to leave; skip them.
-			for gone := m == nil || m.link == nil; !gone; {
-				select {
-				case <-m.proc.Done():
-					gone = true
-				case <-d.ready: // somebody may wait for an answer
-					d.take()()
-				case <-deadline.C:
-					break wait
-				}
-			}
-		}
-	}
 }
 
 // verdict makes the result, or the error, of the run.
@@ -102,20 +68,9 @@ func (d *driver) verdict() (*Result, error) {
 	d.tellAborted()
 	if o.Result == protocol.Completed {
 		d.tellIdle()
-		if d.program != nil {
-			return &d.result, nil
+		if err := d.engine.complete(o.Results); err != nil {
+			return nil, err
 		}
-		digests := make([]wire.DoneReport, len(o.Results))
-		for rank, body := range o.Results {
-			if err := json.Unmarshal(body, &digests[rank]); err != nil {
-				return nil, fmt.Errorf("result of rank %d: %w", rank, err)
-			}
-		}
-		d.result.Digest = jobDigest(digests)
-		for _, r := range digests {
-			d.result.addLog(r.Log)
-		}
-		d.result.Residual = digests[0].Residual
 	}
 	return &d.result, nil
 }

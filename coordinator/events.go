@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
@@ -165,6 +166,7 @@ func (g *group) report(n protocol.Notice) {
 		if errors.Is(err, durable.ErrStorageFull) {
 			g.d.result.Full++
 		}
+		g.d.engine.settled(n.Checkpoint, false)
 		g.d.event(&AbortedEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
 		if t := g.d.tier; t != nil && t.taking == n.Checkpoint && len(n.Body) > 0 {
 			t.refused(err)
@@ -179,7 +181,11 @@ func (g *group) report(n protocol.Notice) {
 		}
 		g.d.endRestarting(g.ranks[0])
 		g.d.outages.died(g.id, node, n.Iter, g.d.now())
-		g.d.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: n.Text})
+		reason := n.Text
+		if g.spec.Lone() {
+			reason = "the program " + reason
+		}
+		g.d.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: reason})
 	case protocol.IntervalChanged:
 		g.tellInterval(n.Plan)
 	case protocol.BackingOff:
@@ -198,8 +204,8 @@ func (g *group) report(n protocol.Notice) {
 		if g.spec.Several() {
 			return // Recovery says it for all groups
 		}
-		g.d.outages.restarts(g.id, nil, len(g.ranks), g.d.outages.lost(g.id, n.Iter))
-		g.d.event(&RestartEvent{Type: "restart", Ranks: len(g.ranks), From: n.From, Iteration: n.Iter,
+		g.d.outages.restarts(g.id, nil, g.size(), g.d.outages.lost(g.id, n.Iter))
+		g.d.event(&RestartEvent{Type: "restart", Ranks: g.size(), From: n.From, Iteration: n.Iter,
 			Incarnation: n.Incarnation, Unusable: g.fellBack})
 		g.fellBack = ""
 	}
@@ -222,6 +228,7 @@ func (d *driver) stopIfFull(err error) {
 // own commit took; this does.
 func (g *group) tell(n protocol.Notice) {
 	m := g.taken
+	g.d.engine.settled(m.Number, true)
 	ev := job.DescribeCheckpoint(m.Summary())
 	ev.Job = g.job.Name()
 	if m.Tier != nil {
@@ -235,7 +242,7 @@ func (g *group) tell(n protocol.Notice) {
 	g.noteTaken(m.Number, g.d.now())
 	g.d.result.Checkpoints++
 	g.d.tookWall(ev.Latency.Total + g.d.lastStored())
-	if g.d.program != nil && g.d.result.Checkpoints == 1 && m.Bytes.Data == 0 {
+	if g.spec.Program != nil && g.d.result.Checkpoints == 1 && m.Bytes.Data == 0 {
 		g.d.out.Warn("the program protects nothing: its checkpoints hold no data; call ckpt_protect before ckpt_boundary")
 	}
 	g.d.crowded = g.spec.Keep > 0 && m.Tier == nil // else once it is in the store
@@ -275,4 +282,14 @@ func (d *driver) tellStart() {
 	}
 	ev.From = slices.Min(ev.Line)
 	d.event(ev)
+}
+
+// tellWaiting tells the user which rank a checkpoint waits for.
+func (g *group) tellWaiting(n protocol.Notice) {
+	text := fmt.Sprintf("checkpoint %d waits for rank %d", n.Checkpoint, n.Rank)
+	if m := g.d.members[n.Rank]; g.spec.Program != nil && m != nil {
+		g.d.out.Warn(fmt.Sprintf("%s on %s, which has not called ckpt_boundary for %v since step %d", text, m.hostName, n.Pause.Round(time.Second), m.step))
+		return
+	}
+	g.d.out.Warn(fmt.Sprintf("%s, which has been in iteration %d for %v", text, n.Iter, n.Pause.Round(time.Second)))
 }

@@ -77,7 +77,7 @@ func (g *group) examine(number int) {
 		if err == nil {
 			err = g.spec.CheckTaken(g.job, m)
 		}
-		if err == nil {
+		if err == nil && !g.spec.Lone() { // else all of it is read
 			err = g.checkUnread(m)
 		}
 		g.d.post(func() {

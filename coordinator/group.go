@@ -74,6 +74,14 @@ type group struct {
 // name names the ranks of the group.
 func (g *group) name() string { return job.NameRanks(g.ranks) }
 
+// size is how many ranks the group has.
+func (g *group) size() int {
+	if g.spec.Lone() {
+		return g.spec.NP
+	}
+	return len(g.ranks)
+}
+
 // first returns the first rank of the group on the node of rank.
 func (g *group) first(rank int) int {
 	for _, r := range g.ranks {

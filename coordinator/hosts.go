@@ -37,8 +37,11 @@ func (g *group) outlive() {
 
 // killTime is how long killed ranks may take to be gone.
 func (s *setting) killTime() time.Duration {
-	if s.overNetwork() {
+	switch {
+	case s.overNetwork():
 		return killGrace + s.limits.Silence
+	case s.spec.Lone():
+		return endTime
 	}
 	return killGrace
 }

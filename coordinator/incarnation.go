@@ -51,16 +51,10 @@ func (g *group) start(a protocol.Spawn) {
 		return
 	}
 	beat := beatPeriod(g.spec.NP, g.limits.Silence)
-	if g.d.program != nil {
-		if err := g.d.startProgram(a.Incarnation); err != nil {
-			g.d.broken = err
-			return
-		}
-	}
 	for _, rank := range g.ranks {
 		proc, err := g.launcher.Start(launch.Rank{Rank: rank, Job: g.job.Name(), NP: g.spec.NP, Incarnation: a.Incarnation, Socket: g.d.socket.address, Token: g.d.socket.token, Beat: beat,
 			Scratch: g.d.scratch(rank)}, func(cause string) {
-			if g.d.program == nil { // else how it ended is judged
+			if cause != "" {
 				g.processEnded(a.Incarnation, rank, cause)
 			}
 		})
@@ -96,14 +90,7 @@ func (g *group) cleanUp() {
 // endIncarnation kills all processes of the group and waits until they are gone, so
 // that nothing of theirs can happen any more.
 func (g *group) endIncarnation() error {
-	if g.d.program != nil {
-		g.d.killProgram()
-	}
-	for _, rank := range g.ranks {
-		if m := g.d.members[rank]; m != nil && g.d.program == nil { // else it was never started
-			g.d.terminate(m)
-		}
-	}
+	g.d.engine.killAll(g)
 	g.outlive()
 	hurry, deadline := time.NewTimer(launcherGrace), time.NewTimer(g.d.killTime())
 	defer hurry.Stop()
@@ -136,9 +123,8 @@ func (g *group) endIncarnation() error {
 	return nil
 }
 
-const (
-	killGrace = 10 * time.Second
-)
+// killGrace is how long a killed process may take to be gone.
+const killGrace = 10 * time.Second
 
 // scratch is the directory in which a rank is started. Ranks on several hosts begin in the
 // store, which all see, and make directories of their own.

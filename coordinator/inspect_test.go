@@ -1,6 +1,9 @@
 package coordinator
 
 import (
+	"bufio"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,10 +73,10 @@ func TestStatusWhileItEnds(t *testing.T) {
 	}
 	for answers, want := range []string{job.StateCompleted, job.StateRunning} {
 		job.ForgetEnding(j)
-		var server *CommandServer
+		var server *answering
 		served, closed := make(chan bool), make(chan bool)
 		asked := 0
-		server, err := ServeCommands(j, func(c wire.Command, replies chan<- wire.Reply) {
+		server, err := answer(j, func(c wire.Command, replies chan<- wire.Reply) {
 			if asked++; asked <= answers {
 				replies <- wire.Reply{Status: &wire.Status{Job: opt.Job, Since: time.Now()}}
 				return
@@ -82,9 +85,9 @@ func TestStatusWhileItEnds(t *testing.T) {
 			go func() {
 				defer close(closed)
 				<-served
-				server.Close()
+				server.close()
 			}()
-		}, func(err error) { t.Error(err) })
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +99,52 @@ func TestStatusWhileItEnds(t *testing.T) {
 		if asked > answers {
 			<-closed
 		} else {
-			server.Close()
+			server.close()
 		}
 	}
+}
+
+// An answering coordinator has no job.
+type answering struct {
+	socket
+	job     *image.Job
+	done    chan struct{}
+	serving sync.WaitGroup
+}
+
+func answer(j *image.Job, obey func(wire.Command, chan<- wire.Reply)) (*answering, error) {
+	s := &answering{job: j, done: make(chan struct{})}
+	if err := s.open("unix", "", 1); err != nil {
+		return nil, err
+	}
+	serve := func(conn net.Conn) {
+		if !s.conns.add(conn) {
+			return
+		}
+		defer s.conns.remove(conn)
+		defer conn.Close()
+		r := bufio.NewReaderSize(conn, wire.GreetingLimit)
+		if _, err := wire.ReadGreeting(conn, r, s.token); err == nil {
+			answerCommands(conn, r, s.done, obey)
+		}
+	}
+	s.serving.Go(func() {
+		wire.AcceptAll(s.listener, func(conn net.Conn) { s.serving.Go(func() { serve(conn) }) }, time.Minute, func(error) {})
+	})
+	return s, s.announce(j)
+}
+
+// close ends all connections, after it has passed on the answers that were given.
+func (s *answering) close() {
+	close(s.done)
+	s.listener.Close()
+	s.conns.mu.Lock()
+	s.conns.ended = true
+	for conn := range s.conns.open {
+		_, _ = conn.SetReadDeadline(time.Now()), conn.SetWriteDeadline(time.Now().Add(time.Second))
+	}
+	s.conns.mu.Unlock()
+	s.serving.Wait()
+	s.socket.close()
+	s.remove(s.job)
 }

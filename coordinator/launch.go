@@ -9,9 +9,18 @@ import (
 	"ckpt/image"
 )
 
-// Launch runs a new job to its end.
+// Launch runs a new job to its end. The ranks of a program tell how many they are when they
+// come.
 func Launch(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
-	return attend(opt, func(opt Options) (*Result, error) { return begin(ctx, spec, opt) })
+	return attend(opt, func(opt Options) (*Result, error) {
+		switch {
+		case spec.Program == nil:
+			return begin(ctx, spec, opt)
+		case spec.Origin != "":
+			return beginDMTCP(ctx, spec, opt)
+		}
+		return beginProgram(ctx, spec, opt)
+	})
 }
 
 func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
@@ -22,11 +31,6 @@ func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 	for _, note := range []string{resolved.OneGroup(), resolved.FewerAggregators(), resolved.NoCheckpoints()} {
 		if note != "" {
 			opt.Observer.Warn(note)
-		}
-	}
-	if opt.Job != "" {
-		if err := image.CheckJobName(opt.Job); err != nil {
-			return nil, &job.UsageError{Text: err.Error()}
 		}
 	}
 	library, err := identifySelf()
@@ -48,12 +52,12 @@ func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	job, err := createJob(store, opt.Job, spec.App, text)
+	j, err := createJob(store, opt.Job, spec.App, text, forsake)
 	if err != nil {
 		return nil, err
 	}
-	defer job.Unlock()
-	d, err := opt.simulated(resolved, job, store, library)
+	defer j.Unlock()
+	d, err := opt.simulated(resolved, j, store, library)
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +79,9 @@ func (o Options) simulated(spec *job.Resolved, j *image.Job, store *image.Store,
 		return nil, err
 	}
 	d := o.newDriver(spec, j, store, library)
-	d.launcher = launch.WithAccount(launcher, o.alive, j.Name())
+	d.run(&processes{launcher, d}, o.alive)
 	return d, nil
 }
+
+// forsake ends what an earlier job of the same name has left.
+func forsake(j *image.Job) error { return job.Forsake(j) }

@@ -18,24 +18,17 @@ import (
 	"ckpt/internal/wording"
 )
 
-// LaunchProgram runs a program of the user to its end. Its command is started first: how
-// many ranks it has and where they are is known when they come.
-func LaunchProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
-	return attend(opt, func(opt Options) (*Result, error) {
-		var err error
-		if opt.input, err = launch.NewInput(opt.Streams.In); err != nil {
-			return nil, fmt.Errorf("standard input: %w", err)
-		}
-		defer opt.input.Close()
-		return beginProgram(ctx, spec, opt)
-	})
-}
-
 // trialRanks is for how many ranks the settings of a program are checked before it is
 // started.
 const trialRanks = 1024
 
-func beginProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
+// beginProgram starts the command of a program first: how many ranks it has and where they
+// are is known when they come.
+func beginProgram(ctx context.Context, spec job.Spec, opt Options) (_ *Result, err error) {
+	if opt.input, err = launch.NewInput(opt.Streams.In); err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	defer opt.input.Close()
 	trial, err := spec.WithoutNodes().Located(job.Mapping{trialRanks}, spec.MPI, "", "").Resolve()
 	if err != nil {
 		return nil, err
@@ -67,15 +60,13 @@ func beginProgram(ctx context.Context, spec job.Spec, opt Options) (*Result, err
 		g.close()
 		return nil, err
 	}
-	j, err := createJob(store, opt.Job, resolved.App, text)
+	j, err := createJob(store, opt.Job, resolved.App, text, forsake)
 	if err != nil {
 		g.close()
 		return nil, err
 	}
 	defer j.Unlock()
-	d := g.newDriver(resolved, j, store, opt)
-	d.program.fresh = true
-	return d.runNew(ctx, opt)
+	return g.newDriver(resolved, j, store, opt, true).runNew(ctx, opt)
 }
 
 // resumeProgram starts the command of a stored job again, which its program continues
@@ -128,7 +119,7 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 		opt.Observer.Warn(fmt.Sprintf("%s is not the file that the job was launched with: its checkpoints may not fit", now.Executable))
 	}
 	located.App, located.MPI = was.App, was.MPI
-	return g.newDriver(located, j, store, opt.Options).drive(ctx, from, opt.Failures, opt.Interrupts)
+	return g.newDriver(located, j, store, opt.Options, false).drive(ctx, from, opt.Failures, opt.Interrupts)
 }
 
 // again describes the run that continues a job, and returns how many ranks are to come, 0
@@ -282,11 +273,10 @@ func (g *gathering) implementation() string {
 }
 
 // newDriver returns the driver of the job whose ranks have come.
-func (g *gathering) newDriver(spec *job.Resolved, j *image.Job, store *image.Store, opt Options) *driver {
+func (g *gathering) newDriver(spec *job.Resolved, j *image.Job, store *image.Store, opt Options, fresh bool) *driver {
 	d := opt.newDriver(spec, j, store, libraryID{})
-	d.program = &programJob{gathering: g, input: opt.input, first: -1, killed: -1}
 	d.socket = g.socket
-	d.launcher = launch.WithAccount(g.program, opt.alive, j.Name())
+	d.run(&programEngine{processes: processes{g.program, d}, gathering: g, input: opt.input, fresh: fresh, first: -1, killed: -1}, opt.alive)
 	return d
 }
 

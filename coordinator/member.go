@@ -33,12 +33,15 @@ type member struct {
 	excused bool
 }
 
-// pid returns the number of the process that computes, on its host.
-func (m *member) pid() int {
-	if m.process > 0 {
-		return m.process
+// pids returns the numbers of the processes that compute, on their host.
+func (m *member) pids() []int {
+	if all, ok := m.proc.(interface{ PIDs() []int }); ok {
+		return all.PIDs()
 	}
-	return m.proc.PID()
+	if m.process > 0 {
+		return []int{m.process}
+	}
+	return []int{m.proc.PID()}
 }
 
 // ends are the channels that are closed when nothing of the rank is left.
@@ -53,16 +56,8 @@ func (m *member) ends() []<-chan struct{} {
 func (d *driver) group(rank int) *group { return d.groups[d.spec.GroupOf[rank]] }
 
 func (d *driver) kill(rank int) {
-	m := d.members[rank]
-	switch {
-	case m == nil || m.proc == nil:
-	case d.program != nil && m.link != nil:
-		if d.program.killed < 0 {
-			d.program.killed = rank
-		}
-		m.link.Send(protocol.KillProcess{})
-	default:
-		d.terminate(m)
+	if m := d.members[rank]; m != nil && m.proc != nil {
+		d.engine.kill(rank)
 	}
 }
 
@@ -73,7 +68,7 @@ func (d *driver) lose(incarnation, rank int, cause string) {
 		return
 	}
 	m.lost = true
-	d.step(d.spec.GroupOf[rank], protocol.RankLost{Incarnation: incarnation, Rank: rank, Cause: cause})
+	d.step(d.spec.GroupOf[rank], protocol.RankLost{Incarnation: incarnation, Rank: rank, Cause: cause, Final: d.engine.hopeless()})
 }
 
 // signs is what the goroutine that reads from a rank notes of its signs of life, at once

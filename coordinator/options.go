@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"ckpt/coordinator/dmtcp"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
@@ -48,6 +49,8 @@ type Options struct {
 	// StartTurns starts a controller of storage turns for a directory, and returns when it can
 	// be found or cannot be started; nil: none is started.
 	StartTurns func(ctx context.Context, dir string) error
+
+	DMTCP dmtcp.Options // zero: the usual
 
 	watch func(protocol.Action)
 	ways  func(checkpoint int) *job.Way // of tests: how to write it

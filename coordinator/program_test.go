@@ -23,7 +23,7 @@ func launchFake(t *testing.T, f fakeProgram, change func(*job.Spec, *Options)) (
 	if change != nil {
 		change(&spec, &opt)
 	}
-	r, err := LaunchProgram(t.Context(), spec, opt)
+	r, err := Launch(t.Context(), spec, opt)
 	return r, rec, out.String(), err
 }
 

@@ -44,6 +44,9 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if err := spec.CheckRunnable(j); err != nil {
 		return nil, err
 	}
+	if spec.Lone() {
+		return resumeDMTCP(ctx, spec, j, opt)
+	}
 	if opt.inventory, err = takeInventory(ctx, spec, j, opt.Listen != "", opt.Observer); err != nil {
 		return nil, err
 	}

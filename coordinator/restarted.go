@@ -175,6 +175,9 @@ func (d *driver) reportRestarted(r *restarting) {
 		Read: r.read.Read.Seconds(), ReadBytes: r.read.ReadBytes, Log: r.read.Log.Seconds(), LogBytes: r.read.LogBytes,
 		TurnWait: r.read.TurnWait.Seconds(),
 		Repeated: r.repeated, LostWork: r.lost.Seconds()}
+	if d.spec.Lone() {
+		ev.Ranks = d.spec.NP
+	}
 	if r.cause != nil {
 		ev.Failed, ev.Seconds = true, (r.until - r.cause.since).Seconds()
 	}

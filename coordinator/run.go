@@ -80,30 +80,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 }
 
 func (d *driver) open() error {
-	if d.program == nil { // else ranks have come through it already
-		if err := d.socket.open(d.network, d.listen, len(d.spec.Mapping)); err != nil {
-			return err
-		}
-	}
-	var err error
-	if d.program != nil && d.program.fresh {
-		_, err = d.keepInput()
-	}
-	if err == nil {
-		err = d.socket.announce(d.job)
-	}
-	switch {
-	case err != nil && d.program != nil:
-		d.program.close()
-	case err != nil:
-		d.socket.close()
-		d.socket.remove(d.job)
-	case d.program != nil:
-		d.program.hand(d)
-		d.watchInput()
-	default:
-		d.helpers.Go(d.accept)
-	}
+	err := d.engine.open()
 	if err == nil {
 		d.helpers.Go(func() { mendUntil(d.done, func() { d.post(d.mend) }) })
 	}
@@ -122,10 +99,7 @@ func (d *driver) close() {
 	for _, g := range d.groups {
 		g.dropLibrary()
 	}
-	if d.program != nil {
-		d.program.run.End()
-		d.program.input.Close()
-	}
+	d.engine.close()
 	d.socket.close()
 	for _, m := range d.members {
 		if m != nil && m.link != nil {

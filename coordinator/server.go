@@ -3,10 +3,7 @@ package coordinator
 import (
 	"bufio"
 	"errors"
-	"io"
 	"net"
-	"slices"
-	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
@@ -70,7 +67,7 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 	for {
 		msg, err := l.Receive()
 		if err != nil {
-			d.disconnected(g, m, err)
+			d.engine.gone(g, m, err)
 			l.Close()
 			if m.gone != nil {
 				close(m.gone)
@@ -92,8 +89,13 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 // admit accepts a rank of the current incarnation that is not there yet. A rank that comes
 // when all is over is refused: nobody would tell it to leave.
 func (d *driver) admit(g wire.Greeting, l *wire.Link) *member {
-	if d.program != nil && g.Incarnation == d.groups[0].incarnation && d.outcome == nil && !d.fits(g) {
-		return nil
+	if g.Incarnation == d.groups[0].incarnation && d.outcome == nil {
+		if err := d.engine.admit(g); err != nil {
+			if err != errStranger {
+				d.fail(err)
+			}
+			return nil
+		}
 	}
 	if g.Rank < 0 || g.Rank >= len(d.members) || g.Incarnation != d.group(g.Rank).incarnation {
 		return nil
@@ -103,60 +105,13 @@ func (d *driver) admit(g wire.Greeting, l *wire.Link) *member {
 		return nil
 	}
 	m.link, m.host, m.hostName = l, g.Host, g.HostName
-	if d.program != nil || d.remote(m) {
+	if d.spec.Program != nil || d.remote(m) {
 		m.gone = make(chan struct{})
 	}
 	if g.Process != nil {
 		m.process = g.Process.PID
 	}
 	return m
-}
-
-// disconnected reports a rank whose connection ended. The end of its process
-// says more about the cause, so that is waited for first.
-func (d *driver) disconnected(g wire.Greeting, m *member, err error) {
-	if d.program != nil {
-		d.post(func() { d.rankGone(g.Incarnation, g.Rank) })
-		return
-	}
-	if m.proc.Explains() {
-		wait := time.NewTimer(causeGrace)
-		defer wait.Stop()
-		select {
-		case <-m.proc.Done(): // reports itself
-			return
-		case <-d.done:
-			return
-		case <-wait.C:
-		}
-	}
-	cause := "closed its connection"
-	if err != io.EOF {
-		cause = "lost its connection: " + err.Error()
-	}
-	d.post(func() { d.lose(g.Incarnation, g.Rank, cause) })
-}
-
-// causeGrace is how long the second sign of a rank's end is waited for if it says more than
-// the first: of process and connection, or of launcher and connections.
-const causeGrace = time.Second
-
-// processEnded reports a rank whose process has ended. A launcher that ends ends for all
-// ranks at once: the connections tell which one was the first to go. On a busy machine,
-// their ends may be noticed after that of the launcher.
-func (g *group) processEnded(incarnation, rank int, cause string) {
-	lose := func() { g.d.post(func() { g.d.lose(incarnation, rank, cause) }) }
-	g.d.post(func() {
-		tells := func(rank int) bool {
-			m := g.d.members[rank]
-			return m != nil && m.link != nil && !m.proc.Explains()
-		}
-		if incarnation == g.incarnation && slices.ContainsFunc(g.ranks, tells) {
-			time.AfterFunc(causeGrace, lose)
-			return
-		}
-		g.d.lose(incarnation, rank, cause)
-	})
 }
 
 // fromRank handles a message of a rank in the loop.

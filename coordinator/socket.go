@@ -140,16 +140,6 @@ func (c *connections) remove(conn net.Conn) {
 	delete(c.open, conn)
 }
 
-// hurry has the open connections read no more commands, and lets them write until then.
-func (c *connections) hurry(until time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = true
-	for conn := range c.open {
-		_, _ = conn.SetReadDeadline(time.Now()), conn.SetWriteDeadline(until)
-	}
-}
-
 func (c *connections) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -113,7 +113,7 @@ func (g *group) order(rank int) wire.WriteOrder {
 
 // commit assembles the manifest and renames it into place.
 func (g *group) commit(cp protocol.Checkpoint) {
-	m, err := g.manifest(cp)
+	m, err := g.d.engine.manifest(g, cp)
 	if g.local() != nil {
 		g.commitLocal(cp, m, err)
 		return

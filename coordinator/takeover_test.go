@@ -206,7 +206,7 @@ func TestTakeOverCutShort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		taken, err := createJob(store, opt.Job, anew.App, text)
+		taken, err := createJob(store, opt.Job, anew.App, text, forsake)
 		if done = err == nil; done {
 			err = taken.Unlock()
 		} else if errors.Is(err, syscall.EIO) {

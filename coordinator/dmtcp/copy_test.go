@@ -1,18 +1,17 @@
-package dmtcp
+package dmtcp_test
 
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"ckpt/coordinator/dmtcp"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/durable"
-	"ckpt/internal/family"
 )
 
 // TestCopyOfRunning: a copy of a store, made while a job of it runs, ends no process of the
@@ -27,7 +26,7 @@ func TestCopyOfRunning(t *testing.T) {
 		if err := os.CopyFS(copied.Store, os.DirFS(s.opt.Store)); err != nil {
 			t.Error(err)
 		}
-		if _, err := Launch(t.Context(), s.spec, copied); !errors.Is(err, image.ErrInUse) {
+		if _, err := launched(t.Context(), s.spec, copied); !errors.Is(err, image.ErrInUse) {
 			t.Errorf("over a job without a checkpoint: %v", err)
 		}
 		if _, err := c.Checkpoint(); err != nil {
@@ -39,16 +38,16 @@ func TestCopyOfRunning(t *testing.T) {
 		if err := os.CopyFS(copied.Store, os.DirFS(s.opt.Store)); err != nil {
 			t.Error(err)
 		}
-		if _, err := Restart(t.Context(), copied, 0, false); !errors.Is(err, image.ErrInUse) {
+		if _, err := restarted(t.Context(), copied, 0, false); !errors.Is(err, image.ErrInUse) {
 			t.Errorf("from a checkpoint: %v", err)
 		}
 	})
-	r, err := Launch(t.Context(), s.spec, s.opt)
+	r, err := launched(t.Context(), s.spec, s.opt)
 	tried()
 	if err != nil || r.Outcome != job.StateCompleted || r.Failures != 0 {
 		t.Fatalf("the original: %+v, %v", r, err)
 	}
-	if r, err = Restart(t.Context(), copied, 0, false); err != nil || r.Outcome != job.StateCompleted {
+	if r, err = restarted(t.Context(), copied, 0, false); err != nil || r.Outcome != job.StateCompleted {
 		t.Errorf("the copy: %+v, %v", r, err)
 	}
 	s.counted(100)
@@ -64,7 +63,7 @@ func TestStateOfAnother(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	_, err := Launch(t.Context(), s.spec, s.opt)
+	_, err := launched(t.Context(), s.spec, s.opt)
 	asked()
 	if err != nil {
 		t.Fatal(err)
@@ -80,32 +79,13 @@ func TestStateOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Mkdir(filepath.Dir(job.StatePath(theirs)), 0o700), (&state{ID: other.ID}).write(theirs), theirs.Unlock()); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Dir(job.StatePath(theirs)), 0o700), dmtcp.WriteState(theirs, other.ID), theirs.Unlock()); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(job.StatePath(theirs), job.StatePath(j)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restart(t.Context(), s.opt, 0, false); !errors.Is(err, durable.ErrOtherJob) {
+	if _, err := restarted(t.Context(), s.opt, 0, false); !errors.Is(err, durable.ErrOtherJob) {
 		t.Error(err)
-	}
-}
-
-// TestLeft: what a killed coordinator has left is ended where it runs. Another start of the
-// machine, or another host, has other processes under these numbers.
-func TestLeft(t *testing.T) {
-	here, _ := wire.ThisHost()
-	for boot, ends := range map[string]bool{here: true, "1" + here: false, "": false} {
-		cmd := exec.Command("sleep", "1000")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		p, _ := family.Find(cmd.Process.Pid)
-		endLeft(&state{Boot: boot, Processes: []family.Process{p}})
-		if p.Alive() == ends {
-			t.Errorf("on host %q, here %q: ended %v", boot, here, !ends)
-		}
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
 	}
 }

@@ -1,217 +1,330 @@
+// Package dmtcp runs programs that are not changed, under DMTCP. An agent speaks for all
+// processes of a program: it starts DMTCP's coordinator and the program, has DMTCP write
+// images on order, stores them, and restarts the program from what is stored. The driver
+// of the job knows when any of this is due.
+//
+// # Promises
+//
+//   - A checkpoint counts when the store has all of it: as many images as processes, each
+//     parsed to its end, and committed. DMTCP's exit status 0 is not enough.
+//   - The files that DMTCP wrote stay until the store has the next checkpoint, so that no
+//     moment is without one.
+//   - A restart that makes no progress is ended, and another is tried, if need be from an
+//     older checkpoint.
+//   - Whatever a killed coordinator has left behind, processes and files, the next one
+//     finds in one file, ends, and stores.
+//
+// # How a checkpoint is taken
+//
+// DMTCP writes into the directory "live" of the run. When it says that it is done, the
+// files are checked, made durable and moved to a directory of their own, a set. The set
+// is noted in the file state.json. Then the program computes on while the set is stored
+// by package image/dmtcp. Only one set waits at a time.
 package dmtcp
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
-	"ckpt/coordinator"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
-	"ckpt/coordinator/wire"
 	"ckpt/image"
+	"ckpt/image/dmtcp"
+	"ckpt/internal/durable"
+	"ckpt/internal/family"
+	"ckpt/internal/wording"
 	"ckpt/zones"
 )
 
-// Options are what a run needs besides the description of the job.
+// Options are the settings of an Engine; zero means the usual value.
 type Options struct {
-	coordinator.Options
-
-	settle time.Duration // how long the number of processes has to stay the same
-	pause  time.Duration // before the second restart in a row
-	free   func(*directory) (int64, error)
-	// environ is os.Environ, but of tests.
-	environ func() []string
+	Settle  time.Duration // how long the number of processes has to stay the same
+	Free    func() (int64, error)
+	Environ func() []string // os.Environ, but of tests
 }
 
 const (
-	// usualPatience is how long a restart or a checkpoint may go without progress.
 	usualPatience = time.Minute
 	usualSettle   = time.Second
-	usualPause    = time.Second
-	longestPause  = time.Minute
 	// pollEvery is the time between questions to DMTCP's coordinator.
 	pollEvery = 100 * time.Millisecond
 )
 
-func (o *Options) fill() {
-	set := func(d *time.Duration, usual time.Duration) {
-		if *d == 0 {
-			*d = usual
-		}
-	}
-	if o.Limits == (protocol.Limits{}) {
-		o.Limits = protocol.DefaultLimits
-	}
-	set(&o.Limits.Patience, usualPatience)
-	set(&o.settle, usualSettle)
-	set(&o.pause, usualPause)
-	if o.free == nil {
-		o.free = (*directory).free
-	}
-	if o.environ == nil {
-		o.environ = os.Environ
-	}
+// Limits are those of a run under DMTCP: patience is how long a restart or a checkpoint may
+// go without progress.
+func Limits(l protocol.Limits) protocol.Limits {
+	l.Phase, l.Patience = cmp.Or(l.Patience, usualPatience), 0
+	return l
 }
 
-// A phase says what the engine is doing; status tells it.
-type phase string
+// A Run is the run of a job that an engine serves. Its functions may be called from any
+// goroutine; those that can fail do so when ctx ends.
+type Run struct {
+	Job     *image.Job // locked
+	Spec    *job.Spec
+	Limits  protocol.Limits // of Limits
+	Streams launch.Streams
+	Warn    func(string)
+	// Scratch makes the directory of the run, outside the store.
+	Scratch func(context.Context) (string, error)
+	// Describe notes what the ranks and the first images tell of the job.
+	Describe func(context.Context, *job.Spec) error
+	// Tx returns the checkpoint that is being written.
+	Tx func(context.Context) (*image.Tx, error)
+	// Stop ends the run after its last checkpoint, which could not be stored.
+	Stop func(number int, err error)
+}
 
-const (
-	starting      phase = "starting"
-	computing     phase = "computing"
-	checkpointing phase = "checkpointing"
-	storing       phase = "computing, storing a checkpoint"
-	pausing       phase = "waiting to restart"
-	stopping      phase = "stopping"
-)
+// An Engine runs the program of a job.
+type Engine struct {
+	Run
+	opt   Options
+	tools *Tools
+	rules *zones.Rules
+	dir   *directory
 
-// An engine runs a job. Its fields belong to the goroutine of loop; others post to it.
-type engine struct {
-	opt     Options
-	job     *image.Job
-	spec    job.Spec
-	tools   *tools
-	rules   *zones.Rules
-	dir     *directory
+	mu      sync.Mutex // for what follows
 	state   state
-	out     coordinator.Observer
-	journal job.Journal
-	calls   chan func()
-	over    chan struct{} // closed when nobody takes calls any more
-	helpers sync.WaitGroup
-	ctx     context.Context        // of the programs of DMTCP that only ask or order
-	scratch func() (string, error) // directory of this run
-	session io.Closer              // holds the directory of the MPI library's files; may be nil
-	inputAt int64                  // where a file begins that is the program's standard input
-
-	phase    phase
-	inc      *incarnation // nil while there is none
-	number   int          // of the incarnation
-	from     int          // checkpoint that it was restarted from
-	newest   int          // checkpoint of this run's line
-	line     []int        // checkpoints of this run's line, ascending
-	tried    map[int]int  // restarts from a checkpoint that came to nothing
-	inRow    int          // restarts since the last checkpoint
-	failed   time.Time    // when the program failed, until it computes again
-	planned  schedule
-	timer    *time.Timer
-	taking   bool // a checkpoint is being taken
-	resuming bool // the program may not compute yet after a checkpoint
-	importer bool // one is being stored
-	waiting  []request
-	prunes   []func()
-	result   coordinator.Result
-	since    time.Time
-	wall     *protocol.Walltime // nil: the run may take as long as it likes
-	stop     bool               // after the checkpoint that is being stored
-	hurried  bool               // nothing is waited for
-	began    bool               // the program has computed
-	ending   *ending
-	root     error // how the program ended; with ended
-	ended    bool
+	session io.Closer // holds the directory of the MPI library's files; may be nil
+	from    int       // checkpoint that the program was restarted from
+	begun   bool      // the program has read its standard input,
+	inputAt int64     // a file from here on
+	tried   map[int]int
+	written map[int]*image.Manifest // by number, of checkpoints that are to be committed
+	agent   *agent                  // of the present incarnation
+	came    atomic.Bool             // it computes, or has begun with a checkpoint
 }
 
-// An ending is how the run ends.
-type ending struct {
-	outcome string
-	err     error
-}
-
-// A request asks for a checkpoint.
-type request struct {
-	stop   bool
-	answer func(wire.Reply)
-}
-
-// post has f called by the loop, in order. Nothing is called once the run is over.
-func (e *engine) post(f func()) {
-	select {
-	case e.calls <- f:
-	case <-e.over:
+// Check refuses what DMTCP cannot do.
+func Check(s *job.Spec) error {
+	switch p := s.Schedule; {
+	case s.Program == nil || len(s.Program.Command) == 0:
+		return &job.UsageError{Text: "engine dmtcp: no command is given", Fix: "give the command that starts the program, like mpiexec -n 8 ./app"}
+	case p.Every > 0 || p.Count > 0:
+		return &job.UsageError{Text: "engine dmtcp: the iterations of a program that is not changed are not known", Fix: wording.Sprintf("give {every}, {interval} a duration like 30m, or give {overhead} a share")}
+	case p.Interval < 0 || s.Keep < 0:
+		return &job.UsageError{Text: fmt.Sprintf("interval %v, keep %d: out of range", p.Interval, s.Keep)}
 	}
+	return nil
 }
 
-// help runs f beside the loop.
-func (e *engine) help(f func()) { e.helpers.Go(f) }
+// Describe describes a new job as one under DMTCP, of one rank until the ranks are known.
+func Describe(s job.Spec) job.Spec {
+	s.Origin, s.NP, s.Mapping = dmtcp.Origin, 1, job.Mapping{1}
+	if name := programIn(s.Program.Command); image.CheckJobName(name) == nil {
+		s.App = name
+	}
+	return s
+}
 
-// loop runs until the job has ended.
-func (e *engine) loop(ctx context.Context) {
-	e.timer = time.NewTimer(time.Hour)
-	defer e.timer.Stop()
-	asked := 0
-	for e.ending == nil {
-		e.arm()
-		select {
-		case f := <-e.calls:
-			f()
-		case <-e.timer.C:
-			e.due()
-		case <-e.opt.Interrupts:
-			asked++
-			e.interrupt(asked > 1)
-		case <-e.opt.Checkpoints:
-			e.demand(request{answer: func(r wire.Reply) {
-				if r.Error != "" {
-					e.out.Warn("no checkpoint was taken: " + r.Error)
-				}
-			}})
-		case <-ctx.Done():
-			e.end(job.StateInterrupted, ctx.Err())
+// Forsake ends what an earlier job without a checkpoint has left. Images that only wait to
+// be stored are worth as much as a checkpoint.
+func Forsake(j *image.Job) error {
+	s, err := readState(j)
+	if errors.Is(err, durable.ErrOtherJob) {
+		return err
+	}
+	if s.Pending != nil {
+		return &job.UsageError{Text: fmt.Sprintf("job %s has a checkpoint of DMTCP that is not stored yet", j.Name()), Fix: wording.Sprintf("{restart %s} stores it and continues; or choose another {job}", j.Name())}
+	}
+	held, err := s.hold()
+	if err != nil {
+		return err
+	}
+	if held != nil {
+		defer held.Close()
+	}
+	endLeft(&s)
+	d := &directory{filepath.Join(j.Dir(), engineName)}
+	return errors.Join(d.discard("."), job.Forsake(j))
+}
+
+// New returns the engine of a run. It ends what an earlier run has left behind, and stores
+// the checkpoint that this had not stored, which it returns; nil if there is none.
+func New(ctx context.Context, run Run, t *Tools, opt Options) (*Engine, *job.CheckpointEvent, error) {
+	e := &Engine{Run: run, opt: opt, tools: t, rules: zones.DefaultRules(), tried: map[int]int{}, written: map[int]*image.Manifest{}}
+	e.opt.Settle = cmp.Or(opt.Settle, usualSettle)
+	if opt.Environ == nil {
+		e.opt.Environ = os.Environ
+	}
+	var err error
+	if e.dir, err = openDirectory(run.Job); err != nil {
+		return nil, nil, err
+	}
+	if opt.Free == nil {
+		e.opt.Free = e.dir.free
+	}
+	ev, err := e.takeOver(ctx)
+	if err != nil {
+		e.freeSession()
+	}
+	return e, ev, err
+}
+
+func (e *Engine) takeOver(ctx context.Context) (ev *job.CheckpointEvent, err error) {
+	if e.state, err = readState(e.Job); err != nil {
+		return nil, err
+	}
+	if err := e.holdSession(); err != nil {
+		return nil, err
+	}
+	endLeft(&e.state)
+	e.state.Boot, e.state.ID = thisHost(), e.Spec.ID
+	if _, err := e.Job.Sweep(); err != nil {
+		return nil, err
+	}
+	if set := e.state.Pending; set != nil && e.isStored(set) {
+		e.state.Pending, e.state.Spare = nil, set
+	} else if set != nil {
+		if ev, err = e.storePending(ctx, set); err != nil {
+			e.Warn(err.Error())
 		}
 	}
+	e.keepSpare()
+	return ev, nil
 }
 
-// arm sets the timer to the next checkpoint of the schedule.
-func (e *engine) arm() {
-	wait := time.Hour
-	if at, ok := e.planned.due(); ok && e.idle() {
-		wait = time.Until(at)
+// isStored reports whether a set was committed in the moment in which its run was killed.
+func (e *Engine) isStored(set *rawSet) bool {
+	if set.Number == 0 {
+		return false
 	}
-	if at, ok := e.wallDue(); ok {
-		wait = min(wait, time.Until(at))
-	}
-	e.timer.Reset(max(0, wait))
+	m, err := e.Job.Manifest(set.Number)
+	return err == nil && m.Pause == set.Pause.Seconds()
 }
 
-// idle reports whether a checkpoint can be taken now.
-func (e *engine) idle() bool {
-	return e.phase == computing && !e.taking && !e.importer && !e.resuming
+// storePending stores the set that an earlier run could not.
+func (e *Engine) storePending(ctx context.Context, set *rawSet) (*job.CheckpointEvent, error) {
+	files, err := e.collect(ctx, set)
+	if err == nil {
+		err = e.describe(ctx, files)
+	}
+	if err != nil {
+		e.state.Pending = nil
+		return nil, fmt.Errorf("the images that an earlier run has left are no checkpoint: %w", err)
+	}
+	began := time.Now()
+	m, err := files.Import(ctx, e.Job, dmtcp.Options{Notice: e.warn, Describe: func(m *image.Manifest) {
+		m.Latency.Total = set.Pause.Seconds() + time.Since(began).Seconds()
+		m.Parent, m.Pause, m.Latency.Storage = set.From, set.Pause.Seconds(), m.Latency.Total
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("the images that an earlier run has left are not stored: %w", err) // they stay
+	}
+	set.Number, e.state.Pending, e.state.Spare = m.Number, nil, set
+	ev := job.DescribeCheckpoint(m.Summary())
+	ev.Job = e.Job.Name()
+	return ev, nil
 }
 
-// wallDue returns when the run is to be stopped for its limit of time, false if never.
-func (e *engine) wallDue() (time.Time, bool) {
-	if e.wall == nil || e.result.Interrupted || !e.began {
-		return time.Time{}, false
-	}
-	return e.since.Add(e.wall.At()), true
+func (e *Engine) warn(err error) { e.Warn(err.Error()) }
+
+// OpenPort is what a user has to know who shares the machine.
+const OpenPort = "the coordinator of DMTCP listens on all interfaces, without a password: whoever reaches it can end the program; use it on machines and networks that you trust"
+
+// Start starts an incarnation of the program, and the agent that speaks for it.
+func (e *Engine) Start(r launch.Rank, ended func(cause string)) (launch.Process, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &agent{e: e, ctx: ctx, cancel: cancel, over: make(chan struct{}), calls: make(chan func(), 64)}
+	e.mu.Lock()
+	e.agent = a
+	e.mu.Unlock()
+	e.came.Store(false)
+	go func() {
+		cause := a.run(r)
+		a.endProgram()
+		cancel()
+		if a.link != nil {
+			a.link.Close()
+		}
+		a.helpers.Wait()
+		close(a.over)
+		ended(cause)
+	}()
+	return a, nil
 }
 
-// due takes the checkpoint of the schedule.
-func (e *engine) due() {
-	now := time.Now()
-	if at, ok := e.wallDue(); ok && !now.Before(at) {
-		e.result.Requeue = true
-		e.out.Warn("the time of this run is nearly up")
-		e.interrupt(false)
-		return
+// Hopeless reports whether another incarnation would fare no better: the program has never
+// come to compute.
+func (e *Engine) Hopeless() bool { return !e.came.Load() }
+
+// PIDs are the processes of the program; nil until it computes.
+func (a *agent) PIDs() []int {
+	a.e.mu.Lock()
+	defer a.e.mu.Unlock()
+	return slices.Clone(a.pids)
+}
+
+// Manifest returns that of a checkpoint that is to be committed.
+func (e *Engine) Manifest(number int) (*image.Manifest, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m := e.written[number]
+	delete(e.written, number)
+	if m == nil {
+		return nil, fmt.Errorf("checkpoint %d was not written", number)
 	}
-	if at, ok := e.planned.due(); ok && e.idle() && !now.Before(at) {
-		e.take()
+	return m, nil
+}
+
+// Settled tells that a checkpoint was committed, or aborted.
+func (e *Engine) Settled(number int, taken bool) {
+	e.mu.Lock()
+	set := e.state.Pending
+	if set != nil && set.Number == number {
+		if e.state.Pending = nil; taken {
+			e.state.Spare = set
+		}
+		e.keepSpare()
+	}
+	e.mu.Unlock()
+	e.agent.do(func() { e.agent.settled(number) })
+}
+
+// keepSpare removes the sets that are not needed any more, after the state says so.
+func (e *Engine) keepSpare() {
+	err := e.state.write(e.Job)
+	var keep []string
+	for _, s := range []*rawSet{e.state.Pending, e.state.Spare} {
+		if s != nil {
+			keep = append(keep, s.Name)
+		}
+	}
+	if err == nil {
+		err = e.dir.keepOnly(keep)
+	}
+	if err != nil {
+		e.Warn("images of DMTCP that are not needed any more stay: " + err.Error())
 	}
 }
 
-// event tells the observer of an event, and keeps it in the journal.
-func (e *engine) event(ev any) {
-	e.journal.Add(ev)
-	e.out.Event(ev)
+// Close removes what no later run needs, after the last incarnation has ended.
+func (e *Engine) Close(completed bool) {
+	e.state.Spare = nil
+	e.keepSpare()
+	err := e.dir.discard(liveName)
+	if completed {
+		err = errors.Join(err, removeTree(e.state.Session))
+	}
+	if err != nil {
+		e.Warn("files of DMTCP stay: " + err.Error())
+	}
+	e.freeSession()
 }
 
-// end ends the run.
-func (e *engine) end(outcome string, err error) {
-	if e.ending == nil {
-		e.ending = &ending{outcome, err}
-	}
+// endAll kills processes and waits for their end.
+func endAll(list []family.Process) {
+	family.Signal(list, syscall.SIGKILL)
+	family.Await(list, killTime)
 }

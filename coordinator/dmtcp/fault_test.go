@@ -1,11 +1,10 @@
-package dmtcp
+package dmtcp_test
 
 import (
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,10 +12,7 @@ import (
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
-	"ckpt/image/dmtcp"
 	"ckpt/internal/durable"
-	"ckpt/internal/testkit"
-	"ckpt/zones"
 )
 
 // TestNoCheckpoint: DMTCP says that it is done, and it is not. The checkpoint does not
@@ -36,11 +32,11 @@ func TestNoCheckpoint(t *testing.T) {
 				if ev, err := c.Checkpoint(); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%+v, %v; want %s", ev, err, want)
 				}
-				if ev, err := c.Checkpoint(); err != nil || ev.Number != 1 {
+				if ev, err := c.Checkpoint(); err != nil || ev.Number != 2 {
 					t.Errorf("%+v, %v", ev, err)
 				}
 			})
-			r, err := Launch(t.Context(), s.spec, s.opt)
+			r, err := launched(t.Context(), s.spec, s.opt)
 			asked()
 			if err != nil || r.Outcome != job.StateCompleted || r.Lost != 1 || r.Checkpoints != 1 || r.Failures != 0 {
 				t.Errorf("%+v, %v", r, err)
@@ -85,10 +81,13 @@ func TestNoProgress(t *testing.T) {
 					t.Error("a checkpoint was taken without DMTCP")
 				}
 			})
-			r, err := Launch(t.Context(), s.spec, s.opt)
+			r, err := launched(t.Context(), s.spec, s.opt)
 			asked()
 			if err != nil || r.Outcome != job.StateCompleted || r.Failures != failures {
-				t.Fatalf("%+v, %v", r, err)
+				t.Errorf("%+v, %v", r, err)
+				for _, f := range of[*coordinator.FailureEvent](s.rec) {
+					t.Log(f.Reason)
+				}
 			}
 			s.counted(500)
 			s.sound(1)
@@ -110,7 +109,7 @@ func TestOlderCheckpoint(t *testing.T) {
 		}
 		s.show("once exit at 190 with 1", "once fail-restart", "once fail-restart", "once fail-restart")
 	})
-	r, err := Launch(t.Context(), s.spec, s.opt)
+	r, err := launched(t.Context(), s.spec, s.opt)
 	stopped()
 	if err != nil || r.Outcome != job.StateCompleted || r.Failures != 4 {
 		t.Fatalf("%+v, %v", r, err)
@@ -122,10 +121,10 @@ func TestOlderCheckpoint(t *testing.T) {
 	s.counted(200)
 	flip(t, filepath.Join(s.job().Dir(), "0002", "rank-1.img"))
 	damage := new(durable.DamageError)
-	if _, err = Restart(t.Context(), s.opt, 2, true); !errors.As(err, &damage) {
+	if _, err = restarted(t.Context(), s.opt, 2, true); !errors.As(err, &damage) {
 		t.Error(err)
 	}
-	if r, err = Restart(t.Context(), s.opt, 1, true); err != nil || r.Outcome != job.StateCompleted {
+	if r, err = restarted(t.Context(), s.opt, 1, true); err != nil || r.Outcome != job.StateCompleted {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -155,7 +154,7 @@ func TestSpare(t *testing.T) {
 		flip(t, filepath.Join(s.job().Dir(), "0001", "rank-1.img"))
 		s.show("once exit at 120 with 1")
 	})
-	r, err := Launch(t.Context(), s.spec, s.opt)
+	r, err := launched(t.Context(), s.spec, s.opt)
 	asked()
 	if err != nil || r.Outcome != job.StateCompleted || r.Failures != 1 {
 		t.Fatalf("%+v, %v", r, err)
@@ -186,7 +185,7 @@ func TestInterrupts(t *testing.T) {
 				}
 			}
 		}
-		r, err := Launch(t.Context(), s.spec, s.opt)
+		r, err := launched(t.Context(), s.spec, s.opt)
 		if err != nil || r.Outcome != job.StateStopped || !r.Interrupted || r.Checkpoints != 2-n || r.CanRestart() != (n == 1) {
 			t.Errorf("%d interrupts: %+v, %v", n, r, err)
 		}
@@ -200,13 +199,13 @@ func TestFullDisk(t *testing.T) {
 	for _, stop := range []bool{false, true} {
 		s := newScene(t, 60, time.Millisecond)
 		s.opt.StopOnFull = stop
-		s.opt.free = func(*directory) (int64, error) { return 1 << 20, nil }
+		s.opt.DMTCP.Free = func() (int64, error) { return 1 << 20, nil }
 		asked := s.atStart(func(c *wire.Client) {
 			if _, err := c.Checkpoint(); !errors.Is(err, durable.ErrStorageFull) {
 				t.Error(err)
 			}
 		})
-		r, err := Launch(context.Background(), s.spec, s.opt)
+		r, err := launched(context.Background(), s.spec, s.opt)
 		asked()
 		want := map[bool]string{false: job.StateCompleted, true: job.StateStopped}[stop]
 		if r == nil || r.Outcome != want || r.Full != 1 || stop != errors.Is(err, durable.ErrStorageFull) {
@@ -220,43 +219,8 @@ func TestWalltime(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 100000, 10*time.Millisecond)
 	s.opt.Until = time.Now().Add(3 * time.Second)
-	r, err := Launch(t.Context(), s.spec, s.opt)
+	r, err := launched(t.Context(), s.spec, s.opt)
 	if err != nil || r.Outcome != job.StateStopped || !r.Requeue || r.Checkpoints != 1 {
 		t.Errorf("%+v, %v", r, err)
-	}
-}
-
-// TestSharedFiles: files in memory, and those of the MPI library, go before a restart, and
-// no others.
-func TestSharedFiles(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	if strings.HasPrefix(dir, "/dev/shm/") {
-		testkit.Skip(t, "temporary files outside /dev/shm")
-	}
-	e := &engine{dir: &directory{dir}, state: state{Session: filepath.Join(dir, "mpi-1")}}
-	process := &zones.Process{}
-	for _, name := range []string{"/dev/shm/vader.1", "/dev/shm/vader.1", "/dev/shm/../../etc/passwd", "/usr/lib/libc.so.6", "[heap]",
-		filepath.Join(e.state.Session, "smdataseg"), filepath.Join(dir, "data")} {
-		process.Areas = append(process.Areas, zones.Area{Name: name})
-	}
-	list := e.sharedFiles(&dmtcp.Set{Images: []dmtcp.Image{{Process: process}}})
-	want := []string{"/dev/shm/vader.1", filepath.Join(e.state.Session, "smdataseg")}
-	if !slices.Equal(list, want) {
-		t.Errorf("%q, want %q", list, want)
-	}
-	if err := os.Mkdir(e.state.Session, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(want[1], nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // the second time it has gone
-		if err := e.dir.removeAll(want[1:]); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, err := os.Stat(want[1]); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package dmtcp
+package dmtcp_test
 
 import (
 	"context"
@@ -14,12 +14,14 @@ import (
 	"go.uber.org/goleak"
 
 	"ckpt/coordinator"
+	"ckpt/coordinator/dmtcp"
 	"ckpt/coordinator/dmtcp/dmtcpfake"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
+	imagedmtcp "ckpt/image/dmtcp"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
@@ -91,7 +93,7 @@ func of[E any](r *recorder) []E {
 type scene struct {
 	t      *testing.T
 	rec    *recorder
-	opt    Options
+	opt    coordinator.Options
 	spec   job.Spec
 	out    string // file with the output of the program
 	faults string // file with the faults of DMTCP
@@ -109,8 +111,8 @@ func newScene(t *testing.T, steps int, pause time.Duration) *scene {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { out.Close() })
-	s.opt = Options{Options: coordinator.Options{Store: filepath.Join(dir, "store"), Job: "job", Observer: s.rec,
-		Streams: launch.Streams{Out: out, Err: os.Stderr}}, settle: 20 * time.Millisecond, pause: time.Millisecond, environ: s.environ}
+	s.opt = coordinator.Options{Store: filepath.Join(dir, "store"), Job: "job", Observer: s.rec,
+		Streams: launch.Streams{Out: out, Err: os.Stderr}, DMTCP: dmtcp.Options{Settle: 20 * time.Millisecond, Environ: s.environ}}
 	s.opt.Limits = protocol.Limits{Silence: 10 * time.Second, Patience: 20 * time.Second, Restarts: 10}
 	return s
 }
@@ -236,7 +238,7 @@ func (s *scene) sound(want int) {
 			s.t.Errorf("checkpoint %d: %v, %v", n, r.Damage, err)
 		}
 	}
-	entries, err := os.ReadDir(filepath.Join(j.Dir(), engineName))
+	entries, err := os.ReadDir(filepath.Join(j.Dir(), dmtcp.EngineName))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -245,4 +247,14 @@ func (s *scene) sound(want int) {
 			s.t.Errorf("%s is left", e.Name())
 		}
 	}
+}
+
+// launched and restarted run the job of a scene.
+func launched(ctx context.Context, spec job.Spec, opt coordinator.Options) (*coordinator.Result, error) {
+	spec.Origin = imagedmtcp.Origin
+	return coordinator.Launch(ctx, spec, opt)
+}
+
+func restarted(ctx context.Context, opt coordinator.Options, checkpoint int, again bool) (*coordinator.Result, error) {
+	return coordinator.Restart(ctx, coordinator.RestartOptions{Options: opt, Checkpoint: checkpoint, AutoRestart: again})
 }

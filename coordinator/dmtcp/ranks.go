@@ -1,14 +1,12 @@
 package dmtcp
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/image/dmtcp"
@@ -64,9 +62,9 @@ func programIn(command []string) string {
 
 // allRanks reports whether all ranks are there, as far as the command and the ranks tell: a
 // launcher may be alone for a while.
-func (e *engine) allRanks(list []worker) bool {
+func allRanks(command []string, list []worker) bool {
 	want, have := 0, make(map[string]bool)
-	if slices.ContainsFunc(e.spec.Program.Command, isLauncher) {
+	if slices.ContainsFunc(command, isLauncher) {
 		want = 1
 	}
 	for _, w := range list {
@@ -81,18 +79,21 @@ func (e *engine) allRanks(list []worker) bool {
 	return len(have) >= want
 }
 
-// readRanks finds out which of the processes that will be restarted are ranks.
-func (e *engine) readRanks(inc *incarnation) error {
-	files, err := dmtcp.Collect(e.ctx, inc.images, dmtcp.CollectOptions{Rules: e.rules})
+// readRanks finds the images that the program is restarted from, and which of them are ranks.
+func (a *agent) readRanks() (err error) {
+	if a.images, err = a.e.dir.images(liveName); err != nil {
+		return err
+	}
+	files, err := dmtcp.Collect(a.ctx, a.images, dmtcp.CollectOptions{Rules: a.e.rules})
 	if err != nil {
 		return err
 	}
-	inc.shared = e.sharedFiles(files)
+	a.shared = a.e.sharedFiles(files)
 	if files.Guessed {
 		return nil // they are no MPI job, and may come and go
 	}
 	for _, img := range files.Images[:files.NP] {
-		inc.virtual = append(inc.virtual, img.PID)
+		a.virtual = append(a.virtual, img.PID)
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func (e *engine) readRanks(inc *incarnation) error {
 // sharedFiles lists the files in memory, and those of the MPI library, that processes of
 // the program have mapped. Where one is still there, DMTCP maps it as it is now, not as it
 // was at the checkpoint: it must go before a restart.
-func (e *engine) sharedFiles(files *dmtcp.Set) []string {
+func (e *Engine) sharedFiles(files *dmtcp.Set) []string {
 	names := make(map[string]bool)
 	for _, img := range files.Images {
 		for i := range img.Areas {
@@ -115,52 +116,35 @@ func (e *engine) sharedFiles(files *dmtcp.Set) []string {
 
 // guess finds out which processes are ranks: of a restart the images tell it, before the
 // first checkpoint the variables of their launcher do.
-func (e *engine) guess(inc *incarnation, peers []worker) {
+func (a *agent) guess(peers []worker) {
 	names := make(map[string]bool)
 	for _, p := range peers {
-		if len(inc.images) > 0 {
-			if slices.Contains(inc.virtual, p.virtual) {
-				inc.ranks = append(inc.ranks, p.Process)
+		if len(a.images) > 0 {
+			if slices.Contains(a.virtual, p.virtual) {
+				a.ranks = append(a.ranks, p.Process)
 			}
 			continue
 		}
 		if rank, ok := rankOf(p.Process); ok {
-			inc.ranks = append(inc.ranks, p.Process)
+			a.ranks = append(a.ranks, p.Process)
 			names[rank] = true
 		}
 	}
-	if n := len(names); n > 0 && len(e.line) == 0 {
-		e.spec.NP, e.spec.Mapping = n, job.Mapping{n}
-	}
-	if e.planned.former == 0 {
-		e.planned.former = time.Duration(float64(family.Resident(processesOf(peers))) / guessedRate * float64(time.Second))
-	}
-}
-
-// watchRanks reports the failure of the program when a rank has ended and others have not,
-// for too long: some launchers do not notice it under DMTCP, and the others wait for ever.
-func (e *engine) watchRanks(inc *incarnation) {
-	var since time.Time
-	for {
-		select {
-		case <-inc.program.over:
-			return
-		case <-time.After(pollEvery):
+	e := a.e
+	if newest, err := e.Job.Latest(); len(names) > 0 && newest == 0 && err == nil {
+		s := *e.Spec
+		s.NP, s.Mapping = len(names), job.Mapping{len(names)}
+		if err := e.told(a.ctx, &s); err != nil {
+			return // the run is over
 		}
-		gone := slices.IndexFunc(inc.ranks, func(p family.Process) bool { return !p.Alive() })
-		switch {
-		case gone < 0 || !slices.ContainsFunc(inc.ranks, family.Process.Alive):
-			since = time.Time{}
-		case since.IsZero():
-			since = time.Now()
-		case time.Since(since) > e.opt.Limits.Silence:
-			reason := fmt.Sprintf("the process %d of a rank has ended, others have not for %v", inc.ranks[gone].PID, e.opt.Limits.Silence)
-			e.post(func() {
-				if e.inc == inc && e.ending == nil && !e.taking {
-					e.fail(reason)
-				}
-			})
-			since = time.Now() // again, unless that was heard
-		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	shown := a.ranks
+	if len(shown) == 0 { // no MPI job; the first two are no processes of the program
+		shown = e.state.Processes[min(2, len(e.state.Processes)):]
+	}
+	for _, p := range shown {
+		a.pids = append(a.pids, p.PID)
 	}
 }

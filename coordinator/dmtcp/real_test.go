@@ -1,4 +1,4 @@
-package dmtcp
+package dmtcp_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ckpt/coordinator"
+	"ckpt/coordinator/dmtcp"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
@@ -78,7 +79,7 @@ func resultOf(t *testing.T, command []string) string {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	return lastLine(string(out))
+	return dmtcp.LastLine(string(out))
 }
 
 func realRun(t *testing.T, dir string, command []string, want string) {
@@ -91,8 +92,8 @@ func realRun(t *testing.T, dir string, command []string, want string) {
 	rec := &recorder{}
 	s := &scene{t: t, rec: rec, out: out.Name(), faults: filepath.Join(dir, "faults")}
 	s.spec = job.Spec{App: "ring", Mode: job.Coordinated, Created: time.Now(), AutoRestart: true, Program: &job.Program{Command: command, Dir: dir}}
-	s.opt = Options{Options: coordinator.Options{Store: filepath.Join(dir, "store"), Job: "job", Observer: rec,
-		Streams: launch.Streams{Out: out, Err: os.Stderr}}}
+	s.opt = coordinator.Options{Store: filepath.Join(dir, "store"), Job: "job", Observer: rec,
+		Streams: launch.Streams{Out: out, Err: os.Stderr}}
 	s.opt.Limits = protocol.Limits{Silence: 500 * time.Millisecond, Patience: 20 * time.Second, Restarts: 10}
 	asked := s.atStart(func(c *wire.Client) {
 		if _, err := c.Checkpoint(); err != nil {
@@ -115,7 +116,7 @@ func realRun(t *testing.T, dir string, command []string, want string) {
 			t.Error(err)
 		}
 	})
-	r, err := Launch(t.Context(), s.spec, s.opt)
+	r, err := launched(t.Context(), s.spec, s.opt)
 	asked()
 	for _, ev := range rec.events {
 		t.Logf("%T %+v", ev, ev)
@@ -123,12 +124,12 @@ func realRun(t *testing.T, dir string, command []string, want string) {
 	if err != nil || r.Outcome != job.StateStopped || r.Failures == 0 || r.Checkpoints != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	r, err = Restart(t.Context(), s.opt, 0, true)
+	r, err = restarted(t.Context(), s.opt, 0, true)
 	if err != nil || r.Outcome != job.StateCompleted {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	b, err := os.ReadFile(out.Name())
-	if got := lastLine(string(b)); err != nil || got != want {
+	if got := dmtcp.LastLine(string(b)); err != nil || got != want {
 		t.Errorf("%s, want %s; %v", got, want, err)
 	}
 	s.sound(2)

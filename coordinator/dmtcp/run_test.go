@@ -1,4 +1,4 @@
-package dmtcp
+package dmtcp_test
 
 import (
 	"errors"
@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"ckpt/coordinator"
+	"ckpt/coordinator/dmtcp"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
-	"ckpt/image/dmtcp"
+	imagedmtcp "ckpt/image/dmtcp"
 )
 
 // TestCheckpoints: a program runs to its end, and checkpoints are taken at an interval and
@@ -31,7 +32,7 @@ func TestCheckpoints(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	})
-	r, err := Launch(t.Context(), s.spec, s.opt)
+	r, err := launched(t.Context(), s.spec, s.opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func TestCheckpoints(t *testing.T) {
 	}
 	s.sound(r.Checkpoints)
 	spec, err := job.ReadSpec(s.job())
-	if err != nil || spec.NP != dmtcpRanks || spec.Origin != dmtcp.Origin {
+	if err != nil || spec.NP != dmtcpRanks || spec.Origin != imagedmtcp.Origin {
 		t.Errorf("%+v, %v", spec, err)
 	}
 }
@@ -61,13 +62,13 @@ func TestStopAndRestart(t *testing.T) {
 			t.Errorf("%+v, %v", ev, err)
 		}
 	})
-	r, err := Launch(t.Context(), s.spec, s.opt)
+	r, err := launched(t.Context(), s.spec, s.opt)
 	stopped()
 	if err != nil || r.Outcome != job.StateStopped || r.Checkpoints != 1 || !r.CanRestart() {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for range 2 {
-		if r, err = Restart(t.Context(), s.opt, 0, false); err != nil || r.Outcome != job.StateCompleted {
+		if r, err = restarted(t.Context(), s.opt, 0, false); err != nil || r.Outcome != job.StateCompleted {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		s.counted(60)
@@ -77,7 +78,7 @@ func TestStopAndRestart(t *testing.T) {
 		t.Errorf("%+v", starts[1])
 	}
 	var want *coordinator.JobFailedError
-	if _, err = Restart(t.Context(), s.opt, 7, false); err == nil || errors.As(err, &want) {
+	if _, err = restarted(t.Context(), s.opt, 7, false); err == nil || errors.As(err, &want) {
 		t.Errorf("checkpoint 7: %v", err)
 	}
 }
@@ -93,7 +94,7 @@ func TestAutoRestart(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	r, err := Launch(t.Context(), s.spec, s.opt)
+	r, err := launched(t.Context(), s.spec, s.opt)
 	asked()
 	if err != nil || r.Outcome != job.StateCompleted || r.Failures != 1 || len(r.Restarts) != 1 {
 		t.Fatalf("%+v, %v", r, err)
@@ -118,15 +119,15 @@ func TestKilledByCommand(t *testing.T) {
 			if _, err := c.Checkpoint(); err != nil {
 				t.Error(err)
 			}
-			port, err := os.ReadFile(filepath.Join(s.job().Dir(), engineName, "port"))
+			port, err := os.ReadFile(filepath.Join(s.job().Dir(), dmtcp.EngineName, "port"))
 			if err != nil {
 				t.Error(err)
 			}
-			if out, err := exec.Command("dmtcp_command", "-h", loopback, "-p", strings.TrimSpace(string(port)), "-k").CombinedOutput(); err != nil {
+			if out, err := exec.Command("dmtcp_command", "-h", dmtcp.Loopback, "-p", strings.TrimSpace(string(port)), "-k").CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
-		r, err := Launch(t.Context(), s.spec, s.opt)
+		r, err := launched(t.Context(), s.spec, s.opt)
 		asked()
 		if f := of[*coordinator.FailureEvent](s.rec); len(f) != 1 || !strings.Contains(f[0].Reason, "was killed by a command to DMTCP") {
 			t.Errorf("%+v", f)
@@ -173,7 +174,7 @@ func TestInputAgain(t *testing.T) {
 				_, _ = in.Seek(0, io.SeekEnd) // the program has read it
 			}
 		}
-		_, err := Launch(t.Context(), s.spec, s.opt)
+		_, err := launched(t.Context(), s.spec, s.opt)
 		at, _ := in.Seek(0, io.SeekCurrent)
 		if want == "" && (err != nil || at != 2) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v, at %d", err, at)
@@ -187,14 +188,14 @@ func TestNoRestart(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 80, time.Millisecond)
 	s.show("exit at 60 with 9")
-	r, err := Launch(t.Context(), s.spec, s.opt)
+	r, err := launched(t.Context(), s.spec, s.opt)
 	failed := new(coordinator.JobFailedError)
 	if !errors.As(err, &failed) || failed.Restartable || r.Outcome != job.StateFailed {
 		t.Errorf("%+v, %v", r, err)
 	}
 	s.show("fail-launch")
 	s.spec.AutoRestart = true
-	if r, err = Launch(t.Context(), s.spec, s.opt); !errors.As(err, &failed) || r.Failures != 1 || !strings.Contains(err.Error(), "99") {
+	if r, err = launched(t.Context(), s.spec, s.opt); !errors.As(err, &failed) || r.Failures != 1 || !strings.Contains(err.Error(), "99") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -202,17 +203,20 @@ func TestNoRestart(t *testing.T) {
 // TestTools: a DMTCP that is missing or too old is named.
 func TestTools(t *testing.T) {
 	s := newScene(t, 1, time.Millisecond)
+	if _, err := launched(t.Context(), s.spec, s.opt); err != nil {
+		t.Fatal(err)
+	}
 	s.show("old-version")
 	t.Setenv("FAKE_DMTCP", s.faults)
 	usage := new(job.UsageError)
-	if _, err := Launch(t.Context(), s.spec, s.opt); !errors.As(err, &usage) || !strings.Contains(err.Error(), "3.1.2") {
+	if _, err := launched(t.Context(), s.spec, s.opt); !errors.As(err, &usage) || !strings.Contains(err.Error(), "3.1.2") {
 		t.Error(err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := Launch(t.Context(), s.spec, s.opt); !errors.As(err, &usage) || !strings.Contains(err.Error(), "not installed") {
+	if _, err := launched(t.Context(), s.spec, s.opt); !errors.As(err, &usage) || !strings.Contains(err.Error(), "not installed") {
 		t.Error(err)
 	}
-	if _, err := Restart(t.Context(), s.opt, 0, false); !errors.As(err, &usage) {
+	if _, err := restarted(t.Context(), s.opt, 0, false); !errors.As(err, &usage) {
 		t.Error(err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // A server is DMTCP's coordinator.
 type server struct {
-	tools *tools
+	tools *Tools
 	env   []string // of the programs that speak to it
 	port  int
 	child *child
@@ -27,7 +27,7 @@ type server struct {
 const startTime = 20 * time.Second
 
 // startServer starts a coordinator of DMTCP for one run. Its files lie in dir.
-func startServer(ctx context.Context, t *tools, dir *directory, own []string, temp, session string) (*server, error) {
+func startServer(ctx context.Context, t *Tools, dir *directory, own []string, temp, session string) (*server, error) {
 	port, status, log := dir.path("port"), dir.path("status"), dir.path(logName)
 	if err := errors.Join(dir.remove(port), dir.remove(status)); err != nil {
 		return nil, err

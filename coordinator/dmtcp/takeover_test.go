@@ -1,4 +1,4 @@
-package dmtcp
+package dmtcp_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ckpt/coordinator"
+	"ckpt/coordinator/dmtcp"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/wire"
@@ -53,17 +54,17 @@ func TestPending(t *testing.T) {
 			t.Error("a checkpoint was stored on a full disk")
 		}
 	})
-	r, err := Launch(t.Context(), s.spec, s.opt)
+	r, err := launched(t.Context(), s.spec, s.opt)
 	stopped()
 	if err == nil || r.Outcome != job.StateStopped || r.Checkpoints != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	// Nobody may launch over it.
-	if _, err := Launch(t.Context(), s.spec, s.opt); err == nil || !strings.Contains(err.Error(), "not stored yet") {
+	if _, err := launched(t.Context(), s.spec, s.opt); err == nil || !strings.Contains(err.Error(), "not stored yet") {
 		t.Error(err)
 	}
 	full.Store(false)
-	if r, err = Restart(t.Context(), s.opt, 0, false); err != nil || r.Outcome != job.StateCompleted || r.Checkpoints != 1 {
+	if r, err = restarted(t.Context(), s.opt, 0, false); err != nil || r.Outcome != job.StateCompleted || r.Checkpoints != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	s.counted(100)
@@ -81,8 +82,8 @@ func serveCoordinator() {
 	}
 	spec := job.Spec{App: "count", Mode: job.Coordinated, Created: time.Now(), Schedule: job.Schedule{Interval: 100 * time.Millisecond},
 		Program: &job.Program{Command: []string{"count", "500", "1ms"}, Dir: filepath.Dir(store)}}
-	_, err := Launch(context.Background(), spec, Options{Options: coordinator.Options{Store: store, Job: "job", Observer: &recorder{},
-		Streams: launch.Streams{Out: os.Stdout, Err: os.Stderr}}, settle: 20 * time.Millisecond})
+	_, err := launched(context.Background(), spec, coordinator.Options{Store: store, Job: "job", Observer: &recorder{},
+		Streams: launch.Streams{Out: os.Stdout, Err: os.Stderr}, DMTCP: dmtcp.Options{Settle: 20 * time.Millisecond}})
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(2)
 }
@@ -109,12 +110,12 @@ func TestKilled(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var was state
-	for number := 0; number == 0 || len(was.Processes) < 3; time.Sleep(10 * time.Millisecond) {
+	var was []family.Process
+	for number := 0; number == 0 || len(was) < 3; time.Sleep(10 * time.Millisecond) {
 		if store, err := image.OpenStore(vfs.OS{}, s.opt.Store); err == nil {
 			if j, err := store.Job("job"); err == nil {
 				number, _ = j.Latest()
-				was, _ = readState(j)
+				was = dmtcp.Running(j)
 			}
 		}
 		if t.Context().Err() != nil {
@@ -125,11 +126,11 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if !family.Await(was.Processes, time.Minute) {
-		t.Errorf("of %v some live on", was.Processes)
+	if !family.Await(was, time.Minute) {
+		t.Errorf("of %v some live on", was)
 	}
 	s.letGo()
-	r, err := Restart(t.Context(), s.opt, 0, false)
+	r, err := restarted(t.Context(), s.opt, 0, false)
 	if err != nil || r.Outcome != job.StateCompleted {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -24,6 +24,7 @@ func (s Spec) Resolve() (*Resolved, error) {
 	r := &Resolved{Spec: s, Nodes: s.Mapping.Nodes(), instance: sync.OnceValues(s.evaluate)}
 	if s.Origin != "" {
 		r.divide()
+		r.Layouts = make([]*JointLayout, len(r.Groups))
 		return r, nil
 	}
 	var err error
@@ -114,6 +115,9 @@ type Resolved struct {
 	Layouts        []*JointLayout // of each group; nil: every rank writes a file of its own
 	instance       func() (*dataset.Instance, error)
 }
+
+// Lone reports whether one agent speaks for all ranks: those of a program under DMTCP.
+func (r *Resolved) Lone() bool { return r.Origin != "" && r.Program != nil }
 
 func (r *Resolved) Several() bool { return len(r.Groups) > 1 }
 

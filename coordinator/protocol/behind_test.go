@@ -184,7 +184,7 @@ func TestDeathLosesBoth(t *testing.T) {
 	s.all(Captured{Number: 1})
 	s.rank(1, Stopped{Number: 2, Iter: 20})
 	s.want("drain 1", "write 1", "resume 2")
-	s.event(RankLost{1, 0, "was killed"})
+	s.event(RankLost{Incarnation: 1, Cause: "was killed"})
 	s.want("lost 1", "lost 2", "spawn from 0")
 	s.all(Ready{})
 	s.want("start 3")
@@ -196,7 +196,7 @@ func TestDeathWhileCommittingBehind(t *testing.T) {
 	s.all(Written{Number: 1})
 	s.all(Stopped{Number: 2, Iter: 20})
 	s.want("drain 1", "write 1", "resume 2", "commit 1")
-	s.event(RankLost{1, 0, "was killed"})
+	s.event(RankLost{Incarnation: 1, Cause: "was killed"})
 	s.want()
 	s.event(Committed{Number: 1})
 	s.want("taken 1 pause 0s", "lost 2", "spawn from 1")
@@ -220,7 +220,7 @@ func TestEndWaitsForBehind(t *testing.T) {
 			s.event(CommitFailed{Number: 1})
 			s.all(Aborted{Number: 1})
 		}, []string{"lost 1", "abort 1", "discard 1", "quit 0", "completed"}},
-		{"death", func(s *script) { s.event(RankLost{1, 0, "was killed"}) },
+		{"death", func(s *script) { s.event(RankLost{Incarnation: 1, Cause: "was killed"}) },
 			[]string{"lost 1", "quit 0", "discard 1", "completed"}},
 		{"stuck", func(s *script) { s.at(30) },
 			[]string{"lost 1", "abort 1", "kill 0", "quit 0", "discard 1", "completed"}},

@@ -80,7 +80,7 @@ func (c *Coordinator) receive(r *rankState, m Message) {
 		}
 	case SetupFailed:
 		if c.phase == starting {
-			c.setupFailed(r.rank, m.Damaged, m.Text, m.Body)
+			c.setupFailed(r.rank, m)
 		}
 	case Done:
 		c.rankDone(r, m)
@@ -134,7 +134,7 @@ func (c *Coordinator) progress(r *rankState, m Message) {
 			c.enter(storing)
 			c.wrote, c.held = c.now, 0
 			c.do(Prepare{c.next})
-			c.do(Broadcast{Write{Number: c.next, Iter: c.boundary}})
+			c.do(Broadcast{Write{Number: c.next, Iter: c.boundary, Last: stops(c.serving)}})
 		}
 	case Captured:
 		if c.phase == storing {

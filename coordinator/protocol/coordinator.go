@@ -49,8 +49,12 @@ type Config struct {
 	// written behind the computation.
 	Async bool
 
-	// FallBack lets the first incarnation, too, begin with an earlier checkpoint if its own is
-	// damaged.
+	// Lone says that one agent speaks for all ranks of a program, which fail together: no
+	// rank is blamed by its number.
+	Lone bool
+
+	// FallBack lets the first incarnation, too, begin with an earlier checkpoint
+	// if its own is damaged.
 	FallBack bool
 	// Incarnation is the last incarnation before the first one of this Coordinator.
 	Incarnation int
@@ -193,7 +197,7 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 		}
 	case Unusable:
 		if ev.Incarnation == c.incarnation {
-			c.setupFailed(-1, ev.Damaged, ev.Reason, ev.Body)
+			c.setupFailed(-1, SetupFailed{Damaged: ev.Damaged, Text: ev.Reason, Body: ev.Body})
 		}
 	case Postponed:
 		c.postponed(ev)
@@ -286,7 +290,12 @@ func (c *Coordinator) take() []Action {
 	return out
 }
 
-func (c *Coordinator) report(n Notice) { c.do(Report{n}) }
+func (c *Coordinator) report(n Notice) {
+	if c.cfg.Lone {
+		n.Rank = -1
+	}
+	c.do(Report{n})
+}
 
 func (c *Coordinator) answer(r Request, number int, err string) {
 	c.do(Answer{ID: r.ID, Number: number, Err: err})

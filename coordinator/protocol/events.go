@@ -21,6 +21,7 @@ type (
 	RankLost struct {
 		Incarnation, Rank int
 		Cause             string
+		Final             bool // another incarnation would fare no better
 	}
 	// Committed answers Commit: the checkpoint exists. Vectors, in a job of several groups, are
 	// what the ranks stored, in their order.

@@ -123,7 +123,7 @@ func (c *Coordinator) lossAfterCommit() {
 func (c *Coordinator) fail(ev RankLost) {
 	c.report(Notice{Kind: RankDied, Rank: ev.Rank, Iter: c.rank(ev.Rank).iter, Incarnation: c.incarnation, Text: ev.Cause})
 	text := c.blame(ev.Rank, ev.Cause)
-	if !c.cfg.AutoRestart {
+	if !c.cfg.AutoRestart || ev.Final {
 		c.finish(Outcome{Result: Failed, Rank: ev.Rank, Text: text})
 		return
 	}
@@ -183,26 +183,29 @@ func (c *Coordinator) respawn(from int) {
 	c.spawn(from)
 }
 
-// setupFailed handles an incarnation that could not be set up. The checkpoint a user asked for is
-// not silently replaced by another; a restart after a failure falls back to the checkpoint before
-// if this one is damaged, and tries again if it is not: memory or descriptors may have been
-// short.
-func (c *Coordinator) setupFailed(rank int, damaged bool, why string, body []byte) {
+// setupFailed handles an incarnation that could not be set up. The checkpoint a
+// user asked for is not silently replaced by another; a restart after a failure
+// falls back to the checkpoint before if this one is damaged, and tries again
+// if it is not: memory or descriptors may have been short.
+func (c *Coordinator) setupFailed(rank int, m SetupFailed) {
 	switch {
-	case c.incarnation == c.cfg.Incarnation+1 && !c.cfg.FallBack:
-		c.finish(Outcome{Result: Failed, Rank: rank, Text: why, Body: body, Restored: true})
-	case damaged && c.from > 0:
-		c.report(Notice{Kind: FallingBack, Checkpoint: c.from, Rank: rank, Text: why, Body: body})
+	case m.Final, c.incarnation == c.cfg.Incarnation+1 && !c.cfg.FallBack:
+		c.finish(Outcome{Result: Failed, Rank: rank, Text: m.Text, Body: m.Body, Restored: true})
+	case m.Damaged && c.from > 0:
+		c.report(Notice{Kind: FallingBack, Checkpoint: c.from, Rank: rank, Text: m.Text, Body: m.Body})
 		delete(c.known, c.from)
-		c.restart(Down{Rank: rank, Cause: c.blame(rank, "could not be set up: "+why), Damaged: c.from})
+		c.restart(Down{Rank: rank, Cause: c.blame(rank, "could not be set up: "+m.Text), Damaged: c.from})
 	default:
-		c.report(Notice{Kind: RankDied, Rank: rank, Iter: c.known[c.from], Incarnation: c.incarnation, Text: "could not be set up: " + why})
-		c.tryAgain(rank, c.blame(rank, "could not be set up: "+why), body)
+		c.report(Notice{Kind: RankDied, Rank: rank, Iter: c.known[c.from], Incarnation: c.incarnation, Text: "could not be set up: " + m.Text})
+		c.tryAgain(rank, c.blame(rank, "could not be set up: "+m.Text), m.Body)
 	}
 }
 
 // blame says in words what happened to a rank, −1 without one.
 func (c *Coordinator) blame(rank int, what string) string {
+	if c.cfg.Lone {
+		return "the program " + what
+	}
 	if rank < 0 {
 		return "the ranks " + what
 	}

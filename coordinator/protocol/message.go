@@ -30,6 +30,7 @@ type (
 		Damaged bool // the checkpoint is to blame
 		Text    string
 		Body    []byte
+		Final   bool // trying again is no use
 	}
 	// Holding answers Propose with the iteration in progress.
 	Holding struct{ Number, Iter int }
@@ -133,10 +134,12 @@ type (
 		Number   int
 		Expected []Count
 	}
-	// Write orders the image of checkpoint Number at boundary Iter.
+	// Write orders the image of checkpoint Number at boundary Iter. Last says that the job
+	// stops after it.
 	Write struct {
 		Number, Iter int
 		Body         []byte
+		Last         bool
 	}
 	// Abort ends all work for checkpoint Number.
 	Abort struct{ Number int }

@@ -146,7 +146,7 @@ func (c *Coordinator) tellAborted(n Notice, serving []Request) {
 	c.report(n)
 	for _, r := range serving {
 		text := fmt.Sprintf("checkpoint %d was aborted: %s", n.Checkpoint, n.Text)
-		if n.Rank >= 0 {
+		if n.Rank >= 0 && !c.cfg.Lone {
 			text = fmt.Sprintf("checkpoint %d was aborted: rank %d: %s", n.Checkpoint, n.Rank, n.Text)
 		}
 		c.answer(r, 0, text)

@@ -201,7 +201,7 @@ func (w *world) disturb() {
 						w.seen.deaths += w.flag(w.behind != 0)
 						w.dying = w.incarnation
 					}
-					w.event(RankLost{r.incarnation, r.id, "was killed"})
+					w.event(RankLost{Incarnation: r.incarnation, Rank: r.id, Cause: "was killed"})
 				}
 			})
 		case 2: // stopped: only its silence tells

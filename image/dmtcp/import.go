@@ -37,25 +37,30 @@ func (s *Set) Import(ctx context.Context, job *image.Job, opt Options) (*image.M
 	if err != nil {
 		return nil, err
 	}
-	pool, err := poolOf(ctx, job, latest, opt)
+	tx, err := job.Begin(latest + 1)
 	if err != nil {
 		return nil, err
 	}
-	tx, err := job.Begin(latest + 1)
+	m, err := s.Write(ctx, job, tx, opt)
+	if err != nil {
+		return nil, errors.Join(err, tx.Abort())
+	}
+	return m, tx.Commit(ctx, m)
+}
+
+// Write writes the files into a checkpoint that was begun, and returns its manifest.
+func (s *Set) Write(ctx context.Context, job *image.Job, tx *image.Tx, opt Options) (*image.Manifest, error) {
+	pool, err := poolOf(ctx, job, opt)
 	if err != nil {
 		return nil, err
 	}
 	im := &importer{set: s, job: job, tx: tx, pool: pool, opt: opt, shared: make(map[int]*container.Builder),
 		m: &image.Manifest{Mode: "coordinated", Origin: Origin, NP: s.NP, Mapping: s.Mapping}}
-	err = im.run(ctx)
-	if err == nil && opt.Describe != nil {
+	if err := im.run(ctx); err != nil {
+		return nil, errors.Join(err, im.discard())
+	}
+	if opt.Describe != nil {
 		opt.Describe(im.m)
-	}
-	if err == nil {
-		err = tx.Commit(ctx, im.m)
-	}
-	if err != nil {
-		return nil, errors.Join(err, im.discard(), tx.Abort())
 	}
 	return im.m, nil
 }
@@ -63,10 +68,11 @@ func (s *Set) Import(ctx context.Context, job *image.Job, opt Options) (*image.M
 // poolOf knows the extents of the newest checkpoint. If that is damaged, none:
 // a new checkpoint must not depend on it. So it is verified first; it is about as
 // long as what is stored of one image and the changes in the others.
-func poolOf(ctx context.Context, job *image.Job, latest int, opt Options) (*container.Pool, error) {
+func poolOf(ctx context.Context, job *image.Job, opt Options) (*container.Pool, error) {
 	pool := container.NewPool()
-	if latest == 0 {
-		return pool, nil
+	latest, err := job.Latest()
+	if latest == 0 || err != nil {
+		return pool, err
 	}
 	report, err := job.Verify(ctx, latest, nil)
 	if err != nil {

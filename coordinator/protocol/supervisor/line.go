@@ -30,6 +30,7 @@ type Config struct {
 	AutoRestart bool
 	Async       bool
 	Cost        protocol.Cost // as in protocol.Config
+	Lone        bool          // as in protocol.Config
 
 	// From, with one group, is the checkpoint to begin with, 0 for the beginning. Several groups
 	// begin with the recovery line of what is Known.

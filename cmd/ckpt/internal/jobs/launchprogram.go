@@ -108,14 +108,10 @@ func noticeFlags(g *ui.Globals, f *pflag.FlagSet, command []string) {
 }
 
 func runLaunchProgram(ctx context.Context, g *ui.Globals, o *launchOptions, command []string) error {
-	other, err := o.underDMTCP()
-	if err != nil {
-		return err
-	}
-	if other {
-		return runLaunchDMTCP(ctx, g, o, command)
-	}
 	spec, err := o.programSpec(g, command)
+	if err == nil {
+		err = o.underDMTCP(&spec)
+	}
 	if err != nil {
 		return err
 	}
@@ -131,7 +127,7 @@ func runLaunchProgram(ctx context.Context, g *ui.Globals, o *launchOptions, comm
 	case !o.fromLauncher:
 		opt.Nodes = func(np int) (job.Mapping, error) { return job.Mapping{np}, nil }
 	}
-	return o.usage(o.run(ctx, g, &opt, func() (*coordinator.Result, error) { return coordinator.LaunchProgram(ctx, spec, opt) }))
+	return o.usage(o.run(ctx, g, &opt, func() (*coordinator.Result, error) { return coordinator.Launch(ctx, spec, opt) }))
 }
 
 // forProgram returns what ckpt itself writes to, and the streams of a program: its output
@@ -151,8 +147,8 @@ func forProgram(g *ui.Globals) (*ui.Globals, launch.Streams) {
 	return &ours, s
 }
 
-// programOf returns the program that a stored job runs, nil if it runs none.
-func programOf(g *ui.Globals, name string) *job.Program {
+// stored returns the description of a stored job, nil if it cannot be read.
+func stored(g *ui.Globals, name string) *job.Resolved {
 	store, err := g.OpenStore()
 	if err != nil {
 		return nil
@@ -165,7 +161,7 @@ func programOf(g *ui.Globals, name string) *job.Program {
 	if err != nil {
 		return nil
 	}
-	return spec.Program
+	return spec
 }
 
 // programStatus is the exit status of a program that has completed, if it is an error.

@@ -124,12 +124,12 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, name stri
 		o.checkpoint = number
 	}
 	var streams launch.Streams
-	program, dmtcp := programOf(g, name), dmtcpJob(g, name)
-	switch {
-	case len(command) > 0 && dmtcp:
-		return ui.BadUsage("only programs that call ckpt are restarted with another command", "leave out what follows --")
-	case dmtcp && o.np > 0:
-		return ui.BadUsage(fmt.Sprintf("--np %d: images of DMTCP are of as many ranks as they were taken from", o.np), "leave it out")
+	var program *job.Program
+	if spec := stored(g, name); spec != nil {
+		program = spec.Program
+		if spec.Lone() && (o.Given() || o.withoutLog || len(o.fail) > 0 || o.listen != "" || o.turnsOption.text != "" || o.chdir != "") {
+			return ui.BadUsage("--nodes, --map, --without-log, --fail, --listen, --storage-turns and --chdir: a program under DMTCP has them not", "ckpt restart "+name)
+		}
 	}
 	if program != nil {
 		g, streams = forProgram(g)
@@ -142,9 +142,6 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, name stri
 		return err
 	}
 	opt.Job, opt.Streams = name, streams
-	if dmtcp {
-		return restartDMTCP(ctx, g, o, opt)
-	}
 	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, NP: o.np, Command: command, AutoRestart: o.autoRestart, WithoutLog: o.withoutLog, Moved: o.moved}
 	if r.StorageTurns, err = o.turnsOption.setting(); err != nil {
 		return err

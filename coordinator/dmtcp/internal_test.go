@@ -1,0 +1,88 @@
+package dmtcp
+
+import (
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/image/dmtcp"
+	"ckpt/internal/family"
+	"ckpt/internal/testkit"
+	"ckpt/zones"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Tests of whole runs need these names.
+const (
+	EngineName = engineName
+	Loopback   = loopback
+)
+
+var LastLine = lastLine
+
+// WriteState writes the state of a job of another id.
+func WriteState(j *image.Job, id string) error { return (&state{ID: id}).write(j) }
+
+// Running returns the processes that the state of a job names.
+func Running(j *image.Job) []family.Process {
+	s, _ := readState(j)
+	return s.Processes
+}
+
+// TestSharedFiles: files in memory, and those of the MPI library, go before a restart, and
+// no others.
+func TestSharedFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if strings.HasPrefix(dir, "/dev/shm/") {
+		testkit.Skip(t, "temporary files outside /dev/shm")
+	}
+	e := &Engine{dir: &directory{dir}, state: state{Session: filepath.Join(dir, "mpi-1")}}
+	process := &zones.Process{}
+	for _, name := range []string{"/dev/shm/vader.1", "/dev/shm/vader.1", "/dev/shm/../../etc/passwd", "/usr/lib/libc.so.6", "[heap]",
+		filepath.Join(e.state.Session, "smdataseg"), filepath.Join(dir, "data")} {
+		process.Areas = append(process.Areas, zones.Area{Name: name})
+	}
+	list := e.sharedFiles(&dmtcp.Set{Images: []dmtcp.Image{{Process: process}}})
+	want := []string{"/dev/shm/vader.1", filepath.Join(e.state.Session, "smdataseg")}
+	if !slices.Equal(list, want) {
+		t.Errorf("%q, want %q", list, want)
+	}
+	if err := os.Mkdir(e.state.Session, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(want[1], nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time it has gone
+		if err := e.dir.removeAll(want[1:]); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(want[1]); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestLeft: what a killed coordinator has left is ended where it runs. Another start of the
+// machine, or another host, has other processes under these numbers.
+func TestLeft(t *testing.T) {
+	here, _ := wire.ThisHost()
+	for boot, ends := range map[string]bool{here: true, "1" + here: false, "": false} {
+		cmd := exec.Command("sleep", "1000")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		p, _ := family.Find(cmd.Process.Pid)
+		endLeft(&state{Boot: boot, Processes: []family.Process{p}})
+		if p.Alive() == ends {
+			t.Errorf("on host %q, here %q: ended %v", boot, here, !ends)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
