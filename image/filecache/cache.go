@@ -165,3 +165,80 @@ func each(n int, do func(i int) error) error {
 	}
 	return errors.Join(errs...)
 }
+
+// The errors of a cached file. The text of an error names the file; these only name
+// the case.
+var (
+	// ErrUnfinished says that the node directories have what an earlier use of the
+	// file left there, which Recover has to see first.
+	ErrUnfinished = errors.New("an earlier use of the file did not end: recover it first")
+	// ErrNothing says that there is nothing to recover: no write has been accepted
+	// since the file was last stored.
+	ErrNothing = errors.New("nothing to recover")
+	// ErrLost says that nodes were lost with acknowledged writes that no level kept.
+	ErrLost = errors.New("acknowledged writes are lost")
+	// ErrBeyond says that a request lies beyond the size that the file was opened with.
+	ErrBeyond = errors.New("beyond the end of the file")
+	// ErrReadOnly says that the file is open for reading.
+	ErrReadOnly = errors.New("file is open for reading only")
+	// ErrSpans says that a conditional write lies on two nodes: see Layout.Unit.
+	ErrSpans = errors.New("conditional write lies on two nodes")
+	// ErrClosed says that the file is closed.
+	ErrClosed = errors.New("file is closed")
+	// ErrJournalFull says that the journal of a node is full, since the file could not
+	// be stored.
+	ErrJournalFull = errors.New("journal is full")
+	// ErrOther says that the node directories belong to another use of the file.
+	ErrOther = errors.New("settings differ from those that the file was opened with")
+)
+
+// A Layout divides a file among nodes: each has one contiguous fragment, and the
+// owner of a byte follows from its offset alone, so that nobody keeps a directory.
+type Layout struct {
+	Size  int64 // bytes of the file
+	Nodes int
+	// Unit is what fragments are a multiple of, so that no record of that many bytes
+	// lies on two nodes; 0 or 1 for none.
+	Unit int64
+}
+
+// A Part is the part of a request that one node serves.
+type Part struct {
+	Node int
+	Off  int64 // in the file
+	N    int64
+}
+
+// Fragment returns the bytes of a fragment: ceil(Size/Nodes), rounded up to Unit. The
+// last ones may be shorter, or empty.
+func (l Layout) Fragment() int64 {
+	n := int64(l.Nodes)
+	chunk := max((l.Size+n-1)/n, 1)
+	if l.Unit > 1 {
+		chunk = (chunk + l.Unit - 1) / l.Unit * l.Unit
+	}
+	return chunk
+}
+
+// Owner returns the node that has the byte at off.
+func (l Layout) Owner(off int64) int { return int(off / l.Fragment()) }
+
+// Of returns the fragment of a node.
+func (l Layout) Of(node int) Part {
+	chunk := l.Fragment()
+	from := min(int64(node)*chunk, l.Size)
+	return Part{node, from, min(from+chunk, l.Size) - from}
+}
+
+// Split returns the parts of the n bytes at off, in their order.
+func (l Layout) Split(off, n int64) []Part {
+	var parts []Part
+	chunk := l.Fragment()
+	for end := off + n; off < end; {
+		node := off / chunk
+		upTo := min((node+1)*chunk, end)
+		parts = append(parts, Part{int(node), off, upTo - off})
+		off = upTo
+	}
+	return parts
+}

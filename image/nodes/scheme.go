@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -118,6 +119,182 @@ func (s Scheme) Nodes() int {
 func (s Scheme) Check(nodes int) error {
 	if nodes < s.Nodes() {
 		return fmt.Errorf("protection %s needs %d nodes, the job has %d", s, s.Nodes(), nodes)
+	}
+	return nil
+}
+
+// A Topology says which ranks share a node, and which nodes may fail together.
+type Topology struct {
+	NodeOf  []int // by rank
+	Domains []int // the failure domain of each node; nil: each node is its own
+}
+
+// nodes returns the nodes that have ranks, with those of a failure domain side by
+// side. The others have nobody who could keep anything.
+func (t Topology) nodes() []int {
+	nodes := slices.Clone(t.NodeOf)
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
+	slices.SortStableFunc(nodes, func(a, b int) int { return t.domain(a) - t.domain(b) })
+	return nodes
+}
+
+func (t Topology) domain(node int) int {
+	if t.Domains == nil {
+		return node
+	}
+	return t.Domains[node]
+}
+
+// ranks returns the ranks of a node.
+func (t Topology) ranks(node int) []int {
+	var ranks []int
+	for rank, n := range t.NodeOf {
+		if n == node {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+// largest returns how many of the nodes the largest failure domain has, and which it
+// is.
+func (t Topology) largest(nodes []int) (domain, most int) {
+	of := make(map[int]int)
+	for _, n := range nodes {
+		d := t.domain(n)
+		if of[d]++; of[d] > most {
+			domain, most = d, of[d]
+		}
+	}
+	return domain, most
+}
+
+// Fits reports whether the scheme can protect every rank from the loss of as many
+// nodes as Strength says, and of any one failure domain.
+func (s Scheme) Fits(t Topology) error {
+	for rank, node := range t.NodeOf {
+		if node < 0 || t.Domains != nil && node >= len(t.Domains) {
+			return fmt.Errorf("rank %d is on node %d, but failure domains are given for %d nodes", rank, node, len(t.Domains))
+		}
+	}
+	nodes := t.nodes()
+	if err := s.Check(len(nodes)); err != nil {
+		return err
+	}
+	domain, most := t.largest(nodes)
+	if s.Kind() == Partner && len(nodes)-most < s.copies {
+		return fmt.Errorf("protection %s needs %d nodes outside each failure domain: domain %d has %d of %d nodes", s, s.copies, domain, most, len(nodes))
+	}
+	if !s.Coded() {
+		return nil
+	}
+	for _, group := range s.groups(t) {
+		if domain, most := t.largest(group); most > s.parity {
+			return fmt.Errorf("protection %s needs groups with at most %d nodes of a failure domain: a group of %d nodes has %d of domain %d; more domains, smaller groups or more parity would do", s, s.parity, len(group), most, domain)
+		}
+	}
+	return nil
+}
+
+// Partners returns the nodes that keep copies of a rank's files. They are in other
+// failure domains than the rank's node, and in different ones as far as there are
+// enough. Each node keeps copies of as many nodes, if no domain has more than half of
+// them.
+func (s Scheme) Partners(t Topology, rank int) []int {
+	nodes := t.nodes()
+	own := t.NodeOf[rank]
+	_, step := t.largest(nodes)
+	at := slices.Index(nodes, own)
+	var partners []int
+	used := map[int]bool{t.domain(own): true}
+	for again := range 2 {
+		// A step as long as the largest domain leads out of every domain.
+		for i := range step * len(nodes) {
+			n := nodes[(at+i%len(nodes)*step+step+i/len(nodes))%len(nodes)]
+			if len(partners) == s.copies {
+				return partners
+			}
+			d := t.domain(n)
+			if d == t.domain(own) || slices.Contains(partners, n) || again == 0 && used[d] {
+				continue
+			}
+			partners, used[d] = append(partners, n), true
+		}
+	}
+	return partners
+}
+
+// groups divides the nodes into groups of at least as many nodes as the scheme says.
+// Those of a failure domain are dealt to the groups in turn.
+func (s Scheme) groups(t Topology) [][]int {
+	nodes := t.nodes()
+	groups := make([][]int, max(1, len(nodes)/s.Nodes()))
+	for i, n := range nodes {
+		groups[i%len(groups)] = append(groups[i%len(groups)], n)
+	}
+	return groups
+}
+
+// A Set is ranks of different nodes whose files are coded together.
+type Set struct {
+	ID int `json:"id"`
+	// Members are ranks. At -1 a node takes part that has too few ranks to have one
+	// in this set. All other members are known by their position here.
+	Members []int `json:"members"`
+	// Nodes are those of the members. Each holds one parity file, whose number is the
+	// position of the member.
+	Nodes []int `json:"nodes"`
+	// Parity is how many members' nodes hold parity in each row.
+	Parity int `json:"parity"`
+}
+
+// Sets returns the sets of a scheme, in which every rank is once. It is empty for
+// schemes that have no parity.
+func (s Scheme) Sets(t Topology) []Set {
+	if !s.Coded() {
+		return nil
+	}
+	var sets []Set
+	for _, group := range s.groups(t) {
+		ranks, most := make([][]int, len(group)), 0
+		for i, n := range group {
+			ranks[i] = t.ranks(n)
+			most = max(most, len(ranks[i]))
+		}
+		for index := range most {
+			set := Set{ID: len(sets), Nodes: slices.Clone(group), Parity: s.parity}
+			for i := range group {
+				rank := -1
+				if index < len(ranks[i]) {
+					rank = ranks[i][index]
+				}
+				set.Members = append(set.Members, rank)
+			}
+			sets = append(sets, set)
+		}
+	}
+	return sets
+}
+
+// SetOf returns the set of a rank, and its position there.
+func SetOf(sets []Set, rank int) (set Set, member int, ok bool) {
+	for _, s := range sets {
+		if i := slices.Index(s.Members, rank); i >= 0 && rank >= 0 {
+			return s, i, true
+		}
+	}
+	return Set{}, 0, false
+}
+
+// Check reports whether a set that came from somewhere else can be one.
+func (s Set) Check() error {
+	n := len(s.Members)
+	switch {
+	case n != len(s.Nodes):
+		return fmt.Errorf("set %d has %d members on %d nodes", s.ID, n, len(s.Nodes))
+	case s.ID < 0 || n < 2 || n >= 2*maxGroup || s.Parity < 1 || s.Parity >= n:
+		return fmt.Errorf("set %d of %d members cannot have %d parities", s.ID, n, s.Parity)
 	}
 	return nil
 }

@@ -3,11 +3,15 @@ package nodes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 )
 
@@ -117,4 +121,157 @@ func (t *Tier) manifests(ctx context.Context, node int) (list []*image.Manifest,
 		}
 	}
 	return list, errs
+}
+
+// Rightful takes the versions apart that nodes have. Stale is one whose identity is not that
+// of the checkpoint of its number in the store; of several of one number that the store does
+// not have, all but the one that the record names, or else the newest. Store may be nil: it
+// cannot be reached. The errors are of the store.
+func Rightful(versions []Version, store *image.Job, r *Record) (right, stale []Version, errs []error) {
+	for _, v := range versions {
+		id, _, err := rightful(versions, v.Number, store, r)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if id == v.ID {
+			right = append(right, v)
+		} else {
+			stale = append(stale, v)
+		}
+	}
+	return right, stale, errs
+}
+
+// Settle removes stale versions from the nodes, as Rightful tells them, and returns the others
+// and a warning for each that went.
+func (t *Tier) Settle(ctx context.Context, versions []Version, store *image.Job, r *Record) (kept []Version, warnings []error) {
+	kept, stale, warnings := Rightful(versions, store, r)
+	for _, v := range stale {
+		if err := ctx.Err(); err != nil {
+			return kept, append(warnings, err)
+		}
+		_, where, _ := rightful(versions, v.Number, store, r)
+		warnings = append(warnings, fmt.Errorf("version %d on nodes %v is stale: %s has another of this number", v.Number, v.Nodes, where))
+		warnings = append(warnings, t.forget(v)...)
+	}
+	return kept, warnings
+}
+
+// rightful returns which identity is right for a number, and where it is from.
+func rightful(versions []Version, number int, store *image.Job, r *Record) (id, where string, err error) {
+	if store != nil {
+		m, err := store.Manifest(number)
+		if err == nil {
+			return m.ID, "the store", nil
+		}
+		if !errors.Is(err, image.ErrCheckpointNotFound) {
+			id, where, _ = rightful(versions, number, nil, r)
+			return id, where, err
+		}
+	}
+	k, known := r.Of(number)
+	for _, v := range versions {
+		if v.Number != number {
+			continue
+		}
+		id, where = v.ID, "another node" // the newest is the last
+		if known && v.ID == k.ID {
+			return v.ID, "the record of the job", nil
+		}
+	}
+	return id, where, nil
+}
+
+// forget removes a version from the nodes that have its manifest.
+func (t *Tier) forget(v Version) (errs []error) {
+	for _, node := range v.Nodes {
+		j, err := t.look(node)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = nodeError(node, wipe(j, v.Number))
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// Sweep removes from the nodes what belongs to none of some versions: the remains of those
+// that were not committed, or not reclaimed to the end, and files that were not complete.
+// It comes before the first version of a run is begun. A directory with a manifest that
+// cannot be read stays: a newer ckpt may have written it.
+func (t *Tier) Sweep(ctx context.Context, versions []Version) []error {
+	known := make(map[int]bool)
+	for _, v := range versions {
+		known[v.Number] = true
+	}
+	var errs []error
+	for _, err := range t.each(func(node int) error { return nodeError(node, t.sweep(ctx, node, known)) }) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+func (t *Tier) sweep(ctx context.Context, node int, known map[int]bool) error {
+	j, err := t.look(node)
+	if Lost(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := j.FS().ReadDir(j.Dir())
+	if err != nil {
+		return durable.Op("list", j.Dir(), -1, err)
+	}
+	for _, e := range entries {
+		n, ok := container.ParseNumber(e.Name())
+		if !ok || !e.IsDir() {
+			if strings.HasPrefix(e.Name(), tryPrefix) {
+				_ = durable.Remove(j.FS(), filepath.Join(j.Dir(), e.Name())) // a trial that was cut short
+			}
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if known[n] {
+			err = sweepIncomplete(j, n)
+		} else if _, serr := j.FS().Stat(j.FilePath(manifestPath(n))); errors.Is(serr, fs.ErrNotExist) {
+			err = wipe(j, n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepIncomplete removes files of a version that were not complete.
+func sweepIncomplete(j *image.Job, number int) error {
+	dir := j.NumberDir(number)
+	entries, err := j.FS().ReadDir(dir)
+	if err != nil {
+		return durable.Op("list", dir, -1, err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), durable.TempSuffix) {
+			if err := durable.Remove(j.FS(), filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Survey says what the nodes have of a version, as Verify does, but reads no more than
+// manifests, headers and indexes: damage to the contents of a file does not show.
+func (t *Tier) Survey(ctx context.Context, m *image.Manifest) []Finding {
+	v := &verification{tier: t, m: m, shallow: true}
+	return append(v.directories(), v.all(ctx)...)
 }

@@ -235,3 +235,124 @@ func (l *lane) answer(bytes int64) {
 		l.client.idle()
 	}
 }
+
+// resource is a part of the system through which bytes pass one request after
+// the other. A rate of zero is no limit.
+type resource struct {
+	rate float64
+	free float64 // when it has done all that it was given
+	busy float64 // seconds of work
+}
+
+// flow is when the first request of a run of bytes, and when its last, has come out
+// of a part of the system. So the next part begins before the run is complete.
+type flow struct{ head, tail float64 }
+
+// pass has the resource work on bytes that come as f, in requests of unit bytes.
+// It works for as long as the bytes take, not for as long as it waits for them.
+func (r *resource) pass(f flow, bytes, unit float64) flow {
+	if r.rate == 0 {
+		return flow{max(f.head, r.free), max(f.tail, r.free)}
+	}
+	return r.work(f, bytes/r.rate, unit/r.rate)
+}
+
+// work is pass with the time of the whole and that of its last request.
+func (r *resource) work(f flow, all, last float64) flow {
+	begin := max(r.free, f.head)
+	r.free = begin + all
+	r.busy += all
+	return flow{head: begin + last, tail: max(f.tail+last, begin+all)}
+}
+
+// processors work each on one thing at a time.
+type processors struct {
+	free []float64
+	busy float64
+}
+
+// do gives some work to the processor that is free first, and returns when it is
+// done.
+func (p *processors) do(at, seconds float64) float64 {
+	first := 0
+	for i := range p.free {
+		if p.free[i] < p.free[first] {
+			first = i
+		}
+	}
+	p.free[first] = max(p.free[first], at) + seconds
+	p.busy += seconds
+	return p.free[first]
+}
+
+// An actor does something when its time has come.
+type actor interface{ act(what int32) }
+
+// event is what happens at a time. Of events at the same time the one that was
+// scheduled first happens first, so that a run can be repeated.
+type event struct {
+	at   float64
+	seq  uint64
+	who  actor
+	what int32
+}
+
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
+
+// queue holds events in a heap of four children each, which touches less memory
+// than one of two.
+type queue struct{ heap []event }
+
+func (q *queue) push(e event) {
+	q.heap = append(q.heap, e)
+	i := len(q.heap) - 1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !e.before(&q.heap[parent]) {
+			break
+		}
+		q.heap[i] = q.heap[parent]
+		i = parent
+	}
+	q.heap[i] = e
+}
+
+// pop takes out the first event. There is one.
+func (q *queue) pop() event {
+	first, n := q.heap[0], len(q.heap)-1
+	last := q.heap[n]
+	q.heap[n] = event{}
+	q.heap = q.heap[:n]
+	if n > 0 {
+		q.sink(last)
+	}
+	return first
+}
+
+// sink puts e where the first one was, and then as far down as it belongs.
+func (q *queue) sink(e event) {
+	i, n := 0, len(q.heap)
+	for {
+		child := 4*i + 1
+		if child >= n {
+			break
+		}
+		least := child
+		for c := child + 1; c < min(child+4, n); c++ {
+			if q.heap[c].before(&q.heap[least]) {
+				least = c
+			}
+		}
+		if !q.heap[least].before(&e) {
+			break
+		}
+		q.heap[i] = q.heap[least]
+		i = least
+	}
+	q.heap[i] = e
+}
+
+// call is an actor made of a function.
+type call func()
+
+func (c call) act(int32) { c() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"ckpt/image/plan"
 )
@@ -112,4 +113,212 @@ func Run(ctx context.Context, s *System, jobs []Job, o Options) (*Result, error)
 		return nil, err
 	}
 	return sim.result(all), nil
+}
+
+// job is a Job in progress.
+type job struct {
+	Job
+	sim      *Sim
+	settings *plan.Settings
+	nodes    int // number of the first node
+	target   int // of the first stripe of the first file
+	base     int // first rank, if ranks are consecutive
+	hosts    []*host
+	writers  []*writer
+	files    map[fileKey]*File
+	created  []float64 // when each file is there
+	packed   []float64 // when the bytes of each rank are; nil if at once
+	left     int       // writers that are not done
+	end      float64
+	progress *progress
+
+	bytesOf []int64 // of each rank in a round of an array
+	touched []int   // ranks that have any
+}
+
+// fileKey is a file, and the node whose local targets have this part of it.
+type fileKey struct{ file, node int }
+
+// progress counts the bytes of all jobs.
+type progress struct {
+	done, of, told int64
+	tell           func(done, of int64)
+}
+
+func (p *progress) add(bytes int64) {
+	p.done += bytes
+	if p.tell != nil && (p.done-p.told > p.of/200 || p.done == p.of) {
+		p.told = p.done
+		p.tell(p.done, p.of)
+	}
+}
+
+// prepare makes the writers of all jobs begin at their time.
+func (sim *Sim) prepare(jobs []Job) ([]*job, error) {
+	var all []*job
+	p := &progress{tell: sim.opt.Progress}
+	nodes, target := 0, 0
+	for i := range jobs {
+		j := &job{Job: jobs[i], sim: sim, nodes: nodes, target: target, progress: p, files: make(map[fileKey]*File)}
+		if j.App == "" {
+			j.App = "job " + strconv.Itoa(i)
+		}
+		if j.Plan == nil {
+			return nil, fmt.Errorf("pfs: job %d: no plan", i)
+		}
+		j.settings = &j.Plan.Settings
+		if err := j.check(); err != nil {
+			return nil, fmt.Errorf("pfs: job %d: %w", i, err)
+		}
+		nodes += j.findHosts()
+		for f := range j.Plan.Files {
+			p.of += j.Plan.Files[f].Bytes
+		}
+		target += len(j.Plan.Files) * j.settings.StripeCount
+		all = append(all, j)
+	}
+	sim.coarsen(p.of, manyChunks)
+	for _, j := range all {
+		j.begin()
+	}
+	return all, nil
+}
+
+func (j *job) check() error {
+	if !(j.Start >= 0 && j.Start <= maxTime) {
+		return fmt.Errorf("start of %v: must be 0 to %v seconds", j.Start, maxTime)
+	}
+	if j.Array == nil {
+		return nil
+	}
+	return j.Array.check(j.Plan)
+}
+
+// findHosts finds the host of each rank, and returns how many numbers nodes take.
+func (j *job) findHosts() int {
+	ranks, most := j.Plan.Ranks(), 0
+	j.hosts = make([]*host, len(ranks))
+	j.base = ranks[0]
+	if ranks[len(ranks)-1]-ranks[0] != len(ranks)-1 {
+		j.base = -1
+	}
+	for i, rank := range ranks {
+		node := j.Plan.Node(rank)
+		most = max(most, node)
+		j.hosts[i] = j.sim.hostOf(j.nodes + node)
+	}
+	return most + 1
+}
+
+// position returns where a rank is among those of the plan.
+func (j *job) position(rank int) int {
+	if j.base >= 0 {
+		return rank - j.base
+	}
+	ranks := j.Plan.Ranks()
+	lo, hi := 0, len(ranks)
+	for lo < hi {
+		if mid := (lo + hi) / 2; ranks[mid] < rank {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// begin creates the files, packs the bytes and sends the writers on their way.
+func (j *job) begin() {
+	j.end = j.Start
+	j.pack()
+	meta := &j.sim.sys.Metadata
+	latency := float64(meta.Latency)
+	j.created = make([]float64, len(j.Plan.Files))
+	for f := range j.created {
+		j.created[f] = j.Start
+		if !j.Read {
+			j.created[f] = j.sim.metadata(j.Start, meta.Creates) + latency
+		}
+	}
+	j.writers = make([]*writer, len(j.Plan.Writers))
+	j.left = len(j.writers)
+	for i := range j.writers {
+		w := j.writer(i)
+		j.writers[i] = w
+		ready := j.created[w.number]
+		if j.Read || j.Plan.Files[w.number].Rank != w.rank {
+			ready = j.sim.metadata(ready, meta.Opens) + latency
+		}
+		w.phases[create] = ready - j.Start
+		if j.packed != nil {
+			packed := j.packed[j.position(w.rank)]
+			w.phases[packing] = packed - j.Start
+			ready = max(ready, packed)
+		}
+		w.ready = ready
+		if j.settings.P1 || i == 0 {
+			j.sim.schedule(ready, w, begins)
+		}
+	}
+}
+
+// metadata has the server of names do something that it does so often in a second.
+func (sim *Sim) metadata(at, perSecond float64) float64 {
+	if perSecond == 0 {
+		return at
+	}
+	return sim.meta.work(flow{at, at}, 1/perSecond, 0).tail
+}
+
+// pack has the processors of each host pack the bytes of its ranks. Where files
+// have bytes of several ranks, nobody writes before the sizes of all are known.
+func (j *job) pack() {
+	if j.Pack == nil || j.Read {
+		return
+	}
+	j.packed = make([]float64, len(j.hosts))
+	last := j.Start
+	for i, rank := range j.Plan.Ranks() {
+		j.packed[i] = j.hosts[i].processors.do(j.Start, j.Pack(rank))
+		last = max(last, j.packed[i])
+	}
+	if j.settings.Layout != plan.PerRank {
+		for i := range j.packed {
+			j.packed[i] = last
+		}
+	}
+}
+
+// file returns a file of the plan, as a node sees it.
+func (j *job) file(number int, h *host) *File {
+	key := fileKey{file: number}
+	if j.sim.sys.Targets.Local {
+		key.node = h.number
+	}
+	f := j.files[key]
+	if f == nil {
+		f = j.sim.File(FileSpec{
+			StripeSize: j.settings.StripeSize, StripeCount: j.settings.StripeCount,
+			First: j.target + number*j.settings.StripeCount + j.settings.FirstOST, Node: key.node,
+		})
+		j.files[key] = f
+	}
+	return f
+}
+
+// done is told that a writer is done.
+func (j *job) done() {
+	j.end = max(j.end, j.sim.now)
+	if j.left--; j.left == 0 && j.Sync && !j.Read {
+		j.end += float64(j.sim.sys.Metadata.Rename) + float64(j.sim.sys.Metadata.SyncDir)
+	}
+}
+
+// close ends the iterators of writers that are not done.
+func (j *job) close() {
+	for _, w := range j.writers {
+		if w != nil && w.rounds != nil {
+			w.rounds.stop()
+		}
+	}
 }
