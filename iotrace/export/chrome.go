@@ -41,8 +41,7 @@ func WriteChrome(w io.Writer, t *iotrace.Trace) error {
 	return c.w.Flush()
 }
 
-// chrome passes over a trace twice: first to count the lanes of the ranks and to find
-// the ends of barriers, then to write.
+// chrome passes over a trace twice: first to count the lanes of the ranks, then to write.
 type chrome struct {
 	w     *bufio.Writer
 	t     *iotrace.Trace
@@ -51,10 +50,8 @@ type chrome struct {
 	pids  []int // the process of each rank, by slot
 	tids  []int // the thread of each rank's first lane, by slot
 	lanes []int // of each slot
-	flow  *flows
 	rate  *bandwidth
 	comma bool
-	arrow int64
 	b     []byte
 	err   error
 }
@@ -68,7 +65,7 @@ func (c *chrome) slot(rank int32) int {
 }
 
 func newChrome(w io.Writer, t *iotrace.Trace) *chrome {
-	c := &chrome{w: bufio.NewWriterSize(w, 1<<16), t: t, flow: newFlows()}
+	c := &chrome{w: bufio.NewWriterSize(w, 1<<16), t: t}
 	for _, name := range t.Files {
 		c.files = append(c.files, string(appendJSON(nil, name)))
 	}
@@ -86,12 +83,10 @@ func newChrome(w io.Writer, t *iotrace.Trace) *chrome {
 		e := &t.Events[i]
 		onGrid := c.onGrid(e)
 		l.place(c.slot(e.Rank), &onGrid)
-		c.flow.count(i, e)
 		if e.Module == iotrace.POSIX || !posix[e.File] {
 			c.rate.add(e)
 		}
 	})
-	c.flow.passed = make(map[rankCheckpoint]int32)
 	next := 1
 	c.pids, c.tids, c.lanes = make([]int, len(l.ranks)), make([]int, len(l.ranks)), make([]int, len(l.ranks))
 	for i, s := range inRankOrder(t.Ranks) {
@@ -225,7 +220,7 @@ func (c *chrome) number(what string, pid, n int) {
 	c.end(append(b, '}'))
 }
 
-// events writes slices, counters and flows in order of time.
+// events writes slices and counters in order of time.
 func (c *chrome) events() {
 	l := newLanes(len(c.t.Ranks) + 1)
 	sample := 0
@@ -241,11 +236,6 @@ func (c *chrome) events() {
 		s := c.slot(e.Rank)
 		pid, tid := c.pids[s], c.tids[s]+l.place(s, &e)
 		c.slice(&e, pid, tid)
-		for _, a := range c.flow.take(i, &e, pid, tid) {
-			c.arrow++
-			c.flowEnd("s", e.Start, pid, tid)
-			c.flowEnd("f", e.Start, a.pid, a.tid)
-		}
 	})
 	for ; sample < len(c.rate.read) && c.err == nil; sample++ {
 		c.counter(sample)
@@ -300,18 +290,6 @@ func (c *chrome) counter(i int) {
 	b = strconv.AppendFloat(append(b, `,"args":{"read":`...), read, 'f', 3, 64)
 	b = strconv.AppendFloat(append(b, `,"write":`...), write, 'f', 3, 64)
 	c.end(append(b, '}'))
-}
-
-// flowEnd writes one end of an arrow: s is the start, f the end. It is bound to the
-// slice that contains it.
-func (c *chrome) flowEnd(ph string, at int64, pid, tid int) {
-	b := c.begin("barrier", ph, pid, tid)
-	b = append(b, `,"cat":"barrier"`...)
-	b = member(b, "id", c.arrow)
-	if ph == "f" {
-		b = append(b, `,"bp":"e"`...)
-	}
-	c.end(c.time(b, "ts", at))
 }
 
 // time appends ns as microseconds, exactly.

@@ -59,9 +59,6 @@ func checkChrome(tr *iotrace.Trace, b []byte) error {
 	}
 	processes, threads := make(map[int]string), make(map[int]int)
 	open := make(map[int][]slice) // of a thread
-	all := make(map[int][]slice)
-	begun := make(map[int64]int64) // arrows
-	var ended int
 	last, slices, metadata := int64(0), 0, true
 	var moved [2]float64 // MiB read and written according to the counter
 	var width, sampled int64
@@ -114,7 +111,6 @@ func checkChrome(tr *iotrace.Trace, b []byte) error {
 				return fail("overlaps a slice that ends at %d", stack[n-1].end)
 			}
 			open[o.Tid] = append(stack, s)
-			all[o.Tid] = append(all[o.Tid], s)
 			slices++
 		case "C":
 			if ts > 0 && width == 0 {
@@ -128,33 +124,9 @@ func checkChrome(tr *iotrace.Trace, b []byte) error {
 				}
 				moved[i] += v
 			}
-		case "s", "f":
-			within := false
-			for _, s := range all[o.Tid] {
-				within = within || s.start <= ts && (ts < s.end || s.start == s.end)
-			}
-			if !within {
-				return fail("no slice for the arrow")
-			}
-			if o.Ph == "s" {
-				if _, twice := begun[o.ID]; twice {
-					return fail("arrow begun twice")
-				}
-				begun[o.ID] = ts
-				continue
-			}
-			from, ok := begun[o.ID]
-			if !ok || from > ts || o.Bp != "e" {
-				return fail("arrow has no begin")
-			}
-			delete(begun, o.ID)
-			ended++
 		default:
 			return fail("unknown phase")
 		}
-	}
-	if len(begun) > 0 {
-		return fmt.Errorf("%d arrows have no end", len(begun))
 	}
 	if slices != len(tr.Events) {
 		return fmt.Errorf("%d slices of %d events", slices, len(tr.Events))
@@ -243,9 +215,6 @@ func TestChromeGolden(t *testing.T) {
 		}
 	}
 	iotracetest.SameAs(t, "golden.chrome.json", []byte(text.String()), *update)
-	if n := strings.Count(text.String(), `"ph":"f"`); n != 3 {
-		t.Errorf("%d arrows of a barrier of 4", n)
-	}
 }
 
 // TestChromeSums adds times up as viewers do. speedscope subtracts the first time of a
