@@ -19,13 +19,9 @@
 //
 // Each rank records its own file. Merge combines them into one trace.
 //
-//   - Reading back returns what was written, event by event.
-//   - Every block has a checksum, so that a changed bit is found. A damaged file is
-//     refused, or read with the exception of its damaged blocks, depending on
-//     Options. Damage of one block loses its events and nothing else, and a warning
-//     counts them.
-//   - Numbers in a file are checked before they are used. A hostile file costs
-//     memory in proportion to its own length.
+//   - Every block has a checksum. A damaged file is refused, or with Options.Lenient read
+//     without its damaged blocks; a warning counts their events.
+//   - A hostile file costs memory in proportion to its own length.
 //   - Errors in files are *FormatError values with the position.
 //   - A nil Recorder records nothing and may be used like any other.
 //

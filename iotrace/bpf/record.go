@@ -9,39 +9,24 @@
 //	err = x.Finish()
 //	t, report, err := x.Import(file, iotrace.Options{})
 //
-// strace stops a program twice for each call, which takes 10 µs and more. Here the
-// kernel runs a small program at the beginning and at the end of each recorded call,
-// which takes some 0.2 µs, and puts a record into a ring of 64 MiB, from which a
-// goroutine copies it. Other calls take 10 ns more, as long as recording lasts, in all
-// processes of the machine.
-//
-// # How
+// strace stops a program twice for each call, which takes 10 µs and more. Here the kernel
+// runs a small program at the beginning and at the end of each recorded call, which takes
+// some 0.2 µs, and puts a record into a ring, from which a goroutine copies it.
 //
 // The programs are written here in the instructions of eBPF, with the places of members
-// from the kernel's own description (BTF). They run at
-//
-//   - the events sys_enter_NAME and sys_exit_NAME of each call that package strace
-//     understands. The kernel tells these calls from others by a bitmap, before any of
-//     our instructions. It has no need of them to be mounted (tracefs).
-//   - sched_process_fork, which records the children of recorded threads, and those
-//     that the recorder starts; sched_process_exec; sched_process_exit.
-//
-// A record has the registers of the call, its times and its result. Pieces come before
-// it: paths, the lengths of files, requests of libaio, and, for a descriptor that a call
-// opened, the path that the kernel has for it.
+// from the kernel's own description (BTF). They run at the events sys_enter_NAME and
+// sys_exit_NAME of each call that package strace understands, and when processes are forked,
+// execute and exit. A record has the registers of the call, its times and its result. Pieces
+// come before it: paths, the lengths of files, requests of libaio, and the path that the
+// kernel has for a new descriptor.
 //
 // Import turns the records into the text of strace -f -ttt -T -y, in the order in which
 // calls took effect, and package strace makes events of it. So both ways to record agree
-// on what becomes an event, on offsets, ranks and warnings. See record for the layout.
+// on what becomes an event, on offsets, ranks and warnings.
 //
-// # What it needs
-//
-// Linux 5.15 or later on amd64 with CONFIG_DEBUG_INFO_BTF, CONFIG_FTRACE_SYSCALLS and
-// CONFIG_BPF_SYSCALL, as distributions have it; and root, or the capability
-// SYS_ADMIN. Trampolines (fentry) would make other calls cost nothing, but
-// some kernels refuse them.
-//
-// # Promises
+// It needs Linux 5.15 or later on amd64 with CONFIG_DEBUG_INFO_BTF, CONFIG_FTRACE_SYSCALLS
+// and CONFIG_BPF_SYSCALL, as distributions have it; and root, or the capability SYS_ADMIN.
+// Trampolines (fentry) would make other calls cost nothing, but some kernels refuse them.
 //
 //   - Records that find the ring full are counted, and are a warning of the trace.
 //     So are calls whose path could not be read, and programs of 32 bits, whose calls

@@ -1,92 +1,57 @@
 // Package dmtcp reads checkpoint images of DMTCP: the areas of memory, and the bytes
 // that the image stores of them.
 //
-// Read returns only the areas:
+// Read returns only the areas. A Scanner reads an image record by record, forward only, so
+// that it works on a pipe. Every Raw followed by its data is a copy of the image:
 //
-//	p, err := dmtcp.Read(ctx, name, file, size)
-//
-// A Scanner reads an image record by record, forward only, so that it works on a pipe.
-// Every Raw followed by its data is a copy of the image:
-//
-//	s, err := dmtcp.NewScanner(name, file, size)
-//	for {
-//		rec, err := s.Next()
-//		if err == io.EOF {
-//			break // the image is whole
+//		s, err := dmtcp.NewScanner(name, file, size)
+//		for {
+//			rec, err := s.Next()
+//			if err == io.EOF {
+//				break // the image is whole
+//			}
+//			... rec.Raw, then rec.Data bytes from s.Read
 //		}
-//		... rec.Raw, then rec.Data bytes from s.Read
-//	}
 //
-// # Promises
-//
-//   - A truncated image is refused, and so is one with bytes behind its end.
-//   - Lengths in an image are checked before they are used. A hostile image costs
-//     time in proportion to its length after decompression, a few hundred KiB of
-//     memory, and under Read the memory of its areas and their names, which is
-//     limited.
-//   - Errors in the contents are *zones.FormatError values with the offset in the
-//     decompressed file. Other errors are those of the reader or the context.
-//   - Images that DMTCP can write are never refused. Checks that some file system,
-//     plug-in or mount could make fail are left out, such as equal inodes of the
-//     same file in two areas.
+//	  - A truncated image is refused, and so is one with bytes behind its end.
+//	  - Lengths are checked before they are used. A hostile image costs time in proportion
+//	    to its length after decompression, a few hundred KiB of memory, and under Read the
+//	    memory of its areas and their names, which is limited.
+//	  - Errors in the contents are *zones.FormatError values with the offset in the
+//	    decompressed file.
+//	  - Every image that DMTCP can write is read. Checks that some file system, plug-in or
+//	    mount could make fail are left out.
 //
 // # Layout
 //
-// The format is called v4.0; DMTCP 4.0 to 5.0 write it. All numbers are little-endian.
-// The whole file may be compressed with gzip, whatever its name.
-//
-//	+--------------------+ 0
-//	| file header  4 KiB |
-//	+--------------------+ 4096
-//	| file header again  |  the same bytes
-//	+--------------------+ 8192
-//	| area header  4 KiB |
-//	| data               |  see below; of any length, so that what follows may
-//	|                    |  begin anywhere
-//	| area header ...    |
-//	+--------------------+ file length - 4096
-//	| end marker   4 KiB |  an area header whose start is 0 and size 2^64-1
-//	+--------------------+
-//
-// The file header:
+// DMTCP 4.0 to 5.0 write the format v4.0, perhaps compressed with gzip. All numbers are
+// little-endian. A file header of 4 KiB comes twice. Then come areas, each with a header of
+// 4 KiB and data of any length, and an end marker: an area header whose start is 0 and size
+// 2^64-1. The file header:
 //
 //	   0  char[32]    DMTCP_CHECKPOINT_IMAGE_v4.0\n
 //	  32  id          of the process: u64 host, u64 time, i32 virtual pid,
-//	                  u32 generation
-//	  56  id          of its parent
-//	  80  id          of the computation
+//	                  u32 generation; its parent; the computation
 //	 104  i32 x 5     pid, ppid, sid, gid, foreground gid; all virtual
 //	 124  u32         is the root of the process tree
 //	 128  u32         processes in the computation, launchers included
 //	 132  u32         ELF type: 0 is 32 bit, 1 is 64 bit
 //	 136  u64 x 4     offsets of functions in the vdso
-//	 168  u64 x 2     buffer for the restart: start, end; never stored
-//	 184  u64 x 2     vdso
-//	 200  u64 x 2     vvar
-//	 216  u64 x 2     vvar_vclock
-//	 232  u64         brk
-//	 240  u64         end of the stack
-//	 248  u64         entry of the restart
+//	 168  u64 x 8     start and end of the restart buffer, vdso, vvar, vvar_vclock
+//	 232  u64 x 3     brk, end of the stack, entry of the restart
 //	 256  char[1024]  name of the program
 //	1280  char[1024]  path of the executable
-//	2304              padding
 //
 // The area header:
 //
-//	   0  u64         start
-//	   8  u64         end
-//	  16  u64         size
-//	  24  u64         offset in the file behind it
-//	  32  i32 (in 8)  protection: 1 read, 2 write, 4 execute
-//	  40  i32 (in 8)  flags of mmap(2): 1 shared, 2 private, 0x10 fixed,
-//	                  0x20 anonymous
-//	  48  u64         device, major
-//	  56  u64         device, minor
-//	  64  u64         inode
-//	  72  i64         length stored of a file; -1 if not set
-//	  80  u64         properties
-//	  88  char[1024]  name as in /proc/PID/maps
-//	1112              padding
+//	 0  u64 x 4     start, end, size, offset in the file behind it
+//	32  i32 (in 8)  protection: 1 read, 2 write, 4 execute
+//	40  i32 (in 8)  flags of mmap(2): 1 shared, 2 private, 0x10 fixed,
+//	                0x20 anonymous
+//	48  u64 x 3     device, major and minor; inode
+//	72  i64         length stored of a file; -1 if not set
+//	80  u64         properties
+//	88  char[1024]  name as in /proc/PID/maps
 //
 // The properties determine what follows:
 //
@@ -97,35 +62,17 @@
 //	4  a run: size bytes
 //	5  a run of zeros: nothing
 //
-// The runs of an area cover it without gaps, in order of their addresses. Their
-// headers are copies of the area's, but for start, end, size and properties.
-// The bytes after the NUL of a name, the upper halves of protection and flags,
-// the padding of area headers and the rest of the end marker are left-overs of
-// the writer's memory and mean nothing.
+// The runs of an area cover it without gaps, in order of their addresses. Their headers
+// are copies of the area's, but for start, end, size and properties. Padding, the bytes
+// after the NUL of a name, and the upper halves of protection and flags mean nothing.
 //
 // # Which damage is found
 //
-// An image has no checksums; gzip has one, over the whole. Without gzip a
-// changed bit is found
-//
-//   - in the file header: always, because there are two copies;
-//   - in start, end and size: always, because two determine the third, and areas and
-//     runs are in order;
-//   - in the properties: at once, or at the next header, which is then misplaced. It
-//     is missed if the data, read with the wrong length, ends where another area
-//     begins;
-//   - in the length of a file's area: likewise. It is missed if the meaning is the
-//     same: 0 and -1 both mean the size;
-//   - in offset, protection, flags, device, inode and name of an area that is cut
-//     into runs: always, because the runs repeat them;
-//   - in those of other areas: only if the value is impossible. That covers the
-//     lower 12 bits of the offset, protection beyond 7, both or neither of shared
-//     and private, unknown flags, device numbers beyond 12 and 20 bits, and a name
-//     that does not begin with a slash or has no end;
-//   - in the end marker: in start and size, always.
-//
-// So changes are missed in offset, protection, fixed, device, inode and name of a
-// file's area, in bytes without meaning, and in all data.
+// An image has no checksums; gzip has one, over the whole. Without gzip a changed bit is
+// found in the file header, in start, end and size, in the properties and lengths (at once,
+// or at the next header, which is then misplaced), and in all fields of an area that is cut
+// into runs. In offset, protection, flags, device, inode and name of other areas only values
+// that are impossible are found, and in data nothing is.
 package dmtcp
 
 import (
