@@ -177,7 +177,7 @@ func TestFilesOfCoordinator(t *testing.T) {
 		"coordinator/launch/input.go":    "the standard input of a program",
 		"coordinator/launch/digest.go":   "the file that processes run",
 		"coordinator/launch/external.go": "/proc/PID/environ",
-		"coordinator/wire/host.go":       "/proc/sys/kernel/random/boot_id",
+		"coordinator/wire/client.go":     "/proc/sys/kernel/random/boot_id",
 		"coordinator/launch/rundir.go":   "the directory of sockets, outside the store",
 	}
 	calls := regexp.MustCompile(`\bos\.(Open|Create|Rename|Remove|WriteFile|ReadFile|Mkdir)`)
