@@ -9,31 +9,36 @@ import (
 
 // A SavedArray is an array in a checkpoint at application level.
 type SavedArray struct {
-	Name string
+	Name string `json:"region"`
 	// Rank is the bytes of the array in the memory of a rank, Stored those in the file. A
 	// replicated one is stored once.
-	Rank, Stored int64
-	Replicated   bool
+	Rank       int64 `json:"region_bytes"`
+	Stored     int64 `json:"stored_bytes"`
+	Replicated bool  `json:"replicated"`
 }
 
 // An ApplicationSize is what an application stores when it stores what it has to save:
 // one file, which aggregators write for the other ranks (Leon 2022, section 4.2).
 type ApplicationSize struct {
-	App     string
-	NP      int
-	Mapping []int
-	Arrays  []SavedArray
-	// Recomputed is the bytes of a rank that are computed anew.
-	Recomputed int64
+	App     string       `json:"app"`
+	NP      int          `json:"np"`
+	Mapping []int        `json:"mapping"`
+	Level   string       `json:"level"`
+	Arrays  []SavedArray `json:"saved_arrays"`
 	// Header is what the file has beyond the arrays; Total is all of it.
-	Header, Total int64
+	Header int64 `json:"header_bytes"`
+	Total  int64 `json:"total_bytes"`
+	// Recomputed is the bytes of a rank that are computed anew.
+	Recomputed int64 `json:"recomputed_bytes"`
 	// Aggregators write requests of at most Buffer bytes.
-	Aggregators int
-	Buffer      int64
+	Aggregators int   `json:"aggregators"`
+	Buffer      int64 `json:"buffer_bytes"`
 	// Writes are the requests to the storage, from that number to WritesHigh.
-	Writes, WritesHigh int64
-
-	Model, Basis, Note string
+	Writes     int64  `json:"writes"`
+	WritesHigh int64  `json:"most_writes"`
+	Model      string `json:"model"`
+	Basis      string `json:"basis"`
+	Note       string `json:"note,omitempty"`
 }
 
 // defaultBuffer is the collective buffer of the environment that the thesis measured.
@@ -58,7 +63,7 @@ func ApplicationOf(inst *dataset.Instance, mapping []int, aggregators int, buffe
 	case inst.SavedBytes() == 0:
 		return nil, fit.Refuse("say save: true for the arrays that it needs to continue", "%s saves no array", inst)
 	}
-	s := &ApplicationSize{App: inst.String(), NP: inst.NP, Mapping: mapping, Recomputed: inst.Runtime, Aggregators: aggregators, Buffer: buffer,
+	s := &ApplicationSize{App: inst.String(), Level: "application", NP: inst.NP, Mapping: mapping, Recomputed: inst.Runtime, Aggregators: aggregators, Buffer: buffer,
 		Model: "structural", Basis: "workload spec, the arrays that it saves"}
 	if f := inst.File; f != nil {
 		s.Header, s.Writes = f.Header, f.Writes+f.Collective*int64(aggregators)

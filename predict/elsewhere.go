@@ -63,17 +63,19 @@ func (k *File) abroad(mpi string, zones []string) {
 		i, s := 0, side{}
 		switch z {
 		case "library":
-			s = side{systemsLibraryBelow * k.Zones.Library, max(0, systemsLibrary-k.Zones.Library)}
+			library := float64(k.Zones.Library)
+			s = side{systemsLibraryBelow * library, max(0, systemsLibrary-library)}
 		case "data":
-			s = side{systemsData * k.Zones.Data, systemsData*k.Zones.Data + systemsRuntime}
+			data := float64(k.Zones.Data)
+			s = side{systemsData * data, systemsData*data + systemsRuntime}
 		case "shared":
 			i = 1
-			s = segmentAbroad(mpi, k.Zones.Shared, k.MiB, k.PPN)
+			s = segmentAbroad(mpi, float64(k.Zones.Shared), float64(k.MiB), k.PPN)
 		}
 		k.Sides[i] = k.Sides[i].with(s)
 		k.Estimate = sides(k.Estimate).with(s).Around(k.Estimate.Value, k.Estimate.Extrapolation)
 	}
-	k.Low, k.High = k.Estimate.Low, k.Estimate.High
+	k.Low, k.High = MiB(k.Estimate.Low), MiB(k.Estimate.High)
 }
 
 // segmentAbroad is what the shared zone of a file may differ by.

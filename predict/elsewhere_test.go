@@ -23,7 +23,7 @@ func TestElsewhere(t *testing.T) {
 			if s.TotalMiB != here.TotalMiB || s.LowMiB >= here.LowMiB || s.HighMiB <= here.HighMiB {
 				t.Errorf("%s %s: %g MiB, %g to %g elsewhere, %g to %g here", name, mpi, s.TotalMiB, s.LowMiB, s.HighMiB, here.LowMiB, here.HighMiB)
 			}
-			for _, v := range []float64{s.TotalMiB * (1 - off), s.TotalMiB * (1 + off)} {
+			for _, v := range []MiB{s.TotalMiB * MiB(1-off), s.TotalMiB * MiB(1+off)} {
 				if v < s.LowMiB || v > s.HighMiB {
 					t.Errorf("%s %s: %g to %g MiB do not hold %g, which is %g %% off", name, mpi, s.LowMiB, s.HighMiB, v, 100*off)
 				}

@@ -300,13 +300,14 @@ func totalFigure(rows []dataset.Measurement, only []int, law fit.Law) (*Figure, 
 		if err != nil {
 			return nil, err
 		}
-		f.Curve = append(f.Curve, Band{at.X, s.TotalMiB / 1024, s.LowMiB / 1024, s.HighMiB / 1024})
-		f.Residuals = append(f.Residuals, Residual{at.X, measured/s.TotalMiB - 1, s.LowMiB/s.TotalMiB - 1, s.HighMiB/s.TotalMiB - 1,
+		total, low, high := float64(s.TotalMiB), float64(s.LowMiB), float64(s.HighMiB)
+		f.Curve = append(f.Curve, Band{at.X, total / 1024, low / 1024, high / 1024})
+		f.Residuals = append(f.Residuals, Residual{at.X, measured/total - 1, low/total - 1, high/total - 1,
 			len(only) == 0 || slices.Contains(only, job[0].NP)})
 		f.CurveName = s.Model
 		t, err := base.Size(Request{App: app, Mapping: mapping, MPI: first.MPI, Law: fit.Thesis})
 		if err == nil && law != fit.Thesis {
-			f.Thesis, f.ThesisName = append(f.Thesis, XY{at.X, t.TotalMiB / 1024}), "thesis"
+			f.Thesis, f.ThesisName = append(f.Thesis, XY{at.X, float64(t.TotalMiB) / 1024}), "thesis"
 		}
 	}
 	return f, nil

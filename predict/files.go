@@ -90,7 +90,7 @@ func (m *Model) file(r Request, k File, data fit.Estimate) (File, error) {
 		return m.fullFile(r, k, data, lib, shared)
 	}
 	k.Estimate = fit.Independent(lib, data, shared)
-	k.Zones = ZonesMiB{Library: lib.Value, Data: data.Value, Shared: shared.Value}
+	k.Zones = ZonesMiB{Library: MiB(lib.Value), Data: MiB(data.Value), Shared: MiB(shared.Value)}
 	k.Sides = [3]side{sides(data).with(sides(lib)), sides(shared)}
 	return k, nil
 }
@@ -108,14 +108,14 @@ func (m *Model) fullFile(r Request, k File, data, lib, shared fit.Estimate) (Fil
 		lib.Value = max(lib.Value, romioLibrary)
 	}
 	rest := max(0, plain.Value-lib.Value)
-	k.Zones = ZonesMiB{Library: min(lib.Value, plain.Value), Data: min(data.Value, rest), Shared: rest - min(data.Value, rest)}
+	k.Zones = ZonesMiB{Library: MiB(min(lib.Value, plain.Value)), Data: MiB(min(data.Value, rest)), Shared: MiB(rest - min(data.Value, rest))}
 	// The calibration of I/O covers library and shared zones, too.
 	k.Sides = [3]side{sides(plain)}
 	if k.Aggregator {
 		excess := f.Aggregator(c, k.First)
 		k.Estimate = fit.Independent(plain, excess)
 		k.Estimate.Extrapolation = max(plain.Extrapolation, shared.Extrapolation)
-		k.Zones.IOBuffer = excess.Value
+		k.Zones.IOBuffer = MiB(excess.Value)
 		k.Sides[2] = sides(excess)
 	}
 	return k, nil
@@ -131,9 +131,9 @@ func ThesisFile(r Request, k File, data fit.Estimate) File {
 	if k.Aggregator {
 		buffer = r.BufferMiB
 	}
-	k.Zones = ZonesMiB{Library: lib, Data: data.Value, Shared: shared, IOBuffer: buffer}
+	k.Zones = ZonesMiB{Library: MiB(lib), Data: MiB(data.Value), Shared: MiB(shared), IOBuffer: MiB(buffer)}
 	half := 0.03 * shared // claimed: 0 to 3 %
-	k.Estimate = fit.Around(k.Zones.Total(), math.Hypot(data.Half(), half), data.Extrapolation)
+	k.Estimate = fit.Around(float64(k.Zones.Total()), math.Hypot(data.Half(), half), data.Extrapolation)
 	k.Sides = [3]side{sides(data), {half, half}}
 	return k
 }

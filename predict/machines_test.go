@@ -53,7 +53,7 @@ func TestWeakScaling(t *testing.T) {
 		"a table of a rank": {map[int]float64{4: 1004, 16: 1016, 64: 1064}, 1256},
 	} {
 		s := sizeOf(t, fitOf(t, c.data, nil), 64, 64, 64, 64)
-		if math.Abs(s.Zones.Data/c.want-1) > 0.01 || s.Files[0].Low > s.Files[0].MiB {
+		if math.Abs(float64(s.Zones.Data)/c.want-1) > 0.01 || s.Files[0].Low > s.Files[0].MiB {
 			t.Errorf("%s: data of %.2f MiB, want %.2f (%s)", name, s.Zones.Data, c.want, s.Model)
 		}
 		if strings.Contains(s.Note, "no law") {
@@ -89,7 +89,7 @@ func TestSingleProcess(t *testing.T) {
 		if np == 32 {
 			want = 25.5 + 4*32 + 32*32/16.
 		}
-		if got := sizeOf(t, m, np).Zones.Shared; math.Abs(got-want) > 0.02*want+0.01 {
+		if got := float64(sizeOf(t, m, np).Zones.Shared); math.Abs(got-want) > 0.02*want+0.01 {
 			t.Errorf("%d processes: shared zone of %.2f MiB, want %.2f", np, got, want)
 		}
 	}
@@ -160,7 +160,7 @@ func TestVariant(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := size(t, m, Request{App: app(t, m, "bt.A.64")})
-	if math.Abs(s.Zones.Data/300-1) > 0.01 || !strings.Contains(s.Note, "do not follow the workload spec of bt") {
+	if math.Abs(float64(s.Zones.Data)/300-1) > 0.01 || !strings.Contains(s.Note, "do not follow the workload spec of bt") {
 		t.Errorf("data of %.2f MiB by %s, note %q", s.Zones.Data, s.Model, s.Note)
 	}
 }

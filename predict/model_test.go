@@ -92,7 +92,7 @@ func FuzzReadModel(f *testing.F) {
 		for _, s := range m.Series {
 			for _, law := range []fit.Law{fit.Auto, fit.Structural, fit.Power, fit.Volume23, fit.Thesis} {
 				r := Request{App: App{Name: s.App, Class: s.Class, NP: 16}, MPI: s.MPI, Law: law, IO: FullIO}
-				if tm, err := m.Time(r, "gzip", nil); err == nil && math.IsNaN(tm.TotalMiB) {
+				if tm, err := m.Time(r, "gzip", nil); err == nil && math.IsNaN(float64(tm.TotalMiB)) {
 					t.Fatalf("%s: not a number", law)
 				}
 			}
@@ -167,7 +167,7 @@ func TestPointsForLaws(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := size(t, m, Request{App: a})
-	if math.Abs(s.Zones.Data-30) > 0.5 || s.LowMiB >= s.TotalMiB {
+	if math.Abs(float64(s.Zones.Data)-30) > 0.5 || s.LowMiB >= s.TotalMiB {
 		t.Errorf("16 processes: %+v, measured 30", s.Zones)
 	}
 	if wide := size(t, m, Request{App: App{Name: "mine", Class: "x", NP: 256}}); wide.Extrapolation != 16 || !strings.Contains(wide.Note, "factor of 16") {
@@ -206,11 +206,11 @@ func TestRequestRefuses(t *testing.T) {
 func TestProbe(t *testing.T) {
 	m := model(t)
 	r := Request{App: app(t, m, "bt.B.16"), Mapping: []int{4, 4, 4, 4}}
-	tm, err := m.Time(r, "none", &fit.Probe{MiBPerS: 100, RelativeSD: 0.1, Writers: 1, Dir: "/scratch"})
+	tm, err := m.Time(r, "none", &fit.Probe{BytesPerS: 100 << 20, RelativeSD: 0.1, Writers: 1, Dir: "/scratch"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := tm.TotalMiB / 4 / 100; math.Abs(tm.Latency.Storage/want-1) > 1e-9 {
+	if want := float64(tm.TotalMiB) / 4 / 100; math.Abs(tm.Latency.Storage/want-1) > 1e-9 {
 		t.Errorf("storage %.3f s, want %.3f: a node writes a quarter at 100 MiB/s", tm.Latency.Storage, want)
 	}
 	if !strings.Contains(tm.Valid, "/scratch") {

@@ -151,18 +151,18 @@ func TestSizesAddUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		count, total := 0, 0.
+		count, total := 0, MiB(0)
 		for _, f := range s.Files {
 			count += f.Count
-			total += float64(f.Count) * f.MiB
+			total += MiB(f.Count) * f.MiB
 			if !(f.MiB > 0) || f.Low > f.MiB || f.High < f.MiB || f.Low < 0 {
 				t.Fatalf("file %+v", f)
 			}
-			if math.Abs(f.Zones.Total()-f.MiB) > 1e-6*f.MiB {
+			if math.Abs(float64(f.Zones.Total()/f.MiB)-1) > 1e-6 {
 				t.Fatalf("zones %+v add up to %g, not %g", f.Zones, f.Zones.Total(), f.MiB)
 			}
 		}
-		if count != inst.NP || math.Abs(total-s.TotalMiB) > 1e-6*total || s.LowMiB > s.TotalMiB || s.HighMiB < s.TotalMiB {
+		if count != inst.NP || math.Abs(float64(s.TotalMiB/total)-1) > 1e-6 || s.LowMiB > s.TotalMiB || s.HighMiB < s.TotalMiB {
 			t.Fatalf("%d files, %g of %g MiB [%g, %g]", count, total, s.TotalMiB, s.LowMiB, s.HighMiB)
 		}
 		for _, codec := range fit.Codecs() {

@@ -37,12 +37,12 @@ func TestNodesShareServer(t *testing.T) {
 		}
 	}
 	// A measured rate is that of all nodes together.
-	p := &fit.Probe{MiBPerS: 100, Writers: 4, Dir: "/scratch"}
+	p := &fit.Probe{BytesPerS: 100 << 20, Writers: 4, Dir: "/scratch"}
 	tm, err := m.Time(Request{App: app(t, m, "bt.B.16"), Mapping: []int{4, 4, 4, 4}, IO: FullIO}, "none", p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := tm.StoredMiB / 100; math.Abs(tm.Latency.Storage-want) > 1e-9 {
+	if want := float64(tm.StoredMiB) / 100; math.Abs(tm.Latency.Storage-want) > 1e-9 {
 		t.Errorf("storage %.3f s, want %.3f", tm.Latency.Storage, want)
 	}
 }

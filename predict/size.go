@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"ckpt/dataset"
 	"ckpt/predict/fit"
 	"ckpt/predict/modes"
 	"ckpt/predict/service"
@@ -39,54 +40,56 @@ type Request struct {
 
 // A Size is the predicted size of one checkpoint.
 type Size struct {
-	App     string
-	NP      int
-	Mapping []int
-	MPI     string
-	// Zones is the first file's, in MiB.
-	Zones ZonesMiB
-	Files []File
-	// ZonesUnknown is set if the model knows whole files only.
-	ZonesUnknown bool
+	App     string         `json:"app"`
+	NP      int            `json:"np"`
+	Mapping []int          `json:"mapping"`
+	MPI     string         `json:"mpi"`
+	Engine  dataset.Engine `json:"engine"`
+	// Zones is the first file's.
+	Zones ZonesMiB `json:"zones,omitzero"`
+	Files []File   `json:"file_kinds"`
 	// ManagerMiB is the memory of manager processes, 0 unless asked for.
-	ManagerMiB float64
-	TotalMiB   float64
-	LowMiB     float64
-	HighMiB    float64
-	Model      string
-	Basis      string
+	ManagerMiB MiB    `json:"manager_bytes"`
+	TotalMiB   MiB    `json:"total_bytes"`
+	LowMiB     MiB    `json:"low_bytes"`
+	HighMiB    MiB    `json:"high_bytes"`
+	Model      string `json:"model"`
+	Basis      string `json:"basis"`
 	// Extrapolation is the factor by which the job lies outside the fitted points, or
 	// 1 inside. Note explains it in words.
-	Extrapolation float64
-	Note          string
+	Extrapolation float64 `json:"extrapolation"`
+	Note          string  `json:"note,omitempty"`
+	// ZonesUnknown is set if the model knows whole files only.
+	ZonesUnknown bool `json:"-"`
 	// here is the relative standard deviation of the total on the machines that were
 	// measured.
 	here float64
 }
 
-// ZonesMiB are sizes by zone in MiB.
+// ZonesMiB are sizes by zone.
 type ZonesMiB struct {
-	Library  float64
-	Data     float64
-	Shared   float64
-	IOBuffer float64
+	Library  MiB `json:"library"`
+	Data     MiB `json:"data"`
+	Shared   MiB `json:"shared"`
+	IOBuffer MiB `json:"iobuffer"`
 }
 
-func (z ZonesMiB) Total() float64 { return z.Library + z.Data + z.Shared + z.IOBuffer }
+// Total adds the zones up.
+func (z ZonesMiB) Total() MiB { return z.Library + z.Data + z.Shared + z.IOBuffer }
 
 // A File is one kind of image file: all processes of nodes with PPN processes
 // that are, or are not, aggregators.
 type File struct {
-	PPN        int
-	Count      int
-	MiB        float64
-	Low        float64
-	High       float64
-	Aggregator bool
-	Zones      ZonesMiB
-	First      bool
-	Sides      [3]side // of data and library, shared, I/O
-	Estimate   fit.Estimate
+	PPN        int          `json:"ppn"`
+	Count      int          `json:"count"`
+	MiB        MiB          `json:"file_bytes"`
+	Low        MiB          `json:"low_bytes"`
+	High       MiB          `json:"high_bytes"`
+	Aggregator bool         `json:"aggregator"`
+	Zones      ZonesMiB     `json:"zones,omitzero"`
+	First      bool         `json:"-"`
+	Sides      [3]side      `json:"-"` // of data and library, shared, I/O
+	Estimate   fit.Estimate `json:"-"`
 }
 
 // maxPPN bounds the processes of a node: 16 times what was measured. The shared zone
@@ -165,7 +168,7 @@ func (m *Model) Size(r Request) (*Size, error) {
 
 // assemble adds the other zones to a known data zone.
 func (m *Model) Assemble(r Request, data fit.Zone) (*Size, error) {
-	s := &Size{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Model: data.Law, Basis: data.Basis}
+	s := &Size{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Engine: dataset.DMTCP, Model: data.Law, Basis: data.Basis}
 	for _, k := range kinds(r) {
 		var err error
 		if r.Law == fit.Thesis {
@@ -173,7 +176,7 @@ func (m *Model) Assemble(r Request, data fit.Zone) (*Size, error) {
 		} else if k, err = m.file(r, k, data.Estimate); err != nil {
 			return nil, err
 		}
-		k.MiB, k.Low, k.High = k.Estimate.Value, k.Estimate.Low, k.Estimate.High
+		k.MiB, k.Low, k.High = MiB(k.Estimate.Value), MiB(k.Estimate.Low), MiB(k.Estimate.High)
 		s.Files = append(s.Files, k)
 		s.Extrapolation = max(s.Extrapolation, k.Estimate.Extrapolation)
 	}
@@ -199,7 +202,7 @@ func (s *Size) add(r Request) {
 	s.TotalMiB = 0
 	for _, f := range s.Files {
 		n := float64(f.Count)
-		s.TotalMiB += n * f.MiB
+		s.TotalMiB += MiB(n) * f.MiB
 		for i := range zones {
 			more := f.Sides[i].times(n)
 			zones[i] = side{zones[i].below + more.below, zones[i].above + more.above}
@@ -207,11 +210,12 @@ func (s *Size) add(r Request) {
 	}
 	width := zones[0].with(zones[1]).with(zones[2])
 	if r.ManagerFiles {
-		s.ManagerMiB = ManagerMiB(len(s.Mapping))
+		s.ManagerMiB = MiB(ManagerMiB(len(s.Mapping)))
 		s.TotalMiB += s.ManagerMiB
-		width = width.with(side{0.15 * s.ManagerMiB, 0.15 * s.ManagerMiB})
+		half := 0.15 * float64(s.ManagerMiB)
+		width = width.with(side{half, half})
 	}
-	s.LowMiB, s.HighMiB = max(0, s.TotalMiB-width.below), s.TotalMiB+width.above
+	s.LowMiB, s.HighMiB = max(0, s.TotalMiB-MiB(width.below)), s.TotalMiB+MiB(width.above)
 }
 
 // managerMiB is the stored memory of the processes that manage a job under MPICH, in
@@ -239,22 +243,17 @@ func NodesOf(np, by int) int { return (np + by - 1) / by }
 
 // StoredParts predicts the time of an incremental checkpoint of ckpt by some of the ranks:
 // their share of its bytes and files. The few full ones do not move the mean of a run.
-func (m *Model) StoredParts(r Request, how Storing, probe *fit.Probe) (modes.Storing, error) {
-	r.Aggregators, r.BufferMiB = 0, 0
-	s, err := m.Stored(r, how, probe)
-	if err != nil {
-		return nil, err
-	}
-	return func(perNode []int, agree int) (modes.Range, float64, error) {
+func (m *Model) StoredParts(s *Stored, probe *fit.Probe) modes.Storing {
+	return func(perNode []int, agree int) (fit.Range, float64, error) {
 		ranks := 0
 		for _, n := range perNode {
 			ranks += n
 		}
 		if ranks == 0 {
-			return modes.Range{}, 0, nil
+			return fit.Range{}, 0, nil
 		}
 		c := s.Next.Part(float64(ranks) / float64(s.NP))
-		t := m.Service.Time(&service.Job{NP: agree}, &c, service.Amount{}, how.Async, probe.BytesPerS())
-		return modes.Range{Value: t.Pause.Value, Low: t.Pause.Low, High: t.Pause.High}, c.Total.Value / (1 << 20), nil
-	}, nil
+		t := m.Service.Time(&service.Job{NP: agree}, &c, fit.Range{}, s.Async, probe.Rate())
+		return fit.Range{Value: t.Pause.Value, Low: t.Pause.Low, High: t.Pause.High}, c.Total.Value / (1 << 20), nil
+	}
 }

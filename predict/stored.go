@@ -104,10 +104,10 @@ func (m *Model) Stored(r Request, how Storing, probe *fit.Probe) (*Stored, error
 	}
 	s.Size = *m.Service.Size(job)
 	s.Extrapolation = max(s.Extrapolation, factor)
-	rate := probe.BytesPerS()
+	rate := probe.Rate()
 	s.FullTime = m.Service.Time(&job, &s.Full, s.Library, how.Async, rate)
-	s.NextTime = m.Service.Time(&job, &s.Next, service.Amount{}, how.Async, rate)
-	s.RefreshTime = m.Service.Time(&job, &s.Full, service.Amount{}, how.Async, rate)
+	s.NextTime = m.Service.Time(&job, &s.Next, fit.Range{}, how.Async, rate)
+	s.RefreshTime = m.Service.Time(&job, &s.Full, fit.Range{}, how.Async, rate)
 	s.explain(m.Service, app)
 	return s, nil
 }
@@ -143,14 +143,14 @@ func (m *Model) storedLaws(r Request, app *service.App, s *Stored) (*service.Law
 	laws, factor := &service.Laws{}, 1.
 	for _, part := range []struct {
 		points []fit.Point
-		to     *service.Amount
+		to     *fit.Range
 	}{{full, &laws.Full}, {next, &laws.Next}} {
 		set, err := storedLaw(r.Law, part.points)
 		if err != nil {
 			return nil, 1, fmt.Errorf("stored bytes of %s: %w", r.App, err)
 		}
 		e := set.Predict(float64(r.App.NP))
-		*part.to = service.Amount{Value: e.Value * (1 << 20), Low: e.Low * (1 << 20), High: e.High * (1 << 20)}
+		*part.to = fit.Range{Value: e.Value * (1 << 20), Low: e.Low * (1 << 20), High: e.High * (1 << 20)}
 		factor = max(factor, e.Extrapolation)
 		s.Model = set.String()
 	}
@@ -207,9 +207,9 @@ func jobsOf(app *service.App) string {
 
 // MeanCost is how long one checkpoint keeps the application from computing, in seconds,
 // as a mean over the first n of a run.
-func (s *Stored) MeanCost(n int) service.Amount {
+func (s *Stored) MeanCost(n int) fit.Range {
 	full, all := float64(service.Fulls(n)), float64(max(1, n))
 	mix := func(first, later, next float64) float64 { return (first + (full-1)*later + (all-full)*next) / all }
 	f, l, x := s.FullTime.Pause, s.RefreshTime.Pause, s.NextTime.Pause
-	return service.Amount{Value: mix(f.Value, l.Value, x.Value), Low: mix(f.Low, l.Low, x.Low), High: mix(f.High, l.High, x.High)}
+	return fit.Range{Value: mix(f.Value, l.Value, x.Value), Low: mix(f.Low, l.Low, x.Low), High: mix(f.High, l.High, x.High)}
 }

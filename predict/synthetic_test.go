@@ -256,8 +256,8 @@ func (m *machine) predictAll(t *testing.T, c *census) {
 			}
 			f := s.Files[0]
 			c.add("file, "+where, factor, f.Estimate, later.File)
-			for _, v := range []float64{f.Zones.Data, f.Zones.Library, f.Zones.Shared, f.MiB, f.Low, s.LowMiB} {
-				if v < 0 || math.IsNaN(v) {
+			for _, v := range []MiB{f.Zones.Data, f.Zones.Library, f.Zones.Shared, f.MiB, f.Low, s.LowMiB} {
+				if v < 0 || math.IsNaN(float64(v)) {
 					t.Errorf("machine %d: size of %g MiB at %d processes", m.seed, v, np)
 				}
 			}

@@ -24,7 +24,7 @@ func TestThesisMode(t *testing.T) {
 		{"bt.D.324", []int{54, 54, 54, 54, 54, 54}, 524.64},
 	} {
 		s := size(t, m, Request{App: app(t, m, c.app), Mapping: c.mapping, Law: fit.Thesis})
-		if math.Abs(s.Files[0].MiB-c.mib) > 0.05 {
+		if math.Abs(float64(s.Files[0].MiB)-c.mib) > 0.05 {
 			t.Errorf("%s: %.3f MiB, printed %.2f", c.app, s.Files[0].MiB, c.mib)
 		}
 	}

@@ -11,19 +11,19 @@ import (
 // A Time is the predicted latency of one checkpoint.
 type Time struct {
 	Size
-	Codec string
+	Codec string `json:"codec"`
 	// StoredMiB is the size written by all nodes, after compression.
-	StoredMiB float64
+	StoredMiB MiB `json:"stored_bytes"`
 	// Latency has the terms in seconds, LowS and HighS the interval of the total.
-	Latency fit.Parts
-	LowS    float64
-	HighS   float64
+	Latency fit.Parts `json:"latency_s"`
+	LowS    float64   `json:"low_s"`
+	HighS   float64   `json:"high_s"`
 	// TimeModel names the method, and Valid where it holds.
-	TimeModel string
-	Valid     string
-	Probe     *fit.Probe
+	TimeModel string     `json:"time_model"`
+	Valid     string     `json:"valid"`
+	Probe     *fit.Probe `json:"probe,omitempty"`
 	// Assumed tells that the thesis did not measure the codec.
-	Assumed bool
+	Assumed bool `json:"assumed"`
 
 	// of is the size before the time added its own doubts.
 	of *Size
@@ -60,7 +60,7 @@ func (m *Model) TimeOf(size *Size, r Request, codec string, probe *fit.Probe) (*
 	}
 	w := fit.Writing{NP: size.NP, Nodes: Loads(size), Codec: c, Name: t.Codec, Probe: probe, Doubt: size.doubtOf(probe), Shared: r.IO != NoIO && r.IO != ""}
 	latency, total, stored := m.Latency.Predict(w)
-	t.Latency, t.LowS, t.HighS, t.StoredMiB = latency, total.Low, total.High, stored
+	t.Latency, t.LowS, t.HighS, t.StoredMiB = latency, total.Low, total.High, MiB(stored)
 	t.TimeModel, t.Valid = m.Latency.Describe(w)
 	if t.Assumed = c.Assumed; c.Assumed {
 		t.Note = fit.Join(t.Note, "the thesis has no times of "+t.Codec+"; its rate and ratio are assumed from live solvers")
@@ -73,7 +73,7 @@ func (m *Model) TimeOf(size *Size, r Request, codec string, probe *fit.Probe) (*
 }
 
 // doubt is the relative standard deviation of the size of a checkpoint.
-func (s *Size) doubt() float64 { return (s.HighMiB - s.LowMiB) / 4 / s.TotalMiB }
+func (s *Size) doubt() float64 { return float64((s.HighMiB - s.LowMiB) / 4 / s.TotalMiB) }
 
 // doubtOf is the doubt of a time. Times without a probe are those of the measured
 // machines, and so are the sizes behind them.
@@ -103,8 +103,8 @@ func Loads(s *Size) []fit.Load {
 		for _, f := range s.Files {
 			if f.PPN == ppn {
 				share := float64(f.Count) / float64(nodes[ppn])
-				l.Data += share * f.Zones.Data
-				l.Total += share * f.MiB
+				l.Data += share * float64(f.Zones.Data)
+				l.Total += share * float64(f.MiB)
 			}
 		}
 		l.Rest = max(0, l.Total-l.Data)
@@ -122,7 +122,7 @@ func (t *Time) thesis() error {
 		return fit.RefuseFor(fit.LeaveCodec, "the thesis has no equation for the time of %s", t.Codec)
 	}
 	for _, f := range t.Files {
-		data, library, shared := fit.ThesisSeconds(f.Zones.Data, f.Zones.Library, f.Zones.Shared+f.Zones.IOBuffer)
+		data, library, shared := fit.ThesisSeconds(float64(f.Zones.Data), float64(f.Zones.Library), float64(f.Zones.Shared+f.Zones.IOBuffer))
 		t.Latency.Storage = max(t.Latency.Storage, data+library+shared)
 	}
 	t.Latency.Total, t.StoredMiB = t.Latency.Storage, t.TotalMiB
@@ -147,7 +147,7 @@ func (m *Model) ImageParts(size *Size, r Request, codec string, probe *fit.Probe
 	for _, l := range Loads(size) {
 		full[l.PPN] = l
 	}
-	return func(perNode []int, agree int) (modes.Range, float64, error) {
+	return func(perNode []int, agree int) (fit.Range, float64, error) {
 		w := fit.Writing{NP: agree, Codec: c, Name: cmp.Or(codec, "none"), Probe: probe, Doubt: size.doubt(), Shared: r.IO != NoIO}
 		for i, n := range perNode {
 			if n == 0 {
@@ -158,9 +158,9 @@ func (m *Model) ImageParts(size *Size, r Request, codec string, probe *fit.Probe
 			w.Nodes = append(w.Nodes, fit.Load{PPN: n, Data: share * l.Data, Rest: share * l.Rest, Total: share * l.Total})
 		}
 		if len(w.Nodes) == 0 {
-			return modes.Range{}, 0, nil
+			return fit.Range{}, 0, nil
 		}
 		_, total, stored := m.Latency.Predict(w)
-		return modes.Range{Value: total.Value, Low: total.Low, High: total.High}, stored, nil
+		return fit.Range{Value: total.Value, Low: total.Low, High: total.High}, stored, nil
 	}, nil
 }

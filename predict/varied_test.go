@@ -175,7 +175,7 @@ func TestWholeFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 64 * (60 + 4096./64); math.Abs(s.TotalMiB/want-1) > 0.001 || !(s.LowMiB < want && want < s.HighMiB) || s.HighMiB > 2*want {
+	if want := MiB(64 * (60 + 4096./64)); math.Abs(float64(s.TotalMiB/want)-1) > 0.001 || !(s.LowMiB < want && want < s.HighMiB) || s.HighMiB > 2*want {
 		t.Errorf("%.1f MiB, %.1f to %.1f; want %.1f", s.TotalMiB, s.LowMiB, s.HighMiB, want)
 	}
 	if !s.ZonesUnknown || s.Zones != (ZonesMiB{}) || !strings.Contains(s.Note, "zones are unknown") || !strings.Contains(s.Note, "factor of 4") || !strings.Contains(s.Basis, "files.csv") {
@@ -265,9 +265,9 @@ func TestFiguresOfSizes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := s.Zones.Data
+		want := float64(s.Zones.Data)
 		if s.ZonesUnknown {
-			want = s.TotalMiB / float64(a.NP)
+			want = float64(s.TotalMiB) / float64(a.NP)
 		}
 		if len(f.Fitted) != c.points || len(f.Residuals) != c.below || f.Low != c.low || f.Asked == nil || math.Abs(f.Asked.Y/want-1) > 1e-9 || len(f.Curve) < 3 {
 			t.Errorf("%s: %d points, %d residuals, from %g, asked %+v, want %g", c.app, len(f.Fitted), len(f.Residuals), f.Low, f.Asked, want)

@@ -70,12 +70,12 @@ func (m *Model) wholeSize(r Request, f *fit.Varied) (*Size, error) {
 		return nil, fit.Refuse("measure the zones, which ckpt zones reads", "%s: the model knows whole files only, and not what an aggregator adds", r.App)
 	}
 	e := f.Predict(1, float64(r.App.NP))
-	s := &Size{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Model: "whole files: " + f.String(), Basis: f.Basis(),
+	s := &Size{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Engine: dataset.DMTCP, Model: "whole files: " + f.String(), Basis: f.Basis(),
 		Extrapolation: e.Extrapolation, ZonesUnknown: true, Note: "zones are unknown: the measurements have whole files only"}
 	for _, k := range kinds(r) {
 		k.Estimate = e
 		k.Sides = [3]side{sides(e)}
-		k.MiB, k.Low, k.High = e.Value, e.Low, e.High
+		k.MiB, k.Low, k.High = MiB(e.Value), MiB(e.Low), MiB(e.High)
 		s.Files = append(s.Files, k)
 	}
 	s.add(r)

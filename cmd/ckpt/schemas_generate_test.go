@@ -55,7 +55,7 @@ var results = map[string]string{
 	"plan":               "jobs.runPlan()",
 	"predict-count":      "predictions.runPredictCount()",
 	"predict-fit":        "predictions.runPredictFit()",
-	"predict-plan":       "predictions.runPredictPlan() predictions.runPlanModes() predictions.runPlanTier()",
+	"predict-plan":       "predictions.runPredictPlan() predictions.showLevelPlan()",
 	"predict-scale":      "predictions.runPredictScale()",
 	"predict-size":       "predictions.runPredictSize() predictions.predictSaved()",
 	"predict-time":       "predictions.runPredictTime() predictions.runTimeOfMode()",
@@ -93,7 +93,7 @@ var untyped = map[string]string{}
 
 // mayBeNil are embedded pointers that may be nil: what they point to is not always there.
 var mayBeNil = []string{"*ckpt/cmd/ckpt/internal/images.tierLine", "*ckpt/cmd/ckpt/internal/images.nodeDamage",
-	"*ckpt/cmd/ckpt/internal/predictions.countRange", "*ckpt/cmd/ckpt/internal/benchmarks.sweepAxis"}
+	"*ckpt/cmd/ckpt/internal/predictions.countRange", "*ckpt/predict/plan.Failing", "*ckpt/predict/plan.Groups", "*ckpt/predict/plan.Pattern", "*ckpt/cmd/ckpt/internal/benchmarks.sweepAxis"}
 
 // A node is a JSON Schema, or a part of one.
 type node map[string]any
@@ -319,6 +319,10 @@ func (m *schemaMaker) schemaOf(where string, t types.Type) node {
 		switch n.String() {
 		case "time.Time", "ckpt/image/nvcache.Drain", "ckpt/image/dmtcp.fileName":
 			return node{"type": "string"}
+		case "ckpt/predict.MiB":
+			return node{"type": "integer"}
+		case "ckpt/predict/plan.Finite":
+			return node{"type": []string{"number", "null"}}
 		case "ckpt/zones.Area":
 			return m.schemaOf(where, m.printed["zones.MarshalJSON()"][0])
 		}

@@ -32,7 +32,7 @@ func (ev *evaluator) examples() error {
 		ev.add(e.table, row, "data", e.measured.Data, e.estimated.Data, data, note)
 		ev.add(e.table, row, "library", e.measured.Library, e.estimated.Library, library, "")
 		ev.add(e.table, row, "shared", e.measured.Shared, e.estimated.Shared, shared, "")
-		ev.add(e.table, row, "file", e.measured.Total(), e.estimated.Total(), fit.Independent(data, library, shared), "measured: sum of the zones")
+		ev.add(e.table, row, "file", e.measured.total(), e.estimated.total(), fit.Independent(data, library, shared), "measured: sum of the zones")
 		size, err := ev.base.Assemble(RequestOf(e), fit.Zone{Estimate: data})
 		if err != nil {
 			return err

@@ -149,7 +149,7 @@ func (ev *evaluator) ioZones() error {
 		other := fileNamed(thesis, k.Aggregator)
 		row := strings.Replace(name, "BT", "bt", 1) + " " + t.Text(i, "file")
 		if io != predict.FullIO { // of which only the files are modelled
-			ev.add("5.7", row, "data", t.value(i, "dtapp_MiB"), other.Zones.Data, k.Sides[0].Around(k.Zones.Data, 1), "")
+			ev.add("5.7", row, "data", t.value(i, "dtapp_MiB"), float64(other.Zones.Data), k.Sides[0].Around(float64(k.Zones.Data), 1), "")
 		}
 		ev.add("5.7", row, "file", t.value(i, "ckpt_file_MiB"), other.Estimate.Value, k.Estimate, note)
 	}

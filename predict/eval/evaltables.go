@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"ckpt/dataset"
-	"ckpt/predict"
 	"ckpt/predict/fit"
 )
 
@@ -23,11 +22,16 @@ var thesisTables = []thesisTable{
 	{"4.3", "bt", "D", fit.ThesisBTDNodes, true},
 }
 
+// printedZones are the zones of a process as a table prints them, in MiB.
+type printedZones struct{ Library, Data, Shared float64 }
+
+func (z printedZones) total() float64 { return z.Library + z.Data + z.Shared }
+
 // An estimateRow is one estimate that the thesis prints, in MiB.
 type estimateRow struct {
 	name                          string
 	np, pn, nodes                 int
-	measured, estimated           predict.ZonesMiB
+	measured, estimated           printedZones
 	measuredFile, estimatedFile   float64
 	measuredTotal, estimatedTotal float64
 	doubtful                      bool
@@ -63,8 +67,8 @@ func (t thesisTable) read() ([]estimateRow, error) {
 			r.name = fmt.Sprintf("%s.%s.%d %s", t.app, t.class, r.np, tab.Text(i, "mapping"))
 			r.measuredTotal, r.estimatedTotal = get("measured_gstored_of_row_MiB"), get("est_gstored_of_row_MiB")
 		}
-		r.measured = predict.ZonesMiB{Data: get("measured_dtapp_MiB"), Library: get("measured_lb_MiB"), Shared: get("measured_shmem_MiB")}
-		r.estimated = predict.ZonesMiB{Data: get("est_dtapp_MiB"), Library: get("est_lb_MiB"), Shared: get("est_shmem_MiB")}
+		r.measured = printedZones{Data: get("measured_dtapp_MiB"), Library: get("measured_lb_MiB"), Shared: get("measured_shmem_MiB")}
+		r.estimated = printedZones{Data: get("est_dtapp_MiB"), Library: get("est_lb_MiB"), Shared: get("est_shmem_MiB")}
 		r.measuredFile, r.estimatedFile = get("measured_ckpt_file_MiB"), get("est_ckpt_file_MiB")
 		if failed != nil {
 			return nil, failed
@@ -100,7 +104,7 @@ func misprints() ([]string, error) {
 				}
 				out = append(out, fmt.Sprintf("Table %s, %s: shared zone estimated %.2f, Algorithm 2 gives %.2f; %s", t.number, r.name, r.estimated.Shared, a, why))
 			}
-			if s := r.estimated.Total(); math.Abs(s-r.estimatedFile) > 0.05 {
+			if s := r.estimated.total(); math.Abs(s-r.estimatedFile) > 0.05 {
 				out = append(out, fmt.Sprintf("Table %s, %s: file estimated %.2f, the zones add up to %.2f", t.number, r.name, r.estimatedFile, s))
 			}
 			if s := r.estimatedFile * float64(r.pn*r.nodes); r.estimatedTotal > 0 && math.Abs(s-r.estimatedTotal) > 0.005*float64(r.pn*r.nodes)+0.05 {
@@ -117,7 +121,7 @@ func misprints() ([]string, error) {
 		if v := (1 + e.overhead) * e.appTime / n; math.Abs(v-e.interval) > 0.05 {
 			out = append(out, fmt.Sprintf("Table %s: interval printed %.2f s, the rule that gives the other example exactly gives %.2f s", e.table, e.interval, v))
 		}
-		if s := e.measured.Total(); math.Abs(s-e.measuredFile) > 1 {
+		if s := e.measured.total(); math.Abs(s-e.measuredFile) > 1 {
 			out = append(out, fmt.Sprintf("Table %s: file measured %.2f MiB, its zones add up to %.2f", e.table, e.measuredFile, s))
 		}
 	}
@@ -137,7 +141,7 @@ type example struct {
 	table, app, class             string
 	np, pn, nodes                 int
 	overhead, appTime             float64
-	measured, estimated           predict.ZonesMiB
+	measured, estimated           printedZones
 	measuredFile                  float64
 	measuredTimes, estimatedTimes [3]float64
 	measCheckpoint, estCheckpoint float64
@@ -175,8 +179,8 @@ func examplesOf() ([]example, error) {
 		for i, z := range []string{"dtapp", "lb", "shmem"} {
 			e.measuredTimes[i], e.estimatedTimes[i] = f(meas, z+"_zone_time_s"), f(est, z+"_zone_time_s")
 		}
-		e.measured = predict.ZonesMiB{Data: f(meas, "dtapp_zone_size_MiB"), Library: f(meas, "lb_zone_size_MiB"), Shared: f(meas, "shmem_zone_size_MiB")}
-		e.estimated = predict.ZonesMiB{Data: f(est, "dtapp_zone_size_MiB"), Library: f(est, "lb_zone_size_MiB"), Shared: f(est, "shmem_zone_size_MiB")}
+		e.measured = printedZones{Data: f(meas, "dtapp_zone_size_MiB"), Library: f(meas, "lb_zone_size_MiB"), Shared: f(meas, "shmem_zone_size_MiB")}
+		e.estimated = printedZones{Data: f(est, "dtapp_zone_size_MiB"), Library: f(est, "lb_zone_size_MiB"), Shared: f(est, "shmem_zone_size_MiB")}
 		if err != nil {
 			return nil, err
 		}

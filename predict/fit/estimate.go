@@ -119,3 +119,43 @@ func Join(a, b string) string {
 	}
 	return a + "; " + b
 }
+
+// A Range is a quantity with an interval around it.
+type Range struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// Exactly is a range of one value.
+func Exactly(v float64) Range { return Range{v, v, v} }
+
+// Plus adds.
+func (r Range) Plus(o Range) Range { return Range{r.Value + o.Value, r.Low + o.Low, r.High + o.High} }
+
+// Times multiplies by a range of positive numbers.
+func (r Range) Times(o Range) Range {
+	return Range{r.Value * o.Value, r.Low * o.Low, r.High * o.High}
+}
+
+// Over divides by a range of positive numbers.
+func (r Range) Over(o Range) Range {
+	return Range{r.Value / o.Value, r.Low / o.High, r.High / o.Low}
+}
+
+// Scale multiplies by a positive number.
+func (r Range) Scale(f float64) Range { return Range{r.Value * f, r.Low * f, r.High * f} }
+
+// Valid reports whether low ≤ value ≤ high, all of them positive and finite.
+func (r Range) Valid() bool {
+	return r.Low >= 0 && r.Low <= r.Value && r.Value <= r.High && r.High < 1e18
+}
+
+// Contains reports whether v lies in the interval.
+func (r Range) Contains(v float64) bool { return r.Low <= v && v <= r.High }
+
+// Half is the larger half of the interval.
+func (r Range) Half() float64 { return max(r.High-r.Value, r.Value-r.Low) }
+
+// Range is the estimate without its extrapolation.
+func (e Estimate) Range() Range { return Range{e.Value, e.Low, e.High} }

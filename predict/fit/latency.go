@@ -175,12 +175,23 @@ func (f *Latency) Codec(name string) (Codec, error) {
 
 // A Probe is the result of a short write test on a file system.
 type Probe struct {
-	// MiBPerS is the rate of all Writers together, RelativeSD its scatter
-	// between repetitions.
-	MiBPerS    float64
-	RelativeSD float64
-	Writers    int
-	Dir        string
+	Dir string `json:"dir"`
+	// BytesPerS is the rate of all Writers together, RelativeSD its scatter between
+	// repetitions.
+	BytesPerS  float64 `json:"bytes_per_s"`
+	RelativeSD float64 `json:"relative_sd"`
+	Writers    int     `json:"writers"`
+}
+
+// mib is the rate in MiB/s.
+func (p *Probe) mib() float64 { return p.BytesPerS / (1 << 20) }
+
+// Rate is in bytes per second, 0 without a probe.
+func (p *Probe) Rate() float64 {
+	if p == nil {
+		return 0
+	}
+	return p.BytesPerS
 }
 
 // A nodeLoad is what one node of a job writes, in MiB.
@@ -229,7 +240,7 @@ func (f *Latency) Predict(w Writing) (Parts, Estimate, float64) {
 			p.Management = w.Codec.secondsPerMiB * n.Total / float64(n.PPN)
 		}
 		if w.Probe != nil {
-			p.Storage = s / w.Probe.MiBPerS
+			p.Storage = s / w.Probe.mib()
 		}
 		if p.Sum(); p.Total > worst.Total || load.Total == 0 {
 			worst, slowest, load = p, s, n
@@ -237,7 +248,7 @@ func (f *Latency) Predict(w Writing) (Parts, Estimate, float64) {
 	}
 	switch {
 	case w.Shared && w.Probe != nil:
-		worst.Storage = stored / w.Probe.MiBPerS
+		worst.Storage = stored / w.Probe.mib()
 		worst.Sum()
 	case w.Shared && f.Server != nil:
 		worst.Storage = f.Server.seconds(stored, slowest, w.System)
@@ -275,18 +286,10 @@ func (f *Latency) Describe(w Writing) (model, valid string) {
 		}
 	}
 	if w.Probe != nil {
-		valid = fmt.Sprintf("the file system of %s: %.0f MiB/s with %d writers, measured now", w.Probe.Dir, w.Probe.MiBPerS, w.Probe.Writers)
+		valid = fmt.Sprintf("the file system of %s: %.0f MiB/s with %d writers, measured now", w.Probe.Dir, w.Probe.mib(), w.Probe.Writers)
 		if w.Shared {
 			valid += "; all nodes share it"
 		}
 	}
 	return model, valid
-}
-
-// BytesPerS is the rate of a probe, 0 without one.
-func (p *Probe) BytesPerS() float64 {
-	if p == nil {
-		return 0
-	}
-	return p.MiBPerS * (1 << 20)
 }

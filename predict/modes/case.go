@@ -1,6 +1,7 @@
 package modes
 
 import (
+	"ckpt/predict/fit"
 	"fmt"
 	"iter"
 	"math"
@@ -9,7 +10,7 @@ import (
 // A Storing predicts the time, in seconds, of storing the memory of some ranks at the same
 // time, so many of each node. As many as agree first agree on a moment (Eq 3.5 of the
 // thesis), or 0 if each stores on its own (Eq 3.6).
-type Storing func(perNode []int, agree int) (seconds Range, mib float64, err error)
+type Storing func(perNode []int, agree int) (seconds fit.Range, mib float64, err error)
 
 // A Case is a job whose costs under one mode and log are asked for.
 type Case struct {
@@ -37,7 +38,7 @@ type Result struct {
 	GroupRanks int // of the largest group
 	// GroupS is the time of a checkpoint of the largest group, while others store as
 	// Together says. AllS is what the job loses until every group has stored once.
-	GroupS, AllS Range
+	GroupS, AllS fit.Range
 	StoredMiB    float64 // of all groups, without logs
 	// Logged is of one iteration. KeptMiBPerS is what senders keep for each second of
 	// work, LogMiBPerS what is logged.
@@ -46,16 +47,16 @@ type Result struct {
 	// CrossingShare is the share of the bytes sent that cross from one group to another.
 	CrossingShare float64
 	// Slowdown is the share of the speed that logging costs.
-	Slowdown Range
+	Slowdown fit.Range
 	// KeptS is the time that a second of work adds to AllS, since checkpoints hold the
 	// messages that senders keep.
-	KeptS Range
+	KeptS fit.Range
 	// RestartS is the time until the ranks that go back compute again, ReplaySpeed how
 	// many times faster they then repeat lost work. LogReadS is what reading a second's
 	// worth of log adds to a restart.
 	RestartRanks          int
-	RestartS, ReplaySpeed Range
-	LogReadS              Range
+	RestartS, ReplaySpeed fit.Range
+	LogReadS              fit.Range
 	// Domino says that nothing bounds how far ranks roll back: in the worst case to the
 	// beginning.
 	Domino  bool
@@ -136,7 +137,7 @@ func (c *Case) storing(r *Result) error {
 }
 
 type batchCost struct {
-	seconds Range
+	seconds fit.Range
 	mib     float64
 }
 
@@ -180,7 +181,7 @@ func (c *Case) shape(parts []part) string {
 }
 
 // memoryMiBPerS is the rate at which a sender copies what it keeps.
-var memoryMiBPerS = Range{4000, 1000, 16000}
+var memoryMiBPerS = fit.Range{Value: 4000, Low: 1000, High: 16000}
 
 // logging fills in the costs of a log while nothing fails.
 func (c *Case) logging(r *Result) {
@@ -206,14 +207,14 @@ func (c *Case) logging(r *Result) {
 	case Optimistic:
 		// Writing hides behind computing, or takes as long as if it did not.
 		all := commit.Times(each).Scale(c.Traffic.Busiest)
-		wait = Range{all.Value / 2, 0, all.High}
+		wait = fit.Range{Value: all.Value / 2, Low: 0, High: all.High}
 		r.assume("half of the optimistic log hides behind the computation")
 	case Sender:
 		mib := c.Traffic.BusiestBytes / (1 << 20)
-		wait = wait.Plus(Exactly(mib).Over(memoryMiBPerS))
+		wait = wait.Plus(fit.Exactly(mib).Over(memoryMiBPerS))
 	}
 	share := func(s float64) float64 { return s / (c.IterationS + s) }
-	r.Slowdown = Range{share(wait.Value), share(wait.Low), share(wait.High)}
+	r.Slowdown = fit.Range{Value: share(wait.Value), Low: share(wait.Low), High: share(wait.High)}
 	if r.StoredMiB > 0 {
 		r.KeptS = r.AllS.Scale(r.KeptMiBPerS / r.StoredMiB)
 	}
@@ -241,17 +242,17 @@ func (c *Case) restarting(r *Result) {
 	if err != nil || mib == 0 {
 		return // storing has refused it before
 	}
-	read := Range{seconds.Value, seconds.Low / readDoubt, seconds.High * readDoubt}
+	read := fit.Range{Value: seconds.Value, Low: seconds.Low / readDoubt, High: seconds.High * readDoubt}
 	if m.ReadMiBPerS != nil {
 		if c.ReadMiB > 0 {
 			mib = c.ReadMiB * float64(r.RestartRanks)
 		}
-		read = Exactly(mib).Over(*m.ReadMiBPerS)
+		read = fit.Exactly(mib).Over(*m.ReadMiBPerS)
 	} else {
 		r.assume("reading is as fast as writing")
 	}
 	r.RestartS = r.RestartS.Plus(read)
-	r.ReplaySpeed = Exactly(1)
+	r.ReplaySpeed = fit.Exactly(1)
 	if r.GroupCount > 1 && c.Log != None {
 		r.ReplaySpeed = m.quantity(r, m.Replay, assumed.replay, "lost work is repeated at %s times its speed", 1)
 		share := float64(r.GroupRanks) / float64(len(c.Groups))
@@ -261,7 +262,7 @@ func (c *Case) restarting(r *Result) {
 
 // Starting is the time of a restart of some ranks until they read, and what of it is
 // assumed. A machine that was not measured is nil.
-func (m *Machine) Starting(ranks int) (Range, []string) {
+func (m *Machine) Starting(ranks int) (fit.Range, []string) {
 	if m == nil {
 		m = &Machine{}
 	}
@@ -270,7 +271,7 @@ func (m *Machine) Starting(ranks int) (Range, []string) {
 	return t, r.Assumed
 }
 
-func (m *Machine) starting(r *Result, ranks int) Range {
+func (m *Machine) starting(r *Result, ranks int) fit.Range {
 	return m.quantity(r, m.FixedS, assumed.fixedS, "a restart takes %s s to notice the failure and to begin", 1).
 		Plus(m.quantity(r, m.RankS, assumed.rankS, "starting a rank takes %s ms", 1e3).Scale(float64(ranks)))
 }
@@ -283,7 +284,7 @@ func (c *Case) machine() *Machine {
 }
 
 // quantity is the measured value or the assumed one, which it notes.
-func (m *Machine) quantity(r *Result, measured *Range, otherwise Range, text string, unit float64) Range {
+func (m *Machine) quantity(r *Result, measured *fit.Range, otherwise fit.Range, text string, unit float64) fit.Range {
 	if measured != nil {
 		return *measured
 	}

@@ -15,40 +15,9 @@
 // # Promises
 //
 //   - The functions are pure: the same arguments give the same results.
-//   - Every cost is a [Range]. Its ends are those of all quantities that it depends on,
+//   - Every cost is a [fit.Range]. Its ends are those of all quantities that it depends on,
 //     so that it holds whatever depends on whatever.
 //   - [Result.Assumed] names each quantity that is assumed and not measured.
 //   - Logged bytes are those of the frames of a message log of ckpt, heads and padding
 //     included, and follow from the pattern of the messages alone.
 package modes
-
-// A Range is a quantity with an interval around it.
-type Range struct {
-	Value float64 `json:"value"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-}
-
-// Exactly is a range of one value.
-func Exactly(v float64) Range { return Range{v, v, v} }
-
-// Plus adds.
-func (r Range) Plus(o Range) Range { return Range{r.Value + o.Value, r.Low + o.Low, r.High + o.High} }
-
-// Times multiplies by a range of positive numbers.
-func (r Range) Times(o Range) Range {
-	return Range{r.Value * o.Value, r.Low * o.Low, r.High * o.High}
-}
-
-// Over divides by a range of positive numbers.
-func (r Range) Over(o Range) Range {
-	return Range{r.Value / o.Value, r.Low / o.High, r.High / o.Low}
-}
-
-// Scale multiplies by a positive number.
-func (r Range) Scale(f float64) Range { return Range{r.Value * f, r.Low * f, r.High * f} }
-
-// valid reports whether low ≤ value ≤ high, all of them positive and finite.
-func (r Range) valid() bool {
-	return r.Low >= 0 && r.Low <= r.Value && r.Value <= r.High && r.High < 1e18
-}

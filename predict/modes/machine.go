@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // A Machine has what the costs of logs and restarts depend on. A quantity that was never
@@ -15,16 +16,16 @@ import (
 type Machine struct {
 	// CommitS is the time of one commit of a log, CommitsPerFrame how many there are for
 	// a frame: frames that wait for the disk together share one.
-	CommitS         *Range `json:"commit_s,omitempty"`
-	CommitsPerFrame *Range `json:"commits_per_frame,omitempty"`
+	CommitS         *fit.Range `json:"commit_s,omitempty"`
+	CommitsPerFrame *fit.Range `json:"commits_per_frame,omitempty"`
 	// FixedS is the time of a restart for any number of ranks, RankS what each rank adds.
-	FixedS *Range `json:"restart_s,omitempty"`
-	RankS  *Range `json:"restart_rank_s,omitempty"`
+	FixedS *fit.Range `json:"restart_s,omitempty"`
+	RankS  *fit.Range `json:"restart_rank_s,omitempty"`
 	// ReadMiBPerS is the rate at which all ranks together read a checkpoint.
-	ReadMiBPerS *Range `json:"read_mib_per_s,omitempty"`
+	ReadMiBPerS *fit.Range `json:"read_mib_per_s,omitempty"`
 	// Replay is how many times faster lost work is repeated, since its messages come from
 	// logs.
-	Replay *Range `json:"replay,omitempty"`
+	Replay *fit.Range `json:"replay,omitempty"`
 	// LogBytes is what jobs logged in an iteration, in place of the messages of a spec.
 	LogBytes []MeasuredLog `json:"log_bytes,omitempty"`
 	Restarts int           `json:"restarts,omitempty"` // measured
@@ -43,13 +44,13 @@ type MeasuredLog struct {
 
 // assumed are the quantities of a machine that nobody measured. Their ranges span what
 // local disks, shared file systems and batch systems of today do.
-var assumed = struct{ commitS, commits, fixedS, rankS, replay Range }{
-	commitS: Range{2e-3, 5e-5, 20e-3},
+var assumed = struct{ commitS, commits, fixedS, rankS, replay fit.Range }{
+	commitS: fit.Range{Value: 2e-3, Low: 5e-5, High: 20e-3},
 	// Jobs of bt, lu and cg on one machine commit 0.4 to 0.9 times for a message.
-	commits: Range{0.8, 0.3, 1},
-	fixedS:  Range{2, 0.2, 30},
-	rankS:   Range{0.01, 0.001, 0.1},
-	replay:  Range{1, 1, 2},
+	commits: fit.Range{Value: 0.8, Low: 0.3, High: 1},
+	fixedS:  fit.Range{Value: 2, Low: 0.2, High: 30},
+	rankS:   fit.Range{Value: 0.01, Low: 0.001, High: 0.1},
+	replay:  fit.Range{Value: 1, Low: 1, High: 2},
 }
 
 // readDoubt is how far the rate of reading may be from that of writing, which a restart
@@ -63,7 +64,9 @@ const (
 	restartDoubt = 1.25
 )
 
-func around(v, factor float64) *Range { return &Range{v, v / factor, v * factor} }
+func around(v, factor float64) *fit.Range {
+	return &fit.Range{Value: v, Low: v / factor, High: v * factor}
+}
 
 // Fit measures a machine by jobs that ran on it. It returns nil if they have neither
 // logs nor restarts.
@@ -132,7 +135,7 @@ func (m *Machine) FitRestarts(restarts []dataset.JobRestart) {
 	if len(speeds) > 0 {
 		// The time that work took at first includes that of logs and checkpoints.
 		v := min(maxReplay, Median(speeds))
-		m.Replay = &Range{v, 1, v * restartDoubt}
+		m.Replay = &fit.Range{Value: v, Low: 1, High: v * restartDoubt}
 	}
 	if len(rest) == 0 {
 		return
@@ -156,8 +159,8 @@ func Median(list []float64) float64 {
 }
 
 // Restart is the time of restarting some ranks that read so much.
-func (m *Machine) Restart(ranks int, mib float64) Range {
-	var out Range
+func (m *Machine) Restart(ranks int, mib float64) fit.Range {
+	var out fit.Range
 	if m.FixedS != nil {
 		out = out.Plus(*m.FixedS)
 	}
@@ -165,7 +168,7 @@ func (m *Machine) Restart(ranks int, mib float64) Range {
 		out = out.Plus(m.RankS.Scale(float64(ranks)))
 	}
 	if m.ReadMiBPerS != nil {
-		out = out.Plus(Exactly(mib).Over(*m.ReadMiBPerS))
+		out = out.Plus(fit.Exactly(mib).Over(*m.ReadMiBPerS))
 	}
 	return out
 }
@@ -210,9 +213,9 @@ func (m *Machine) Logged(app, class string, np int, mode Mode, log Log, groups [
 
 // Check verifies a machine from a file.
 func (m *Machine) Check() error {
-	for name, r := range map[string]*Range{"commit": m.CommitS, "commits per frame": m.CommitsPerFrame, "restart": m.FixedS,
+	for name, r := range map[string]*fit.Range{"commit": m.CommitS, "commits per frame": m.CommitsPerFrame, "restart": m.FixedS,
 		"restart of a rank": m.RankS, "rate of reading": m.ReadMiBPerS, "replay": m.Replay} {
-		if r != nil && !r.valid() {
+		if r != nil && !r.Valid() {
 			return fmt.Errorf("modes: %s of %g, between %g and %g, is impossible", name, r.Value, r.Low, r.High)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 func instance(t *testing.T, app string) *dataset.Instance {
@@ -121,7 +122,7 @@ func TestGuessed(t *testing.T) {
 
 // disk is a machine with a disk in each node, which takes one second for a rank, and one
 // more for ranks that agree first.
-func disk(perNode []int, agree int) (Range, float64, error) {
+func disk(perNode []int, agree int) (fit.Range, float64, error) {
 	s := 0.0
 	for _, n := range perNode {
 		s = max(s, float64(n))
@@ -133,7 +134,7 @@ func disk(perNode []int, agree int) (Range, float64, error) {
 	if agree > 0 {
 		s++
 	}
-	return Range{s, s / 2, 2 * s}, mib, nil
+	return fit.Range{Value: s, Low: s / 2, High: 2 * s}, mib, nil
 }
 
 func testCase(t *testing.T, m Mode, l Log) *Case {
@@ -177,14 +178,14 @@ func TestContention(t *testing.T) {
 
 // A log that waits for the disk costs more than one that does not, and none costs nothing.
 func TestLogging(t *testing.T) {
-	slow := map[Log]Range{}
+	slow := map[Log]fit.Range{}
 	for _, l := range Uncoordinated.Logs() {
 		r, err := Cost(testCase(t, Uncoordinated, l))
 		if err != nil {
 			t.Fatal(err)
 		}
 		slow[l] = r.Slowdown
-		if !r.Slowdown.valid() || !r.RestartS.valid() || !r.KeptS.valid() {
+		if !r.Slowdown.Valid() || !r.RestartS.Valid() || !r.KeptS.Valid() {
 			t.Errorf("%s: %+v", l, r)
 		}
 		if r.Domino != (l == None) || (r.RestartRanks == 16) != (l == None) {
@@ -200,7 +201,7 @@ func TestLogging(t *testing.T) {
 	if !(slow[Receiver].Value > slow[Optimistic].Value && slow[Optimistic].Value > slow[None].Value && slow[Receiver].Value > slow[Sender].Value) {
 		t.Errorf("slowdowns %v", slow)
 	}
-	if slow[Optimistic].Low != 0 || slow[None] != (Range{}) {
+	if slow[Optimistic].Low != 0 || slow[None] != (fit.Range{}) {
 		t.Errorf("slowdowns %v", slow)
 	}
 }
@@ -232,12 +233,12 @@ func TestRestartOfGroup(t *testing.T) {
 		}
 		c := testCase(t, Semi, Receiver)
 		c.Machine = m
-		c.Store = func(perNode []int, _ int) (Range, float64, error) {
+		c.Store = func(perNode []int, _ int) (fit.Range, float64, error) {
 			n := 0
 			for _, k := range perNode {
 				n += k
 			}
-			return Exactly(1), 50 * float64(n), nil
+			return fit.Exactly(1), 50 * float64(n), nil
 		}
 		r, err := Cost(c)
 		if err != nil {
@@ -294,8 +295,8 @@ func TestFit(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	for _, m := range []Machine{
-		{CommitS: &Range{1, 2, 3}}, {FixedS: &Range{1, -1, 3}}, {RankS: &Range{math.NaN(), 0, 1}}, {ReadMiBPerS: &Range{1, 0, 2}},
-		{Replay: &Range{1, 0.5, 2}}, {LogBytes: []MeasuredLog{{NP: 4, Ranks: 0}}}, {LogBytes: []MeasuredLog{{NP: 4, Ranks: 1, Bytes: -1}}},
+		{CommitS: &fit.Range{Value: 1, Low: 2, High: 3}}, {FixedS: &fit.Range{Value: 1, Low: -1, High: 3}}, {RankS: &fit.Range{Value: math.NaN(), Low: 0, High: 1}}, {ReadMiBPerS: &fit.Range{Value: 1, Low: 0, High: 2}},
+		{Replay: &fit.Range{Value: 1, Low: 0.5, High: 2}}, {LogBytes: []MeasuredLog{{NP: 4, Ranks: 0}}}, {LogBytes: []MeasuredLog{{NP: 4, Ranks: 1, Bytes: -1}}},
 	} {
 		if m.Check() == nil {
 			t.Errorf("%+v passes", m)

@@ -4,12 +4,16 @@ package plan
 
 import (
 	"cmp"
+	"encoding/json"
+	"math"
 	"slices"
+	"time"
 
 	"ckpt/dataset"
 	"ckpt/interval"
 	"ckpt/predict"
 	"ckpt/predict/fit"
+	"ckpt/predict/modes"
 )
 
 // An Aim is the quantity that a plan minimizes.
@@ -17,8 +21,8 @@ type Aim string
 
 // The aims.
 const (
-	// LeastTime is the least overhead for the number of checkpoints: the
-	// shortest checkpoint.
+	// LeastTime is the least overhead for the number of checkpoints: the shortest
+	// checkpoint.
 	LeastTime Aim = "time"
 	// LeastStorage is the least space for the checkpoints kept.
 	LeastStorage Aim = "storage"
@@ -35,9 +39,7 @@ const (
 // store holds a fixed number of checkpoints.
 func ParseAim(s string) (Aim, error) {
 	switch a := Aim(s); a {
-	case "":
-		return LeastTime, nil
-	case "checkpoint":
+	case "", "checkpoint":
 		return LeastTime, nil
 	case "bytes":
 		return LeastStorage, nil
@@ -54,9 +56,11 @@ type AppRun struct {
 	BufferMiB, Seconds float64
 }
 
-// A Planning has the parameters of a plan.
+// A Planning is a run, and what is tried of it.
 type Planning struct {
 	App predict.App
+	Law fit.Law
+	Way
 	// Overhead is the share of AppSeconds that checkpoints may take. Checkpoints, if it
 	// is not 0, is their number instead.
 	Overhead    float64
@@ -70,65 +74,188 @@ type Planning struct {
 	// Keep is how many checkpoints stay in the store besides the one being
 	// written, at least 1. CapacityMiB is the size of the store, 0 for no limit.
 	Keep        int
-	CapacityMiB float64
+	CapacityMiB predict.MiB
 	Minimize    Aim
-	Law         fit.Law
-	Probe       *fit.Probe
-	// Storage, if not nil, times each configuration.
-	Storage predict.Storage
-	// Engine is dmtcp by default. For ckpt Storing says how it stores.
-	Engine  dataset.Engine
-	Storing predict.Storing
 
-	// The configurations to try: processes per node (powers of two and the whole job
-	// by default), MPI libraries, codecs, I/O of the application, and under full I/O
-	// aggregators (one per node by default) and buffers.
+	// Mapping is the only one, or PPN are the processes per node to try: powers of two
+	// and the whole job by default. Then MPI libraries, codecs, I/O of the application,
+	// and under full I/O aggregators (one per node by default) and buffers.
+	Mapping     []int
 	PPN         []int
 	MPI         []string
 	Codecs      []string
 	IO          predict.IO
 	Aggregators []int
 	BuffersMiB  []float64
+
+	// MTBFS is the mean time between failures of the job; 0: it never fails. With it
+	// Modes and their Logs are tried (all logs by default), and Levels if it is not nil.
+	MTBFS     float64
+	Modes     []modes.Mode
+	Logs      []modes.Log
+	GroupSize int
+	Together  float64 // share of the groups that store at the same time
+	IntervalS float64 // 0: the best of each option
+	Levels    *Levels
+
+	zones map[zoneOf]fit.Zone // data zones that are known
 }
 
-// An Option is one configuration of a plan.
+// An Option is one way to take checkpoints, and what it costs.
 type Option struct {
-	PPN         int
-	Nodes       int
-	Mapping     []int
-	MPI         string
-	Codec       string
-	Aggregators int
-	BufferMiB   float64
+	PPN         int         `json:"ppn"`
+	Nodes       int         `json:"nodes"`
+	Mapping     []int       `json:"mapping"`
+	MPI         string      `json:"mpi"`
+	Codec       string      `json:"codec"`
+	Aggregators int         `json:"aggregators"`
+	BufferMiB   predict.MiB `json:"buffer_bytes,omitempty"`
 	// FileMiB is the largest image before compression, GstoredMiB the bytes written
 	// for one checkpoint, StorageMiB the space that the store needs.
-	FileMiB    float64
-	GstoredMiB float64
-	LowMiB     float64
-	HighMiB    float64
-	StorageMiB float64
-	// CheckpointS is the latency of a checkpoint, between LowS and HighS.
-	CheckpointS float64
-	LowS        float64
-	HighS       float64
+	FileMiB    predict.MiB `json:"file_bytes"`
+	GstoredMiB predict.MiB `json:"stored_bytes"`
+	LowMiB     predict.MiB `json:"low_bytes"`
+	HighMiB    predict.MiB `json:"high_bytes"`
+	StorageMiB predict.MiB `json:"peak_bytes"`
+	// CheckpointS is what the job loses to a checkpoint, between LowS and HighS.
+	CheckpointS float64 `json:"checkpoint_s"`
+	LowS        float64 `json:"low_s"`
+	HighS       float64 `json:"high_s"`
 	// AppS is the run without checkpoints, TotalS the run with them.
-	AppS      float64
-	Count     int
-	IntervalS float64
-	TotalS    float64
-	// LostS is the work lost to a failure on average: half an interval.
-	LostS float64
+	AppS      float64 `json:"app_s"`
+	Count     int     `json:"count"`
+	IntervalS float64 `json:"interval_s"`
+	TotalS    float64 `json:"total_s"`
+	// LostS is the work lost to a failure on average.
+	LostS float64 `json:"lost_s"`
 	// Fits is false if the store is too small, or if no checkpoint is affordable.
-	Fits bool
+	Fits bool `json:"fits"`
 	// Guess says that the interval of the time begins at 0, or that the option lies
 	// far outside the measured points. It is never the best.
-	Guess bool
-	Best  bool
+	Guess bool `json:"guess"`
+	Best  bool `json:"best"`
 	// BestMeasured marks the best within the measured range, where the best of all is
 	// extrapolated.
-	BestMeasured  bool
-	Extrapolation float64
-	Assumed       bool
+	BestMeasured  bool    `json:"best_measured"`
+	Extrapolation float64 `json:"extrapolation"`
+	Assumed       bool    `json:"assumed"`
+
+	*Failing // on a machine that fails
+	*Groups  // of a comparison of modes
+	*Pattern // of a comparison of levels
+}
+
+// A Failing run is one on a machine that fails: the expected time.
+type Failing struct {
+	Expected Finite   `json:"expected_total_s"`
+	Low      Finite   `json:"expected_low_s"`
+	High     Finite   `json:"expected_high_s"`
+	Assumes  []string `json:"assumption_list"`
+}
+
+// Finite is a number that is infinite for a run that is not expected to end: null in JSON.
+type Finite float64
+
+// Ends reports whether the run is expected to end.
+func (f Finite) Ends() bool { return !math.IsInf(float64(f), 0) }
+
+// MarshalJSON writes the number or null.
+func (f Finite) MarshalJSON() ([]byte, error) {
+	if !f.Ends() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(f))
+}
+
+// UnmarshalJSON reads the number or null.
+func (f *Finite) UnmarshalJSON(b []byte) error {
+	v := math.Inf(1)
+	err := json.Unmarshal(b, &v)
+	*f = Finite(v)
+	return err
+}
+
+// Compare predicts every combination and marks the best. Options are sorted: those that fit
+// first, guesses behind others, then by the aim; on a machine that fails by the expected
+// time.
+func Compare(m *predict.Model, p Planning) ([]Option, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	p.zones = make(map[zoneOf]fit.Zone)
+	var out []Option
+	for _, mpi := range m.MeasuredMPI(p.App, p.MPI...) {
+		for _, mapping := range p.mappings() {
+			for _, aggregators := range p.Aggregators {
+				for _, buffer := range p.BuffersMiB {
+					r := predict.Request{App: p.App, Mapping: mapping, MPI: mpi, IO: p.IO, Aggregators: aggregators, BufferMiB: buffer, Law: p.Law}
+					options, err := p.options(m, r)
+					if err != nil {
+						return nil, err
+					}
+					out = append(out, options...)
+				}
+			}
+		}
+	}
+	if len(out) == 0 && p.MTBFS != 0 {
+		return nil, fit.Refuse("semi works with the pessimistic logs, uncoordinated with all", "no mode asked for works with the logs asked for")
+	}
+	if len(out) == 0 {
+		return nil, fit.Refuse("give the time of all runs, or runs of these mappings and buffers", "no run of %s has a known time", p.App)
+	}
+	if p.Levels == nil { // with the nodes, then without
+		slices.SortStableFunc(out, p.compare)
+	}
+	p.markBest(out)
+	return out, nil
+}
+
+// options predicts one job under every codec, and in every mode or level.
+func (p *Planning) options(m *predict.Model, asked predict.Request) (out []Option, err error) {
+	r, err := asked.Normal()
+	if err != nil {
+		return nil, err
+	}
+	app := p.appSeconds(r)
+	if app == 0 {
+		return nil, nil
+	}
+	var size *predict.Size
+	if p.Engine != dataset.Ckpt || p.MTBFS != 0 {
+		if size, err = p.size(m, r); err != nil {
+			return nil, err
+		}
+	}
+	for _, codec := range p.codecs(m.Service.App(p.App.Name, p.App.Class)) {
+		way := p.Way
+		way.Storing.Codec = codec
+		cost, err := way.cost(m, asked, size)
+		if err != nil {
+			return nil, err
+		}
+		o := Option{PPN: slices.Max(r.Mapping), Nodes: len(r.Mapping), Mapping: r.Mapping, MPI: r.MPI, AppS: app}
+		if r.IO == predict.FullIO {
+			o.Aggregators, o.BufferMiB = r.Aggregators, predict.MiB(r.BufferMiB)
+		}
+		if err := o.fill(p, cost); err != nil {
+			return nil, err
+		}
+		o.Guess = o.LowS <= 0 || o.Extrapolation >= farOut
+		o.Fits = p.MTBFS != 0 || o.Count > 0 && (p.CapacityMiB == 0 || o.StorageMiB <= p.CapacityMiB)
+		more := []Option{o}
+		switch {
+		case p.Levels != nil:
+			more, err = p.levels(m, o, cost)
+		case p.MTBFS != 0:
+			more, err = p.modes(m, r, size, o, cost)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
 }
 
 // schedule fills in the checkpoints of an option.
@@ -137,6 +264,8 @@ func (o *Option) schedule(p *Planning) error {
 	if n := float64(p.Checkpoints); n > 0 {
 		o.Count, o.TotalS = p.Checkpoints, o.AppS+n*o.CheckpointS
 		o.IntervalS = o.TotalS / (n + 1)
+	} else if p.MTBFS != 0 {
+		return nil // failures decide
 	} else if o.Count, o.IntervalS, o.TotalS, err = budget(p.Overhead, o.AppS, o.CheckpointS); err != nil {
 		return err
 	}
@@ -147,10 +276,22 @@ func (o *Option) schedule(p *Planning) error {
 	return nil
 }
 
+// farOut is the factor outside the measured points from which on an option is shown
+// and not chosen.
+const farOut = 5
+
+// Within is the factor up to which an option counts as measured, not extrapolated.
+const Within = 1.05
+
 // markBest marks the first option, unless it is a guess, and the first that lies within
 // the measurements.
-func markBest(options []Option) {
-	if len(options) == 0 || !options[0].Fits || options[0].Guess {
+func (p *Planning) markBest(options []Option) {
+	if p.MTBFS != 0 {
+		best := slices.IndexFunc(options, func(o Option) bool { return o.Expected == slices.MinFunc(options, p.compare).Expected })
+		options[best].Best = options[best].Expected.Ends()
+		return
+	}
+	if !options[0].Fits || options[0].Guess {
 		return
 	}
 	options[0].Best = true
@@ -162,117 +303,23 @@ func markBest(options []Option) {
 	}
 }
 
-// Compare predicts every combination and marks the best by the aim. Options are
-// sorted: those that fit first, guesses behind others, then best first.
-func Compare(m *predict.Model, p Planning) ([]Option, error) {
-	if err := p.check(); err != nil {
-		return nil, err
-	}
-	var out []Option
-	for _, mpi := range m.MeasuredMPI(p.App, p.MPI...) {
-		// The data zone does not depend on the rest, so its structure is evaluated
-		// once.
-		data, err := m.DataZone(p.App, mpi, p.Law, 1)
-		if err != nil {
-			return nil, err
-		}
-		for _, ppn := range p.PPN {
-			mapping := predict.Blocks(p.App.NP, ppn)
-			if p.Law == fit.Thesis { // it has another law for several nodes
-				if data, err = m.DataZone(p.App, mpi, p.Law, len(mapping)); err != nil {
-					return nil, err
-				}
-			}
-			for _, aggregators := range p.Aggregators {
-				for _, buffer := range p.BuffersMiB {
-					r := predict.Request{App: p.App, Mapping: mapping, MPI: mpi, IO: p.IO, Aggregators: aggregators, BufferMiB: buffer, Law: p.Law}
-					options, err := configurations(m, &p, r, data)
-					if err != nil {
-						return nil, err
-					}
-					out = append(out, options...)
-				}
-			}
-		}
-	}
-	slices.SortStableFunc(out, func(a, b Option) int { return p.compare(a, b) })
-	markBest(out)
-	if len(out) == 0 {
-		return nil, fit.Refuse("give the time of all runs, or runs of these mappings and buffers", "no run of %s has a known time", p.App)
-	}
-	return out, nil
-}
-
-// farOut is the factor outside the measured points from which on an option is shown
-// and not chosen.
-const farOut = 5
-
-// Within is the factor up to which an option counts as measured, not extrapolated.
-const Within = 1.05
-
-// configurations predicts one job under every codec.
-func configurations(m *predict.Model, p *Planning, r predict.Request, data fit.Zone) ([]Option, error) {
-	r, err := r.Normal()
-	if err != nil {
-		return nil, err
-	}
-	app := p.appSeconds(r)
-	if app == 0 {
-		return nil, nil
-	}
-	if p.Engine == dataset.Ckpt {
-		return storedOptions(m, p, r, app)
-	}
-	size, err := m.Assemble(r, data)
-	if err != nil {
-		return nil, err
-	}
-	var out []Option
-	for _, codec := range p.Codecs {
-		t, err := m.TimeOf(size, r, codec, p.Probe)
-		if err == nil && p.Storage != nil {
-			err = p.Storage.Images(t)
-		}
-		if err != nil {
-			return nil, err
-		}
-		o := Option{PPN: slices.Max(r.Mapping), Nodes: len(r.Mapping), Mapping: r.Mapping, MPI: r.MPI, Codec: t.Codec,
-			Aggregators: r.Aggregators, AppS: app, GstoredMiB: t.StoredMiB,
-			CheckpointS: t.Latency.Total, LowS: t.LowS, HighS: t.HighS, Extrapolation: t.Extrapolation, Assumed: t.Assumed}
-		if r.IO == predict.FullIO {
-			o.BufferMiB = r.BufferMiB
-		}
-		for _, f := range size.Files {
-			o.FileMiB = max(o.FileMiB, f.MiB)
-		}
-		share := t.StoredMiB / size.TotalMiB
-		o.LowMiB, o.HighMiB = size.LowMiB*share, size.HighMiB*share
-		// A new checkpoint is complete before an old one goes.
-		o.StorageMiB = float64(p.Keep+1) * t.StoredMiB
-		if err := o.schedule(p); err != nil {
-			return nil, err
-		}
-		o.Guess = o.LowS <= 0 || o.Extrapolation >= farOut
-		o.Fits = o.Count > 0 && (p.CapacityMiB == 0 || o.StorageMiB <= p.CapacityMiB)
-		out = append(out, o)
-	}
-	return out, nil
-}
-
 // compare orders options by what fits, what is no guess, and by the aim, ties by the
-// other aims.
+// other aims. On a machine that fails only the expected time counts.
 func (p *Planning) compare(a, b Option) int {
-	if a.Fits != b.Fits {
-		if a.Fits {
+	if p.MTBFS != 0 {
+		return cmp.Compare(a.Expected, b.Expected)
+	}
+	first := func(a, b bool) int {
+		switch {
+		case a == b:
+			return 0
+		case a:
 			return -1
 		}
 		return 1
 	}
-	if a.Guess != b.Guess {
-		if b.Guess {
-			return -1
-		}
-		return 1
+	if c := cmp.Or(first(a.Fits, b.Fits), first(!a.Guess, !b.Guess)); c != 0 {
+		return c
 	}
 	time := cmp.Compare(a.CheckpointS, b.CheckpointS)
 	storage := cmp.Compare(a.StorageMiB, b.StorageMiB)
@@ -295,3 +342,5 @@ func budget(overhead, app, checkpoint float64) (count int, intervalS, totalS flo
 	s, err := b.Schedule()
 	return s.Count, s.Interval.Seconds(), s.Total.Seconds(), err
 }
+
+func durationOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

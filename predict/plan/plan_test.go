@@ -25,7 +25,7 @@ func TestPlan(t *testing.T) {
 			t.Fatalf("%s: %d options, first %+v", aim, len(options), options[0])
 		}
 		key := map[Aim]func(Option) float64{LeastTime: func(o Option) float64 { return o.CheckpointS },
-			LeastStorage: func(o Option) float64 { return o.StorageMiB }, LeastLost: func(o Option) float64 { return o.LostS }}[aim]
+			LeastStorage: func(o Option) float64 { return float64(o.StorageMiB) }, LeastLost: func(o Option) float64 { return o.LostS }}[aim]
 		if b := options[0]; b.LowS <= 0 || b.Extrapolation >= 5 {
 			t.Errorf("%s: the best is a guess: %+v", aim, b)
 		}

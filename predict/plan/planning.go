@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"ckpt/dataset"
 	"ckpt/predict"
 	"ckpt/predict/fit"
 )
@@ -14,7 +13,7 @@ func (p *Planning) check() error {
 	if err := p.checkRun(); err != nil {
 		return err
 	}
-	if p.Keep < 0 || p.CapacityMiB < 0 || math.IsNaN(p.CapacityMiB) {
+	if p.Keep < 0 || p.CapacityMiB < 0 || math.IsNaN(float64(p.CapacityMiB)) {
 		return fit.Refuse("keep at least one checkpoint in a store of positive size", "%d checkpoints in %g MiB cannot be kept", p.Keep, p.CapacityMiB)
 	}
 	p.Keep = max(1, p.Keep)
@@ -31,9 +30,6 @@ func (p *Planning) check() error {
 	if len(p.MPI) == 0 {
 		p.MPI = []string{"mpich", "openmpi"}
 	}
-	if len(p.Codecs) == 0 && p.Engine != dataset.Ckpt {
-		p.Codecs = []string{"none", "gzip"}
-	}
 	if p.IO != predict.FullIO {
 		p.Aggregators, p.BuffersMiB = []int{0}, []float64{0}
 	}
@@ -46,8 +42,30 @@ func (p *Planning) check() error {
 	return nil
 }
 
+// checkFailures refuses what says nothing about a machine that fails.
+func (p *Planning) checkFailures() error {
+	switch {
+	case !(p.AppSeconds > 0 && p.AppSeconds < 1e10):
+		return fit.Refuse("give the time of the run without checkpoints, like 24h", "a run of %g seconds cannot be planned", p.AppSeconds)
+	case !(p.MTBFS > 0 && p.MTBFS < 1e10):
+		return fit.Refuse("give the mean time between failures of the job, like 24h", "failures every %g seconds cannot be planned", p.MTBFS)
+	case p.Law == fit.Thesis:
+		return fit.RefuseFor(fit.UseAutoLaw, "the thesis has no equation for the time of some ranks of a node")
+	case p.GroupSize < 0 || p.GroupSize > p.App.NP:
+		return fit.Refuse("give 1 to the number of ranks", "groups of %d ranks are impossible for %s", p.GroupSize, p.App)
+	case !(p.Together >= 0 && p.Together <= 1):
+		return fit.Refuse("give 0% to 100%", "a share of %g of the groups is impossible", p.Together)
+	case p.Levels != nil:
+		return p.Levels.check()
+	}
+	return nil
+}
+
 // checkRun refuses times that cannot be planned.
 func (p *Planning) checkRun() error {
+	if p.MTBFS != 0 {
+		return p.checkFailures()
+	}
 	if p.Checkpoints == 0 && !(p.Overhead > 0 && p.Overhead <= 10) {
 		return fit.Refuse("give a share like 10%", "invalid overhead %g", p.Overhead)
 	}
@@ -78,6 +96,8 @@ func (p *Planning) places() error {
 	np := p.App.NP
 	try := p.PPN
 	switch {
+	case len(p.Mapping) > 0:
+		return nil
 	case len(try) > 0:
 	case len(p.Runs) > 0 && p.AppSeconds == 0:
 		for _, r := range p.Runs {
@@ -131,4 +151,15 @@ func (p *Planning) appSeconds(r predict.Request) float64 {
 		}
 	}
 	return p.AppSeconds
+}
+
+// mappings are those to try.
+func (p *Planning) mappings() (list [][]int) {
+	if len(p.Mapping) > 0 {
+		return [][]int{p.Mapping}
+	}
+	for _, ppn := range p.PPN {
+		list = append(list, predict.Blocks(p.App.NP, ppn))
+	}
+	return list
 }

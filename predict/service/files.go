@@ -3,6 +3,7 @@ package service
 import (
 	"math"
 
+	"ckpt/predict/fit"
 	"ckpt/zones"
 )
 
@@ -52,7 +53,7 @@ func overheadBytes(job *Job) float64 {
 }
 
 // overhead predicts it, corrected by what jobs measured.
-func (f *Fit) overhead(job *Job) Amount {
+func (f *Fit) overhead(job *Job) fit.Range {
 	bytes := overheadBytes(job)
 	if bytes == 0 { // the arrays are not known: a few extents in each file
 		files := float64(Files(job.Layout, job.NP, len(job.Mapping), job.Aggregators))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 	"ckpt/zones"
 )
 
@@ -107,7 +108,7 @@ func predicted(t *testing.T, f *Fit, np int) (*Size, Job) {
 	return f.Size(j), j
 }
 
-func off(a Amount, v int64) float64 { return a.Value/float64(v) - 1 }
+func off(a fit.Range, v int64) float64 { return a.Value/float64(v) - 1 }
 
 // TestSize predicts a larger job from three small ones, where the spec is right about the
 // used share of an array and where it is not.
@@ -138,7 +139,7 @@ func TestWithoutJobs(t *testing.T) {
 	var f *Fit
 	s, j := predicted(t, f, 8)
 	want := newMachine(1).job(t, 8, 2)
-	if s.Measured || !s.Assumed || !s.Full.Total.Contains(float64(want.Checkpoints[0].StoredBytes)) || s.Full.Total.half() < 0.1*s.Full.Total.Value {
+	if s.Measured || !s.Assumed || !s.Full.Total.Contains(float64(want.Checkpoints[0].StoredBytes)) || s.Full.Total.Half() < 0.1*s.Full.Total.Value {
 		t.Errorf("%+v, stored %d", s, want.Checkpoints[0].StoredBytes)
 	}
 	if tt := f.Time(&j, &s.Full, s.Library, false, 0); !tt.Default || tt.Total.High < 4*tt.Total.Value || tt.Total.Low > tt.Total.Value/4 {
@@ -158,7 +159,7 @@ func TestOtherCodec(t *testing.T) {
 		t.Errorf("%+v, want %d", raw, want)
 	}
 	j.Codec = "s2"
-	if s2 := f.Size(j); !s2.Assumed || s2.Full.Data.half() < 0.2*s2.Full.Data.Value {
+	if s2 := f.Size(j); !s2.Assumed || s2.Full.Data.Half() < 0.2*s2.Full.Data.Value {
 		t.Errorf("%+v", s2)
 	}
 }
@@ -221,7 +222,7 @@ func TestTimes(t *testing.T) {
 		}
 		f := New(runs)
 		s, j := predicted(t, f, 16)
-		got := f.Time(&j, &s.Next, Amount{}, false, 0)
+		got := f.Time(&j, &s.Next, fit.Range{}, false, 0)
 		m.noise = 0
 		want := m.job(t, 16, 2).Checkpoints[1]
 		if math.Abs(got.Storage/want.StorageS-1) > 0.35 || math.Abs(got.Coordination/want.CoordinationS-1) > 0.35 {
@@ -247,7 +248,7 @@ func TestRate(t *testing.T) {
 		t.Errorf("%g s per file and %g per byte, want %g and %g", c[0], c[1], m.perFile, m.perByte)
 	}
 	s, j := predicted(t, f, 8)
-	if fast := f.Time(&j, &s.Next, Amount{}, false, 1e12); math.Abs(fast.Storage/(8*c[0])-1) > 0.01 {
+	if fast := f.Time(&j, &s.Next, fit.Range{}, false, 1e12); math.Abs(fast.Storage/(8*c[0])-1) > 0.01 {
 		t.Errorf("on storage without limit: %g s, want %g for the files", fast.Storage, 8*c[0])
 	}
 }

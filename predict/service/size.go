@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 	"ckpt/zones"
 )
 
@@ -26,12 +27,12 @@ type Job struct {
 }
 
 // Laws are the stored bytes of the data zone of a rank, where no structure is known.
-type Laws struct{ Full, Next Amount }
+type Laws struct{ Full, Next fit.Range }
 
 // A Size is what ckpt stores of a job.
 type Size struct {
 	// Library is stored once, beside the first checkpoint.
-	Library Amount
+	Library fit.Range
 	// Full is the first checkpoint, without the library, Next one that follows.
 	Full, Next Checkpoint
 	// Assumed says that no job measured the codec.
@@ -44,13 +45,13 @@ type Size struct {
 
 // A Checkpoint is what one adds to the store, in bytes.
 type Checkpoint struct {
-	Data, Shared, Overhead, Total Amount
+	Data, Shared, Overhead, Total fit.Range
 	Files                         int
 }
 
 // Part is the share of a checkpoint that some of the ranks write.
 func (c *Checkpoint) Part(share float64) Checkpoint {
-	return Checkpoint{Data: c.Data.Times(share), Shared: c.Shared.Times(share), Overhead: c.Overhead.Times(share), Total: c.Total.Times(share),
+	return Checkpoint{Data: c.Data.Scale(share), Shared: c.Shared.Scale(share), Overhead: c.Overhead.Scale(share), Total: c.Total.Scale(share),
 		Files: max(1, int(math.Round(share*float64(c.Files))))}
 }
 
@@ -126,7 +127,7 @@ func regions(inst *dataset.Instance) []sizedRegion {
 }
 
 // structure returns the stored bytes of the data zone of one rank.
-func (a *App) structure(inst *dataset.Instance, codec string) (full, next Amount) {
+func (a *App) structure(inst *dataset.Instance, codec string) (full, next fit.Range) {
 	spec, list := shares(inst), regions(inst)
 	if a != nil {
 		for _, r := range a.Regions { // what the spec does not have, such as messages in transit
@@ -144,7 +145,7 @@ func (a *App) structure(inst *dataset.Instance, codec string) (full, next Amount
 		if r == nil {
 			r = &Region{Name: item.name}
 		}
-		add := func(sum *Amount, share Share, of float64, isFull bool, open, sd *float64) {
+		add := func(sum *fit.Range, share Share, of float64, isFull bool, open, sd *float64) {
 			bytes, half := share.stored(item.size, of)
 			ratio, deviation := r.ratio(codec, inst.NP, spec[item.name].full(), isFull)
 			sum.Value += bytes * ratio
@@ -166,7 +167,7 @@ const (
 )
 
 // data predicts the data zone of a rank: the structure, corrected by what it was off.
-func (a *App) data(job *Job) (full, next Amount, extrapolation float64) {
+func (a *App) data(job *Job) (full, next fit.Range, extrapolation float64) {
 	full, next = a.structure(job.Instance, job.Codec)
 	var fullOff, nextOff []float64
 	extrapolation = 1
@@ -190,14 +191,14 @@ func (a *App) data(job *Job) (full, next Amount, extrapolation float64) {
 
 // corrected multiplies by the mean of what a structure was off, and widens the interval by
 // how that differs.
-func corrected(a Amount, off []float64, prior, doubt, extrapolation float64) Amount {
+func corrected(a fit.Range, off []float64, prior, doubt, extrapolation float64) fit.Range {
 	if len(off) == 0 {
-		return about(a.Value, math.Hypot(a.half(), 2*doubt*a.Value))
+		return about(a.Value, math.Hypot(a.Half(), 2*doubt*a.Value))
 	}
 	s := scattered(off, prior, priorWeight)
 	n := float64(s.n)
 	relative := student(n+priorWeight-1) * s.sd * math.Sqrt(1+1/n) * (1 + math.Log(extrapolation))
-	return about(a.Value*s.mean, math.Hypot(a.half(), relative*a.Value))
+	return about(a.Value*s.mean, math.Hypot(a.Half(), relative*a.Value))
 }
 
 // Size predicts what ckpt stores of a job. Without measurements the Fit may be nil.
@@ -207,7 +208,7 @@ func (f *Fit) Size(job Job) *Size {
 	if app == nil || !app.Program {
 		s.Library = f.library()
 	}
-	var full, next Amount
+	var full, next fit.Range
 	if job.Instance != nil && job.Laws == nil {
 		full, next, s.Extrapolation = app.data(&job)
 		s.Assumed = !app.packed(job.Codec)
@@ -218,8 +219,8 @@ func (f *Fit) Size(job Job) *Size {
 	segmentFull, segmentNext := f.segments(&job)
 	overhead := f.overhead(&job)
 	files := Files(job.Layout, job.NP, len(job.Mapping), job.Aggregators)
-	s.Full = Checkpoint{Data: full.Times(ranks), Shared: segmentFull, Overhead: overhead, Files: files}
-	s.Next = Checkpoint{Data: next.Times(ranks), Shared: segmentNext, Overhead: overhead, Files: files}
+	s.Full = Checkpoint{Data: full.Scale(ranks), Shared: segmentFull, Overhead: overhead, Files: files}
+	s.Next = Checkpoint{Data: next.Scale(ranks), Shared: segmentNext, Overhead: overhead, Files: files}
 	for _, c := range []*Checkpoint{&s.Full, &s.Next} {
 		c.Total = plus(c.Data, c.Shared, c.Overhead)
 	}
@@ -245,7 +246,7 @@ func (a *App) Codec() string {
 // libraryBytes is the library of the program ckpt itself, which its ranks run.
 const libraryBytes = 25 << 20
 
-func (f *Fit) library() Amount {
+func (f *Fit) library() fit.Range {
 	if f == nil || len(f.Library) == 0 {
 		return about(libraryBytes, 0.2*libraryBytes)
 	}
@@ -256,7 +257,7 @@ func (f *Fit) library() Amount {
 
 // segments predicts what all nodes store of their segments. Once its messages have
 // arrived a segment is empty, and takes a page.
-func (f *Fit) segments(job *Job) (full, next Amount) {
+func (f *Fit) segments(job *Job) (full, next fit.Range) {
 	var s *Segment
 	if f != nil {
 		s = f.Segments[job.MPI]
@@ -267,18 +268,18 @@ func (f *Fit) segments(job *Job) (full, next Amount) {
 	}
 	for ranks, n := range nodes {
 		one, following := s.at(float64(ranks))
-		full, next = plus(full, one.Times(float64(n))), plus(next, following.Times(float64(n)))
+		full, next = plus(full, one.Scale(float64(n))), plus(next, following.Scale(float64(n)))
 	}
 	return full, next
 }
 
 // at predicts one node.
-func (s *Segment) at(ranks float64) (full, next Amount) {
+func (s *Segment) at(ranks float64) (full, next fit.Range) {
 	if s == nil || len(s.Ranks) == 0 {
 		page := float64(zones.PageSize)
 		return about(page, page), about(page, page)
 	}
-	line := func(values []float64) Amount {
+	line := func(values []float64) fit.Range {
 		v, sd := fitLine(s.Ranks, values, ranks)
 		return about(max(0, v), student(float64(len(values)))*sd)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 )
 
 // Times are how long checkpoints took, in their parts, with robust fits: a checkpoint
@@ -176,7 +177,7 @@ type Time struct {
 	Coordination, Management, Storage float64
 	// Total has the interval of their sum; Pause is how long the application stands
 	// still.
-	Total, Pause Amount
+	Total, Pause fit.Range
 	// Extrapolation is the factor by which it lies outside the measured checkpoints.
 	Extrapolation float64
 	// Default says that no job was timed: the rates are assumptions.
@@ -192,7 +193,7 @@ const defaultFactor = 5
 
 // Time predicts the latency of a checkpoint that adds so many bytes to the store. A probe
 // is the rate in bytes per second that was measured now, 0 for that of the jobs.
-func (f *Fit) Time(job *Job, c *Checkpoint, library Amount, async bool, probe float64) Time {
+func (f *Fit) Time(job *Job, c *Checkpoint, library fit.Range, async bool, probe float64) Time {
 	t, timed := &defaults, false
 	if f != nil && f.Times != nil {
 		t, timed = f.Times, true
@@ -212,7 +213,7 @@ func (f *Fit) Time(job *Job, c *Checkpoint, library Amount, async bool, probe fl
 		out.Extrapolation = max(t.NP.beyond(float64(job.NP)), t.Bytes.beyond(bytes))
 		size := 0.0
 		if c.Total.Value > 0 {
-			size = c.Total.half() / c.Total.Value / 2
+			size = c.Total.Half() / c.Total.Value / 2
 		}
 		out.Total = within(total, t.factor(out.Extrapolation, size))
 	}

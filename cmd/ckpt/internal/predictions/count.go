@@ -9,8 +9,9 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/interval"
+	"ckpt/predict"
+	"ckpt/predict/fit"
 	"ckpt/predict/plan"
-	"ckpt/predict/service"
 )
 
 type countOptions struct {
@@ -20,7 +21,7 @@ type countOptions struct {
 	keep                    int
 	size, capacity          string
 	confident               bool
-	predicted               *service.Amount // time of a checkpoint of APP; nil without
+	predicted               *fit.Range // time of a checkpoint of APP; nil without
 }
 
 func newPredictCountCommand(g *ui.Globals) *cobra.Command {
@@ -83,7 +84,7 @@ func (o *countOptions) predictApp(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return inputErrors(err)
 	}
-	t, mib := o.mean(c)
+	t, size := o.mean(c)
 	o.predicted = &t
 	planned := t.Value
 	if o.confident {
@@ -91,24 +92,21 @@ func (o *countOptions) predictApp(cmd *cobra.Command, args []string) error {
 	}
 	o.ckpt = strconv.FormatFloat(planned, 'f', -1, 64)
 	if o.size == "" {
-		o.size = strconv.FormatFloat(mib, 'f', 3, 64) + "MiB"
+		o.size = strconv.FormatFloat(float64(size), 'f', 3, 64) + "MiB"
 	}
 	return nil
 }
 
-// mean returns the time and the size of a checkpoint. Those of ckpt are means over a run:
-// its first checkpoint costs more than the others. So they depend on how many there are.
-func (o *countOptions) mean(c cost) (seconds service.Amount, mib float64) {
-	if c.stored == nil {
-		return service.Amount{Value: c.time.Latency.Total, Low: c.time.LowS, High: c.time.HighS}, c.time.StoredMiB
-	}
+// mean returns the time and the size of a checkpoint, as means over a run that an overhead
+// pays for.
+func (o *countOptions) mean(c plan.Cost) (seconds fit.Range, size predict.MiB) {
 	var q ui.Quantities
 	overhead, app := q.Share("--overhead", o.overhead), q.Duration("--app-time", o.app)
-	n, err := plan.Affordable(c.stored, overhead, app.Seconds())
+	n, err := c.Affordable(overhead, app.Seconds())
 	if err != nil || q.Err != nil {
 		n = 1 // the command refuses these flags itself
 	}
-	return c.stored.MeanCost(n), c.stored.Mean(n) / mebi
+	return c.Mean(n)
 }
 
 // budget reads the flags.

@@ -47,21 +47,22 @@ func (o *storingOptions) own(m *predict.Model) (bool, error) {
 	return engine == dataset.Ckpt, err
 }
 
-// stored predicts what ckpt stores.
-func (o *jobOptions) stored(m *predict.Model, app string, probe *fit.Probe) (*predict.Stored, error) {
-	how := predict.Storing{Codec: o.codec, Layout: o.layout, Aggregators: o.aggregators, Async: o.async}
-	if o.managers {
-		return nil, ui.BadUsage("--manager-files is for images of dmtcp", "add --engine dmtcp, or leave it out")
-	}
+// storing is how ckpt writes files.
+func (o *jobOptions) storing() predict.Storing {
+	return predict.Storing{Codec: o.codec, Layout: o.layout, Aggregators: o.aggregators, Async: o.async}
+}
+
+// requestFor is the job that the flags describe, for an engine. Aggregators of files of ckpt
+// are none of the application.
+func (o *jobOptions) requestFor(m *predict.Model, app string, engine dataset.Engine) (predict.Request, error) {
 	plain := *o
-	if o.layout != "" {
-		plain.aggregators = 0 // those of the files, not of the application
+	if engine == dataset.Ckpt && o.managers {
+		return predict.Request{}, ui.BadUsage("--manager-files is for images of dmtcp", "add --engine dmtcp, or leave it out")
 	}
-	r, err := plain.request(m, app)
-	if err != nil {
-		return nil, err
+	if engine == dataset.Ckpt && o.layout != "" {
+		plain.aggregators = 0
 	}
-	return m.Stored(r, how, probe)
+	return plain.request(m, app)
 }
 
 // storedResult is a predict.Stored as --json prints it.
@@ -166,4 +167,4 @@ func explainStored(g *ui.Globals, s *predict.Stored) string {
 
 func mib(bytes float64) string { return decimal(bytes / mebi) }
 
-func amount(a service.Amount) string { return mib(a.Low) + " to " + mib(a.High) }
+func amount(a fit.Range) string { return mib(a.Low) + " to " + mib(a.High) }

@@ -35,7 +35,7 @@ func TestAskedPointInside(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.Asked == nil || f.Asked.X != float64(app.NP) || f.Asked.Y != s.Zones.Data || f.Asked.Low >= f.Asked.Y || f.Asked.High <= f.Asked.Y {
+		if f.Asked == nil || f.Asked.X != float64(app.NP) || f.Asked.Y != float64(s.Zones.Data) || f.Asked.Low >= f.Asked.Y || f.Asked.High <= f.Asked.Y {
 			t.Fatalf("%s: asked %+v, the prediction is %v", job, f.Asked, s.Zones.Data)
 		}
 		p, err := sizePlot(f)

@@ -9,6 +9,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/dataset"
 	"ckpt/predict/fit"
 	"ckpt/predict/modes"
 	"ckpt/predict/plan"
@@ -75,36 +76,38 @@ func (o *intervalApp) fill(cmd *cobra.Command, g *ui.Globals, app string) error 
 		return err
 	}
 	mode, _ := f.GetString("mode")
-	if !slices.Contains(modes.Modes(), modes.Mode(mode)) {
-		return ui.BadUsage(fmt.Sprintf("--mode %q is unknown", mode), "choose coordinated, uncoordinated or semi")
-	}
 	// Of the time of the run the costs need only how long an iteration takes; the time
 	// between failures changes none of them.
-	p := plan.ModePlanning{Request: r, Codec: o.codec, AppS: 86400, MTBFS: 86400, GroupSize: o.groupSize, Modes: []modes.Mode{modes.Mode(mode)}}
+	p := plan.Planning{App: r.App, Law: r.Law, MPI: []string{r.MPI}, IO: r.IO, Mapping: r.Mapping, Codecs: []string{o.codec}, AppSeconds: 86400, MTBFS: 86400}
+	groups := modeOptions{modes: []string{mode}, logs: []string{o.log}, groupSize: o.groupSize, stagger: "spread"}
+	if err := groups.groups(&p); err != nil {
+		return err
+	}
 	if p.Engine, err = m.EngineOf(""); err != nil {
 		return err
 	}
-	if modes.Mode(mode) != modes.Coordinated {
-		p.Logs = []modes.Log{modes.Log(o.log)}
+	if p.Engine == dataset.Ckpt && !f.Changed("codec") {
+		p.Codecs = []string{""} // that of the measured jobs
 	}
 	text, _ := f.GetString("app-time")
 	if s, err := ui.ParseDuration("--app-time", text); err == nil && s > 0 {
-		p.AppS = s.Seconds()
+		p.AppSeconds = s.Seconds()
 	}
-	options, err := plan.Modes(m, p)
+	options, err := plan.Compare(m, p)
 	if err != nil {
 		return err
 	}
-	return o.set(cmd, g, app, &options[0])
+	return o.set(cmd, g, app, options[0].Groups)
 }
 
 // set sets the flags.
-func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, c *plan.ModeOption) error {
+func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, of *plan.Groups) error {
+	c := &of.ModeCosts
 	f := cmd.Flags()
 	seconds := func(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
 	share := func(v float64) string { return strconv.FormatFloat(100*v, 'f', 6, 64) + "%" }
 	values := map[string]string{"cost": seconds(c.AllS.Value), "restart": seconds(c.RestartS.Value)}
-	if c.Mode != modes.Coordinated {
+	if of.Mode != modes.Coordinated {
 		values["logging"], values["log-growth"] = share(c.Slowdown.Value), share(c.KeptS.Value)
 		values["replay"] = strconv.FormatFloat(c.ReplaySpeed.Value, 'f', 3, 64)
 	}
@@ -123,7 +126,7 @@ func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, c *plan
 	text := ""
 	for _, part := range []struct {
 		name string
-		r    modes.Range
+		r    fit.Range
 	}{{"cost", c.AllS}, {"restart", c.RestartS}} {
 		if slices.Contains(told, part.name) {
 			text += fmt.Sprintf(", %s %s (%s to %s)", part.name, ui.Seconds(part.r.Value), ui.Seconds(part.r.Low), ui.Seconds(part.r.High))
@@ -132,5 +135,5 @@ func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, c *plan
 	if text == "" {
 		return nil
 	}
-	return g.Printf("predicted for %s, %s%s\n", app, job.Mode(c.Mode), text)
+	return g.Printf("predicted for %s, %s%s\n", app, job.Mode(of.Mode), text)
 }

@@ -11,17 +11,17 @@ import (
 
 // levelsResult is what ckpt interval prints for several levels of storage.
 type levelsResult struct {
-	Levels   []storageLevel   `json:"storage_level_list"`
-	App      float64          `json:"app_s"`
-	MTBF     float64          `json:"mtbf_s"` // of the job
-	Downtime float64          `json:"downtime_s"`
-	Interval float64          `json:"interval_s"` // that of waste and total
-	Waste    float64          `json:"waste"`
-	Total    float64          `json:"total_s"`
-	Patterns []patternRow     `json:"pattern_list"`
-	Fit      *levelFit        `json:"level_fit,omitempty"`
-	Flags    []string         `json:"launch_flags,omitempty"` // of the pattern, for a job like the fitted one
-	Sim      *simulatedResult `json:"simulation,omitempty"`
+	Levels   []interval.LevelRow `json:"storage_level_list"`
+	App      float64             `json:"app_s"`
+	MTBF     float64             `json:"mtbf_s"` // of the job
+	Downtime float64             `json:"downtime_s"`
+	Interval float64             `json:"interval_s"` // that of waste and total
+	Waste    float64             `json:"waste"`
+	Total    float64             `json:"total_s"`
+	Patterns []patternRow        `json:"pattern_list"`
+	Fit      *levelFit           `json:"level_fit,omitempty"`
+	Flags    []string            `json:"launch_flags,omitempty"` // of the pattern, for a job like the fitted one
+	Sim      *simulatedResult    `json:"simulation,omitempty"`
 
 	hierarchy *interval.Hierarchy
 	work      time.Duration
@@ -29,34 +29,13 @@ type levelsResult struct {
 	taken     *patternRow
 }
 
-// storageLevel is an interval.StorageLevel.
-type storageLevel struct {
-	Name    string  `json:"name"`
-	Cost    float64 `json:"added_cost_s"`
-	Restart float64 `json:"restart_s"`
-	Share   float64 `json:"survived_share"`
-	Drain   float64 `json:"drain_s"`
-}
-
 // patternRow is a pattern and what it costs.
 type patternRow struct {
-	Rule       string         `json:"rule"`
-	Interval   float64        `json:"interval_s"`
-	Levels     []patternLevel `json:"pattern_level_list"`
-	Waste      float64        `json:"waste"`
-	FirstOrder *float64       `json:"waste_first_order"` // null where that order does not suffice
-	Total      float64        `json:"total_s"`
+	interval.PatternRow
 
 	pattern   interval.Pattern
 	hierarchy *interval.Hierarchy
 	other     bool // its failures are others
-}
-
-// patternLevel says which checkpoints of a pattern go to a level.
-type patternLevel struct {
-	Name   string  `json:"name"`
-	Every  int     `json:"every_count"` // of all checkpoints, this many have one of this level
-	Period float64 `json:"level_period_s"`
 }
 
 // resultOfLevels finds the best pattern, and others to compare it with.
@@ -65,10 +44,7 @@ func resultOfLevels(h *interval.Hierarchy, work time.Duration) (*levelsResult, e
 	if err != nil {
 		return nil, err
 	}
-	r := &levelsResult{App: work.Seconds(), MTBF: h.MTBF.Seconds(), Downtime: h.Downtime.Seconds(), hierarchy: h, work: work}
-	for _, l := range h.Levels {
-		r.Levels = append(r.Levels, storageLevel{l.Name, l.Cost.Seconds(), l.Restart.Seconds(), l.Share, l.Drain.Seconds()})
-	}
+	r := &levelsResult{Levels: h.Rows(), App: work.Seconds(), MTBF: h.MTBF.Seconds(), Downtime: h.Downtime.Seconds(), hierarchy: h, work: work}
 	if err := r.add("exact", h, best.Exact); err != nil {
 		return nil, err
 	}
@@ -134,29 +110,12 @@ func (r *levelsResult) take(i int) {
 
 // add adds a row.
 func (r *levelsResult) add(rule string, h *interval.Hierarchy, p interval.Pattern) error {
-	total, err := h.Total(r.work, p)
+	row, err := h.Row(r.work, p)
 	if err != nil {
 		return err
 	}
-	row := patternRow{Rule: rule, Interval: p.Interval.Seconds(), Total: total.Seconds(), pattern: p, hierarchy: h}
-	if row.Waste, err = h.Waste(p); err != nil {
-		return err
-	}
-	if first, err := h.FirstOrderWaste(p); err == nil {
-		row.FirstOrder = &first
-	}
-	every := 1
-	for l := range h.Levels {
-		if l > 0 {
-			every *= p.Every[l-1]
-		}
-		period, err := h.Period(p, l)
-		if err != nil {
-			return err
-		}
-		row.Levels = append(row.Levels, patternLevel{h.Levels[l].Name, every, period.Seconds()})
-	}
-	r.Patterns = append(r.Patterns, row)
+	row.Rule = rule
+	r.Patterns = append(r.Patterns, patternRow{PatternRow: row, pattern: p, hierarchy: h})
 	return nil
 }
 
@@ -261,7 +220,7 @@ func (r *levelsResult) verdict() string {
 }
 
 // launchFlags are those of ckpt launch --local that follow a pattern over nodes and store.
-func launchFlags(levels []patternLevel) []string {
+func launchFlags(levels []interval.PatternLevel) []string {
 	drain := "behind"
 	if n := levels[len(levels)-1].Every; n > 1 {
 		drain = fmt.Sprintf("every=%d", n)

@@ -17,33 +17,6 @@ import (
 // ofMemory are the flags of predict size that are for images of the whole memory.
 var ofMemory = []string{"model", "engine", "codec", "layout", "async", "mpi", "io", "law", "vary", "manager-files", "plot"}
 
-// savedResult is a predict.ApplicationSize as --json prints it.
-type savedResult struct {
-	App         string       `json:"app"`
-	NP          int          `json:"np"`
-	Mapping     []int        `json:"mapping"`
-	Level       job.Level    `json:"level"`
-	Arrays      []savedArray `json:"saved_arrays"`
-	Header      int64        `json:"header_bytes"`
-	Total       int64        `json:"total_bytes"`
-	Recomputed  int64        `json:"recomputed_bytes"`
-	Aggregators int          `json:"aggregators"`
-	Buffer      int64        `json:"buffer_bytes"`
-	Writes      int64        `json:"writes"`
-	WritesHigh  int64        `json:"most_writes"`
-	Model       string       `json:"model"`
-	Basis       string       `json:"basis"`
-	Note        string       `json:"note,omitempty"`
-}
-
-// savedArray is a predict.SavedArray.
-type savedArray struct {
-	Region     string `json:"region"`
-	Rank       int64  `json:"region_bytes"`
-	Stored     int64  `json:"stored_bytes"`
-	Replicated bool   `json:"replicated"`
-}
-
 // predictSaved predicts a checkpoint at application level.
 func (o *jobOptions) predictSaved(g *ui.Globals, f *pflag.FlagSet, app string) error {
 	for _, name := range ofMemory {
@@ -72,16 +45,7 @@ func (o *jobOptions) predictSaved(g *ui.Globals, f *pflag.FlagSet, app string) e
 	if err != nil {
 		return err
 	}
-	return g.Show(savedJSON(s), func() error { return printSaved(g, s) })
-}
-
-func savedJSON(s *predict.ApplicationSize) savedResult {
-	r := savedResult{App: s.App, NP: s.NP, Mapping: s.Mapping, Level: job.Application, Header: s.Header, Total: s.Total, Recomputed: s.Recomputed,
-		Aggregators: s.Aggregators, Buffer: s.Buffer, Writes: s.Writes, WritesHigh: s.WritesHigh, Model: s.Model, Basis: s.Basis, Note: s.Note}
-	for _, a := range s.Arrays {
-		r.Arrays = append(r.Arrays, savedArray{a.Name, a.Rank, a.Stored, a.Replicated})
-	}
-	return r
+	return g.Show(s, func() error { return printSaved(g, s) })
 }
 
 func printSaved(g *ui.Globals, s *predict.ApplicationSize) error {

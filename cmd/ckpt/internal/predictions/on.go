@@ -65,7 +65,7 @@ func imagesOf(t *predict.Time) *job.PlannedMemory {
 	m := &job.PlannedMemory{Regions: []string{"image"}}
 	share := 1.0
 	if t.TotalMiB > 0 {
-		share = t.StoredMiB / t.TotalMiB
+		share = float64(t.StoredMiB / t.TotalMiB)
 	}
 	nodes := make(map[int]int) // by ranks on them
 	for _, n := range t.Mapping {
@@ -90,7 +90,7 @@ func imagesOfNode(files []predict.File, ranks, i, of int) (mib []float64) {
 				continue
 			}
 			for range f.Count*(i+1)/of - f.Count*i/of {
-				mib = append(mib, f.MiB)
+				mib = append(mib, float64(f.MiB))
 			}
 		}
 	}
@@ -160,9 +160,9 @@ func (s *shared) replace(t *service.Time, f *tune.Forecast) {
 	factor := factorOf(f)
 	t.Storage, t.Extrapolation, t.Default = f.Storage, 1, false
 	total := t.Coordination + t.Management + t.Storage
-	t.Total = service.Amount{Value: total, Low: total / factor, High: total * factor}
+	t.Total = fit.Range{Value: total, Low: total / factor, High: total * factor}
 	t.Pause = t.Total
 	if pause := t.Coordination + f.Copy; f.Copy > 0 && pause < total {
-		t.Pause = service.Amount{Value: pause, Low: pause / factor, High: pause * factor}
+		t.Pause = fit.Range{Value: pause, Low: pause / factor, High: pause * factor}
 	}
 }

@@ -13,13 +13,14 @@ import (
 	"ckpt/dataset"
 	"ckpt/predict"
 	"ckpt/predict/fit"
+	"ckpt/predict/modes"
 	"ckpt/predict/plan"
 )
 
 type planOptions struct {
 	timeOptions
 	modeOptions
-	tierOptions
+	levelRates
 	overhead, appTime, capacity, minimize, runs string
 	keep, top, checkpoints, maxNodes            int
 	ppn, aggregatorList                         []int
@@ -101,19 +102,20 @@ func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	o.storage.AddFlags(f, "on", "predict the times on this storage, which all nodes share")
 	f.IntVar(&o.top, "top", 0, "show the best N only (default all)")
 	o.modeOptions.addFlags(f)
-	o.tierOptions.addFlags(f)
+	o.levelRates.addFlags(f)
 }
 
 // planning reads the flags.
-func (o *planOptions) planning() (plan.Planning, error) {
-	p := plan.Planning{Keep: o.keep, PPN: o.ppn, Codecs: o.codecs, IO: predict.IO(o.io), Aggregators: o.aggregatorList,
+func (o *planOptions) planning(cmd *cobra.Command, m *predict.Model, app string) (p plan.Planning, err error) {
+	f := cmd.Flags()
+	failing := o.modeOptions.given() || o.levelRates.given()
+	p = plan.Planning{Keep: o.keep, PPN: o.ppn, Codecs: o.codecs, IO: predict.IO(o.io), Aggregators: o.aggregatorList,
 		Checkpoints: o.checkpoints, MaxNodes: o.maxNodes}
-	var err error
 	if p.Minimize, err = plan.ParseAim(o.minimize); err != nil {
 		return p, err
 	}
 	switch {
-	case o.overhead == "" && o.checkpoints == 0 && !o.modeOptions.given() && !o.tierOptions.given():
+	case o.overhead == "" && o.checkpoints == 0 && !failing:
 		return p, ui.Missing("--overhead", "30%")
 	case o.overhead != "" && o.checkpoints != 0:
 		return p, ui.BadUsage("--checkpoints and --overhead both say how many checkpoints a run takes", "leave one of the two out")
@@ -124,10 +126,8 @@ func (o *planOptions) planning() (plan.Planning, error) {
 	if o.overhead != "" {
 		p.Overhead = q.Share("--overhead", o.overhead)
 	}
-	if o.appTime != "" {
-		p.AppSeconds = q.Duration("--app-time", o.appTime).Seconds()
-	}
-	p.CapacityMiB = float64(q.Size("--capacity", o.capacity)) / (1 << 20)
+	p.AppSeconds = q.Duration("--app-time", o.appTime).Seconds()
+	p.CapacityMiB = predict.MiB(q.Size("--capacity", o.capacity)) / (1 << 20)
 	for _, b := range o.buffers {
 		p.BuffersMiB = append(p.BuffersMiB, float64(q.Size("--buffers", b))/(1<<20))
 	}
@@ -141,22 +141,64 @@ func (o *planOptions) planning() (plan.Planning, error) {
 		}
 		p.MPI = append(p.MPI, name)
 	}
-	p.Law, err = fit.ParseLaw(o.law)
-	return p, err
+	if p.Law, err = fit.ParseLaw(o.law); err != nil {
+		return p, err
+	}
+	if p.App, err = m.Application(app, o.np); err != nil {
+		return p, err
+	}
+	if err := o.way(cmd, m, &p); err != nil {
+		return p, err
+	}
+	if p.Runs, err = o.times(p.App.NP); err != nil {
+		return p, err
+	}
+	if !o.levelRates.given() {
+		if name := changed(f, "store-rate", "network-rate", "share-local", "protect", "drain-slowdown"); name != "" {
+			return p, ui.BadUsage("--"+name+" belongs to checkpoints on the nodes", "add the rate of their storage, like --local-rate 2GiB/s")
+		}
+	}
+	if failing {
+		return p, o.failing(f, &p)
+	}
+	if name := changed(f, "log", "group-size", "stagger", "interval", "map"); name != "" {
+		return p, ui.BadUsage("--"+name+" belongs to a comparison of modes", "add --mtbf, like --mtbf 24h")
+	}
+	if o.modeOptions.Nodes > 0 && len(p.PPN) == 0 {
+		p.PPN = []int{predict.NodesOf(p.App.NP, o.modeOptions.Nodes)}
+	}
+	return p, nil
 }
 
-// storing says whose files are compared. Those of ckpt have the codec of the measured
-// jobs, or none, unless codecs are given.
-func (o *planOptions) storing(cmd *cobra.Command, m *predict.Model, p *plan.Planning) error {
+// changed is the first of the flags that was given, or "".
+func changed(f *pflag.FlagSet, names ...string) string {
+	if i := slices.IndexFunc(names, f.Changed); i >= 0 {
+		return names[i]
+	}
+	return ""
+}
+
+// way says whose files are compared, and on which storage. Those of ckpt have the codec of the
+// measured jobs, or none, unless codecs are given.
+func (o *planOptions) way(cmd *cobra.Command, m *predict.Model, p *plan.Planning) error {
 	own, err := o.own(m)
-	if err != nil || !own {
+	if err != nil {
 		return err
 	}
-	p.Engine, p.Storing = dataset.Ckpt, predict.Storing{Layout: o.layout, Async: o.async}
-	if !cmd.Flags().Changed("codec") {
-		p.Codecs = nil
+	if own {
+		p.Engine, p.Storing = dataset.Ckpt, predict.Storing{Layout: o.layout, Async: o.async}
+		if !cmd.Flags().Changed("codec") {
+			p.Codecs = nil
+		}
 	}
-	return nil
+	if p.Probe, err = o.probe(cmd.Context()); err != nil {
+		return err
+	}
+	on, err := o.on(cmd.Context())
+	if err == nil && on != nil {
+		p.Storage = on
+	}
+	return err
 }
 
 // times reads the run times of np processes, if there is a table of them.
@@ -183,75 +225,44 @@ func (o *planOptions) times(np int) (runs []plan.AppRun, err error) {
 	return runs, nil
 }
 
+// planResult are the options of a machine that does not fail, as --json prints them.
 type planResult struct {
-	App      string         `json:"app"`
-	Minimize plan.Aim       `json:"minimize"`
-	Keep     int            `json:"keep"`
-	Options  []optionResult `json:"options"`
+	App      string        `json:"app"`
+	Minimize plan.Aim      `json:"minimize"`
+	Keep     int           `json:"keep"`
+	Options  []plan.Option `json:"options"`
 }
 
 func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app string) error {
-	p, err := o.planning()
-	if err != nil {
-		return err
-	}
 	m, err := o.load()
 	if err != nil {
 		return err
 	}
-	if p.App, err = m.Application(app, o.np); err != nil {
-		return err
-	}
-	if err := o.storing(cmd, m, &p); err != nil {
-		return err
-	}
-	if p.Runs, err = o.times(p.App.NP); err != nil {
-		return err
-	}
-	if p.Probe, err = o.probe(cmd.Context()); err != nil {
-		return err
-	}
-	on, err := o.on(cmd.Context())
+	p, err := o.planning(cmd, m, app)
 	if err != nil {
 		return err
-	}
-	if !o.tierOptions.given() {
-		if err := tierFlagsUnused(cmd.Flags()); err != nil {
-			return err
-		}
-	}
-	if o.modeOptions.given() || o.tierOptions.given() {
-		if on != nil {
-			return ui.BadUsage("--on and --mtbf exclude each other: the groups of modes are not simulated", "leave one of them out")
-		}
-		if o.tierOptions.given() {
-			return runPlanTier(cmd, g, o, m, &p)
-		}
-		return runPlanModes(cmd, g, o, m, &p)
-	}
-	if err := o.modeFlagsUnused(cmd); err != nil {
-		return err
-	}
-	if on != nil {
-		p.Storage = on
-	}
-	if o.modeOptions.Nodes > 0 && len(p.PPN) == 0 {
-		p.PPN = []int{(p.App.NP + o.modeOptions.Nodes - 1) / o.modeOptions.Nodes}
 	}
 	options, err := plan.Compare(m, p)
 	if err != nil {
 		return err
 	}
+	switch {
+	case p.Levels != nil:
+		return showLevelPlan(g, &p, options, o.protect)
+	case p.MTBFS != 0:
+		r := modePlan{p.App.String(), p.Mapping, p.MTBFS, p.AppSeconds, options}
+		return g.Show(r, func() error { return printModes(g, &r) })
+	}
 	nearest := bestMeasured(options)
-	if !g.Quiet && slices.Contains(m.Elsewhere, "data") && on != nil {
-		nearest += "sizes measured on another machine: fit a run of yours with ckpt predict fit; times on " + on.sys.Name + "\n"
+	if !g.Quiet && slices.Contains(m.Elsewhere, "data") && o.storage.On != "" {
+		nearest += "sizes measured on another machine: fit a run of yours with ckpt predict fit; times on " + p.Storage.(*shared).sys.Name + "\n"
 	} else if !g.Quiet && slices.Contains(m.Elsewhere, "data") {
 		nearest += "measured on another machine, with its disks: fit a run of yours with ckpt predict fit, and use --measure\n"
 	}
 	if o.top > 0 && o.top < len(options) {
 		options = options[:o.top]
 	}
-	return g.Show(planResult{p.App.String(), p.Minimize, o.keep, optionsJSON(options)}, func() error { return printPlan(g, &p, options, nearest) })
+	return g.Show(planResult{p.App.String(), p.Minimize, o.keep, options}, func() error { return printPlan(g, &p, options, nearest) })
 }
 
 // bestMeasured names the best option within the measurements, if the best of all is
@@ -270,39 +281,11 @@ func bestMeasured(options []plan.Option) string {
 }
 
 func printPlan(g *ui.Globals, p *plan.Planning, options []plan.Option, nearest string) error {
-	header := []string{"", "mapping", "MPI", "codec", "~|image MiB", "~|Gstored GiB", "|time s", "~|95 %", "|count", "|every s", "~|total s", "~|lost s", "|store GiB", ""}
-	full := p.IO == predict.FullIO
-	if full {
-		header = append(header[:4:4], append([]string{"|agg", "|buffer"}, header[4:]...)...)
+	kind := ofBudget
+	if p.IO == predict.FullIO {
+		kind |= ofAggregators
 	}
-	var rows [][]string
-	assumed, outside := false, false
-	for _, o := range options {
-		mark, remark := "", ""
-		switch {
-		case o.Best:
-			mark = "*"
-		case o.Count == 0:
-			remark = "no checkpoint is affordable"
-		case !o.Fits:
-			remark = "store too small"
-		}
-		if o.Fits && o.Guess {
-			remark = "a guess"
-		}
-		if o.Extrapolation > plan.Within {
-			remark = strings.TrimPrefix(remark+fmt.Sprintf(", extrapolated ×%.2g", o.Extrapolation), ", ")
-			outside = true
-		}
-		assumed = assumed || o.Assumed
-		row := []string{mark, fmt.Sprintf("%d×%d", o.Nodes, o.PPN), o.MPI, o.Codec, decimal(o.FileMiB), decimal(o.GstoredMiB / 1024),
-			decimal(o.CheckpointS), between(o.LowS, o.HighS), strconv.Itoa(o.Count), decimal(o.IntervalS), decimal(o.TotalS), decimal(o.LostS), decimal(o.StorageMiB / 1024), remark}
-		if full {
-			row = append(row[:4:4], append([]string{strconv.Itoa(o.Aggregators), decimal(o.BufferMiB)}, row[4:]...)...)
-		}
-		rows = append(rows, row)
-	}
-	g.Table(header, rows)
+	printOptions(g, kind, options)
 	text := nearest
 	switch {
 	case len(options) == 0 || options[0].Best:
@@ -311,11 +294,106 @@ func printPlan(g *ui.Globals, p *plan.Planning, options []plan.Option, nearest s
 	default:
 		text += "nothing fits: accept more overhead, or enlarge the store\n"
 	}
-	if outside && !g.Quiet {
+	if slices.ContainsFunc(options, func(o plan.Option) bool { return o.Extrapolation > plan.Within }) && !g.Quiet {
 		text += "extrapolated ×F: outside the range measured, by that factor\n"
 	}
-	if assumed && !g.Quiet {
+	if slices.ContainsFunc(options, func(o plan.Option) bool { return o.Assumed }) && !g.Quiet {
 		text += "zstd and s2: rates and ratios are assumed from live solvers, not measured by the tables\n"
 	}
 	return g.Printf("%s", text)
+}
+
+// The comparisons that a column is of.
+const (
+	ofBudget = 1 << iota
+	ofAggregators
+	ofModes
+	ofLevels
+)
+
+// columns are those of all comparisons: what they are of, the head and the cell.
+var columns = []struct {
+	of   int
+	head string
+	cell func(o *plan.Option) string
+}{
+	{ofBudget, "", func(o *plan.Option) string { return map[bool]string{true: "*"}[o.Best] }},
+	{ofModes, "mode, log", func(o *plan.Option) string { return modeName(o.Mode, o.Log) }},
+	{ofLevels, "checkpoints", func(o *plan.Option) string { return o.Pattern.Name }},
+	{ofBudget, "mapping", func(o *plan.Option) string { return fmt.Sprintf("%d×%d", o.Nodes, o.PPN) }},
+	{ofBudget, "MPI", func(o *plan.Option) string { return o.MPI }},
+	{ofBudget, "codec", func(o *plan.Option) string { return o.Codec }},
+	{ofAggregators, "|agg", func(o *plan.Option) string { return strconv.Itoa(o.Aggregators) }},
+	{ofAggregators, "|buffer", func(o *plan.Option) string { return decimal(o.BufferMiB) }},
+	{ofBudget, "~|image MiB", func(o *plan.Option) string { return decimal(o.FileMiB) }},
+	{ofBudget, "~|Gstored GiB", func(o *plan.Option) string { return decimal(o.GstoredMiB / 1024) }},
+	{ofBudget, "|time s", func(o *plan.Option) string { return decimal(o.CheckpointS) }},
+	{ofModes, "|ckpt s", func(o *plan.Option) string { return short(o.CheckpointS) }},
+	{ofBudget, "~|95 %", func(o *plan.Option) string { return between(o.LowS, o.HighS) }},
+	{ofBudget, "|count", func(o *plan.Option) string { return strconv.Itoa(o.Count) }},
+	{ofBudget, "|every s", func(o *plan.Option) string { return decimal(o.IntervalS) }},
+	{ofModes, "|every s", func(o *plan.Option) string { return short(o.IntervalS) }},
+	{ofModes, "|log MiB", logged},
+	{ofModes, "|log s", func(o *plan.Option) string { return short(o.LogS) }},
+	{ofModes, "|restart s", func(o *plan.Option) string { return short(o.RestartS) }},
+	{ofLevels, "|local every s", func(o *plan.Option) string { return period(o, true) }},
+	{ofLevels, "|store every s", func(o *plan.Option) string { return period(o, false) }},
+	{ofLevels, "|waste", func(o *plan.Option) string { return ui.Percent(o.Waste) }},
+	{ofBudget, "~|total s", func(o *plan.Option) string { return decimal(o.TotalS) }},
+	{ofBudget, "~|lost s", func(o *plan.Option) string { return decimal(o.LostS) }},
+	{ofModes, "|lost s", func(o *plan.Option) string { return short(o.LostS) }},
+	{ofBudget, "|store GiB", func(o *plan.Option) string { return decimal(o.StorageMiB / 1024) }},
+	{ofModes | ofLevels, "|total s", func(o *plan.Option) string { return never(o.Expected, short) + map[bool]string{true: " *"}[o.Best] }},
+	{ofBudget, "", remark},
+}
+
+// printOptions prints the columns of a comparison.
+func printOptions(g *ui.Globals, of int, options []plan.Option) error {
+	var header []string
+	rows := make([][]string, len(options))
+	for _, c := range columns {
+		if c.of&of == 0 {
+			continue
+		}
+		header = append(header, c.head)
+		for i := range options {
+			rows[i] = append(rows[i], c.cell(&options[i]))
+		}
+	}
+	return g.Table(header, rows)
+}
+
+func remark(o *plan.Option) string {
+	text := ""
+	switch {
+	case o.Best:
+	case o.Count == 0:
+		text = "no checkpoint is affordable"
+	case !o.Fits:
+		text = "store too small"
+	}
+	if o.Fits && o.Guess {
+		text = "a guess"
+	}
+	if o.Extrapolation > plan.Within {
+		text = strings.TrimPrefix(text+fmt.Sprintf(", extrapolated ×%.2g", o.Extrapolation), ", ")
+	}
+	return text
+}
+
+func logged(o *plan.Option) string {
+	if o.Log == modes.Sender && o.KeptMiB > 0 {
+		return "kept " + short(o.KeptMiB)
+	}
+	return short(o.LogMiB)
+}
+
+// period is that of the checkpoints on the nodes, or in the store.
+func period(o *plan.Option, local bool) string {
+	for _, l := range o.Pattern.Levels {
+		if local == (l.Name == "local") {
+			return short(l.Period)
+		}
+	}
+	return "-"
 }

@@ -209,7 +209,11 @@ func runPredictSize(g *ui.Globals, o *jobOptions, app, figure string) error {
 		return err
 	}
 	if own {
-		s, err := o.stored(m, app, nil)
+		r, err := o.requestFor(m, app, dataset.Ckpt)
+		if err != nil {
+			return err
+		}
+		s, err := m.Stored(r, o.storing(), nil)
 		if err == nil {
 			err = o.plot(m, app, figure)
 		}
@@ -229,7 +233,7 @@ func runPredictSize(g *ui.Globals, o *jobOptions, app, figure string) error {
 	if err != nil {
 		return err
 	}
-	return g.Show(sizeJSON(s), func() error { return printSize(g, s) })
+	return g.Show(s, func() error { return printSize(g, s) })
 }
 
 // plot draws the data zone into a file, if there is to be one.
@@ -255,7 +259,7 @@ func printSize(g *ui.Globals, s *predict.Size) error {
 		if f.Aggregator {
 			kind = "aggregator"
 		}
-		zone := func(mib float64) string {
+		zone := func(mib predict.MiB) string {
 			if s.ZonesUnknown {
 				return "-"
 			}
@@ -278,8 +282,12 @@ func printSize(g *ui.Globals, s *predict.Size) error {
 	return g.Printf("%s", text)
 }
 
-func decimal(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+func decimal[F ~float64](v F) string { return strconv.FormatFloat(float64(v), 'f', 2, 64) }
 
-func between(low, high float64) string { return decimal(low) + " to " + decimal(high) }
+func between[F ~float64](low, high F) string { return decimal(low) + " to " + decimal(high) }
 
 func durationOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+const mebi = 1 << 20
+
+func bytesOf(mib float64) int64 { return predict.MiB(mib).Bytes() }

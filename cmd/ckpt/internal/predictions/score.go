@@ -149,14 +149,15 @@ func (r *scoreResult) score(m *predict.Model, number int, row dataset.Measuremen
 	}
 	r.App, r.Model, r.Basis = s.App, s.Model, s.Basis
 	f := s.Files[slices.IndexFunc(s.Files, func(f predict.File) bool { return f.PPN == row.PPN })]
-	line := scoreLine{zones: []zoneScore{}, Number: number, PPN: row.PPN, Measured: bytesOf(row.File), Predicted: bytesOf(f.MiB), Low: bytesOf(f.Low), High: bytesOf(f.High),
-		Error: f.MiB/row.File - 1, Inside: f.Low <= row.File && row.File <= f.High}
+	line := scoreLine{zones: []zoneScore{}, Number: number, PPN: row.PPN, Measured: bytesOf(row.File), Predicted: f.MiB.Bytes(), Low: f.Low.Bytes(), High: f.High.Bytes(),
+		Error: float64(f.MiB)/row.File - 1, Inside: f.Estimate.Contains(row.File)}
 	for _, z := range []struct {
-		name                string
-		predicted, measured float64
+		name      string
+		predicted predict.MiB
+		measured  float64
 	}{{"library", f.Zones.Library, row.Library}, {"data", f.Zones.Data, row.Data}, {"shared", f.Zones.Shared, row.Shared}} {
 		if z.measured > 0 && !s.ZonesUnknown {
-			line.zones = append(line.zones, zoneScore{z.name, bytesOf(z.measured), bytesOf(z.predicted), z.predicted/z.measured - 1})
+			line.zones = append(line.zones, zoneScore{z.name, bytesOf(z.measured), z.predicted.Bytes(), float64(z.predicted)/z.measured - 1})
 		}
 	}
 	return line, nil

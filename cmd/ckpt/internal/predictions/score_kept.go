@@ -6,7 +6,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/predict"
-	"ckpt/predict/service"
+	"ckpt/predict/fit"
 )
 
 // scoreKept compares a job with the prediction that it was launched with, nil if it was
@@ -34,7 +34,7 @@ func scoreKept(j *image.Job) (*scoreResult, error) {
 	return r, nil
 }
 
-func amounts(c *job.PredictedCheckpoint) (stored, seconds service.Amount) {
-	return service.Amount{Value: float64(c.Stored), Low: float64(c.StoredLow), High: float64(c.StoredHigh)},
-		service.Amount{Value: c.Time, Low: c.TimeLow, High: c.TimeHigh}
+func amounts(c *job.PredictedCheckpoint) (stored, seconds fit.Range) {
+	return fit.Range{Value: float64(c.Stored), Low: float64(c.StoredLow), High: float64(c.StoredHigh)},
+		fit.Range{Value: c.Time, Low: c.TimeLow, High: c.TimeHigh}
 }

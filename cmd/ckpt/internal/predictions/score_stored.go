@@ -92,7 +92,7 @@ func (r *scoreResult) scoreCheckpoint(s *predict.Stored, run *dataset.JobRun, i 
 	case c.Full || service.Refreshes(run, c):
 		p, t = &s.Full, &s.RefreshTime
 	}
-	stored := p.Total.Times(float64(c.Ranks) / float64(run.NP))
+	stored := p.Total.Scale(float64(c.Ranks) / float64(run.NP))
 	r.Stored = append(r.Stored, storedScore{c.Number, c.Full, c.StoredBytes, int64(stored.Value), int64(stored.Low), int64(stored.High),
 		stored.Value/float64(c.StoredBytes) - 1, stored.Contains(float64(c.StoredBytes))})
 	if latency := c.LatencyS(); c.Ranks == run.NP && latency > 0 {

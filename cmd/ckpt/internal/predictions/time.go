@@ -15,6 +15,7 @@ import (
 	"ckpt/image/bench"
 	"ckpt/predict"
 	"ckpt/predict/fit"
+	"ckpt/predict/plan"
 )
 
 type timeOptions struct {
@@ -70,61 +71,40 @@ stores, at rates that the jobs measured. --law thesis gives the thesis's own lin
 	return cmd
 }
 
-// A cost is what a checkpoint takes: stored if the files are those of ckpt, else time.
-type cost struct {
-	time   *predict.Time
-	stored *predict.Stored
-}
-
 // predict reads the model, measures the storage with --measure, and predicts.
-func (o *timeOptions) predict(ctx context.Context, app string) (c cost, err error) {
+func (o *timeOptions) predict(ctx context.Context, app string) (c plan.Cost, err error) {
 	m, err := o.load()
 	if err != nil {
 		return c, err
 	}
-	own, err := o.own(m)
+	way, err := o.way(ctx, m)
 	if err != nil {
 		return c, err
 	}
-	on, err := o.on(ctx)
+	r, err := o.requestFor(m, app, way.Engine)
 	if err != nil {
 		return c, err
 	}
-	if own {
-		probe, err := o.probe(ctx)
-		if err == nil {
-			c.stored, err = o.stored(m, app, probe)
-		}
-		if err == nil && on != nil {
-			err = o.storedOn(on, m, app, c.stored)
-		}
+	if way.Probe, err = o.probe(ctx); err != nil {
 		return c, err
 	}
-	r, err := o.request(m, app)
-	if err != nil {
-		return c, err
-	}
-	probe, err := o.probe(ctx)
-	if err != nil {
-		return c, err
-	}
-	if c.time, err = m.Time(r, o.codec, probe); err == nil && on != nil {
-		err = on.Images(c.time)
-	}
-	return c, err
+	return way.Cost(m, r)
 }
 
-// storedOn replaces the times of what ckpt stores.
-func (o *timeOptions) storedOn(on *shared, m *predict.Model, app string, s *predict.Stored) error {
-	plain := o.jobOptions
-	if o.layout != "" {
-		plain.aggregators = 0 // those of the files, not of the application
-	}
-	r, err := plain.request(m, app)
+// way is how checkpoints are written, and onto which storage.
+func (o *timeOptions) way(ctx context.Context, m *predict.Model) (w plan.Way, err error) {
+	own, err := o.own(m)
 	if err != nil {
-		return err
+		return w, err
 	}
-	return on.Stored(m, r, s)
+	if w.Storing = (predict.Storing{Codec: o.codec}); own {
+		w.Engine, w.Storing = dataset.Ckpt, o.storing()
+	}
+	on, err := o.on(ctx)
+	if err == nil && on != nil {
+		w.Storage = on
+	}
+	return w, err
 }
 
 // probe measures the file system of --measure, nil without.
@@ -150,7 +130,7 @@ func (o *timeOptions) probe(ctx context.Context) (*fit.Probe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("measure %s: %w", o.measure, err)
 	}
-	return &fit.Probe{MiBPerS: r.CheckpointMedian / (1 << 20), RelativeSD: scatter(r.Checkpoint), Writers: 1, Dir: o.measure}, nil
+	return &fit.Probe{BytesPerS: r.CheckpointMedian, RelativeSD: scatter(r.Checkpoint), Writers: 1, Dir: o.measure}, nil
 }
 
 // scatter is the standard deviation over the mean.
@@ -167,10 +147,10 @@ func runPredictTime(ctx context.Context, g *ui.Globals, o *timeOptions, app stri
 	if err != nil {
 		return err
 	}
-	if c.stored != nil {
-		return g.Show(storedJSON(c.stored, true), func() error { return printStoredTime(g, c.stored) })
+	if c.Stored != nil {
+		return g.Show(storedJSON(c.Stored, true), func() error { return printStoredTime(g, c.Stored) })
 	}
-	return g.Show(timeJSON(c.time), func() error { return printTime(g, c.time) })
+	return g.Show(c.Time, func() error { return printTime(g, c.Time) })
 }
 
 func printTime(g *ui.Globals, t *predict.Time) error {

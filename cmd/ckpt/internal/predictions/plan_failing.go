@@ -1,0 +1,370 @@
+package predictions
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/image/nodes"
+	"ckpt/interval"
+	"ckpt/predict"
+	"ckpt/predict/modes"
+	"ckpt/predict/plan"
+)
+
+// modeOptions are the flags of ckpt predict plan that compare modes and logs.
+type modeOptions struct {
+	ui.Placement
+	modes, logs             []string
+	mtbf, stagger, interval string
+	groupSize               int
+}
+
+func (o *modeOptions) addFlags(f *pflag.FlagSet) {
+	o.Placement.AddFlags(f)
+	o.addModeFlags(f, "compare modes for a failure rate (default with --mtbf: all): ", "logs of messages between groups to compare (default all): ")
+	f.StringVar(&o.mtbf, "mtbf", "", "compare modes: mean time between failures of the job")
+	f.StringVar(&o.interval, "interval", "", "time between checkpoints (default the best of each mode)")
+}
+
+// addModeFlags adds the flags that say how groups take checkpoints.
+func (o *modeOptions) addModeFlags(f *pflag.FlagSet, mode, log string) {
+	names, logs := namesOf(modes.Modes()), namesOf(modes.Uncoordinated.Logs())
+	f.StringSliceVar(&o.modes, "mode", nil, mode+strings.Join(names, ", "))
+	ui.Choices(f, "mode", names...)
+	f.StringSliceVar(&o.logs, "log", nil, log+strings.Join(logs, ", "))
+	ui.Choices(f, "log", logs...)
+	f.IntVar(&o.groupSize, "group-size", 0, "ranks of a group, with --mode semi (default those of a node)")
+	f.StringVar(&o.stagger, "stagger", "spread", "how many groups store at once: spread (one), none (all), or a share like 25%")
+}
+
+func namesOf[S ~string](list []S) (names []string) {
+	for _, s := range list {
+		names = append(names, string(s))
+	}
+	return names
+}
+
+// given reports whether modes are compared, and not mappings.
+func (o *modeOptions) given() bool { return o.mtbf != "" || len(o.modes) > 0 }
+
+// groups reads how groups take checkpoints.
+func (o *modeOptions) groups(p *plan.Planning) (err error) {
+	if p.Modes, err = chosen(o.modes, modes.Modes(), "mode", "coordinated, semi or uncoordinated"); err != nil {
+		return err
+	}
+	if p.Modes == nil {
+		p.Modes = modes.Modes()
+	}
+	if p.Logs, err = chosen(o.logs, modes.Uncoordinated.Logs(), "log", "pessimistic-receiver, pessimistic-sender, optimistic or none"); err != nil {
+		return err
+	}
+	p.GroupSize = o.groupSize
+	switch o.stagger {
+	case "spread":
+		return nil
+	case "none":
+		p.Together = 1
+		return nil
+	}
+	p.Together, err = ui.ParseShare("--stagger", o.stagger)
+	return err
+}
+
+// chosen reads names of known things.
+func chosen[S ~string](names []string, known []S, flag, choices string) (list []S, err error) {
+	for _, name := range names {
+		if !slices.Contains(known, S(name)) {
+			return nil, ui.BadUsage(fmt.Sprintf("--%s %q is unknown", flag, name), "choose "+choices)
+		}
+		list = append(list, S(name))
+	}
+	return list, nil
+}
+
+// failing reads the flags of a machine that fails. Its options have one mapping, library and
+// codec.
+func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
+	if p.Storage != nil {
+		return ui.BadUsage("--on and --mtbf exclude each other: the groups of modes are not simulated", "leave one of them out")
+	}
+	if name := changed(f, "runs", "checkpoints", "minimize", "max-nodes", "keep", "capacity", "buffers", "top"); name != "" {
+		return ui.BadUsage("--"+name+" compares mappings and codecs, and --mtbf modes", "leave one of the two out")
+	}
+	several := func(name, like string) error {
+		return ui.BadUsage("--"+name+" has several values, and modes are compared for one", "give one of them"+like)
+	}
+	switch {
+	case !f.Changed("mpi"):
+		p.MPI = []string{"mpich"}
+	case len(p.MPI) != 1:
+		return several("mpi", ", like --mpi mpich")
+	}
+	switch {
+	case f.Changed("codec") && len(p.Codecs) != 1:
+		return several("codec", ", like --codec none")
+	case !f.Changed("codec") && p.Codecs != nil:
+		p.Codecs = []string{"none"}
+	case !f.Changed("codec"):
+		p.Codecs = []string{""} // that of the measured jobs
+	}
+	if len(p.Aggregators) > 1 {
+		return several("aggregators", "")
+	}
+	if err := o.mapping(p); err != nil {
+		return err
+	}
+	if err := o.groups(p); err != nil {
+		return err
+	}
+	if o.mtbf == "" {
+		return ui.Missing("--mtbf", "24h")
+	}
+	var q ui.Quantities
+	p.MTBFS, p.IntervalS = q.Duration("--mtbf", o.mtbf).Seconds(), q.Duration("--interval", o.interval).Seconds()
+	if q.Err == nil && o.levelRates.given() {
+		p.Levels, err = o.levelRates.levels(f, p)
+		return err
+	}
+	return q.Err
+}
+
+// mapping is that of --nodes, --map or --ppn.
+func (o *planOptions) mapping(p *plan.Planning) error {
+	place := &o.modeOptions.Placement
+	switch {
+	case place.Given() && len(p.PPN) > 0, len(p.PPN) > 1:
+		return ui.BadUsage("modes are compared for one mapping", "give one of --nodes, --map and --ppn, and one value")
+	case len(p.PPN) == 1 && p.PPN[0] > 0:
+		place.Nodes = (p.App.NP + p.PPN[0] - 1) / p.PPN[0]
+	}
+	m, err := place.Resolve(p.App.NP)
+	p.Mapping = slices.Clone([]int(m))
+	return err
+}
+
+// outOfRange drops the error of a job that never ends: it is a result here.
+func outOfRange(err error) error {
+	if errors.As(err, new(*interval.RangeError)) {
+		return nil
+	}
+	return err
+}
+
+// modePlan is a comparison of modes as --json prints it.
+type modePlan struct {
+	App     string        `json:"app"`
+	Mapping []int         `json:"mapping"`
+	MTBF    float64       `json:"mtbf_s"`
+	AppS    float64       `json:"app_s"`
+	Options []plan.Option `json:"mode_options"`
+}
+
+func printModes(g *ui.Globals, r *modePlan) error {
+	if !g.Quiet {
+		g.Printf("%s on nodes %s, work %s, a failure every %s\n", r.App, ranksOfNodes(r.Mapping), spanOf(r.AppS), spanOf(r.MTBF))
+	}
+	if err := printOptions(g, ofModes, r.Options); err != nil || g.Quiet {
+		return err
+	}
+	return g.Printf("\n%s", explainModes(r.Options))
+}
+
+// explainModes says how sure the comparison is, and what it assumes.
+func explainModes(options []plan.Option) string {
+	var text strings.Builder
+	best := options[0]
+	domino, near := false, 0
+	for _, o := range options {
+		domino = domino || o.Domino
+		if !o.Best && o.Failing.Low < best.Failing.High {
+			near++
+		}
+	}
+	if best.Best {
+		text.WriteString(ends(modeName(best.Mode, best.Log), best.Failing))
+	} else {
+		text.WriteString("no mode is expected to end: failures come faster than checkpoints\n")
+	}
+	if best.Best && near > 0 {
+		fmt.Fprintf(&text, "  %d of the others may be as fast: their ranges overlap\n", near)
+	}
+	if domino {
+		text.WriteString("without a log the domino effect may take the job back to its beginning; the row says so\n")
+	}
+	var seen []string
+	for _, o := range options {
+		for _, a := range o.Assumes {
+			if !slices.Contains(seen, a) {
+				seen = append(seen, a)
+				text.WriteString("assumed: " + a + "\n")
+			}
+		}
+	}
+	return text.String()
+}
+
+// ends tells when the best option ends.
+func ends(name string, f *plan.Failing) string {
+	return fmt.Sprintf("* %s ends after %s, between %s and %s\n", name, never(f.Expected, spanOf), never(f.Low, spanOf), never(f.High, spanOf))
+}
+
+func modeName(m modes.Mode, l modes.Log) string {
+	name := string(m)
+	if l != modes.NoGroups {
+		name += " " + string(l)
+	}
+	return strings.NewReplacer("uncoordinated", "uncoord.", "pessimistic-", "").Replace(name)
+}
+
+func ranksOfNodes(mapping []int) string {
+	var out []string
+	for _, n := range mapping {
+		out = append(out, strconv.Itoa(n))
+	}
+	if len(out) > 8 {
+		return fmt.Sprintf("%s,… (%d nodes)", strings.Join(out[:8], ","), len(out))
+	}
+	return strings.Join(out, ",")
+}
+
+// short has three digits or more.
+func short[F ~float64](v F) string {
+	switch {
+	case v >= 100:
+		return strconv.FormatFloat(float64(v), 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(float64(v), 'f', 1, 64)
+	}
+	return strconv.FormatFloat(float64(v), 'f', 2, 64)
+}
+
+func never(v plan.Finite, format func(float64) string) string {
+	if float64(v) > time.Duration(math.MaxInt64).Seconds() {
+		return "never"
+	}
+	return format(float64(v))
+}
+
+// levelRates are the flags of ckpt predict plan for checkpoints on the nodes.
+type levelRates struct {
+	local, store, network, share, protect, slowdown string
+}
+
+func (o *levelRates) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.local, "local-rate", "", "with --mtbf: compare checkpoints on the nodes, whose storage writes as fast, with a plain store, like 2GiB/s")
+	f.StringVar(&o.store, "store-rate", "", "rate of the store, for all nodes together, like 200MiB/s")
+	f.StringVar(&o.network, "network-rate", "", "rate between nodes, of one of them (default: it delays nothing)")
+	f.StringVar(&o.share, "share-local", "", "share of the failures that checkpoints on the nodes survive, like 85%")
+	f.StringVar(&o.protect, "protect", "none", "what survives a lost node: none, partner[:K], xor:N or rs:K+M")
+	f.StringVar(&o.slowdown, "drain-slowdown", "0%", "speed that the job loses while a checkpoint is copied into the store")
+}
+
+func (o *levelRates) given() bool { return o.local != "" }
+
+// levels reads the flags, beside those of a machine that fails.
+func (o *levelRates) levels(f *pflag.FlagSet, p *plan.Planning) (*plan.Levels, error) {
+	if name := changed(f, "mode", "log", "group-size", "stagger", "interval", "overhead"); name != "" {
+		return nil, ui.BadUsage("--"+name+" and --local-rate exclude each other: checkpoints on the nodes are coordinated", "leave one of the two out")
+	}
+	switch {
+	case o.store == "":
+		return nil, ui.Missing("--store-rate", "200MiB/s")
+	case o.share == "":
+		return nil, ui.Missing("--share-local", "85%")
+	}
+	scheme, err := nodes.Parse(o.protect)
+	if err != nil {
+		return nil, ui.BadUsage("--protect "+o.protect+": want none, partner, partner:K, xor:N or rs:K+M", "--protect partner keeps a copy on another node")
+	}
+	if err := scheme.Check(len(p.Mapping)); err != nil {
+		return nil, ui.BadUsage(fmt.Sprintf("--protect %s: %v", o.protect, err), fmt.Sprintf("spread the ranks over more nodes, like --nodes %d", scheme.Nodes()))
+	}
+	var q ui.Quantities
+	l := &plan.Levels{LocalMiBPerS: float64(q.Rate("--local-rate", o.local)) / mebi, StoreMiBPerS: float64(q.Rate("--store-rate", o.store)) / mebi,
+		NetworkMiBPerS: float64(q.Rate("--network-rate", o.network)) / mebi, Slowdown: q.Share("--drain-slowdown", o.slowdown),
+		Redundancy: float64(scheme.Strength()) / float64(scheme.Nodes()-scheme.Strength()), Share: q.Share("--share-local", o.share), Slots: nodes.Slots}
+	if q.Err == nil && !(l.Share > 0 && l.Share < 1) {
+		return nil, ui.BadUsage("--share-local "+o.share+": must be over 0 and below 1", "give the share of the failures that checkpoints on the nodes survive, like 85%")
+	}
+	return l, q.Err
+}
+
+// levelPlan is a comparison of checkpoints on the nodes with a plain store, as --json
+// prints it.
+type levelPlan struct {
+	App     string              `json:"app"`
+	Mapping []int               `json:"mapping"`
+	MTBF    float64             `json:"mtbf_s"`
+	AppS    float64             `json:"app_s"`
+	Protect string              `json:"protection"`
+	All     predict.MiB         `json:"checkpoint_image_bytes"`
+	Node    predict.MiB         `json:"node_image_bytes"`
+	Extra   predict.MiB         `json:"node_redundancy_bytes"`
+	Levels  []interval.LevelRow `json:"storage_level_list"`
+	Options []plan.Option       `json:"tier_option_list"`
+	Assumed []string            `json:"assumption_list"`
+	Flags   []string            `json:"launch_flags"` // of the best option; none for a plain store
+}
+
+func showLevelPlan(g *ui.Globals, p *plan.Planning, options []plan.Option, protection string) error {
+	c := &options[0].LevelCosts
+	r := &levelPlan{App: p.App.String(), Mapping: p.Mapping, MTBF: p.MTBFS, AppS: p.AppSeconds, Protect: protection, All: predict.MiB(c.AllMiB.Value),
+		Node: predict.MiB(c.NodeMiB.Value), Extra: predict.MiB(c.NodeMiB.Value * p.Levels.Redundancy), Levels: p.Hierarchy(c).Rows(),
+		Options: options, Assumed: append([]string{}, c.Assumed...), Flags: []string{}}
+	if options[0].Best {
+		r.Flags = append([]string{"--local", "/nvme/{node}", "--protect", protection}, launchFlags(options[0].Pattern.Levels)...)
+	}
+	return g.Show(r, func() error { return printLevelPlan(g, r, c) })
+}
+
+func printLevelPlan(g *ui.Globals, r *levelPlan, c *plan.LevelCosts) error {
+	if !g.Quiet {
+		size := func(m predict.MiB) string { return ui.MiB(m.Bytes()) + " MiB" }
+		extra := ""
+		if r.Extra > 0 {
+			extra = fmt.Sprintf(", and %s of redundancy (%s)", size(r.Extra), r.Protect)
+		}
+		g.Printf("%s on nodes %s, work %s, a failure every %s\na checkpoint has %s, a node up to %s%s\n", r.App, ranksOfNodes(r.Mapping), spanOf(r.AppS), spanOf(r.MTBF),
+			size(r.All), size(r.Node), extra)
+		g.Printf("on the nodes %s, restart %s, survives %s of the failures\ndrain %s, restart %s; plain store %s\n\n", ui.Seconds(c.LocalS.Value),
+			ui.Seconds(c.LocalRestartS.Value), ui.Percent(r.Levels[0].Share), ui.Seconds(c.DrainS.Value), ui.Seconds(c.StoreRestartS.Value),
+			ui.Seconds(c.StoreS.Value))
+	}
+	if err := printOptions(g, ofLevels, r.Options); err != nil || g.Quiet {
+		return err
+	}
+	return g.Printf("\n%s", explainLevels(r))
+}
+
+// explainLevels says how sure the comparison is, and what it assumes.
+func explainLevels(r *levelPlan) string {
+	var text strings.Builder
+	ended := false
+	for i := range r.Options {
+		if o, other := &r.Options[i], &r.Options[1-i]; o.Best {
+			ended = true
+			text.WriteString(ends(o.Pattern.Name, o.Failing))
+			if other.Failing.Low < o.Failing.High && o.Failing.High.Ends() {
+				fmt.Fprintf(&text, "  %s may be as fast: the ranges overlap\n", other.Pattern.Name)
+			}
+		}
+	}
+	if !ended {
+		text.WriteString("the job is not expected to end: failures come faster than checkpoints\n")
+	}
+	if len(r.Flags) > 0 {
+		text.WriteString("as flags of ckpt launch: " + strings.Join(r.Flags, " ") + "\n")
+	}
+	for _, a := range r.Assumed {
+		text.WriteString("assumed: " + a + "\n")
+	}
+	return text.String()
+}

@@ -1,0 +1,213 @@
+package plan
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"ckpt/interval"
+	"ckpt/predict"
+	"ckpt/predict/fit"
+	"ckpt/predict/modes"
+)
+
+// Groups is what a mode and a log cost.
+type Groups struct {
+	Mode       modes.Mode `json:"mode"`
+	Log        modes.Log  `json:"log"`
+	GroupCount int        `json:"group_count"`
+	GroupRanks int        `json:"group_ranks"`
+	GroupS     float64    `json:"group_checkpoint_s"`
+	CostS      float64    `json:"cost_s"` // CheckpointS
+	// LogMiB is logged in an interval by all ranks, and KeptMiB kept by senders. LogS is the
+	// time that this costs the job.
+	LogMiB    predict.MiB `json:"log_bytes"`
+	KeptMiB   predict.MiB `json:"kept_log_bytes"`
+	Iteration float64     `json:"iteration_log_bytes"`
+	LogS      float64     `json:"log_wait_s"`
+	LogLowS   float64     `json:"log_wait_low_s"`
+	LogHighS  float64     `json:"log_wait_high_s"`
+	// RestartS is the time of a restart with the logs of half an interval.
+	RestartS     float64 `json:"restart_s"`
+	RestartLowS  float64 `json:"restart_low_s"`
+	RestartHighS float64 `json:"restart_high_s"`
+	RestartRanks int     `json:"ranks"`
+	Domino       bool    `json:"unbounded"`
+
+	ModeCosts modes.Result `json:"-"` // before failures are counted
+}
+
+// modes adds every mode and log to an option.
+func (p *Planning) modes(m *predict.Model, r predict.Request, size *predict.Size, base Option, cost Cost) (out []Option, err error) {
+	for _, mode := range p.Modes {
+		for _, log := range mode.Logs() {
+			if log != modes.NoGroups && len(p.Logs) > 0 && !slices.Contains(p.Logs, log) {
+				continue
+			}
+			c, err := p.modeCase(m, r, size, cost, mode, log)
+			if err != nil {
+				return nil, err
+			}
+			costs, err := modes.Cost(c)
+			if err != nil {
+				return nil, err
+			}
+			o := base
+			o.Groups = &Groups{Mode: mode, Log: log, ModeCosts: *costs}
+			if costs.GroupCount == 1 {
+				o.Log = modes.NoGroups
+			}
+			if err := p.expect(&o); err != nil {
+				return nil, err
+			}
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// modeCase describes a mode and log to package modes.
+func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.Size, cost Cost, mode modes.Mode, log modes.Log) (*modes.Case, error) {
+	groups, err := modes.Groups(mode, r.Mapping, p.GroupSize)
+	if err != nil {
+		return nil, fit.Refuse("choose coordinated, semi or uncoordinated", "%v", err)
+	}
+	c := &modes.Case{Mode: mode, Log: log, Mapping: r.Mapping, Groups: groups, Together: p.Together, Machine: m.Modes, IterationS: p.AppSeconds}
+	if cost.Stored != nil {
+		c.Store = m.StoredParts(cost.Stored, p.Probe)
+	} else if c.Store, err = m.ImageParts(size, r, cost.Time.Codec, p.Probe); err != nil {
+		return nil, err
+	}
+	// Rates are measured on jobs of ckpt. These read the data zone: the library is that of
+	// the program, and of a segment one page is stored.
+	c.ReadMiB = float64(size.Files[0].Zones.Data)
+	inst := r.App.Instance()
+	if inst != nil {
+		c.Traffic, c.IterationS = modes.Count(inst, groups), p.AppSeconds/float64(inst.Iterations)
+	}
+	c.LoggedBytes = m.Modes.Logged(r.App.Name, r.App.Class, r.App.NP, mode, log, groups)
+	if mode != modes.Coordinated && (inst == nil || len(inst.Messages) == 0) && c.LoggedBytes == nil && log != modes.None {
+		return nil, fit.Refuse("describe its messages in a YAML file, see docs/WORKLOADS.md, or fit a model to a job with groups", "the messages of %s are not known", r.App)
+	}
+	return c, nil
+}
+
+// expect computes what failures make of the costs of a mode.
+func (p *Planning) expect(o *Option) (err error) {
+	c, g := &o.ModeCosts, o.Groups
+	f := failing{appS: p.AppSeconds, costS: c.AllS.Value, restartS: c.RestartS.Value, groups: c.GroupCount > 1, slowdown: c.Slowdown.Value,
+		growth: c.KeptS.Value, replay: c.ReplaySpeed.Value, intervalS: p.IntervalS}
+	if o.IntervalS, _, err = p.expected(f); err != nil {
+		return err
+	}
+	tau := o.IntervalS
+	f.intervalS = tau
+	o.Failing = &Failing{Assumes: append([]string{}, c.Assumed...)}
+	restart := c.RestartS.Plus(c.LogReadS.Scale(tau / 2))
+	for _, end := range []struct {
+		to                                      *Finite
+		cost, restart, slowdown, growth, replay float64
+		scratch                                 bool
+	}{
+		{&o.Failing.Low, c.AllS.Low, restart.Low, c.Slowdown.Low, c.KeptS.Low, c.ReplaySpeed.High, false},
+		{&o.Expected, c.AllS.Value, restart.Value, c.Slowdown.Value, c.KeptS.Value, c.ReplaySpeed.Value, c.Domino},
+		{&o.Failing.High, c.AllS.High, restart.High, c.Slowdown.High, c.KeptS.High, c.ReplaySpeed.Low, c.Domino},
+	} {
+		f.costS, f.restartS, f.slowdown, f.growth, f.replay, f.scratch = end.cost, end.restart, end.slowdown, end.growth, end.replay, end.scratch
+		_, total, err := p.expected(f)
+		if err != nil {
+			return err
+		}
+		*end.to = Finite(total)
+	}
+	o.CheckpointS, o.LowS, o.HighS, g.CostS = c.AllS.Value, c.AllS.Low, c.AllS.High, c.AllS.Value
+	o.GstoredMiB, o.LostS = predict.MiB(c.StoredMiB), p.lost(c, tau)
+	o.Count = int(math.Max(0, math.Ceil(p.AppSeconds/(1-c.Slowdown.Value)/tau-1e-9)-1))
+	o.TotalS = o.AppS + float64(o.Count)*o.CheckpointS
+	behind := func(slowdown float64) float64 { return tau * slowdown / (1 - slowdown) }
+	g.GroupCount, g.GroupRanks, g.GroupS, g.RestartRanks, g.Domino = c.GroupCount, c.GroupRanks, c.GroupS.Value, c.RestartRanks, c.Domino
+	g.LogMiB, g.KeptMiB, g.Iteration = predict.MiB(c.LogMiBPerS*tau), predict.MiB(c.KeptMiBPerS*tau), c.Logged.Bytes
+	g.LogS, g.LogLowS, g.LogHighS = behind(c.Slowdown.Value), behind(c.Slowdown.Low), behind(c.Slowdown.High)
+	g.RestartS, g.RestartLowS, g.RestartHighS = restart.Value, restart.Low, restart.High
+	return nil
+}
+
+// lost is the time of repeating what a failure destroys: on average a little less than half
+// of the time between checkpoints, or of the whole run where nothing bounds the way back.
+func (p *Planning) lost(c *modes.Result, tau float64) float64 {
+	mean := func(w float64) float64 { // of an exponential time, if it is below w
+		x := w / p.MTBFS
+		if x < 1e-6 {
+			return w / 2
+		}
+		return p.MTBFS - w/math.Expm1(x)
+	}
+	if c.Domino {
+		return mean(p.AppSeconds * (1 + c.AllS.Value/tau))
+	}
+	return mean(tau+c.AllS.Value) / c.ReplaySpeed.Value
+}
+
+// A failing job runs on a machine that fails. Times are in seconds.
+type failing struct {
+	appS     float64
+	costS    float64 // that the job loses to one checkpoint of every group
+	restartS float64
+	groups   bool // only the group that failed rolls back
+	// slowdown is the share of the speed that logging costs, growth the seconds that a
+	// second of work adds to a checkpoint, replay the speed of repeated work.
+	slowdown, growth, replay float64
+	// intervalS is to be used, 0 for the best.
+	intervalS float64
+	// scratch says that each failure takes the job back to its beginning.
+	scratch bool
+}
+
+// expected returns the interval between checkpoints and the expected time of the run, +Inf if
+// the job is not expected to end.
+func (p *Planning) expected(f failing) (tau, total float64, err error) {
+	m := interval.Model{Cost: durationOf(f.costS), MTBF: durationOf(p.MTBFS), Restart: durationOf(f.restartS)}
+	if f.groups && !f.scratch {
+		m.Mode = interval.Uncoordinated
+		m.Logging = interval.Logging{Slowdown: f.slowdown, Share: 1, Growth: f.growth, Replay: f.replay}
+	}
+	if tau = f.intervalS; tau == 0 {
+		best, err := m.BestUpTo(durationOf(f.appS), affordable(f.appS, f.costS, p.Overhead))
+		if err != nil {
+			return f.appS, math.Inf(1), outOfRange(err)
+		}
+		tau = best.Interval.Seconds()
+	}
+	work, every := f.appS, tau
+	if f.scratch {
+		work = work/(1-f.slowdown) + math.Ceil(work/tau-1)*f.costS
+		every = work
+	}
+	if work > maxSeconds {
+		return tau, math.Inf(1), nil
+	}
+	t, err := m.Expected(durationOf(work), durationOf(every))
+	if err != nil {
+		return tau, math.Inf(1), outOfRange(err)
+	}
+	return tau, t.Seconds(), nil
+}
+
+// maxSeconds is below the longest time.Duration.
+const maxSeconds = 9e9
+
+// affordable is how many checkpoints an accepted overhead pays for, 0 for any overhead.
+func affordable(app, cost, overhead float64) int {
+	if overhead == 0 || cost == 0 {
+		return math.MaxInt32
+	}
+	return int(min(math.MaxInt32, overhead*app/cost))
+}
+
+// outOfRange drops the error of a job that never ends: it is a result here.
+func outOfRange(err error) error {
+	if errors.As(err, new(*interval.RangeError)) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"ckpt/interval"
+	"ckpt/predict"
+	"ckpt/predict/fit"
+	"math"
+)
+
+// Levels are storage on the nodes that checkpoints go to first, and a store that they are
+// copied into behind the job.
+type Levels struct {
+	// LocalMiBPerS is the rate of the storage of one node, NetworkMiBPerS that between
+	// nodes, of one of them; 0: it delays nothing. StoreMiBPerS is the rate of the store, for
+	// all nodes together.
+	LocalMiBPerS, NetworkMiBPerS, StoreMiBPerS float64
+	// Redundancy is how many bytes other nodes keep for each byte of a checkpoint.
+	Redundancy float64
+	// Slowdown is the share of the speed that the job loses while a checkpoint is drained.
+	Slowdown float64
+	// Share is how much of the failures checkpoints on the nodes survive. Slots is how many
+	// of them a node has room for.
+	Share float64
+	Slots int
+}
+
+// A Pattern says which checkpoints go to which level.
+type Pattern struct {
+	Name   string                  `json:"name"`
+	Levels []interval.PatternLevel `json:"pattern_level_list"`
+	Waste  float64                 `json:"waste"`
+
+	LevelCosts LevelCosts `json:"-"`
+}
+
+// LevelCosts is what checkpoints on levels cost. Times are in seconds.
+type LevelCosts struct {
+	AllMiB  fit.Range // of the whole checkpoint
+	NodeMiB fit.Range // of the fullest node, without redundancy
+	LocalS  fit.Range // of a checkpoint on the nodes, with its redundancy
+	StoreS  fit.Range // of one that is written into the store while the job waits
+	DrainS  fit.Range // of copying one into the store behind the job
+	// DrainCostS is what the job loses meanwhile.
+	DrainCostS fit.Range
+	// LocalRestartS and StoreRestartS are the times until the ranks compute again.
+	LocalRestartS, StoreRestartS fit.Range
+	Assumed                      []string
+}
+
+func (l *Levels) check() error {
+	for _, r := range []struct {
+		name string
+		rate float64
+	}{{"storage of a node", l.LocalMiBPerS}, {"store", l.StoreMiBPerS}} {
+		if !(r.rate > 0 && r.rate < 1e12) {
+			return fit.Refuse("give its bytes per second, like 2GiB/s", "a rate of %g MiB/s of the %s is impossible", r.rate, r.name)
+		}
+	}
+	switch {
+	case !(l.NetworkMiBPerS >= 0 && l.NetworkMiBPerS < 1e12):
+		return fit.Refuse("give its bytes per second, like 10GiB/s", "a rate of %g MiB/s of the network is impossible", l.NetworkMiBPerS)
+	case !(l.Slowdown >= 0 && l.Slowdown < 1):
+		return fit.Refuse("give the share of the speed that the job loses while a checkpoint is drained, like 2%", "a slowdown of %g is impossible", l.Slowdown)
+	case !(l.Redundancy >= 0 && l.Redundancy < 1e6):
+		return fit.Refuse("give the bytes for each byte of a checkpoint", "redundancy of %g is impossible", l.Redundancy)
+	}
+	return nil
+}
+
+// costs predicts what checkpoints on the levels cost. The rates are those of the caller, so
+// that the ranges are those of sizes and restarts.
+func (l *Levels) costs(m *predict.Model, np int, c Cost) *LevelCosts {
+	all, fixed := c.all()
+	t := &LevelCosts{AllMiB: all, NodeMiB: all.Scale(c.node())}
+	write := t.NodeMiB.Scale((1 + l.Redundancy) / l.LocalMiBPerS)
+	if l.NetworkMiBPerS > 0 {
+		sent := t.NodeMiB.Scale(l.Redundancy / l.NetworkMiBPerS)
+		write = fit.Range{Value: max(write.Value, sent.Value), Low: max(write.Low, sent.Low), High: max(write.High, sent.High)}
+	} else if l.Redundancy > 0 {
+		t.Assumed = append(t.Assumed, "the network does not delay redundancy")
+	}
+	t.LocalS = fit.Exactly(fixed).Plus(write)
+	t.DrainS = t.AllMiB.Scale(1 / l.StoreMiBPerS)
+	t.StoreS = fit.Exactly(fixed).Plus(t.DrainS)
+	t.DrainCostS = t.DrainS.Scale(l.Slowdown)
+	if l.Slowdown == 0 {
+		t.Assumed = append(t.Assumed, "a drain does not slow the job down")
+	}
+	starting, assumed := m.Modes.Starting(np)
+	t.Assumed = append(append(t.Assumed, assumed...), "reading is as fast as writing")
+	if l.Redundancy > 0 {
+		t.Assumed = append(t.Assumed, "making the files of a lost node again takes as long as reading them")
+	}
+	t.LocalRestartS = starting.Plus(t.NodeMiB.Scale(1 / l.LocalMiBPerS))
+	t.StoreRestartS = starting.Plus(t.DrainS)
+	return t
+}
+
+// The ends of ranges.
+func middle(r fit.Range) float64  { return r.Value }
+func lowEnd(r fit.Range) float64  { return r.Low }
+func highEnd(r fit.Range) float64 { return r.High }
+
+// Hierarchy is the nodes and the store, in the middle of all ranges.
+func (p *Planning) Hierarchy(c *LevelCosts) *interval.Hierarchy { return p.nodesFirst(c, middle) }
+
+func (p *Planning) nodesFirst(c *LevelCosts, end func(fit.Range) float64) *interval.Hierarchy {
+	return &interval.Hierarchy{MTBF: durationOf(p.MTBFS), Slots: p.Levels.Slots, Levels: []interval.StorageLevel{
+		{Name: "local", Cost: durationOf(end(c.LocalS)), Restart: durationOf(end(c.LocalRestartS)), Share: p.Levels.Share},
+		{Name: "store", Cost: durationOf(end(c.DrainCostS)), Restart: durationOf(end(c.StoreRestartS)), Drain: durationOf(end(c.DrainS)), Share: 1},
+	}}
+}
+
+func (p *Planning) storeAlone(c *LevelCosts, end func(fit.Range) float64) *interval.Hierarchy {
+	return &interval.Hierarchy{MTBF: durationOf(p.MTBFS), Levels: []interval.StorageLevel{
+		{Name: "store", Cost: durationOf(end(c.StoreS)), Restart: durationOf(end(c.StoreRestartS)), Share: 1},
+	}}
+}
+
+// levels compares the best pattern over nodes and store with the store alone.
+func (p *Planning) levels(m *predict.Model, base Option, cost Cost) (out []Option, err error) {
+	c := p.Levels.costs(m, p.App.NP, cost)
+	for _, way := range []struct {
+		name string
+		cost fit.Range
+		of   func(*LevelCosts, func(fit.Range) float64) *interval.Hierarchy
+	}{{"nodes, then store", c.LocalS, p.nodesFirst}, {"plain store", c.StoreS, p.storeAlone}} {
+		o := base
+		o.CheckpointS, o.LowS, o.HighS = way.cost.Value, way.cost.Low, way.cost.High
+		never := Finite(math.Inf(1))
+		o.Failing = &Failing{Expected: never, Low: never, High: never, Assumes: append([]string{}, c.Assumed...)}
+		o.Pattern = &Pattern{Name: way.name, Waste: 1, Levels: []interval.PatternLevel{}, LevelCosts: *c}
+		for _, end := range []struct {
+			of func(fit.Range) float64
+			to *Finite
+		}{{middle, &o.Expected}, {lowEnd, &o.Failing.Low}, {highEnd, &o.Failing.High}} {
+			h := way.of(c, end.of)
+			best, err := h.Best(interval.Pattern{})
+			var row interval.PatternRow
+			if err == nil {
+				row, err = h.Row(durationOf(p.AppSeconds), best)
+			}
+			if outOfRange(err) != nil {
+				return nil, err
+			}
+			if err != nil {
+				continue // the job makes no progress
+			}
+			*end.to = Finite(row.Total)
+			if end.to == &o.Expected {
+				o.IntervalS, o.LostS, o.Pattern.Levels, o.Waste = row.Interval, row.Interval/2, row.Levels, row.Waste
+				o.Count = int(math.Ceil(o.AppS/row.Interval)) - 1
+				o.TotalS = o.AppS + float64(o.Count)*o.CheckpointS
+			}
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
