@@ -5,6 +5,7 @@ import (
 	"ckpt/predict"
 	"ckpt/predict/fit"
 	"ckpt/predict/service"
+	"slices"
 )
 
 // A Way is how checkpoints are written: by which engine, and onto which storage.
@@ -175,7 +176,7 @@ func (p *Planning) codecs(app *service.App) []string {
 	if p.App.Instance() != nil || measured == "" {
 		list = append(list, "none")
 	}
-	if measured != "" && measured != "none" {
+	if measured != "" && !slices.Contains(list, measured) {
 		list = append(list, measured)
 	}
 	return list
