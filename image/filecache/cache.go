@@ -59,7 +59,7 @@ type Levels struct {
 	// owners have served it. It outlives everything but the loss of a directory.
 	Records bool `json:"records,omitempty"`
 	// Replicas (level 2) is how many neighbours keep a journal of the requests of each
-	// node, besides the node itself; 0 keeps none.
+	// node, besides the node itself; 0 keeps no journal.
 	Replicas int `json:"replicas,omitempty"`
 	// JournalBytes is the length of a journal from which on the file is stored, which
 	// empties the journals; 0 is 64 MiB.
@@ -85,7 +85,7 @@ const (
 // Options say how a file is cached. All processes agree on them.
 type Options struct {
 	Flags Flags
-	// Size is that of the file; 0 is the size that it has in the store. It may be
+	// Size is the length of the file; 0 takes it from the store. It may be
 	// larger, never smaller.
 	Size int64
 	// Growing makes Size a limit: the file ends behind its last byte that was written.
@@ -138,7 +138,7 @@ func (c *Cache) check(name string, o *Options) error {
 		o.Levels.Keep = defaultKeep
 	}
 	if o.Growing {
-		o.Unmapped = true // the length of its file is that of a fragment
+		o.Unmapped = true // a fragment is as long as its file
 	}
 	return nil
 }
@@ -193,12 +193,12 @@ var (
 )
 
 // A Layout divides a file among nodes: each has one contiguous fragment, and the
-// owner of a byte follows from its offset alone, so that nobody keeps a directory.
+// owner of a byte follows from its offset alone: there is no directory of blocks.
 type Layout struct {
 	Size  int64 // bytes of the file
 	Nodes int
 	// Unit is what fragments are a multiple of, so that no record of that many bytes
-	// lies on two nodes; 0 or 1 for none.
+	// lies on two nodes; 0 or 1: any place will do.
 	Unit int64
 }
 

@@ -403,7 +403,7 @@ func TestCrashMatrix(t *testing.T) {
 	}
 }
 
-// wanted returns the results that must be among those of many failures.
+// wanted returns the results that many failures must have.
 func wanted(l Levels) []string {
 	list := []string{"nothing"}
 	switch {

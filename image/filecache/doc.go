@@ -17,8 +17,8 @@
 // they arrive. The owner of a byte follows from its offset. A request over several
 // fragments is split. Each manager loads its whole fragment when the file is opened, and
 // stores all of it when the file is synced, or closed after a write, with large
-// contiguous reads and writes. So there are no blocks, no misses and no eviction, and nobody directs the
-// managers. Cache.OpenLocal opens a private file of a node instead.
+// contiguous reads and writes. So there are no blocks, misses or evictions, and the
+// managers act on their own. Cache.OpenLocal opens a private file of a node instead.
 //
 // # Promises
 //

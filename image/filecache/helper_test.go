@@ -20,8 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func nightly() bool { return testkit.Nightly() }
 
-// cluster returns a cache of nodes in memory, and their file systems; the last one is
-// that of the store.
+// cluster returns a cache of nodes in memory, and their file systems; the last one is the
+// store.
 func cluster(nodes int) (*Cache, []*memfs.FS) {
 	var all []*memfs.FS
 	for range nodes + 1 {

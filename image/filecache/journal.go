@@ -149,7 +149,7 @@ func (j *journal) close() error {
 	return errors.Join(errs...)
 }
 
-// removeJournals removes those of a directory that drop says so of, durably.
+// removeJournals removes the journals of a directory that drop names, durably.
 func removeJournals(n Node, dir string, drop func(owner int, epoch uint64) bool) error {
 	list, err := n.FS.ReadDir(dir)
 	if err != nil {
@@ -261,7 +261,7 @@ func closeFound(list []*found) error {
 	return errors.Join(errs...)
 }
 
-// newest returns the copy to use for each fragment, nil for one that has none: of
+// newest returns the copy to use for each fragment, or nil: of
 // those that build on the newest base, the one of the newest epoch, the longest. A
 // fragment whose copies all build on an older base needs no frames, since the store
 // had all fragments before the first journal began again.

@@ -13,7 +13,7 @@ import (
 )
 
 // A fragment is the memory of a node for its part of a file. Offsets count from the
-// beginning of the fragment. Bytes that nobody wrote are zero.
+// beginning of the fragment. Bytes that were not written are zero.
 type fragment interface {
 	readAt(p []byte, off int64) error
 	writeAt(p []byte, off int64) error

@@ -125,7 +125,7 @@ type manager struct {
 	journal *journal // nil without level 2
 	dirs    []string // of the nodes that keep the journal
 	keepers []Node
-	// err is the first error of making something durable. Nobody knows then which bytes
+	// err is the first error of making something durable. It is unknown then which bytes
 	// the disk has, and a later sync says nothing about them: the manager refuses all
 	// writes, until Recover.
 	err error

@@ -158,7 +158,7 @@ func (f *File) dropOld(drop func(owner int, epoch uint64) bool) error {
 }
 
 // fromVersion loads the newest sound version, or what the file was opened with if
-// there is none yet. Journals and records go first: they build on something else.
+// there is no version yet. Journals and records go first: they build on something else.
 func (f *File) fromVersion(ctx context.Context, rec *Recovery) error {
 	rec.From, rec.Replayed, rec.Dropped = FromVersion, 0, 0
 	for _, m := range f.managers {

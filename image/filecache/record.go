@@ -48,8 +48,8 @@ func (s session) write(n Node, dir string) error {
 	return durable.ReplaceSealed(n.FS, sessionPath(dir), s)
 }
 
-// readSession returns the session of a node, ok false if there is none. A damaged one
-// is none, and an error.
+// readSession returns the session of a node, and whether there is one. A damaged one is an
+// error.
 func readSession(n Node, dir string) (s session, ok bool, err error) {
 	err = durable.ReadSealed(n.FS, sessionPath(dir), maxSession, &s)
 	if missing(err) {
@@ -238,7 +238,7 @@ func (r *record) remove() error {
 func (r *record) close() error { return r.file.Close() }
 
 // readRecord calls do with the request that a process left unfinished, if there is
-// one. A torn record is none: its request was not sent.
+// one. A torn record does not count: its request was not sent.
 func readRecord(n Node, dir string, process int, use int64, do func(frame, []byte) error) error {
 	path := recordPath(dir, process)
 	f, err := n.FS.Open(path)

@@ -23,7 +23,7 @@ const (
 // A Recovery says what Recover found.
 type Recovery struct {
 	From     Source
-	Version  uint64 // of FromVersion; 0 if there was none yet
+	Version  uint64 // of FromVersion; 0: what the file was opened with
 	Lost     []int  // nodes whose directories had nothing of this use of the file
 	Replayed int    // requests that were repeated from records or journals
 	Dropped  int    // requests that were under way, and of which nothing counts
@@ -116,7 +116,7 @@ func (c *Cache) finish(name string, sessions []session, newest session) error {
 	return c.clear(name)
 }
 
-// sessions reads those of all nodes. A damaged one counts as missing, with a warning.
+// sessions reads the session of each node. A damaged one counts as missing, with a warning.
 func (c *Cache) sessions(name string, rec *Recovery) ([]session, error) {
 	list := make([]session, len(c.Nodes))
 	for i, n := range c.Nodes {
@@ -215,8 +215,8 @@ func (f *File) openFragments() error {
 	})
 }
 
-// fromCache repeats the requests that were under way. Repeating twice does no harm, so
-// that a crash on the way does none.
+// fromCache repeats the requests that were under way. A crash on the way does no harm:
+// they may be repeated twice.
 func (f *File) fromCache(rec *Recovery) error {
 	rec.From = FromCache
 	if err := f.openFragments(); err != nil {

@@ -177,8 +177,8 @@ func (f *File) prune() error {
 	return nil
 }
 
-// Close stores the file, unless its flags say otherwise or nobody wrote to it, and frees the node
-// directories. After an error the file is still open. Processes call Process.Close.
+// Close stores the file, unless its flags say otherwise or it has no new bytes, and frees
+// the node directories. After an error the file is still open. Processes call Process.Close.
 func (f *File) Close(ctx context.Context) (err error) {
 	f.gate.Lock()
 	defer f.gate.Unlock()

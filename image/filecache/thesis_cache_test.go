@@ -100,7 +100,7 @@ type cache struct {
 	behind   behind
 }
 
-// behind is a close that nobody waits for yet.
+// behind is a close that goes on behind the next pass.
 type behind struct {
 	begun, done bool
 	then        func()

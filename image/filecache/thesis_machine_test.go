@@ -52,8 +52,8 @@ type Network struct {
 	Copy    float64 // rate of a message within a node
 }
 
-// Manager is the thread of a node that has a part of a file. Its times are those of a
-// core, without moving the bytes.
+// Manager is the thread of a node that has a part of a file. Its times are what a core works,
+// without moving the bytes.
 type Manager struct {
 	Local  float64 // of a request of its own node
 	Remote float64 // of one of another node

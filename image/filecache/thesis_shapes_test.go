@@ -129,7 +129,7 @@ func TestThreshold(t *testing.T) {
 var walk = Walk{Iterations: 50, Size: 50e6, Bytes: 512, Steps: 1_000_000}
 
 // TestBreakEven is S4: the cache gains nothing in short runs, since it loads and stores
-// the file. The iterations from where on it does are those of the formula.
+// the file. The formula says from how many iterations on it does.
 func TestBreakEven(t *testing.T) {
 	slow(t)
 	run := func(n int, cached bool) *Result {
@@ -169,7 +169,7 @@ func TestFileSize(t *testing.T) {
 }
 
 // TestKnee is S6: the cache copes with as many ranks on a node as it has cores for,
-// without those of the manager and of the operating system.
+// without the manager and the operating system.
 func TestKnee(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"lap06", "k2"} {
@@ -217,7 +217,7 @@ func TestProtection(t *testing.T) {
 }
 
 // TestInterval is S8: the overhead of versions falls steeply as they become rarer, and
-// then hardly: it is that of one version times their number.
+// then hardly: it is one version times their number.
 func TestInterval(t *testing.T) {
 	slow(t)
 	w := walk
@@ -288,7 +288,7 @@ func TestBuffer(t *testing.T) {
 }
 
 // TestCalibration prints what the thesis prints as figures, R11 to R14, R19 and R21
-// of docs/TIERS.md (TestVersions has R23), beside those of the model. They are no bounds: the description
+// of docs/TIERS.md (TestVersions has R23), beside the model. They are no bounds: the description
 // was not fitted to them.
 func TestCalibration(t *testing.T) {
 	slow(t)

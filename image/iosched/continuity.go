@@ -16,7 +16,7 @@ const (
 )
 
 // Pattern is what several processes want of one file at the same time: each Blocks
-// blocks of Block bytes, with holes between them. The letters are those of Lebre 2006,
+// blocks of Block bytes, with holes between them. The letters are from Lebre 2006,
 // appendix A. Rates are in bytes per second, and 0 is no limit, but for Disk.
 type Pattern struct {
 	Processes int   // p
@@ -24,7 +24,7 @@ type Pattern struct {
 	Block     int64 // C, bytes
 	// Span is C' of a process that sieves: the bytes from its first block to the end of
 	// its last. Domain is C' of a process in a collective access: its part of the bytes
-	// that all want together, with the holes that nobody wants; 0: the same as Span.
+	// that all want together, with the holes between them; 0: the same as Span.
 	Span, Domain int64
 	// Buffer is how many bytes are copied at a time; 0: as many as there are.
 	Buffer int64
@@ -60,7 +60,7 @@ type Continuity struct {
 //
 // and decides: plain accesses up to 0, else the faster of the other two. The thesis does
 // not define T_S, the time of simple accesses. Here it is T1 of one process and Tn of
-// several; then T1′ is that of all of them, one after the other as in Tn.
+// several; then T1′ is for all of them, one after the other as in Tn.
 func (p *Pattern) Continuity() (Continuity, error) {
 	if err := p.check(); err != nil {
 		return Continuity{}, err

@@ -113,7 +113,7 @@ type pending struct {
 }
 
 // order has r wait for the earlier requests that it overlaps, unless all of them
-// read. It says whether there are none, so that the policy may have r now.
+// read. It reports whether the policy may have r now.
 func (c *Controller) order(r *Request) bool {
 	f := r.pending.file
 	c.found = overlapping(f.requests.root, r.Offset, r.End(), c.found[:0])

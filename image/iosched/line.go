@@ -75,8 +75,8 @@ func (s *sweep) take(r *Request) {
 	s.at = key{file: r.place.file, offset: r.End()}
 }
 
-// line is the policies fifo, offset and deadline. Requests of an operation wait in the order
-// of their offsets, and in that of their arrival, and are served whole, in batches: a batch
+// line is the policies fifo, offset and deadline. Requests of an operation wait by offset and
+// by arrival, and are served whole, in batches: a batch
 // begins with the oldest request if it has expired. Reads go before writes, but not for ever.
 // Under offset one batch without an end has both; under fifo every request has expired.
 type line struct {

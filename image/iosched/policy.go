@@ -33,8 +33,8 @@ type Request struct {
 	File          string
 	Op            Op
 	Offset, Bytes int64
-	// Burst is how many bytes App moves in all before it computes again. 0 says that
-	// nobody knows.
+	// Burst is how many bytes App moves in all before it computes again. 0:
+	// unknown.
 	Burst   int64
 	Arrival time.Duration
 	Seq     uint64
@@ -124,7 +124,7 @@ type Waiter interface {
 // Options are the parameters of the policies. The zero value is usable.
 type Options struct {
 	// Rate is what the unit moves in a second, in bytes. It turns quanta into time
-	// for mlf. 0 says that nobody knows.
+	// for mlf. 0: unknown.
 	Rate float64
 	// Quantum is how many bytes an application moves before rr, srpt and wsjf choose
 	// again. 0 says one request, and is 1 MiB for rr and wsjf.

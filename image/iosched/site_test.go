@@ -56,7 +56,7 @@ type SiteOptions struct {
 }
 
 // Site is the control site of a storage unit: a pure machine. Times are of one clock, but
-// none crosses the network: a delay counts from when its message arrives.
+// no time crosses the network: a delay counts from when its message arrives.
 type Site struct {
 	o     SiteOptions
 	turns []siteTurn // in the order of their requests; the first may have begun
@@ -70,7 +70,7 @@ type siteTurn struct {
 	extra      bool // it was told to begin at once
 }
 
-// NewSite makes a site where nobody waits.
+// NewSite makes an idle site.
 func NewSite(o SiteOptions) (*Site, error) {
 	if o.Ratio == 0 {
 		o.Ratio = 1
@@ -96,7 +96,7 @@ func (s *Site) Expected(bytes int64) time.Duration {
 func (s *Site) Waiting() int { return len(s.turns) }
 
 // Receive takes a message, and returns the answers. A message that makes no sense, as the
-// END of a turn that nobody asked for, changes nothing; the error says so.
+// END of an unknown turn, changes nothing; the error says so.
 func (s *Site) Receive(now time.Duration, m Message) ([]Message, error) {
 	switch m.Kind {
 	case MessageRequest:
@@ -124,7 +124,7 @@ func (s *Site) request(now time.Duration, m Message) ([]Message, error) {
 	return []Message{{Kind: MessagePrepare, Client: m.Client, Turn: m.Turn, Bytes: m.Bytes, Delay: begin - there}}, nil
 }
 
-// end ends a turn. If it is that of the first, and earlier than expected, the next begins.
+// end ends a turn. If the first ends earlier than expected, the next begins.
 func (s *Site) end(now time.Duration, m Message) ([]Message, error) {
 	i := s.find(m.Client, m.Turn)
 	if i < 0 {

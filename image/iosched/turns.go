@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// app is an application, and those of its requests that wait.
+// app is an application, and its requests that wait.
 type app struct {
 	name     string
 	user     *user

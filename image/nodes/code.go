@@ -152,8 +152,8 @@ func (l layout) rowAt(position int, unit int64) int64 {
 	return unit/int64(l.m)*int64(l.n) + int64(step)
 }
 
-// parityUnit returns which unit of a parity file is that of a row of which it has one:
-// how many it has of the rows before.
+// parityUnit returns which unit of a parity file belongs to a row: as many as it has of
+// the rows before.
 func (l layout) parityUnit(position int, row int64) int64 {
 	early, late := l.parityRows(position)
 	rest := int(row % int64(l.n))
@@ -164,7 +164,7 @@ func (l layout) parityUnit(position int, row int64) int64 {
 func (l layout) dataUnit(member int, row int64) int64 { return row - l.parityUnit(member, row) }
 
 // Holders returns the positions of the holders that a member contributes to: all. The
-// parity file of its own node has none of its bytes, but the length of its file.
+// parity file of its own node has the length of its file.
 func (s Set) Holders() []int {
 	list := make([]int, len(s.Nodes))
 	for i := range list {
@@ -200,8 +200,8 @@ type rebuilding struct {
 // rebuildBytes bounds the memory of a Rebuild.
 const rebuildBytes = 32 << 20
 
-// Rebuild writes the file of a member, given by its position, out of those of the other
-// members and of parity. Whatever cannot be read, or fails its checksum, counts as lost:
+// Rebuild writes the file of a member, given by its position, out of the other
+// members' files and of parity. Whatever cannot be read, or fails its checksum, counts as lost:
 // the error is ErrTooMany when too little is left of a row. The members' files have to
 // be sound, for nothing here can check them; so the caller checks what was rebuilt. It
 // returns the length of the file.

@@ -12,10 +12,10 @@ import (
 	"ckpt/internal/vfs/memfs"
 )
 
-// encoders are those of a version, by set and position.
+// encoders are by set and position.
 type encoders map[int]map[int]*Encoder
 
-// encoders makes those of all sets.
+// encoders makes the encoders of all sets.
 func (w *world) encoders(number int) (encoders, error) {
 	all := make(encoders)
 	for _, set := range w.tier.Sets() {
@@ -135,8 +135,8 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// TestRebuildFromDamage loses the file of a rank, and damages that of a member that shares
-// rows with it, or parity: a code that is strong enough restores it, and none gives wrong
+// TestRebuildFromDamage loses the file of a rank, and damages a member that shares
+// rows with it, or parity: a code that is strong enough restores it, and no code gives wrong
 // bytes.
 func TestRebuildFromDamage(t *testing.T) {
 	ctx := context.Background()

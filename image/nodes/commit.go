@@ -15,8 +15,8 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// Describe returns what the manifest of a version says of the tier. Hosts are those of
-// the nodes; nil if it does not matter.
+// Describe returns what the manifest of a version says of the tier. Hosts, by node, may be
+// nil.
 func (t *Tier) Describe(hosts []string) *image.Tier {
 	return &image.Tier{Dir: t.setting.Dir, Protect: t.setting.Protect.String(), Domains: slices.Clone(t.setting.Domains), Hosts: slices.Clone(hosts)}
 }
@@ -77,8 +77,7 @@ func (t *Tier) commit(ctx context.Context, m *image.Manifest) error {
 	return err
 }
 
-// complete checks that a node has those of the parts of a version that are its own, and
-// makes the names durable.
+// complete checks that a node has its parts of a version, and makes the names durable.
 func (t *Tier) complete(ctx context.Context, node, number int, parts []part) error {
 	j, err := t.look(node)
 	if err != nil && errors.Is(err, fs.ErrNotExist) && !slices.Contains(t.topology.NodeOf, node) {
@@ -157,7 +156,7 @@ func DrainFile(ctx context.Context, from *image.Job, f container.File, to vfs.FS
 }
 
 // Job returns the job in the directory of a node, as DrainFile takes it. It fails with
-// fs.ErrNotExist if the node has none.
+// fs.ErrNotExist if the node does not have the job.
 func (t *Tier) Job(node int) (*image.Job, error) { return t.look(node) }
 
 // A Clock is the time, which tests replace.

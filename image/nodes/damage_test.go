@@ -83,7 +83,7 @@ func TestLostNode(t *testing.T) {
 	if err != nil || slices.ContainsFunc(list, func(f Finding) bool { return f.Condition != Sound }) || len(list) != 6+6+3 {
 		t.Fatalf("verified: %+v, %v", list, err)
 	}
-	w.disks[0] = nil // the copies that were lost were those of node 0
+	w.disks[0] = nil // node 0 had the copies that were lost
 	w.nodeOf = []int{1, 1, 1, 1, 2, 2}
 	w.reopen(t)
 	if _, err := w.recovered(ctx, m); err != nil {
@@ -92,7 +92,7 @@ func TestLostNode(t *testing.T) {
 }
 
 // TestDamagedCopies damages each file of a rank in turn: the next one serves, and when
-// none is left the error says so, and why.
+// nothing is left the error says so, and why.
 func TestDamagedCopies(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t, "partner:2", 3, 1)
@@ -136,7 +136,7 @@ func TestDamagedCopies(t *testing.T) {
 	}
 }
 
-// TestTornManifests damages manifests: one that is sound is enough, and with none the
+// TestTornManifests damages manifests: one that is sound is enough, and without a sound one the
 // version does not exist.
 func TestTornManifests(t *testing.T) {
 	ctx := context.Background()

@@ -2,7 +2,7 @@
 // are in the store: the tier.
 //
 // Each node has a directory, which is a store by itself. It holds the container files of
-// its ranks, what protects those of other nodes, and the manifest of the whole
+// its ranks, what protects files of other nodes, and the manifest of the whole
 // checkpoint:
 //
 //	DIR/format
@@ -32,10 +32,10 @@
 //   - Its manifests go first, on all nodes, when a version is reclaimed.
 //   - Recover puts in place the bytes that were written, wherever it finds them: the
 //     manifest leads to digests and checksums of all of them.
-//   - A version whose identity is not that of the checkpoint of the same number in the
-//     store is stale: Settle removes it.
+//   - A version is stale if the store has another checkpoint of this number: Settle
+//     removes it.
 //
-// Everything goes through a vfs.FS for each node, which may be that of another host.
+// Everything goes through a vfs.FS for each node, which may reach another host.
 //
 // # Protection
 //

@@ -24,7 +24,7 @@ const (
 // An Encoder makes a parity file, out of what all members of a set add, in any order
 // and each at its pace. A member that is ahead waits a little for the others. When they
 // do not go on, parity that does not fit into memory is written into its place in the
-// file as far as it is known, and read again when more comes: so none can block.
+// file as far as it is known, and read again when more comes: so no member can block.
 type Encoder struct {
 	fs       vfs.FS
 	path     string

@@ -51,7 +51,7 @@ func TestEncoderFaults(t *testing.T) {
 	for at := 1; at <= ops; at++ {
 		for _, f := range []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Short: true}} {
 			f.At = at
-			// The order of operations differs from run to run: some faults hit none.
+			// The order of operations differs from run to run: some faults hit nothing.
 			_, _ = run(f)
 		}
 	}

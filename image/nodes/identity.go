@@ -102,8 +102,8 @@ func (t *Tier) hold(j *image.Job, node int) error {
 	return err
 }
 
-// claim writes the file that says whose the directory is, if there is none, a damaged one,
-// one of an earlier version, or that of a job without a checkpoint.
+// claim writes the file that says whose the directory is, unless a job with a checkpoint has
+// it already.
 func (t *Tier) claim(j *image.Job, node int) error {
 	is, err := t.owned(j, node)
 	if errors.As(err, new(*OwnerError)) {
@@ -126,7 +126,7 @@ func (t *Tier) claim(j *image.Job, node int) error {
 	return durable.ReplaceSealed(j.FS(), filepath.Join(j.Dir(), nodeFile), want)
 }
 
-// unknown reports whether an error of owned says that nobody knows.
+// unknown reports whether an error of owned leaves the owner open.
 func unknown(err error) bool {
 	damage := (*durable.DamageError)(nil)
 	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &damage)
@@ -162,7 +162,7 @@ func (t *Tier) owned(j *image.Job, node int) (is mark, err error) {
 	return is, nil
 }
 
-// NodeAbove returns the directory of a node that dir is, or lies in; empty if there is none.
+// NodeAbove returns the directory of a node that dir is, or lies in; or "".
 // Its contents belong to jobs of other stores.
 func NodeAbove(fsys vfs.FS, dir string) string {
 	for {
@@ -269,8 +269,8 @@ func (v *verification) directories() (list []Finding) {
 	return list
 }
 
-// Manifest returns that of a version: as a node has it or, if that has lost it, another. ID
-// is the identity of the version.
+// Manifest returns the manifest of a version as a node has it or, if that has lost it,
+// another. ID is the identity of the version.
 func (t *Tier) Manifest(node, number int, id string) (*image.Manifest, error) {
 	var errs []error
 	for i := range t.nodes {

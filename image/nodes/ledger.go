@@ -26,7 +26,7 @@ func PauseAfter(failures int) time.Duration { return min(firstPause<<min(failure
 // A group of ranks that takes checkpoints apart from the others has slots of its own, as
 // its files take room of their own. A job without groups is group 0.
 type Ledger struct {
-	period   int // of how many versions of a group one is drained; 0: of none
+	period   int // one version of so many of a group is drained; 0: no version
 	strength int // how many nodes may be lost
 	entries  []*entry
 	waiting  map[int]bool // groups whose next version was told to wait
@@ -146,7 +146,7 @@ func (l *Ledger) newest(e *entry) bool {
 
 // NextDrain returns the version to be drained now, and counts it as draining. One is
 // drained at a time, the newest first: it is what a restart would take. The answer is
-// false if there is none, or if the store has failed and the pause is not over.
+// false while no version waits, or the store has failed and the pause is not over.
 func (l *Ledger) NextDrain(now time.Time) (number int, ok bool) {
 	if now.Before(l.again) {
 		return 0, false
@@ -216,7 +216,7 @@ func (l *Ledger) DrainFailed(number int, now time.Time) time.Duration {
 // store has not failed.
 func (l *Ledger) Retry() time.Time { return l.again }
 
-// Draining returns the version that is being drained; false if there is none.
+// Draining returns the version that is being drained, if one is.
 func (l *Ledger) Draining() (number int, ok bool) {
 	for _, e := range l.entries {
 		if e.State == Draining {

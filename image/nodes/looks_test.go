@@ -147,7 +147,7 @@ func (l *looks) look(ctx context.Context, s *state) error {
 // A start is a restart of a job, and how it ended.
 type start struct {
 	versions []Version // of the nodes
-	number   int       // that was restored; 0: none
+	number   int       // that was restored, or 0
 	local    bool      // from the nodes
 	stored   bool      // the store has it, too
 	sources  []Source
@@ -269,7 +269,7 @@ func (r *start) proceed(ctx context.Context, w *world) error {
 	return nil
 }
 
-// damage flips a bit of a file of a version; false if there is none.
+// damage flips a bit of a file of a version, if it has one.
 func damage(rng *rand.Rand, fsys *memfs.FS) bool {
 	files := filesBelow(fsys, "/")
 	if len(files) == 0 {

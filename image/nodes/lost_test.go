@@ -64,7 +64,7 @@ func (s *sick) OpenWrite(name string) (vfs.File, error) {
 	return s.FS.OpenWrite(name)
 }
 
-// Mkdir says that a directory is there before it says that none can be made, as Linux does.
+// Mkdir says that a directory is there before it says that the disk is read-only, as Linux does.
 func (s *sick) Mkdir(name string) error {
 	if err := s.of("mkdir", name, s.write); err != nil {
 		if _, serr := s.FS.Stat(name); serr == nil {
@@ -149,7 +149,7 @@ func removed(name string) func(*testing.T, vfs.FS, string) {
 // mounted has the file system work again.
 func mounted(*testing.T, vfs.FS, string) {}
 
-// unmounted leaves an empty directory that nobody can write to.
+// unmounted leaves an empty directory that cannot be written to.
 func unmounted(t *testing.T, fsys vfs.FS, dir string) vfs.FS {
 	return failing(nil, syscall.EACCES)(t, without("")(t, fsys, dir), dir)
 }

@@ -18,7 +18,7 @@ import (
 	"ckpt/internal/vfs/memfs"
 )
 
-// A life is that of a small job: it takes checkpoints, drains and reclaims them, loses
+// A life is what a small job does: it takes checkpoints, drains and reclaims them, loses
 // nodes and restarts, and its disks fill up and fail. After operations of its file systems
 // it looks at states that a crash may leave then.
 type life struct {
@@ -40,7 +40,7 @@ type life struct {
 // A promise is what a restart must find at least.
 type promise struct {
 	iterations map[int]int  // of every version that may exist, by number
-	must       int          // the newest version that is committed on the nodes; 0: none
+	must       int          // the newest version that is committed on the nodes, or 0
 	stored     int          // the newest that is committed in the store
 	lost       map[int]bool // nodes that must has lost something on
 	strength   int

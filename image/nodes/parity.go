@@ -77,7 +77,7 @@ func (id ParityID) check() error {
 	return nil
 }
 
-// header is that of a parity file, with all that follows from it.
+// header begins a parity file; all else follows from it.
 type header struct {
 	id       ParityID
 	sizes    []int64 // of the members' files

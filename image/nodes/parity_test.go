@@ -269,7 +269,7 @@ func TestRebuildDamage(t *testing.T) {
 	}
 }
 
-// TestSlowMember adds all of one member's file after all others are through: nobody
+// TestSlowMember adds all of one member's file after all others are through: no member
 // waits, and the window stays within its bounds.
 func TestSlowMember(t *testing.T) {
 	for _, pace := range []int64{3, 1000} {

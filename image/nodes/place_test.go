@@ -19,7 +19,7 @@ func drawTopology(t *rapid.T) Topology {
 	if len(top.NodeOf) == 0 {
 		top.NodeOf = []int{0}
 	}
-	if rapid.Bool().Draw(t, "cyclic") { // ranks in an order that is not that of the nodes
+	if rapid.Bool().Draw(t, "cyclic") { // ranks in another order than the nodes
 		slices.Reverse(top.NodeOf)
 	}
 	if rapid.Bool().Draw(t, "domains") {

@@ -129,8 +129,8 @@ type Topology struct {
 	Domains []int // the failure domain of each node; nil: each node is its own
 }
 
-// nodes returns the nodes that have ranks, with those of a failure domain side by
-// side. The others have nobody who could keep anything.
+// nodes returns the nodes that have ranks, a failure domain side by side. No process could
+// keep anything on the others.
 func (t Topology) nodes() []int {
 	nodes := slices.Clone(t.NodeOf)
 	slices.Sort(nodes)
@@ -226,7 +226,7 @@ func (s Scheme) Partners(t Topology, rank int) []int {
 }
 
 // groups divides the nodes into groups of at least as many nodes as the scheme says.
-// Those of a failure domain are dealt to the groups in turn.
+// The nodes of a failure domain are dealt to the groups in turn.
 func (s Scheme) groups(t Topology) [][]int {
 	nodes := t.nodes()
 	groups := make([][]int, max(1, len(nodes)/s.Nodes()))
@@ -242,7 +242,7 @@ type Set struct {
 	// Members are ranks. At -1 a node takes part that has too few ranks to have one
 	// in this set. All other members are known by their position here.
 	Members []int `json:"members"`
-	// Nodes are those of the members. Each holds one parity file, whose number is the
+	// Nodes are where the members run. Each holds one parity file, whose number is the
 	// position of the member.
 	Nodes []int `json:"nodes"`
 	// Parity is how many members' nodes hold parity in each row.

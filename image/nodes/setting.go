@@ -63,7 +63,7 @@ type Drain struct {
 const (
 	DrainBehind = "behind" // each version, behind the job
 	DrainEvery  = "every"  // each so many-th one
-	DrainNone   = "none"   // none: the nodes are all there is
+	DrainNone   = "none"   // the nodes are all there is
 )
 
 // errDrain says what a Drain may be.
@@ -118,7 +118,7 @@ func (d *Drain) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// period returns of how many versions one goes to the store; 0: of none.
+// period returns of how many versions one goes to the store; 0: no version does.
 func (d Drain) period() int {
 	switch d.Mode {
 	case DrainBehind:
@@ -159,7 +159,7 @@ type Known struct {
 	Level     State     `json:"storage_level"`
 	Bytes     int64     `json:"stored_bytes"` // of its files, once
 	Created   time.Time `json:"created"`
-	// Manifest is that of the version, as its file has it, if the nodes are on several
+	// Manifest is the manifest file of the version, if the nodes are on several
 	// hosts: a restart has to know it before their directories can be reached.
 	Manifest string `json:"manifest,omitempty"`
 }
@@ -184,7 +184,7 @@ func (r *Record) Of(number int) (Known, bool) {
 // RecordPath is where the record of a job is.
 func RecordPath(j *image.Job) string { return filepath.Join(j.Dir(), recordName) }
 
-// ReadRecord reads the record of a job in the store; nil if there is none. It fails with
+// ReadRecord reads the record of a job in the store, or nil. It fails with
 // a durable.DamageError, durable.ErrNewerVersion or an OwnerError if it is of another job.
 func ReadRecord(j *image.Job) (*Record, error) {
 	name := RecordPath(j)

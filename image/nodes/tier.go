@@ -41,7 +41,7 @@ type Tier struct {
 	name        string
 	description []byte
 	digest      string       // of the description
-	owner       *image.Store // of the job; nil: nobody checks whose directories are
+	owner       *image.Store // of the job; nil: directories may belong to any store
 	holds       bool         // directories are locked
 	setting     Setting
 	topology    Topology
@@ -58,8 +58,8 @@ type opened struct {
 	held  *image.Job // that is locked
 }
 
-// Open returns the tier of a job. NodesOfRanks has the node of each rank. Description is
-// that of the job, as its store has it. The directories of the nodes are made as they are
+// Open returns the tier of a job. NodesOfRanks has the node of each rank. Description
+// describes the job, as its store does. The directories of the nodes are made as they are
 // needed.
 func Open(job string, description []byte, setting Setting, nodesOfRanks []int, nodes []Node) (*Tier, error) {
 	if err := image.CheckJobName(job); err != nil {
@@ -95,7 +95,7 @@ func (s Setting) domains(nodes int) []int {
 	return list
 }
 
-// Setting returns that of the tier.
+// Setting returns how the tier is set.
 func (t *Tier) Setting() Setting { return t.setting }
 
 // Topology returns which rank is on which node, and the failure domains of these.
@@ -151,7 +151,7 @@ func (t *Tier) place(node int) (*image.Job, error) {
 }
 
 // look returns the job in the directory of a node, for reading. It fails with fs.ErrNotExist
-// if there is none. The marks of the directory may be damaged: digests tell whether its
+// if it is not there. The marks of the directory may be damaged: digests tell whether its
 // files are ours.
 func (t *Tier) look(node int) (*image.Job, error) {
 	return t.job(node, false, func(n Node) (*image.Job, error) {
@@ -286,7 +286,7 @@ func (t *Tier) Writer(ctx context.Context, number, rank int, sinks ...Sink) (*Wr
 }
 
 // Copies returns the sinks that make the copies of a rank's file on its partners, as its
-// protection asks for; none if it is protected otherwise or not at all.
+// protection asks for.
 func (t *Tier) Copies(number, rank int) ([]Sink, error) {
 	var sinks []Sink
 	for _, n := range copiesOf(t.setting.Protect, t.topology, rank) {
@@ -331,7 +331,7 @@ func ParityFile(number, set, index int) string {
 	return path.Join(container.FormatNumber(number), fmt.Sprintf("parity-%d-%d.par", set, index))
 }
 
-// manifestPath returns the path of a manifest, as those of files are.
+// manifestPath returns the path of a manifest within the job.
 func manifestPath(number int) string {
 	return container.FormatNumber(number) + "/" + container.ManifestName
 }

@@ -61,7 +61,7 @@ func (p *part) there(j *image.Job) error {
 	return nil
 }
 
-// fileOf returns the entry of a rank's own file; false if it has none.
+// fileOf returns the entry of a rank's own file, if it has one.
 func fileOf(m *image.Manifest, rank int) (container.File, bool) {
 	for _, r := range m.Ranks {
 		if r.Rank == rank {
@@ -71,7 +71,7 @@ func fileOf(m *image.Manifest, rank int) (container.File, bool) {
 	return container.File{}, false
 }
 
-// rankOf returns the rank that a file is of; -1 if it is of none.
+// rankOf returns the rank that a file belongs to, or -1.
 func rankOf(m *image.Manifest, path string) int {
 	i := slices.IndexFunc(m.Ranks, func(r image.Rank) bool { return r.File == path })
 	if i < 0 {
@@ -89,8 +89,8 @@ func entryOf(m *image.Manifest, path string) (container.File, bool) {
 	return m.Files[i], true
 }
 
-// inTier reports whether a file of a version is one that nodes have: that of a rank. The
-// files of the job are in the store only.
+// inTier reports whether nodes have a file of a version: files of ranks. The files of the
+// job are in the store only.
 func inTier(m *image.Manifest, f container.File) bool {
 	n, ok := container.PathNumber(f.Path)
 	return ok && n == m.Number && f.Kind == container.KindRank
@@ -137,7 +137,7 @@ func partsOf(m *image.Manifest) []part {
 	top := topologyOf(m)
 	scheme, err := schemeOf(m)
 	if err != nil {
-		scheme = Scheme{} // nobody knows what one of another version of ckpt puts where
+		scheme = Scheme{} // another version of ckpt may put files elsewhere
 	}
 	for _, r := range m.Ranks {
 		f, ok := entryOf(m, r.File)
@@ -181,8 +181,8 @@ type Finding struct {
 }
 
 // Verify reads every byte that the nodes should have of a version, and says which of their
-// directories are not sound, and then how each file is, by node. It does not stop at damage; the error is that of ctx. Progress, if not nil,
-// is told the bytes read since the last call, and never called twice at once.
+// directories are not sound, and then how each file is, by node. It does not stop at damage; it fails when ctx is
+// done. Progress, if not nil, is told the bytes read since the last call, and never called twice at once.
 func (t *Tier) Verify(ctx context.Context, m *image.Manifest, progress func(int64)) ([]Finding, error) {
 	v := &verification{tier: t, m: m, progress: progress}
 	list := append(v.directories(), v.all(ctx)...)
@@ -207,7 +207,7 @@ func (v *verification) done(n int64) {
 	v.progress(n)
 }
 
-// all checks all files, those of different nodes at once.
+// all checks all files, on all nodes at once.
 func (v *verification) all(ctx context.Context) []Finding {
 	parts := v.tier.parts(v.m)
 	list := make([]Finding, len(parts))
@@ -347,8 +347,8 @@ func (v *verification) parity(ctx context.Context, f *Finding) error {
 	return v.tier.recompute(ctx, v.m, v.m.Tier.Parities[i])
 }
 
-// manifest writes the manifest of the version, where there is none or a damaged one. One
-// of another version of the number is left alone: Settle knows which is right.
+// manifest writes the manifest of the version, unless a sound one is there. If it is of
+// another version of this number, Settle knows which is right.
 func (v *verification) manifest(_ context.Context, f *Finding) error {
 	j, err := v.tier.place(f.Node)
 	if err != nil {

@@ -37,8 +37,8 @@ type Version struct {
 	Manifest *image.Manifest
 }
 
-// Versions lists what the nodes that can be reached have, by number; of those of a number,
-// of which all but one are stale, the newest last. The errors say which nodes or manifests
+// Versions lists what the nodes that can be reached have, by number. Of several with one
+// number, all but one are stale; the newest comes last. The errors say which nodes or manifests
 // could not be read: there may be more versions.
 func (t *Tier) Versions(ctx context.Context) ([]Version, []error) {
 	var mu sync.Mutex
@@ -93,7 +93,7 @@ func found(list []Version, node int, m *image.Manifest) []Version {
 	return append(list, v)
 }
 
-// manifests reads those of a node.
+// manifests reads the manifests of a node.
 func (t *Tier) manifests(ctx context.Context, node int) (list []*image.Manifest, errs []error) {
 	j, err := t.look(node)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -199,9 +199,8 @@ func (t *Tier) forget(v Version) (errs []error) {
 	return errs
 }
 
-// Sweep removes from the nodes what belongs to none of some versions: the remains of those
-// that were not committed, or not reclaimed to the end, and files that were not complete.
-// It comes before the first version of a run is begun. A directory with a manifest that
+// Sweep removes from the nodes what does not belong to some versions: remains of a commit or
+// a reclaim that did not end, and files that are not complete. It comes before the first version of a run is begun. A directory with a manifest that
 // cannot be read stays: a newer ckpt may have written it.
 func (t *Tier) Sweep(ctx context.Context, versions []Version) []error {
 	known := make(map[int]bool)

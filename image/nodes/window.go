@@ -40,7 +40,7 @@ func (e *Encoder) take(unit, at int64, j int) (*row, error) {
 }
 
 // spare keeps the buffers of encoders that have ended, of UnitBytes each: the next
-// checkpoint begins while those of the last are garbage.
+// checkpoint begins while the last one's are garbage.
 var spare = sync.Pool{New: func() any { b := vfs.Aligned(UnitBytes); return &b }}
 
 // newBuffer returns a buffer for a row.
@@ -62,7 +62,7 @@ func (e *Encoder) release() {
 }
 
 // load gives a row a buffer, if there is one, and reads into it what was spilled. If
-// there is none, it makes one free. The lock is held, but not while it moves.
+// there is no buffer, it makes one free. The lock is held, but not while it moves.
 func (e *Encoder) load(r *row) error {
 	if len(e.free) == 0 && e.buffers == 0 {
 		if v := e.victim(); v != nil {
@@ -95,9 +95,9 @@ func (e *Encoder) load(r *row) error {
 }
 
 // A member that is ahead of the others waits for them, which costs less than to spill:
-// nobody adds to rows more than the window above the lowest that is not complete. The
+// rows more than the window above the lowest that is not complete wait. The
 // others may not go on because they wait for this member at another holder, or because
-// somebody writes the beginning of a file last. So nobody waits longer than patience
+// a file gets its beginning last. So a member waits at most for its patience
 // without anything being added: then the lowest rows do not count any more, twice as
 // many each time.
 const patience = 100 * time.Millisecond
@@ -135,7 +135,7 @@ func (e *Encoder) lowest(most int64) int64 {
 	return e.low
 }
 
-// nobody reports whether nobody can add to a unit any more.
+// nobody reports whether a unit has all that it can get.
 func (e *Encoder) nobody(unit int64) bool {
 	at := e.layout.rowAt(e.id.Index, unit)
 	for i, m := range e.members {
@@ -191,7 +191,7 @@ const (
 	writeRows  = 8
 )
 
-// write writes complete rows until there are none.
+// write writes the complete rows.
 func (e *Encoder) write() {
 	for {
 		e.mu.Lock()
@@ -235,7 +235,7 @@ func (e *Encoder) store(rows []*row) error {
 	at := e.unitAt(rows[0].unit)
 	err := e.inFile(func() error { return durable.Op("write", e.path, at, e.file.WriteV(parts, at)) })
 	if err != nil {
-		return err // the rows stay as they are, so that nobody uses them
+		return err // the rows stay in use
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

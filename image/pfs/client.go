@@ -107,7 +107,7 @@ func (w *way) add(l *lane) {
 	}
 }
 
-// Process says whose requests those of a client are. A scheduler looks at it.
+// Process says for whom a client makes its requests. A scheduler looks at it.
 type Process struct {
 	App, User string
 	Rank      int
@@ -200,7 +200,7 @@ func (c *Client) Drain(more float64, done func()) {
 func (c *Client) Now() float64 { return c.sim.now }
 
 // Drained returns when everything that has been answered is on its target. With a
-// scheduler and servers that write behind nobody knows; call Drain.
+// scheduler and servers that write behind, call Drain.
 func (c *Client) Drained() float64 { return max(c.sim.now, c.drained) }
 
 // begin begins an operation on some extents of a file.
@@ -305,7 +305,7 @@ func (o *op) act(int32) {
 	o.client.sim.ops.give(o)
 }
 
-// lock is that of one file on one target. It reaches from where it was asked for
+// lock protects one file on one target. It reaches from where it was asked for
 // to the end of the file, so that one process has it at a time.
 type lock struct {
 	sim    *Sim

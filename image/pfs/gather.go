@@ -17,7 +17,7 @@ type rounds interface {
 // some kilobytes.
 const manyWriters = 1 << 14
 
-// rounds returns those of a rank.
+// rounds returns the rounds of a rank.
 func (j *job) rounds(rank int) rounds {
 	seq := j.Plan.WriterPlan(rank)
 	if n := len(j.Plan.Writers); n > manyWriters {

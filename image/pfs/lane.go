@@ -88,7 +88,7 @@ func (l *lane) send() {
 	}
 }
 
-// size returns the bytes of the chunk, and those of one request.
+// size returns the bytes of the chunk, and of one request.
 func (c *chunk) size() (bytes, unit float64) {
 	return float64(c.bytes), float64(min(c.bytes, int64(c.lane.client.sim.sys.RPC)))
 }
@@ -257,7 +257,7 @@ func (r *resource) pass(f flow, bytes, unit float64) flow {
 	return r.work(f, bytes/r.rate, unit/r.rate)
 }
 
-// work is pass with the time of the whole and that of its last request.
+// work is pass with the time of the whole and of its last request.
 func (r *resource) work(f flow, all, last float64) flow {
 	begin := max(r.free, f.head)
 	r.free = begin + all

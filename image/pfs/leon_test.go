@@ -13,7 +13,7 @@ func segment(onNode int) float64 {
 	return 0.0617*n*n + 3.9983*n + 25.47
 }
 
-// images are those of DMTCP, a file per rank. data is what each rank has beside its
+// images are written by DMTCP, a file per rank. data is what each rank has beside its
 // segment in MiB, buffer what the first rank of each node has more.
 func images(t *testing.T, s *System, mapping []int, data, buffer float64) *plan.Plan {
 	t.Helper()

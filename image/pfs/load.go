@@ -212,7 +212,7 @@ func checkNumber(path string, v reflect.Value) error {
 	return nil
 }
 
-// checkOrigins checks that origins are those of fields.
+// checkOrigins checks that origins are of fields.
 func (s *System) checkOrigins() error {
 	known := make(map[string]bool)
 	fieldsOf("", reflect.TypeFor[System](), known)

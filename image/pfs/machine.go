@@ -30,7 +30,7 @@ type Sim struct {
 	hosts   map[int]*host
 	routers []resource
 	servers []server
-	targets []*target // by number; those of local targets by host
+	targets []*target // by number; local ones by host
 	local   map[int][]*target
 	meta    resource
 	files   int // so far

@@ -207,7 +207,7 @@ func smallJobs(r *Result) (longest float64) {
 const optimum = 6088. / 57
 
 // TestMix runs the ten applications. The thesis has a makespan of 1.33 of the optimum,
-// and every application gains, most those of the smallest operations.
+// and every application gains, most the smallest operations.
 func TestMix(t *testing.T) {
 	fifo, mlf := mixed(t, policy("fifo")), mixed(t, policy("mlf"))
 	type gained struct {
@@ -354,7 +354,7 @@ func meanAggregate(f iosched.FileStats) float64 {
 }
 
 // TestShortest runs the ten applications under wsjf, which the thesis announces
-// (section 6.2): the sum of the flow times is below that of mlf, every application
+// (section 6.2): the sum of the flow times is smaller than under mlf, every application
 // gains, and the disk is nearly as busy. Without idling for synchronous processes, the
 // disk seeks for each request.
 func TestShortest(t *testing.T) {

@@ -34,7 +34,7 @@ type App struct {
 	Start     float64 `json:"start"` // seconds
 }
 
-// Limits of an App: far beyond those of the thesis.
+// Limits of an App: far beyond the thesis.
 const (
 	maxProcesses  = 1 << 16
 	maxOperations = 1 << 26
@@ -62,7 +62,7 @@ type Options struct {
 	// Think is how many seconds a process lets pass, at most, between an answer and its
 	// next operation. Each time is drawn.
 	Think float64
-	// Scheduler, if not nil, takes the place of that of the description.
+	// Scheduler, if not nil, replaces the one of the description.
 	Scheduler *pfs.Scheduler
 }
 
@@ -240,7 +240,7 @@ func shuffled(rng *rand.Rand, n int64) []int64 {
 	return order
 }
 
-// deal returns every n-th operation, from that of a rank.
+// deal returns every n-th operation, from a rank's first.
 func deal(order []int64, rank, n int) []int64 {
 	var mine []int64
 	for i := rank; i < len(order); i += n {
@@ -405,7 +405,7 @@ const (
 )
 
 // ten returns the ten applications of Lebre's mix (thesis, tables 4.2 and 7.2). The
-// sequential ones begin 15 s after the others. Those of 4 KiB have operations of
+// sequential ones begin 15 s after the others. Applications of 4 KiB have operations of
 // 32 KiB: their client asks for whole requests of the protocol, each of which serves
 // eight reads (Lebre 2006, section 7.3).
 func ten() []App {

@@ -26,7 +26,7 @@ func reads(t *testing.T, more string, blocks, data, hole int64) (seconds float64
 }
 
 // TestReadAhead: adjacent reads find their bytes already there, others cost a request
-// each, and nothing is read that nobody wants.
+// each, and nothing more is read.
 func TestReadAhead(t *testing.T) {
 	const mib = 1 << 20
 	without := "host: {latency: 10ms}"

@@ -122,7 +122,7 @@ func (o *OpenFile) keep(k *kept) {
 	o.kept[i] = k
 }
 
-// missing returns the pages from lo to hi that the host neither has nor has asked for.
+// missing returns the pages from lo to hi that the host has to ask for.
 func (o *OpenFile) missing(lo, hi int64) (gaps []extent) {
 	for _, k := range o.kept {
 		if k.hi <= lo || k.lo >= hi {
@@ -244,7 +244,7 @@ func (o *OpenFile) send(lo, hi int64) {
 	o.client.sim.wait(func() bool { return done })
 }
 
-// LockRange takes a lock, which nobody else has, and makes an OpenFile a fileview.Locker.
+// LockRange takes a free lock, and makes an OpenFile a fileview.Locker.
 // Other processes are not simulated.
 func (o *OpenFile) LockRange(int64, int64) (unlock func(), err error) {
 	o.client.sim.pause(float64(o.client.sim.sys.Locks.Grant))

@@ -118,8 +118,8 @@ func (j *job) result(use []ResourceUse, span float64) JobResult {
 // bottleneck, whatever its users do meanwhile.
 const saturated = 0.95
 
-// bottleneck says which part of the system worked almost all the time or, if none
-// did, what took most of the time of a writer: a phase or, where it wrote or waited
+// bottleneck says which part of the system worked almost all the time or, if every part
+// rested, what took most of the time of a writer: a phase or, where it wrote or waited
 // for its bytes to be safe, the busiest part.
 func (r *JobResult) bottleneck(use []ResourceUse, fsync float64) string {
 	busiest := ResourceUse{Kind: "target"}

@@ -22,8 +22,8 @@ type Job struct {
 	Depth int  // operations of an individual writer under way; zero means one
 	Sync  bool // the job ends when all is on the targets, and renamed
 	Read  bool // the plan is read, not written
-	// App and User say whose requests those of the job are, for a scheduler. Without App
-	// it is the number of the job.
+	// App and User say for whom the job makes requests, to a scheduler. App is the number
+	// of the job by default.
 	App, User string
 }
 
@@ -32,8 +32,8 @@ type Options struct {
 	Seed uint64 // decides which targets are slow
 	// Background is the share of targets and routers that others take.
 	Background float64
-	// Scheduler, if not nil, takes the place of that of the description; one without a
-	// policy switches it off.
+	// Scheduler, if not nil, replaces the one of the description; without a policy it
+	// switches it off.
 	Scheduler *Scheduler
 	// Progress, if not nil, is told now and then how many bytes of all are written.
 	Progress func(done, of int64)
@@ -210,7 +210,7 @@ func (j *job) findHosts() int {
 	return most + 1
 }
 
-// position returns where a rank is among those of the plan.
+// position returns where a rank is among the ranks of the plan.
 func (j *job) position(rank int) int {
 	if j.base >= 0 {
 		return rank - j.base
@@ -271,7 +271,7 @@ func (sim *Sim) metadata(at, perSecond float64) float64 {
 }
 
 // pack has the processors of each host pack the bytes of its ranks. Where files
-// have bytes of several ranks, nobody writes before the sizes of all are known.
+// have bytes of several ranks, writers wait until the sizes of all are known.
 func (j *job) pack() {
 	if j.Pack == nil || j.Read {
 		return

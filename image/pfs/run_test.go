@@ -52,7 +52,7 @@ func checkRun(t *testing.T, name string, r *Result, bytes int64) {
 	}
 }
 
-// TestTurns has writers wait for each other: without P1 the time is that of all
+// TestTurns has writers wait for each other: without P1 they take the time of all
 // together.
 func TestTurns(t *testing.T) {
 	s := read(t, "")

@@ -61,7 +61,7 @@ func (s *Scheduler) Check() error {
 	return nil
 }
 
-// options returns those of the policy, for a target that moves so many bytes in a
+// options returns the options of the policy, for a target that moves so many bytes in a
 // second.
 func (s *Scheduler) options(rate float64) iosched.Options {
 	m := iosched.DefaultMLF()

@@ -6,7 +6,7 @@ import (
 )
 
 // System is a description: what the parts of a storage can do. Its keys in YAML
-// are those of docs/STORAGE.md. A rate of zero is no limit, a time of zero no cost.
+// are listed in docs/STORAGE.md. A rate of zero is no limit, a time of zero no cost.
 type System struct {
 	Name   string `yaml:"name" json:"name"`
 	Title  string `yaml:"title,omitempty" json:"title,omitempty"`
@@ -82,7 +82,7 @@ type Servers struct {
 // ReadAhead fetches into the cache what a reader will want next.
 type ReadAhead struct {
 	After int   `yaml:"after,omitempty" json:"after"` // contiguous requests that begin it; default 2
-	Most  Bytes `yaml:"most,omitempty" json:"most"`   // zero: none
+	Most  Bytes `yaml:"most,omitempty" json:"most"`   // zero: no reading ahead
 }
 
 // Targets are disks, or arrays of them: the OSTs of Lustre.
@@ -130,10 +130,10 @@ const (
 	ExtentToEnd LockKind = "extent-to-end" // Lustre: from the extent's start to the end of the file
 )
 
-// Locks are those of each file on each target.
+// Locks are held for each file on each target.
 type Locks struct {
 	Kind     LockKind `yaml:"kind,omitempty" json:"kind"`         // default none
-	Grant    Duration `yaml:"grant,omitempty" json:"grant"`       // of a lock that nobody holds
+	Grant    Duration `yaml:"grant,omitempty" json:"grant"`       // of a free lock
 	Callback Duration `yaml:"callback,omitempty" json:"callback"` // to take it from its holder
 	// PerWaiter is what a change of hands takes more for each process that waits: the
 	// server goes through its queue, and calls back for each.

@@ -11,7 +11,7 @@ import (
 	"ckpt/image/plan"
 )
 
-// TestSchedulerTime holds times of operations that wait for nobody.
+// TestSchedulerTime holds times of operations that do not wait.
 func TestSchedulerTime(t *testing.T) {
 	const mib = 1 << 20
 	for _, test := range []struct {
@@ -45,7 +45,7 @@ func TestSchedulerTime(t *testing.T) {
 	}
 }
 
-// TestSchedulerDelay delays each request, and those of several processes at once.
+// TestSchedulerDelay delays each request, and requests of several processes at once.
 func TestSchedulerDelay(t *testing.T) {
 	const mib = 1 << 20
 	sim := NewSim(read(t, "in_flight: 1"), Options{Scheduler: &Scheduler{Policy: "fifo", PerRequest: 0.005}})

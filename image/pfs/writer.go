@@ -207,7 +207,7 @@ func (w *writer) gathered() {
 	w.step()
 }
 
-// step goes on when neither buffer is in use: a full one is written, and with P3
+// step goes on when both buffers are free: a full one is written, and with P3
 // the next round is gathered into the other meanwhile.
 func (w *writer) step() {
 	now := w.job.sim.now

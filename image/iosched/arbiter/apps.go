@@ -141,7 +141,7 @@ func (a *Arbiter) active(u *user) bool {
 }
 
 // leastAccount is the smallest account of the users with bursts, or the largest
-// of all if there are none: then all have what they wanted.
+// of all if every user has what it wanted.
 func (a *Arbiter) leastAccount() float64 {
 	least, largest := math.Inf(1), 0.0
 	for _, p := range a.apps {
@@ -226,7 +226,7 @@ func (a *Arbiter) left1(b *burst) float64 {
 // stage is the end of the stage that a burst of unknown size is in: the first takes
 // firstStage at the rate of the unit, and each ends at stageFactor times the end of the one
 // before. Bursts of one stage go in the order in which they asked, one after the other:
-// changing between them ends none sooner. One that has passed a stage waits for those that
+// changing between them makes no burst end sooner. One that has passed a stage waits for those that
 // have not, so that it does not hold up short ones for long.
 func (a *Arbiter) stage(done float64) float64 {
 	end := max(minStage, firstStage.Seconds()*a.rate.perSecond)

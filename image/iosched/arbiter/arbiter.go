@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// DefaultPolicy is used where Options name none.
+// DefaultPolicy is used where Options do not name a policy.
 const DefaultPolicy = "wsjf"
 
 // DefaultWindow is how long a turn lasts before the others are looked at, where Options

@@ -25,8 +25,8 @@ func (a *Arbiter) overdue(p *app) bool {
 	return p.waiting && a.now-p.waitFrom >= a.o.MaxWait
 }
 
-// choose returns the application that goes first, nil if none can. Within a window,
-// which somebody who asks would preempt, nobody is overdue.
+// choose returns the application that goes first, or nil. Preempting says that somebody
+// asks within a window: then those that are overdue have no privilege.
 func (a *Arbiter) choose(preempting bool) *app {
 	hold := a.turn.app
 	var list []*app
@@ -99,7 +99,7 @@ func (a *Arbiter) cost(p *app) float64 {
 	return float64(p.order())
 }
 
-// order is the place in line of an application: that of its first burst.
+// order is the place in line of an application: its first burst has it.
 func (p *app) order() uint64 {
 	least := uint64(math.MaxUint64)
 	for _, b := range p.bursts {

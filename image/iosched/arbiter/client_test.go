@@ -55,7 +55,7 @@ func (c *client) start() {
 	c.next()
 }
 
-// beat gives signs of life, and looks for a controller where there is none.
+// beat gives signs of life, and looks for a controller.
 func (c *client) beat() {
 	if c.dead {
 		return

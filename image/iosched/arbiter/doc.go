@@ -51,7 +51,7 @@
 // These are not the policies of package iosched, which order requests whose
 // bytes they cut into grants. A turn goes to many connections at once, which
 // come late, die, stop and come back; its bursts have unknown lengths, and
-// nobody says in advance how many bytes a grant is. An adapter would have to
+// clients do not say in advance how many bytes a grant is. An adapter would have to
 // withdraw, change and postpone requests behind the back of a policy that owns
 // its queue. A comparison of two numbers is all that could be shared.
 //

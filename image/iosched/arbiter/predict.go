@@ -50,7 +50,7 @@ func Predict(o Options, c Cost, bursts []Expected) ([]Flow, error) {
 	if !(c.Together > 0 && c.Together <= 1) || c.Switch < 0 {
 		return nil, fmt.Errorf("cost of sharing is %v per turn and a rate of %v, want 0 or more and a part of 1", c.Switch, c.Together)
 	}
-	o.Lease, o.Grace = horizon, horizon // Nobody dies here.
+	o.Lease, o.Grace = horizon, horizon // Every client lives here.
 	o.MaxConns, o.MaxBursts = math.MaxInt, math.MaxInt
 	a, err := New("predicted", o)
 	if err != nil {

@@ -91,7 +91,7 @@ func drawEvent(t *rapid.T) arbiter.Event {
 	return arbiter.Alive{Conn: c}
 }
 
-// checkStatus holds the counts against those of the mirror.
+// checkStatus compares the counts with the mirror.
 func checkStatus(t *rapid.T, s *sim) {
 	st := s.ctl.a.Status(s.now)
 	bursts, granted, stragglers, conns := 0, 0, 0, 0

@@ -16,7 +16,7 @@ var (
 )
 
 // TestSchedules runs clients that think, move bytes, die, stop and return,
-// under a controller that dies and hangs. Nobody waits for ever, every burst
+// under a controller that dies and hangs. No client waits for ever, every burst
 // moves all its bytes once, and one application has the turn at a time. 200 schedules
 // reach each policy 33 times and all cases; there are 1000 at night.
 func TestSchedules(t *testing.T) {

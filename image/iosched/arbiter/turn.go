@@ -107,7 +107,7 @@ func (a *Arbiter) preempts() bool { return a.o.Policy == "srpt" || a.o.Policy ==
 func (a *Arbiter) next() {
 	p := a.choose(false)
 	if p == nil {
-		// Better a client that is silent than nobody: it loses the turn as
+		// A silent client is better than an idle unit: it loses the turn as
 		// soon as somebody else asks.
 		i := slices.IndexFunc(a.apps, func(p *app) bool { return len(p.bursts) > 0 })
 		if i < 0 {

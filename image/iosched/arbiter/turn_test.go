@@ -315,7 +315,7 @@ func TestLongestWait(t *testing.T) {
 			if now < 10001 || now > 10001+400 {
 				t.Errorf("the long burst has its turn after %d ms, want 10 s", now)
 			}
-			// Nobody preempts it in its window.
+			// It keeps its window.
 			x.at(now+1, "", ask(b, burst+1, 1))
 			x.tick(now+500, "revoke 2.1 #"+fmt.Sprint(actions[0].Turn))
 			return
@@ -363,7 +363,7 @@ func TestWeights(t *testing.T) {
 }
 
 // A user is not held back for bytes that it was given while no other wanted the
-// unit, nor for those of a time after which all had what they wanted.
+// unit, nor for bytes of a time after which all had what they wanted.
 func TestAccountsOfUsers(t *testing.T) {
 	x := newTable(t, arbiter.Options{})
 	x.at(0, "grant 1.1 #1", join(1, "a", "u"), ask(1, 1, 9<<30))
@@ -378,7 +378,7 @@ func TestAccountsOfUsers(t *testing.T) {
 	x.at(2000, "", progress(2, 1, 2<<30-1))
 	x.at(2001, "grant 1.2 #3", end(2, 1))
 	x.at(2002, "", end(1, 2))
-	// Nobody wants the unit: all start alike.
+	// The unit is idle: all start alike.
 	x.at(3000, "grant 1.3 #4", join(3, "c", "w"), ask(1, 3, 1<<20))
 	x.at(3001, "", ask(3, 1, 4<<20), ask(2, 2, 3<<20))
 	x.at(3002, "grant 2.2 #5", end(1, 3))

@@ -44,8 +44,8 @@ const (
 type Probe struct {
 	Kind    Kind `json:"probe_kind"`
 	Writers int  `json:"writers"`
-	// Requests are those of one writer, of Request bytes each; for other kinds than
-	// Write they are files.
+	// Requests counts what one writer does: requests of Request bytes, or files for
+	// other kinds than Write.
 	Requests int   `json:"requests"`
 	Request  int64 `json:"request_bytes"`
 	Depth    int   `json:"depth"`    // requests of a writer that are under way
@@ -60,7 +60,7 @@ type Probe struct {
 // Bytes returns what the probe writes.
 func (p *Probe) Bytes() int64 { return int64(p.Writers) * int64(p.Requests) * p.Request }
 
-// Median returns the median time in seconds, 0 if there is none.
+// Median returns the median time in seconds, or 0.
 func (p *Probe) Median() float64 { return median(p.Seconds) }
 
 // String names the probe.

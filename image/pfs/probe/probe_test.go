@@ -99,7 +99,7 @@ func TestShortTimeIsSaid(t *testing.T) {
 }
 
 // TestEveryFault fails operations, one in each run: nothing is left behind, and the
-// error is that of the operation.
+// error names the operation.
 func TestEveryFault(t *testing.T) {
 	for seed := range uint64(2) {
 		count := faultfs.New(newFS(t), faultfs.Fault{})

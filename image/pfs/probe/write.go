@@ -171,7 +171,7 @@ func (r *runner) prepareWrite(p *Probe) (func(int) error, error) {
 	}, nil
 }
 
-// requests writes those of one writer. Each has a part of a shared file.
+// requests writes what one writer has. Each has a part of a shared file.
 func (r *runner) requests(p *Probe, f *file, w int) error {
 	var g errgroup.Group
 	g.SetLimit(p.Depth)
@@ -211,7 +211,7 @@ func (r *runner) prepareSync(p *Probe) (func(int) error, error) {
 			return err
 		}
 		for k := 0; k < p.Requests && err == nil; k++ {
-			// A longer file has to sync its length too, as that of a checkpoint.
+			// A longer file has to sync its length, too, as a checkpoint does.
 			if err = f.write(r.data[:p.Request], int64(k+1)*p.Request); err == nil {
 				err = f.sync()
 			}

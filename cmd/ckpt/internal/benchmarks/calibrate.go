@@ -27,7 +27,7 @@ type trial struct {
 	Codec     string
 }
 
-// trialSettings are those of a trial as JSON.
+// trialSettings is how a trial writes, as JSON.
 type trialSettings struct {
 	Layout      string `json:"layout"`
 	Strategy    string `json:"strategy"`

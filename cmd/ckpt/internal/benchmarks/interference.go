@@ -119,10 +119,10 @@ func (m *mixture) names() (list []string) {
 	return list
 }
 
-// none is the policy of a storage without a controller.
+// none says that a storage has no controller.
 const none = "none"
 
-// parsePolicies reads --policy. none comes first, since all are compared with it.
+// parsePolicies reads --policy. All policies are compared with the first.
 func parsePolicies(text string) ([]string, error) {
 	list := []string{none}
 	for name := range strings.SplitSeq(text, ",") {
@@ -141,7 +141,7 @@ func parsePolicies(text string) ([]string, error) {
 	return list, nil
 }
 
-// parseThrottle reads --throttle: a disk, or nil for none, or auto.
+// parseThrottle reads --throttle: a disk, nil, or auto.
 func parseThrottle(text string) (m *slowfs.Model, auto bool, err error) {
 	switch text {
 	case "none":

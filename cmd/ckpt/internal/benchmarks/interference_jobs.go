@@ -34,7 +34,7 @@ type contender struct {
 	stopped func() bool
 }
 
-// A contenderEvent is a commit, or a reason why there was none.
+// A contenderEvent is a commit, or why it failed.
 type contenderEvent struct {
 	at     time.Time
 	stored int64
@@ -89,7 +89,7 @@ func (c *contender) Event(ev any) {
 	}
 	select {
 	case c.events <- e:
-	default: // nobody asked for so many
+	default: // more than were asked for
 	}
 }
 

@@ -35,8 +35,8 @@ type interferenceStorage struct {
 	runs   []*interferenceRun
 }
 
-// An interferenceLine is one policy: medians of the rounds, and ratios to none in the same
-// round.
+// An interferenceLine is one policy: medians of the rounds, and ratios to the same round
+// without turns.
 type interferenceLine struct {
 	Policy string `json:"policy"`
 	// The jobs at the same time.
@@ -55,7 +55,7 @@ type interferenceLine struct {
 	MixedTotalRatio *spread `json:"reader_total_spread,omitempty"`
 	ReaderRatio     *spread `json:"reader_stretch_spread,omitempty"`
 	AloneRatio      *spread `json:"alone_flow_spread,omitempty"`
-	Keeps           *bool   `json:"promises_kept,omitempty"` // all promises; nil for none
+	Keeps           *bool   `json:"promises_kept,omitempty"` // all promises; nil without turns
 }
 
 // A spread is a median of rounds, with the quarters, the least and the most.
@@ -83,7 +83,8 @@ func spreadOf(v []float64) *spread {
 	return &spread{at(0.5), at(0.25), at(0.75), v[0], v[len(v)-1]}
 }
 
-// A measure is what turns promise something about: a limit of its ratio to none.
+// A measure is what turns promise something about: a limit of its ratio to the same without
+// turns.
 type measure struct {
 	promise string
 	limit   float64
@@ -94,7 +95,7 @@ type measure struct {
 	ratio   func(*interferenceLine) **spread
 }
 
-// measures are those of docs/TURNS.md.
+// measures has what docs/TURNS.md promises.
 var measures = []measure{
 	{"total time of the jobs", 1.05, "jobs: total", "total time",
 		func(r *interferenceRun) float64 { return r.jobs.total },

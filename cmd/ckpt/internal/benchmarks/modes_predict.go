@@ -29,7 +29,7 @@ func (b *benchModes) predict(base *job.Spec) error {
 	return nil
 }
 
-// restartFromOthers predicts a restart of a mode by those of all others: a time for any
+// restartFromOthers predicts a restart of a mode from the restarts of all others: a time for any
 // restart, a time for each rank, and the rate of reading. Ranks that restarted from the
 // beginning read nothing, but compute their first state: they are left out.
 func (b *benchModes) restartFromOthers(i int) *float64 {
@@ -101,7 +101,7 @@ func printModes(g *ui.Globals, b *benchModes, o *benchModesOptions) error {
 	return nil
 }
 
-// comparison puts predictions beside what was measured, nil if there are none.
+// comparison puts predictions beside what was measured; nil without predictions.
 func comparison(r *benchRow) []string {
 	if r.LogBytes == 0 && r.PredictedRestart == nil {
 		return nil

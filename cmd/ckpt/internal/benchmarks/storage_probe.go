@@ -19,7 +19,7 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// probeOptions are those of ckpt bench storage DIR.
+// probeOptions are the flags of ckpt bench storage DIR.
 type probeOptions struct {
 	output, time, maxBytes string
 }

@@ -20,7 +20,7 @@ type sweepPoint struct {
 // A sweepAxis is a setting that a sweep can vary.
 type sweepAxis struct {
 	name    string
-	values  string // that it takes if the user names none
+	values  string // that it takes unless the user names some
 	options string // what is right, for a hint
 	set     func(*sweepPoint, string) error
 	get     func(*sweepPoint) string

@@ -132,7 +132,7 @@ func (s *sweep) refuse(e *plan.SettingError) error {
 const segment = 128 << 10
 
 // array returns the array of a point: two-dimensional, in blocks as square as the ranks
-// allow. Ranks that write for themselves, and files of several kinds, have none.
+// allow. It is nil where ranks write for themselves.
 func (s *sweep) array(p sweepPoint) *pfs.Array {
 	if p.settings.Layout != plan.Shared || p.settings.Strategy == plan.Individual || s.Bytes%segment != 0 {
 		return nil

@@ -44,8 +44,7 @@ type tierWay struct {
 	Name    string `json:"way"`
 	Bytes   int64  `json:"bytes"`         // of a checkpoint
 	Written int64  `json:"written_bytes"` // with what protects it
-	// Redundancy is the bytes written beyond those of the checkpoint on its own nodes, by
-	// these.
+	// Redundancy is the bytes that protect the checkpoint, by its own bytes.
 	Redundancy float64   `json:"redundancy_share"`
 	Saves      []float64 `json:"save_times_s"`
 	Save       float64   `json:"median_save_s"`
@@ -134,7 +133,7 @@ func (b *tierBench) run(ctx context.Context) (err error) {
 	return err
 }
 
-// nodeDir returns a directory of its own below that of a node.
+// nodeDir returns the directory of the measurement on a node.
 func (b *tierBench) nodeDir(node int) string {
 	return filepath.Join((&nodes.Setting{Dir: b.local}).NodeDir(node), "ckpt-"+b.job)
 }
@@ -184,8 +183,8 @@ func (b *tierBench) takes(w *tierWay, dirs []string) int64 {
 	return int64(1.1 * copies * all / float64(b.Nodes) * float64(len(dirs)-stores))
 }
 
-// fill makes bytes that no disk can compress. Those of each rank begin at another page, so
-// that no two ranks have the same.
+// fill makes bytes that no disk can compress. Each rank begins at another page, so that
+// ranks differ.
 func (b *tierBench) fill() {
 	b.mem = vfs.Aligned(int(b.Bytes)/b.Ranks + b.Ranks*zones.PageSize)
 	seed := uint64(0x9e3779b97f4a7c15)
