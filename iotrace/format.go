@@ -19,7 +19,6 @@ const (
 	FormatCSV
 	FormatParquet
 	FormatDarshan
-	FormatJSONLines
 	FormatKernel // no file: calls that programs in the kernel recorded
 	formatEmpty
 	formatDarshanText
@@ -37,7 +36,6 @@ var formatNames = [...]string{
 	FormatCSV:         "a CSV trace of ckpt",
 	FormatParquet:     "a Parquet file",
 	FormatDarshan:     "a Darshan log",
-	FormatJSONLines:   "JSON lines of ckpt",
 	FormatKernel:      "calls recorded by the kernel",
 	formatEmpty:       "an empty file",
 	formatDarshanText: "the counters that darshan-parser prints (use darshan-dxt-parser)",
@@ -86,17 +84,11 @@ func Detect(head []byte) Format {
 		return formatStraceCount
 	case looksLikeStrace(text):
 		return FormatStrace
-	case text[0] == '{' && (traceLine.Match(text) || bytes.Contains(text, []byte(`"type"`)) && bytes.Contains(text, []byte(`"start_ns"`))):
-		return FormatJSONLines
 	case text[0] == '{' || text[0] == '[':
 		return formatJSON
 	}
 	return FormatUnknown
 }
-
-// traceLine is the first line of JSON lines, also as other programs write it anew: with
-// blanks, or with the members in another order.
-var traceLine = regexp.MustCompile(`^\{\s*("type"\s*:\s*"trace"|"(job|source|origin|events|files|ranks|counters)"\s*:[^\n]*"type"\s*:\s*"trace")`)
 
 var firstDarshan = regexp.MustCompile(`^1\.\d\d?\x00{4}`)
 

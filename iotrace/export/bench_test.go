@@ -14,14 +14,11 @@ import (
 func BenchmarkFormats(b *testing.B) {
 	const events = 100_000
 	t := iotracetest.Dense(events)
-	var csv, pq, lines bytes.Buffer
+	var csv, pq bytes.Buffer
 	if err := WriteCSV(&csv, t); err != nil {
 		b.Fatal(err)
 	}
 	if err := WriteParquet(&pq, t); err != nil {
-		b.Fatal(err)
-	}
-	if err := WriteJSON(&lines, t); err != nil {
 		b.Fatal(err)
 	}
 	run := func(name string, f func() error) {
@@ -43,10 +40,5 @@ func BenchmarkFormats(b *testing.B) {
 	})
 	run("parquet/write", func() error { return WriteParquet(io.Discard, t) })
 	run("parquet/read", func() error { _, err := ReadParquet(bytes.NewReader(pq.Bytes()), int64(pq.Len())); return err })
-	run("json/write", func() error { return WriteJSON(io.Discard, t) })
-	run("json/read", func() error {
-		_, _, err := ReadJSON(bytes.NewReader(lines.Bytes()), iotrace.Options{Events: events})
-		return err
-	})
 	run("chrome", func() error { return WriteChrome(io.Discard, t) })
 }

@@ -3,6 +3,7 @@ package export
 import (
 	"bufio"
 	"cmp"
+	"encoding/json"
 	"io"
 	"slices"
 	"strconv"
@@ -299,4 +300,20 @@ func (c *chrome) time(b []byte, name string, ns int64) []byte {
 		b = append(b, '.', byte('0'+frac/100), byte('0'+frac/10%10), byte('0'+frac%10))
 	}
 	return b
+}
+
+func member(b []byte, name string, n int64) []byte {
+	b = append(append(append(b, `,"`...), name...), `":`...)
+	return strconv.AppendInt(b, n, 10)
+}
+
+// appendJSON appends a quoted string.
+func appendJSON(b []byte, s string) []byte { return appendValue(b, escaped(s)) }
+
+func appendValue(b []byte, v any) []byte {
+	q, err := json.Marshal(v)
+	if err != nil {
+		return append(b, "null"...) // strings, and structs of them and numbers, always can be
+	}
+	return append(b, q...)
 }

@@ -2,8 +2,6 @@ package export
 
 import (
 	"bufio"
-	"encoding/json"
-	"fmt"
 	"io"
 	"math"
 	"reflect"
@@ -72,19 +70,19 @@ func snake(name string) string {
 	return b.String()
 }
 
-// appendNumber appends a number, or reports that it is not known.
-func appendNumber(b []byte, v reflect.Value) ([]byte, bool) {
+// appendNumber appends a number that is known.
+func appendNumber(b []byte, v reflect.Value) []byte {
 	if v.Kind() == reflect.Float64 {
 		x := v.Float()
 		if x == iotrace.None || math.IsNaN(x) || math.IsInf(x, 0) {
-			return b, false
+			return b
 		}
-		return strconv.AppendFloat(b, x, 'g', -1, 64), true
+		return strconv.AppendFloat(b, x, 'g', -1, 64)
 	}
 	if v.Int() == iotrace.None {
-		return b, false
+		return b
 	}
-	return strconv.AppendInt(b, v.Int(), 10), true
+	return strconv.AppendInt(b, v.Int(), 10)
 }
 
 // WriteCounters writes the counters of a valid trace as CSV: a row for each file, rank
@@ -111,142 +109,11 @@ func WriteCounters(w io.Writer, t *iotrace.Trace) error {
 		}
 		v := reflect.ValueOf(c).Elem()
 		for _, col := range counterColumns {
-			b, _ = appendNumber(append(b, ','), col.at(v))
+			b = appendNumber(append(b, ','), col.at(v))
 		}
 		if _, err := bw.Write(append(b, '\n')); err != nil {
 			return err
 		}
 	}
 	return bw.Flush()
-}
-
-// appendCounters appends the members of a line of counters.
-func appendCounters(b []byte, t *iotrace.Trace, c *iotrace.Counters) []byte {
-	b = append(append(append(b, `{"type":"counters","module":"`...), c.Module.String()...), '"')
-	if c.Rank != iotrace.None {
-		b = appendRank(b, t.Ranks[c.Rank])
-	}
-	if c.File != iotrace.None {
-		b = appendJSON(append(b, `,"file":`...), t.Files[c.File])
-	}
-	v := reflect.ValueOf(c).Elem()
-	for _, col := range counterColumns {
-		n := len(b)
-		b = append(append(append(b, `,"`...), col.name...), `":`...)
-		var known bool
-		if b, known = appendNumber(b, col.at(v)); !known {
-			b = b[:n]
-		}
-	}
-	return append(b, '}')
-}
-
-func appendRank(b []byte, r iotrace.Rank) []byte {
-	b = member(b, "rank", int64(r.Rank))
-	if r.Node != "" {
-		b = appendJSON(append(b, `,"node":`...), r.Node)
-	}
-	return b
-}
-
-// counters adds a line of counters, or returns the reason why it cannot. Numbers that
-// are missing are unknown.
-func (j *jsonReader) counters(text []byte) string {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(text, &members); err != nil {
-		return err.Error()
-	}
-	c := iotrace.Counters{File: iotrace.None}
-	var ok bool
-	if c.Module, ok = module(j.fields[colModule]); !ok {
-		return unknownModule
-	}
-	if c.Rank, ok = j.rankField(j.fields[colRank], j.fields[colNode]); !ok {
-		return "invalid rank"
-	}
-	if name := j.fields[colFile]; len(name) > 0 {
-		c.File = j.file(name)
-	}
-	v := reflect.ValueOf(&c).Elem()
-	for _, col := range counterColumns {
-		text := members[col.name]
-		if field := col.at(v); field.Kind() == reflect.Float64 {
-			x, err := strconv.ParseFloat(string(text), 64)
-			if absent(text) {
-				x, err = iotrace.None, nil
-			}
-			if err != nil {
-				return "invalid " + col.name
-			}
-			field.SetFloat(x)
-		} else {
-			n, ok := integer(text, iotrace.None)
-			if !ok || strings.HasSuffix(col.name, "_ns") && (n < iotrace.None || n > iotrace.MaxTime) {
-				return "invalid " + col.name
-			}
-			field.SetInt(n)
-		}
-	}
-	j.t.Counters = append(j.t.Counters, c)
-	return ""
-}
-
-// A jsonRenaming is a line about the new name of a file.
-type jsonRenaming struct {
-	Type string `json:"type"`
-	From string `json:"from"`
-	To   string `json:"to"`
-	At   int64  `json:"at_ns"`
-}
-
-func newRenaming(t *iotrace.Trace, r iotrace.Renaming) jsonRenaming {
-	return jsonRenaming{"renaming", escaped(t.Files[r.From]), escaped(t.Files[r.To]), r.At}
-}
-
-func (j *jsonReader) renaming(text []byte) string {
-	var l jsonRenaming
-	if err := json.Unmarshal(text, &l); err != nil {
-		return err.Error()
-	}
-	if l.From == "" || l.To == "" || l.At < -iotrace.MaxTime || l.At > iotrace.MaxTime {
-		return "the renaming has no names, or an impossible time"
-	}
-	j.t.Renames = append(j.t.Renames, iotrace.Renaming{From: j.file([]byte(l.From)), To: j.file([]byte(l.To)), At: l.At})
-	return ""
-}
-
-// A jsonStriping is a line about the stripes of a file, or of a part of it.
-type jsonStriping struct {
-	Type  string  `json:"type"`
-	File  string  `json:"file"`
-	Size  int64   `json:"stripe_size"`
-	Count int32   `json:"stripe_count"`
-	OSTs  []int64 `json:"osts,omitempty"`
-	Start int64   `json:"start"`
-	End   *int64  `json:"end,omitempty"` // missing: to the end of the file
-}
-
-func newStriping(t *iotrace.Trace, s *iotrace.Striping) jsonStriping {
-	l := jsonStriping{Type: "striping", File: escaped(t.Files[s.File]), Size: s.Size, Count: s.Count, OSTs: s.OSTs, Start: s.Start}
-	if s.End != iotrace.None {
-		l.End = &s.End
-	}
-	return l
-}
-
-func (j *jsonReader) striping(text []byte) string {
-	var l jsonStriping
-	if err := json.Unmarshal(text, &l); err != nil {
-		return err.Error()
-	}
-	s := iotrace.Striping{Size: l.Size, Count: l.Count, OSTs: l.OSTs, Start: l.Start, End: iotrace.None}
-	if l.End != nil {
-		s.End = *l.End
-	}
-	if l.File == "" || s.Size < iotrace.None || s.Count < iotrace.None || s.Start < iotrace.None || s.End < iotrace.None {
-		return fmt.Sprintf("%d stripes of %d bytes from %d on are impossible", s.Count, s.Size, s.Start)
-	}
-	s.File = j.file([]byte(l.File))
-	j.t.Striping = append(j.t.Striping, s)
-	return ""
 }

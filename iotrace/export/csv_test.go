@@ -215,7 +215,7 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-var writers = map[string]func(io.Writer, *iotrace.Trace) error{"csv": WriteCSV, "json": WriteJSON, "parquet": WriteParquet, "chrome": WriteChrome}
+var writers = map[string]func(io.Writer, *iotrace.Trace) error{"csv": WriteCSV, "parquet": WriteParquet, "chrome": WriteChrome}
 
 // TestEmpty writes a trace of nothing.
 func TestEmpty(t *testing.T) {

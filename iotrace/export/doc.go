@@ -1,6 +1,6 @@
 // Package export writes traces in formats of other tools, and reads back those that keep
-// the whole trace: CSV with comments, JSON lines and Parquet return exactly the trace
-// that was written, CSV without its counters and other lists. Writers stream.
+// the whole trace: CSV with comments and Parquet return exactly the trace that was
+// written, CSV without its counters and other lists. Writers stream.
 //
 // # CSV
 //
@@ -39,20 +39,12 @@
 // A byte of a name that is no UTF-8 is \xHH, as in x-\xff.dat; a backslash that would look
 // like the beginning of such a byte, or of itself, is \x5c. So it is in the other formats.
 //
-// # JSON lines
-//
-// Each line is an object with a type: a "trace" with job, source, origin and the counts of
-// ranks, files and events; a "striping" and a "renaming" for each of the trace; a "rank"
-// for each rank; a "counters" for each file, rank and interface; an "event" for each event,
-// with the columns of the CSV. Members that would be empty are left out, and so are
-// checkpoint 0, round 0 and module POSIX. Reading takes any of the objects, on one line or
-// several, with members that are unknown. Where a line begins with { an object begins, so
-// that a broken one does not take the next one with it.
+// # CSV of counters
 //
 // The numbers of counters have the names of the fields of iotrace.Counters, as in
 // max_read_time_ns, read_sizes_1m_4m (of Darshan's bins), common_1_size and slowest_rank.
 // WriteCounters writes them as a table for other programs: file, module, rank, node, then
-// the names. An empty rank is the sum of all ranks.
+// the names. An empty rank is the sum of all ranks. There is no reader for it.
 //
 // # Parquet
 //

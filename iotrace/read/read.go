@@ -62,7 +62,7 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 		return t, rep, iotrace.Named(err, name)
 	case iotrace.FormatEvents:
 		o.Events = iotrace.Expect(f)
-	case iotrace.FormatCSV, iotrace.FormatDXT, iotrace.FormatJSONLines, iotrace.FormatStrace:
+	case iotrace.FormatCSV, iotrace.FormatDXT, iotrace.FormatStrace:
 		if o.Events, err = countLines(f); err != nil {
 			return nil, &iotrace.Report{}, iotrace.Named(err, name)
 		}
@@ -147,8 +147,6 @@ func detected(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotr
 		t, rep, err = darshan.ReadText(r, o)
 	case iotrace.FormatCSV:
 		t, rep, err = export.ReadCSV(r, o)
-	case iotrace.FormatJSONLines:
-		t, rep, err = export.ReadJSON(r, o)
 	case iotrace.FormatDarshan: // small beside its trace
 		var b []byte
 		rep = &iotrace.Report{}
@@ -163,7 +161,7 @@ func detected(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotr
 			Reason: "this is a Parquet file, which cannot be read from a pipe or packed: give the unpacked file"}
 	default:
 		rep, err = &iotrace.Report{}, &iotrace.FormatError{Line: 1, Err: iotrace.ErrWrongFormat,
-			Reason: fmt.Sprintf("this is %v; traces are events files of ckpt, output of strace -f -ttt -T, Darshan logs and DXT text, and CSV, JSON lines and Parquet of ckpt; gzip, bzip2, xz or zstd may have packed them", format)}
+			Reason: fmt.Sprintf("this is %v; traces are events files of ckpt, output of strace -f -ttt -T, Darshan logs and DXT text, and CSV and Parquet of ckpt; gzip, bzip2, xz or zstd may have packed them", format)}
 	}
 	rep.Format = format
 	return t, rep, iotrace.Named(err, name)
@@ -200,7 +198,7 @@ func guessLines(f *os.File, size int64) int {
 	defer r.Close()
 	b, _ := io.ReadAll(io.LimitReader(r, sample)) // reading the trace reports the error
 	switch iotrace.Detect(b[:min(len(b), iotrace.HeadBytes)]) {
-	case iotrace.FormatCSV, iotrace.FormatDXT, iotrace.FormatJSONLines, iotrace.FormatStrace:
+	case iotrace.FormatCSV, iotrace.FormatDXT, iotrace.FormatStrace:
 	default:
 		return 0
 	}

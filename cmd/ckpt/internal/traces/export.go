@@ -20,7 +20,6 @@ import (
 var exporters = map[string]func(w io.Writer, t *iotrace.Trace) error{
 	"chrome":  export.WriteChrome,
 	"csv":     export.WriteRows,
-	"jsonl":   export.WriteJSON,
 	"parquet": export.WriteParquet,
 }
 
@@ -38,7 +37,7 @@ func (c *lineCounter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-const exportFormats = "chrome, csv, events, jsonl or parquet"
+const exportFormats = "chrome, csv, events or parquet"
 
 func newExportCommand(g *ui.Globals) *cobra.Command {
 	var in traceInput
@@ -48,7 +47,7 @@ func newExportCommand(g *ui.Globals) *cobra.Command {
 		Use:   "export TRACE... -o FILE",
 		Short: "Write traces in another format, as one events file by default",
 		Long: `Write traces as an events file, the compact format of ckpt, as Chrome trace JSON
-(ui.perfetto.dev, chrome://tracing), CSV, JSON lines, or Parquet (with the columns of
+(ui.perfetto.dev, chrome://tracing), CSV, or Parquet (with the columns of
 WisIO). Several files are merged as the ranks of one job. Lines of them that are not
 understood are counted, and the first ones shown, more with -v.
 
@@ -63,7 +62,7 @@ that another program has chosen or written anew.
 
 Of a Darshan log without requests, CSV is a table of its counters, with a line
 per file, rank and interface; ckpt does not read it. Of a log with both, the
-table is in FILE.counters.csv. JSON lines have both.
+table is in FILE.counters.csv.
 
 ` + traceInputHelp,
 		Example: `  ckpt trace export job.strace -o job.trace
@@ -99,7 +98,7 @@ table is in FILE.counters.csv. JSON lines have both.
 				write = export.WriteCounters
 			case counted && (comments || format == "chrome"):
 				return ui.BadUsage("the trace has counters and no events, which "+format+" describes",
-					"--format jsonl and events keep them, --format csv is a table of them; ckpt trace analyze shows them")
+					"--format events keeps them, --format csv is a table of them; ckpt trace analyze shows them")
 			}
 			b := g.NewBar("write", int64(len(t.Events)), false)
 			err = g.WriteFile(cmd.Context(), out, func(w io.Writer) error {

@@ -35,7 +35,7 @@ type traceInput struct {
 const traceInputHelp = `A TRACE is a file, - for standard input, or the recording of a checkpoint: JOB
 of the newest, JOB@N of one, JOB@all of all, as one trace. The command
 recognises the format of a file by its contents: events files of ckpt, strace -f
-text, Darshan logs and DXT text, CSV, JSON lines, Parquet.`
+text, Darshan logs and DXT text, CSV, Parquet.`
 
 // addFlags adds the flags of all commands that read a trace. With keeps, the command
 // sets no files apart unless it is asked to.
