@@ -32,8 +32,8 @@ func newRecordCommand(g *ui.Globals) *cobra.Command {
 		Long: `Run a command, with all processes and threads that it starts, and write its
 operations on files to an events file. Programs in the kernel (eBPF) record them, if
 the kernel and your rights allow it; else strace does, which takes longer. --with
-chooses one. The line "recording" says how many calls were recorded, by which of the
-two, and about how long that took. Their records, about 100 bytes per call, are in
+chooses one. The line "recording" says how many calls were recorded, and by which of
+the two. Their records, about 100 bytes per call, are in
 $TMPDIR until then.
 
 The output of the command stays where it is; ckpt says on standard error what it
@@ -121,13 +121,17 @@ func runTraceRecord(ctx context.Context, g *ui.Globals, out, with string, limit 
 		}
 		return err
 	}
-	cost := measureOverhead(reading, r, rep.Calls, wall)
+	cost := overhead{With: r.name(), Calls: rep.Calls, Wall: wall.Seconds()}
+	var inside float64 // seconds of a call that are the recorder's
+	if s, ok := r.(*straceRecorder); ok {
+		inside = s.perCall(reading, wall)
+	}
 	done() // ^C has ended the measurement only
 	ctx, release = interruptible(ctx)
 	defer release()
 	t.Job = filepath.Base(command[0])
 	mountTypes(t)
-	if ns := int64(1e9 * cost.inside); ns > 0 {
+	if ns := int64(1e9 * inside); ns > 0 {
 		t.Properties = append(t.Properties, iotrace.Property{Name: iotrace.RecorderTime, Value: strconv.FormatInt(ns, 10)})
 	}
 	if err := g.WriteFile(ctx, out, func(w io.Writer) error { return iotrace.WriteTrace(w, t) }); err != nil {

@@ -17,6 +17,7 @@ import (
 	"ckpt/iotrace"
 	"ckpt/iotrace/bpf"
 	"ckpt/iotrace/read"
+	"ckpt/iotrace/strace"
 )
 
 // A recorder records a command and all processes that it starts.
@@ -36,11 +37,6 @@ type recorder interface {
 	cut() error
 	// keep keeps the calls as text, and returns a hint to it with its use.
 	keep(use string) string
-	// sample records a command, for measuring, and returns the mean seconds that the record
-	// has for a call, 0 if calls take no longer in it than they do. sampleCalls is how many
-	// calls it is to make.
-	sample(ctx context.Context, command []string, stderr io.Writer) (seen float64, err error)
-	sampleCalls() int
 	close()
 }
 
@@ -97,8 +93,7 @@ func newStraceRecorder(ctx context.Context, text *recordText) (*straceRecorder, 
 func (r *straceRecorder) name() string { return withStrace }
 
 func (r *straceRecorder) prepare(ctx context.Context, command []string) *exec.Cmd {
-	tracer := tracerTo(r.path, r.filter, pipeIn(r.text.dir))
-	return exec.CommandContext(ctx, tracer[0], slices.Concat(tracer[1:], command)...)
+	return exec.CommandContext(ctx, r.path, slices.Concat(strace.Flags(r.filter), []string{"-o", pipeIn(r.text.dir), "--"}, command)...)
 }
 
 func (r *straceRecorder) start(run *exec.Cmd) (err error) {
@@ -149,17 +144,14 @@ func (r *straceRecorder) cut() error {
 func (r *straceRecorder) keep(use string) string { return r.text.keep(use) }
 func (r *straceRecorder) close()                 { r.text.remove() }
 
-func (r *straceRecorder) sampleCalls() int { return 400 }
-
-func (r *straceRecorder) sample(ctx context.Context, command []string, stderr io.Writer) (float64, error) {
+// recordedTime records a command, and returns the mean seconds that its reads and writes take.
+func (r *straceRecorder) recordedTime(ctx context.Context, command []string) (float64, error) {
 	var text bytes.Buffer
 	pipe, err := newTextPipe(pipeIn(r.text.dir), &text)
 	if err != nil {
 		return 0, err
 	}
-	run := r.prepare(ctx, command)
-	run.Stderr = stderr
-	if err := cmp.Or(run.Run(), pipe.finish()); err != nil {
+	if err := cmp.Or(r.prepare(ctx, command).Run(), pipe.finish()); err != nil {
 		return 0, err
 	}
 	t, _, err := read.Stream(r.text.name, &text, iotrace.Options{})
@@ -272,17 +264,4 @@ func (k *kernelRecorder) close() {
 	k.recorder.Close()
 	k.records.Close()
 	k.text.remove()
-}
-
-func (k *kernelRecorder) sampleCalls() int { return 20_000 }
-
-// sample returns no time: what the programs in the kernel take is hardly in the record.
-func (k *kernelRecorder) sample(ctx context.Context, command []string, stderr io.Writer) (float64, error) {
-	run := exec.CommandContext(ctx, command[0], command[1:]...)
-	run.Stderr = stderr
-	x, err := k.recorder.Start(run, io.Discard)
-	if err != nil {
-		return 0, err
-	}
-	return 0, errors.Join(run.Wait(), x.Finish())
 }
