@@ -10,13 +10,13 @@ import (
 // A Warning says what a trace lacks, or what its events do not show, so that nobody takes it for the whole. It stays
 // with the trace: in its events file, and in what is made of that.
 type Warning struct {
-	Code  string // for programs: io_uring, shared-mapping, unknown-descriptor, …
-	Text  string // a sentence with the remedy, if there is one
-	Count int64  // operations that it is about, if they were counted
-	Bytes int64  // that those moved, if it is known
+	Code  string `json:"warning"` // for programs: io_uring, shared-mapping, unknown-descriptor, …
+	Text  string `json:"text"`    // a sentence with the remedy, if there is one
+	Count int64  `json:"count"`   // operations that it is about, if they were counted
+	Bytes int64  `json:"bytes"`   // that those moved, if it is known
 	// Files splits Count and Bytes by file, so that the warning goes where its files
 	// go. Empty: it is of no certain files. Text then names neither files nor numbers.
-	Files []WarnedFile
+	Files []WarnedFile `json:"-"`
 }
 
 // The codes of warnings about reads and writes that are all in the trace.

@@ -20,15 +20,16 @@ const Program = "program"
 
 // An Aside counts what was set apart.
 type Aside struct {
-	Files      int // that nothing is left of
-	Processes  int // likewise
-	Operations int
+	Files      int `json:"files"`     // that nothing is left of
+	Processes  int `json:"processes"` // likewise
+	Operations int `json:"operations"`
 	// Bytes that those read and wrote. Bytes of a file that went through MPI-IO and
 	// POSIX count once.
-	BytesRead, BytesWritten int64
+	BytesRead    int64 `json:"bytes_read"`
+	BytesWritten int64 `json:"bytes_written"`
 	// Kept is set if all of it was kept, since the job has nothing else. The counts
 	// are 0 then.
-	Kept bool
+	Kept bool `json:"nothing_else"`
 }
 
 // Apply returns the job's part of a trace. It may use the memory of t: t must not be

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/scope"
 	"ckpt/zones"
@@ -54,7 +55,7 @@ at +100 %, the first has twice as much.
 			a, b := characterise(g, all[0], opt), characterise(g, all[1], opt)
 			c := analyze.Compare(a, b)
 			if g.JSON {
-				return g.PrintJSON(diffResult{c, asideOf(asides[0]), asideOf(asides[1]), warningsOf(all[0]), warningsOf(all[1])})
+				return g.PrintJSON(diffResult{c, asides[0], asides[1], warnings(all[0]), warnings(all[1])})
 			}
 			return showComparison(g, c, files.list, len(a.Pattern.Groups)+len(b.Pattern.Groups) > 0)
 		},
@@ -70,10 +71,10 @@ at +100 %, the first has twice as much.
 // diffResult is a comparison as --json prints it.
 type diffResult struct {
 	*analyze.Comparison
-	AsideA    asideResult     `json:"aside_a"`
-	AsideB    asideResult     `json:"aside_b"`
-	WarningsA []warningResult `json:"warnings_a"`
-	WarningsB []warningResult `json:"warnings_b"`
+	AsideA    scope.Aside       `json:"aside_a"`
+	AsideB    scope.Aside       `json:"aside_b"`
+	WarningsA []iotrace.Warning `json:"warnings_a"`
+	WarningsB []iotrace.Warning `json:"warnings_b"`
 }
 
 // quantity formats a count or bytes in full, and other numbers in eight digits.

@@ -72,20 +72,6 @@ func (s *scoping) apply(t *iotrace.Trace) (*iotrace.Trace, scope.Aside, error) {
 	return t, aside, nil
 }
 
-// asideResult is a scope.Aside as --json prints it.
-type asideResult struct {
-	Files        int   `json:"files"`
-	Processes    int   `json:"processes"`
-	Operations   int   `json:"operations"`
-	BytesRead    int64 `json:"bytes_read"`
-	BytesWritten int64 `json:"bytes_written"`
-	NothingElse  bool  `json:"nothing_else"`
-}
-
-func asideOf(a scope.Aside) asideResult {
-	return asideResult{a.Files, a.Processes, a.Operations, a.BytesRead, a.BytesWritten, a.Kept}
-}
-
 // text counts what was set apart, and names patterns that match nothing, or is empty.
 func (s *scoping) text(a scope.Aside) string {
 	text := s.counts(a)
@@ -143,31 +129,16 @@ func brief(n int64) string {
 	return fmt.Sprintf("%.1f %s", x, unit)
 }
 
-// warningResult is a warning as --json prints it.
-type warningResult struct {
-	Warning string `json:"warning"`
-	Text    string `json:"text"`
-	Count   int64  `json:"count"`
-	Bytes   int64  `json:"bytes"`
-}
-
 // scoped is what the results of commands say of the trace beside the job's part.
 type scoped struct {
-	Aside    asideResult     `json:"aside"`
-	Warnings []warningResult `json:"warnings"`
+	Aside    scope.Aside       `json:"aside"`
+	Warnings []iotrace.Warning `json:"warnings"`
 }
 
-func (in *traceInput) scoped(t *iotrace.Trace) scoped {
-	return scoped{asideOf(in.aside), warningsOf(t)}
-}
+func (in *traceInput) scoped(t *iotrace.Trace) scoped { return scoped{in.aside, warnings(t)} }
 
-func warningsOf(t *iotrace.Trace) []warningResult {
-	out := []warningResult{}
-	for _, w := range t.Warnings {
-		out = append(out, warningResult{w.Code, w.Text, w.Count, w.Bytes})
-	}
-	return out
-}
+// warnings are those of a trace, for JSON.
+func warnings(t *iotrace.Trace) []iotrace.Warning { return append([]iotrace.Warning{}, t.Warnings...) }
 
 // warningText is the sentence of a warning, with those of its numbers that are not in
 // it. Nobody knows how much a trace lacks that was cut.

@@ -94,10 +94,10 @@ func (in *traceInput) showScope(g *ui.Globals, t *iotrace.Trace) error {
 		return nil
 	}
 	out := json.NewEncoder(g.Out)
-	for _, w := range warningsOf(t) {
+	for _, w := range t.Warnings {
 		if err := out.Encode(struct {
 			Type string `json:"type"`
-			warningResult
+			iotrace.Warning
 		}{"warning", w}); err != nil {
 			return err
 		}
@@ -107,8 +107,8 @@ func (in *traceInput) showScope(g *ui.Globals, t *iotrace.Trace) error {
 	}
 	return out.Encode(struct {
 		Type string `json:"type"`
-		asideResult
-	}{"aside", asideOf(in.aside)})
+		scope.Aside
+	}{"aside", in.aside})
 }
 
 // eventsOnPage bounds the events of a table, which needs all its rows before it
