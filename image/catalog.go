@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -126,19 +127,13 @@ func sealLine(line string) string {
 }
 
 func (r *record) line() string {
-	needs := noList
+	needs := make([]string, len(r.needs))
 	for i, n := range r.needs {
-		if i == 0 {
-			needs = strconv.Itoa(n)
-			continue
-		}
-		needs += "," + strconv.Itoa(n)
+		needs[i] = strconv.Itoa(n)
 	}
-	files := noList
-	if len(r.files) > 0 {
-		files = strings.Join(r.files, ",")
-	}
-	return sealLine(fmt.Sprintf("+ %d %d %s %s %d %d %d %s", r.number, r.iteration, needs, files, r.stored, r.length, r.modified, r.summary))
+	return sealLine(fmt.Sprintf("+ %d %d %s %s %d %d %d %s", r.number, r.iteration,
+		cmp.Or(strings.Join(needs, ","), noList), cmp.Or(strings.Join(r.files, ","), noList),
+		r.stored, r.length, r.modified, r.summary))
 }
 
 func dropLine(n int) string { return sealLine(fmt.Sprintf("- %d", n)) }
@@ -168,7 +163,7 @@ func parseCatalog(b []byte) (records map[int]*record, lines int, err error) {
 		if end < 0 {
 			return nil, 0, errCatalog // it was never completed
 		}
-		if err := readLine(records, text[:end]); err != nil {
+		if err := readLine(records, string(text[:end+1])); err != nil {
 			return nil, 0, err
 		}
 		text = text[end+1:]
@@ -177,28 +172,19 @@ func parseCatalog(b []byte) (records map[int]*record, lines int, err error) {
 	return records, lines, nil
 }
 
-// readLine applies a line to records.
-func readLine(records map[int]*record, line []byte) error {
-	at := bytes.LastIndexByte(line, ' ')
-	if at < 0 {
-		return errCatalog
-	}
-	digits := string(line[at+1:])
-	sum, err := strconv.ParseUint(digits, 16, 32)
-	if err != nil || len(digits) != 8 || strings.ToLower(digits) != digits || uint32(sum) != durable.Sum(line[:at]) {
-		return errCatalog
-	}
-	fields := strings.SplitN(string(line[:at]), " ", 9)
+// readLine applies a line, which has one form only, to records.
+func readLine(records map[int]*record, line string) error {
+	fields := strings.SplitN(line, " ", 9)
 	switch {
-	case len(fields) == 2 && fields[0] == "-":
+	case len(fields) == 3 && fields[0] == "-":
 		n, err := strconv.Atoi(fields[1])
-		if err != nil || records[n] == nil {
+		if err != nil || records[n] == nil || line != dropLine(n) {
 			return errCatalog
 		}
 		delete(records, n)
 	case len(fields) == 9 && fields[0] == "+":
 		r, err := parseRecord(fields[1:])
-		if err != nil || records[r.number] != nil {
+		if err != nil || records[r.number] != nil || line != r.line() {
 			return errCatalog
 		}
 		records[r.number] = r
@@ -208,37 +194,39 @@ func readLine(records map[int]*record, line []byte) error {
 	return nil
 }
 
+// parseRecord reads the fields of a line; the caller compares the line.
 func parseRecord(fields []string) (*record, error) {
-	var numbers [5]int64
-	for i, k := range []int{0, 1, 4, 5, 6} {
-		n, err := strconv.ParseInt(fields[k], 10, 64)
-		if err != nil {
+	var wrong error
+	number := func(text string) int64 {
+		n, err := strconv.ParseInt(text, 10, 64)
+		wrong = cmp.Or(wrong, err)
+		return n
+	}
+	list := func(text string) []string {
+		if text == noList {
+			return nil
+		}
+		return strings.Split(text, ",")
+	}
+	r := &record{number: int(number(fields[0])), iteration: number(fields[1]), files: list(fields[3]),
+		stored: number(fields[4]), length: number(fields[5]), modified: number(fields[6]), listed: true}
+	r.summary = fields[7][:max(0, strings.LastIndexByte(fields[7], ' '))]
+	for _, text := range list(fields[2]) {
+		n := int(number(text))
+		if n < 1 || n >= r.number || len(r.needs) > 0 && n <= r.needs[len(r.needs)-1] {
 			return nil, errCatalog
 		}
-		numbers[i] = n
+		r.needs = append(r.needs, n)
 	}
-	r := &record{number: int(numbers[0]), iteration: numbers[1], stored: numbers[2], length: numbers[3], modified: numbers[4], summary: fields[7], listed: true}
-	if r.number < 1 || r.number > math.MaxUint32 || r.iteration < 0 || r.stored < 0 || r.length < 0 {
+	for _, f := range r.files {
+		if n, ok := container.PathNumber(f); !container.LocalPath(f) || !ok || n != container.JobNumber {
+			return nil, errCatalog
+		}
+	}
+	if r.number < 1 || r.number > math.MaxUint32 || min(r.iteration, r.stored, r.length) < 0 {
 		return nil, errCatalog
 	}
-	if fields[2] != noList {
-		for text := range strings.SplitSeq(fields[2], ",") {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < 1 || n >= r.number || len(r.needs) > 0 && n <= r.needs[len(r.needs)-1] {
-				return nil, errCatalog
-			}
-			r.needs = append(r.needs, n)
-		}
-	}
-	if fields[3] != noList {
-		r.files = strings.Split(fields[3], ",")
-		for _, f := range r.files {
-			if n, ok := container.PathNumber(f); !container.LocalPath(f) || !ok || n != container.JobNumber {
-				return nil, errCatalog
-			}
-		}
-	}
-	return r, nil
+	return r, wrong
 }
 
 // newRecord makes the record of a checkpoint whose manifest is in place. Paths are
@@ -285,7 +273,7 @@ func (j *Job) examine(n int) (*record, error) {
 func (j *Job) pathsOf(m *Manifest) ([]string, error) {
 	var paths []string
 	for _, f := range m.Files {
-		refs, err := j.place().References(f, false)
+		refs, err := j.Place().References(f, false)
 		if err != nil {
 			return nil, err
 		}

@@ -303,16 +303,16 @@ func TestNumberAgain(t *testing.T) {
 	if err := k.job.Unlock(); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := k.fs.ReadDir(k.job.numberDir(3))
+	entries, err := k.fs.ReadDir(k.job.NumberDir(3))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if err := k.fs.Remove(filepath.Join(k.job.numberDir(3), e.Name())); err != nil {
+		if err := k.fs.Remove(filepath.Join(k.job.NumberDir(3), e.Name())); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := k.fs.Remove(k.job.numberDir(3)); err != nil {
+	if err := k.fs.Remove(k.job.NumberDir(3)); err != nil {
 		t.Fatal(err)
 	}
 	again, err := reopen(k.fs, "/store")

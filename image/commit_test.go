@@ -33,7 +33,7 @@ func TestCommitSyncsDirectories(t *testing.T) {
 	ops := fsys.Ops()[before:]
 	manifest := slices.IndexFunc(ops, func(op faultfs.Op) bool { return op.Name == "create" })
 	for n := 1; n <= 2; n++ {
-		if i := slices.Index(ops, faultfs.Op{Name: "syncdir", Path: k.job.numberDir(n)}); i < 0 || i > manifest {
+		if i := slices.Index(ops, faultfs.Op{Name: "syncdir", Path: k.job.NumberDir(n)}); i < 0 || i > manifest {
 			t.Errorf("directory %d is synced by operation %d, the manifest is made by %d: %v", n, i, manifest, ops)
 		}
 	}

@@ -158,7 +158,7 @@ func (s Side) regions() (*regionTable, error) {
 		if s.Manifest.Origin != "" && (f.Kind == container.KindLibrary || f.Kind == container.KindShared) {
 			continue // it only holds extents for the others
 		}
-		regions, err := s.Job.place().Regions(f)
+		regions, err := s.Job.Place().Regions(f)
 		if err != nil {
 			return nil, err
 		}

@@ -76,7 +76,7 @@ func (j *Job) arrays(m *Manifest, r Rank) ([]Array, error) {
 		if k < 0 {
 			return nil, durable.Damaged(j.manifestPath(m.Number), 0, "rank %d is in %s, which is not among the files", r.Rank, path)
 		}
-		regions, err := j.place().Regions(m.Files[k])
+		regions, err := j.Place().Regions(m.Files[k])
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +126,7 @@ func (j *Job) Extract(ctx context.Context, m *Manifest, a Array, w io.Writer, pr
 	if err != nil {
 		return Reads{}, err
 	}
-	place := j.place()
+	place := j.Place()
 	place.FS = count
 	o, err := place.Open(f)
 	if err != nil {

@@ -19,7 +19,7 @@ func sealed(b []byte) []byte {
 // tierSeed returns a manifest of a version that nodes have, without its digest.
 func tierSeed(f *testing.F) []byte {
 	m := tieredManifest()
-	b, err := m.encode()
+	b, err := m.Encode()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func FuzzManifest(f *testing.F) {
 		if seal {
 			b = sealed(b)
 		}
-		m, err := decodeManifest("manifest", b)
+		m, err := DecodeManifest("manifest", b)
 		if err != nil {
 			if !errors.As(err, new(*durable.DamageError)) && !errors.Is(err, durable.ErrNewerVersion) {
 				t.Fatalf("error of no kind: %v", err)
@@ -56,11 +56,11 @@ func FuzzManifest(f *testing.F) {
 				t.Fatalf("path %q leaves the job", f.Path)
 			}
 		}
-		again, err := m.encode()
+		again, err := m.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := decodeManifest("manifest", again); err != nil {
+		if _, err := DecodeManifest("manifest", again); err != nil {
 			t.Fatalf("cannot read again what was written: %v", err)
 		}
 	})

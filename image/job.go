@@ -227,7 +227,7 @@ func (j *Job) Manifest(n int) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := decodeManifest(name, b)
+	m, err := DecodeManifest(name, b)
 	if err != nil {
 		return nil, err
 	}
@@ -270,8 +270,10 @@ func (j *Job) numbers() ([]int, error) {
 	return all, nil
 }
 
-func (j *Job) numberDir(n int) string    { return filepath.Join(j.dir, container.FormatNumber(n)) }
-func (j *Job) manifestPath(n int) string { return filepath.Join(j.numberDir(n), manifestName) }
+// NumberDir returns the directory of checkpoint n.
+func (j *Job) NumberDir(n int) string { return filepath.Join(j.dir, container.FormatNumber(n)) }
+
+func (j *Job) manifestPath(n int) string { return filepath.Join(j.NumberDir(n), manifestName) }
 
 // onDisk returns the bytes of a file without its holes, as far as that is known.
 func onDisk(fi fs.FileInfo) int64 {
@@ -281,8 +283,8 @@ func onDisk(fi fs.FileInfo) int64 {
 	return fi.Size()
 }
 
-// place is where the container files of the job lie.
-func (j *Job) place() container.Place {
+// Place is where the container files of the job lie.
+func (j *Job) Place() container.Place {
 	return container.Place{FS: j.fs, Dir: j.dir, Job: j.name, Device: j.device}
 }
 
@@ -302,7 +304,7 @@ func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into
 	if err != nil {
 		return err
 	}
-	return j.place().Load(ctx, f, rank, into, opt)
+	return j.Place().Load(ctx, f, rank, into, opt)
 }
 
 // Check verifies some of the files of a checkpoint, named by their paths in
@@ -312,7 +314,7 @@ func (j *Job) Check(ctx context.Context, m *Manifest, paths []string) error {
 	for _, path := range paths {
 		f, err := m.file(path)
 		if err == nil {
-			err = j.place().Check(ctx, f, nil)
+			err = j.Place().Check(ctx, f, nil)
 		}
 		if err != nil {
 			return err
@@ -328,7 +330,7 @@ func (j *Job) RegionBytes(m *Manifest, path string, rank int, name string) (int6
 	if err != nil {
 		return 0, err
 	}
-	regions, err := j.place().Regions(f)
+	regions, err := j.Place().Regions(f)
 	for _, r := range regions {
 		if r.Name == name && r.Of(rank) {
 			return r.Size, nil
@@ -341,7 +343,7 @@ func (j *Job) RegionBytes(m *Manifest, path string, rank int, name string) (int6
 // that has it, until f fails.
 func (j *Job) EachRegion(m *Manifest, f func(rank int, name string) error) error {
 	for _, file := range m.Files {
-		regions, err := j.place().Regions(file)
+		regions, err := j.Place().Regions(file)
 		if err != nil {
 			return err
 		}
@@ -363,7 +365,7 @@ func (j *Job) Open(m *Manifest, path string) (*container.Contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	return j.place().Open(f)
+	return j.Place().Open(f)
 }
 
 // Tally counts the bytes of one of m.Files, named by its path, by region.
@@ -372,7 +374,7 @@ func (j *Job) Tally(m *Manifest, path string) (*container.Tally, error) {
 	if err != nil {
 		return nil, err
 	}
-	return j.place().Tally(f)
+	return j.Place().Tally(f)
 }
 
 // Recall fills h with what a file of checkpoint m holds of a rank, so that the
@@ -382,10 +384,10 @@ func (j *Job) Recall(h *container.History, m *Manifest, path string, rank int) e
 	if err != nil {
 		return err
 	}
-	return h.Recall(j.place(), f, m.Number, rank)
+	return h.Recall(j.Place(), f, m.Number, rank)
 }
 
 // AddTo puts the extents of checkpoint m into the pool.
 func (j *Job) AddTo(p *container.Pool, m *Manifest) error {
-	return p.Add(j.place(), m.Number, m.Files)
+	return p.Add(j.Place(), m.Number, m.Files)
 }

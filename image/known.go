@@ -136,7 +136,7 @@ func (j *Job) reconcile(c *catalog, entries []fs.DirEntry) (remains []int, err e
 		if n != container.JobNumber {
 			_, err := j.fs.Stat(j.manifestPath(n))
 			if committed = err == nil; err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, durable.Op("list", j.numberDir(n), -1, err)
+				return nil, durable.Op("list", j.NumberDir(n), -1, err)
 			}
 		}
 		if committed {

@@ -316,8 +316,8 @@ func (m *Manifest) checkFile(f *container.File) error {
 	return nil
 }
 
-// encode writes the manifest as it is on disk.
-func (m *Manifest) encode() ([]byte, error) {
+// Encode returns the manifest as its file has it.
+func (m *Manifest) Encode() ([]byte, error) {
 	body, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return nil, err
@@ -325,15 +325,9 @@ func (m *Manifest) encode() ([]byte, error) {
 	return seal(manifestMagic, append(body, '\n')), nil
 }
 
-// Encode returns a manifest that was committed as its file has it, to be kept elsewhere too.
-func (m *Manifest) Encode() ([]byte, error) { return m.encode() }
-
-// DecodeManifest reads what Encode has made. Name is that of the file in errors.
-func DecodeManifest(name string, b []byte) (*Manifest, error) { return decodeManifest(name, b) }
-
-// decodeManifest reads a manifest. Its errors are durable.DamageError, durable.ErrNewerVersion
+// DecodeManifest reads what Encode has made. Its errors are durable.DamageError, durable.ErrNewerVersion
 // if the manifest is sound but not for us.
-func decodeManifest(path string, b []byte) (*Manifest, error) {
+func DecodeManifest(path string, b []byte) (*Manifest, error) {
 	body, version, err := unseal(path, manifestMagic, b)
 	if err != nil {
 		return nil, err

@@ -108,11 +108,11 @@ func TestManifestRejects(t *testing.T) {
 	} {
 		_, m := damageJob(t)
 		change(m)
-		b, err := m.encode()
+		b, err := m.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := decodeManifest("manifest", b); !errors.As(err, new(*durable.DamageError)) {
+		if _, err := DecodeManifest("manifest", b); !errors.As(err, new(*durable.DamageError)) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -284,11 +284,11 @@ func (j *Job) CheckRest(ctx context.Context, m *Manifest, r *Rank, filled []zone
 	if err != nil {
 		return err
 	}
-	regions, err := j.place().Regions(f)
+	regions, err := j.Place().Regions(f)
 	if err != nil {
 		return err
 	}
-	o, err := j.place().Open(f)
+	o, err := j.Place().Open(f)
 	if err != nil {
 		return err
 	}

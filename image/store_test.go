@@ -135,7 +135,7 @@ func TestOtherJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.fs.Mkdir(other.numberDir(1)); err != nil {
+	if err := k.fs.Mkdir(other.NumberDir(1)); err != nil {
 		t.Fatal(err)
 	}
 	m, err := k.job.Manifest(1)
@@ -143,11 +143,11 @@ func TestOtherJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"manifest", "rank-0.img"} {
-		b, err := durable.ReadFile(k.fs, filepath.Join(k.job.numberDir(1), name), 1<<20)
+		b, err := durable.ReadFile(k.fs, filepath.Join(k.job.NumberDir(1), name), 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
-		replace(t, k, filepath.Join(other.numberDir(1), name), b)
+		replace(t, k, filepath.Join(other.NumberDir(1), name), b)
 	}
 	if _, err := other.Manifest(1); !errors.Is(err, durable.ErrOtherJob) {
 		t.Errorf("manifest: %v", err)
@@ -206,7 +206,7 @@ func TestReadOnlyStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	chmod := func(mode os.FileMode) {
-		for _, d := range []string{dir, filepath.Join(dir, "store"), filepath.Join(dir, "store/jobs"), k.job.Dir(), k.job.numberDir(1)} {
+		for _, d := range []string{dir, filepath.Join(dir, "store"), filepath.Join(dir, "store/jobs"), k.job.Dir(), k.job.NumberDir(1)} {
 			if err := os.Chmod(d, mode); err != nil {
 				t.Fatal(err)
 			}
@@ -345,7 +345,7 @@ func TestPrune(t *testing.T) {
 	if err := checkCheckpoint(k.job, 3); err != nil {
 		t.Error(err)
 	}
-	entries, err := k.fs.ReadDir(k.job.numberDir(1))
+	entries, err := k.fs.ReadDir(k.job.NumberDir(1))
 	if err != nil || len(entries) != 2 || entries[0].Name() != "library.img" || entries[1].Name() != "rank-1.img" {
 		t.Errorf("left in 1: %v, %v", entries, err)
 	}
@@ -417,7 +417,7 @@ func TestPruneCountsSound(t *testing.T) {
 	if err := j.job.fs.Remove(j.job.manifestPath(3)); err != nil {
 		t.Fatal(err)
 	}
-	if err := durable.Replace(j.job.fs, filepath.Join(j.job.numberDir(3), manifestName), []byte("rot")); err != nil {
+	if err := durable.Replace(j.job.fs, filepath.Join(j.job.NumberDir(3), manifestName), []byte("rot")); err != nil {
 		t.Fatal(err)
 	}
 	removed, _, err := j.job.Prune(1)

@@ -35,7 +35,7 @@ func (j *Job) Latest() (int, error) {
 			return n, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return 0, durable.Op("list", j.numberDir(n), -1, err)
+			return 0, durable.Op("list", j.NumberDir(n), -1, err)
 		}
 	}
 	return 0, nil
@@ -61,12 +61,12 @@ func (j *Job) Stored() (int64, error) {
 		stored += r.stored
 	}
 	for _, n := range look {
-		entries, err := j.fs.ReadDir(j.numberDir(n))
+		entries, err := j.fs.ReadDir(j.NumberDir(n))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // swept this moment
 		}
 		if err != nil {
-			return 0, durable.Op("list", j.numberDir(n), -1, err)
+			return 0, durable.Op("list", j.NumberDir(n), -1, err)
 		}
 		for _, e := range entries {
 			if fi, err := e.Info(); err == nil && filepath.Ext(e.Name()) == ".img" {

@@ -91,7 +91,7 @@ func (j *Job) prune(keep int, selected func(all []int) []int) (removed []int, fr
 	old := selected(all)
 	removed, err = j.takeBack(old)
 	if err != nil {
-		return removed, 0, durable.Op("prune", j.numberDir(old[len(removed)]), -1, err)
+		return removed, 0, durable.Op("prune", j.NumberDir(old[len(removed)]), -1, err)
 	}
 	_, freed, err = j.sweep()
 	return removed, freed, err
@@ -137,7 +137,7 @@ func (j *Job) sound(n int) error {
 		return err
 	}
 	for _, f := range m.Files {
-		if _, err := j.place().References(f, true); err != nil {
+		if _, err := j.Place().References(f, true); err != nil {
 			return err
 		}
 	}
@@ -172,20 +172,13 @@ func (j *Job) sweep() (removed []string, freed int64, err error) {
 	if err := j.settle(look); err != nil {
 		return nil, 0, err
 	}
-	look = distinct(append(look, c.fresh...))
-	used, unknown := j.used(c, look)
-	floor = max(floor, unknown)
 	s := &sweeper{job: j}
 	for _, e := range entries {
 		if !e.IsDir() && strings.HasSuffix(e.Name(), durable.TempSuffix) && e.Name() != catalogName {
 			s.remove(e.Name())
 		}
 	}
-	for _, n := range look {
-		if n > floor {
-			s.directory(n, used)
-		}
-	}
+	s.directories(c, append(look, c.fresh...), floor)
 	if len(s.removed) > 0 {
 		s.errs = append(s.errs, durable.Op("sync", j.dir, -1, j.fs.SyncDir(j.dir)))
 	}
@@ -200,6 +193,7 @@ func (j *Job) sweep() (removed []string, freed int64, err error) {
 // A sweeper removes files and counts them.
 type sweeper struct {
 	job     *Job
+	dry     bool // they are only counted
 	removed []string
 	freed   int64
 	errs    []error
@@ -208,11 +202,11 @@ type sweeper struct {
 func (s *sweeper) remove(rel string) {
 	name := filepath.Join(s.job.dir, rel)
 	fi, err := s.job.fs.Stat(name)
-	if err == nil {
+	if err == nil && !s.dry {
 		err = s.job.fs.Remove(name)
 	}
 	if err != nil {
-		s.errs = append(s.errs, durable.Op("sweep", name, -1, err))
+		s.failed(name, err)
 		return
 	}
 	s.removed = append(s.removed, rel)
@@ -221,18 +215,38 @@ func (s *sweeper) remove(rel string) {
 	}
 }
 
-// directory removes what is not used of a numbered directory.
+func (s *sweeper) failed(name string, err error) {
+	if s.dry && errors.Is(err, fs.ErrNotExist) {
+		return // removed this moment
+	}
+	s.errs = append(s.errs, durable.Op("sweep", name, -1, err))
+}
+
+// directories removes what committed checkpoints do not use of numbered directories, but for
+// those up to floor, of which that is not known.
+func (s *sweeper) directories(c *catalog, look []int, floor int) {
+	look = distinct(look)
+	used, unknown := s.job.used(c, look)
+	for _, n := range look {
+		if n > max(floor, unknown) {
+			s.directory(n, used)
+		}
+	}
+}
+
 func (s *sweeper) directory(n int, used map[string]bool) {
-	files, err := s.job.fs.ReadDir(s.job.numberDir(n))
+	files, err := s.job.fs.ReadDir(s.job.NumberDir(n))
 	if err != nil {
-		s.errs = append(s.errs, durable.Op("sweep", s.job.numberDir(n), -1, err))
+		s.failed(s.job.NumberDir(n), err)
 		return
 	}
 	kept := 0
 	for _, f := range files {
-		if rel := path.Join(container.FormatNumber(n), f.Name()); used[rel] {
+		switch rel := path.Join(container.FormatNumber(n), f.Name()); {
+		case used[rel]:
 			kept++
-		} else {
+		case s.dry && f.Name() == manifestName: // a prune has removed it before
+		default:
 			s.remove(rel)
 		}
 	}
@@ -246,8 +260,8 @@ func (s *sweeper) directory(n int, used map[string]bool) {
 // of power, it would name files that we are about to remove.
 func (j *Job) settle(remains []int) error {
 	for _, n := range remains {
-		if err := j.fs.SyncDir(j.numberDir(n)); err != nil {
-			return durable.Op("sync", j.numberDir(n), -1, err)
+		if err := j.fs.SyncDir(j.NumberDir(n)); err != nil {
+			return durable.Op("sync", j.NumberDir(n), -1, err)
 		}
 	}
 	return nil
@@ -305,21 +319,9 @@ func (j *Job) PrunePreview(keep int, also ...int) (remove []int, freed int64, er
 	for _, n := range remove {
 		c.remove(n)
 	}
-	look = distinct(append(look, remove...))
-	floor := j.complete(c)
-	used, unknown := j.used(c, look)
-	floor = max(floor, unknown)
-	for _, n := range look {
-		if n <= floor {
-			continue
-		}
-		bytes, err := j.unused(n, used)
-		if err != nil {
-			return nil, 0, err
-		}
-		freed += bytes
-	}
-	return remove, freed, nil
+	w := &sweeper{job: j, dry: true}
+	w.directories(c, append(look, remove...), j.complete(c))
+	return remove, w.freed, errors.Join(w.errs...)
 }
 
 // ours reports whether this process has the lock.
@@ -327,24 +329,4 @@ func (j *Job) ours() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lock != nil
-}
-
-// unused adds up what a numbered directory holds and no checkpoint uses.
-func (j *Job) unused(n int, used map[string]bool) (bytes int64, err error) {
-	entries, err := j.fs.ReadDir(j.numberDir(n))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil // removed this moment
-	}
-	if err != nil {
-		return 0, durable.Op("list", j.numberDir(n), -1, err)
-	}
-	for _, e := range entries {
-		if used[path.Join(container.FormatNumber(n), e.Name())] || e.Name() == manifestName {
-			continue // Prune does not count manifests
-		}
-		if fi, err := e.Info(); err == nil {
-			bytes += onDisk(fi)
-		}
-	}
-	return bytes, nil
 }

@@ -42,7 +42,7 @@ func TestSweepWithoutIndex(t *testing.T) {
 	if err := k.job.Drop(1); err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(k.job.numberDir(2), "rank-1.img")
+	name := filepath.Join(k.job.NumberDir(2), "rank-1.img")
 	b, err := durable.ReadFile(k.fs, name, 1<<20)
 	if err != nil {
 		t.Fatal(err)

@@ -115,11 +115,11 @@ func (s *Store) PlaceJob(name string, spec []byte) (*Job, error) {
 // their names are synced here. Commit does that for a store, with more care. Announce fills
 // in the members that Commit does.
 func (j *Job) Announce(m *Manifest) error {
-	t := &Tx{job: j, number: m.Number, dir: j.numberDir(m.Number)}
+	t := &Tx{job: j, number: m.Number, dir: j.NumberDir(m.Number)}
 	if err := t.complete(m); err != nil {
 		return durable.Op("commit to", t.dir, -1, err)
 	}
-	b, err := m.encode()
+	b, err := m.Encode()
 	if err != nil {
 		return durable.Op("commit to", t.dir, -1, err)
 	}
@@ -128,12 +128,6 @@ func (j *Job) Announce(m *Manifest) error {
 	}
 	return durable.Replace(j.fs, j.manifestPath(m.Number), b)
 }
-
-// Place returns where the files of the job are.
-func (j *Job) Place() container.Place { return j.place() }
-
-// NumberDir returns the directory of checkpoint n.
-func (j *Job) NumberDir(n int) string { return j.numberDir(n) }
 
 // FilePath returns where a file of a manifest is.
 func (j *Job) FilePath(path string) string { return filepath.Join(j.dir, filepath.FromSlash(path)) }

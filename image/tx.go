@@ -43,7 +43,7 @@ func (j *Job) Begin(number int) (*Tx, error) {
 	}
 	if n := len(c.numbers); n > 0 && number <= c.numbers[n-1] {
 		latest := c.numbers[n-1]
-		return nil, durable.Op("begin checkpoint in", j.numberDir(number), -1, fmt.Errorf("checkpoint %d is committed already", latest))
+		return nil, durable.Op("begin checkpoint in", j.NumberDir(number), -1, fmt.Errorf("checkpoint %d is committed already", latest))
 	}
 	return j.begin(number)
 }
@@ -63,7 +63,7 @@ func (j *Job) begin(number int) (*Tx, error) {
 	if err := j.inPlace(); err != nil {
 		return nil, err
 	}
-	t := &Tx{job: j, number: number, dir: j.numberDir(number)}
+	t := &Tx{job: j, number: number, dir: j.NumberDir(number)}
 	c, err := j.held()
 	if err == nil && c.stale {
 		// The number may be that of one that has gone, and has a line.
@@ -133,7 +133,7 @@ func (t *Tx) CreateJoint(layout plan.Layout, n int) ([]string, error) {
 // Build creates the container file path, in the directory of the transaction.
 // Pool may be nil.
 func (t *Tx) Build(path string, h container.Header, pool *container.Pool) (*container.Builder, error) {
-	return t.job.place().Build(path, h, pool)
+	return t.job.Place().Build(path, h, pool)
 }
 
 // LibraryPath returns the path of the image of the library zone of an imported
@@ -178,22 +178,22 @@ func (t *Tx) commit(ctx context.Context, m *Manifest) error {
 		if err := ctx.Err(); err != nil {
 			return durable.Op("commit to", t.dir, -1, err)
 		}
-		refs, err := j.place().References(f, true)
+		refs, err := j.Place().References(f, true)
 		if err != nil {
 			return err
 		}
 		dirs = append(dirs, f.Number())
 		paths = append(append(paths, f.Path), refs...)
 	}
-	b, err := m.encode()
+	b, err := m.Encode()
 	if err != nil {
 		return durable.Op("commit to", t.dir, -1, err)
 	}
 	// Every byte is durable: each Write has seen to it. Now every name.
 	slices.Sort(dirs)
 	for _, n := range slices.Compact(dirs) {
-		if err := j.fs.SyncDir(j.numberDir(n)); err != nil {
-			return durable.Op("sync", j.numberDir(n), -1, err)
+		if err := j.fs.SyncDir(j.NumberDir(n)); err != nil {
+			return durable.Op("sync", j.NumberDir(n), -1, err)
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -279,7 +279,7 @@ func (j *Job) removeCheckpoint(n int) error {
 	if err := j.uncommit(n); err != nil {
 		return err
 	}
-	dir := j.numberDir(n)
+	dir := j.NumberDir(n)
 	entries, err := j.fs.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -305,7 +305,7 @@ func (j *Job) Drop(numbers ...int) error {
 	}
 	removed, err := j.takeBack(numbers)
 	if err != nil {
-		return durable.Op("drop", j.numberDir(numbers[len(removed)]), -1, err)
+		return durable.Op("drop", j.NumberDir(numbers[len(removed)]), -1, err)
 	}
 	return nil
 }
@@ -344,7 +344,7 @@ func (j *Job) uncommit(n int) error {
 	if err != nil {
 		return err
 	}
-	return j.fs.SyncDir(j.numberDir(n))
+	return j.fs.SyncDir(j.NumberDir(n))
 }
 
 // WriteLibrary stores the library zone of the program that the ranks run, once
@@ -359,7 +359,7 @@ func (j *Job) WriteLibrary(ctx context.Context, fsys vfs.FS, number int, regions
 	if err != nil {
 		return container.File{}, err
 	}
-	dir := j.numberDir(container.JobNumber)
+	dir := j.NumberDir(container.JobNumber)
 	if err := durable.Mkdir(j.fs, dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return container.File{}, durable.Op("write library to", dir, -1, err)
 	}

@@ -1,10 +1,10 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 
 	"ckpt/image/container"
@@ -26,9 +26,9 @@ type Report struct {
 
 // Damage is one place that is not what was written.
 type Damage struct {
-	File   string
-	Offset int64
-	Reason string
+	File   string `json:"file"`
+	Offset int64  `json:"offset"`
+	Reason string `json:"reason"`
 }
 
 // A Verification verifies checkpoints of one job, one after the other. It reads bytes
@@ -70,7 +70,7 @@ func (a *Verification) Checkpoint(ctx context.Context, n int, progress func(int6
 	if fi, err := j.fs.Stat(j.manifestPath(n)); err == nil {
 		v.done(fi.Size())
 	}
-	files := &container.Verifier{Place: j.place(), Note: v.note, Done: v.done, Memo: &a.memo}
+	files := &container.Verifier{Place: j.Place(), Note: v.note, Done: v.done, Memo: &a.memo}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(verifyFiles)
 	for _, f := range m.Files {
@@ -140,13 +140,7 @@ func (v *verifier) report() Report {
 		rep.Damage = append(rep.Damage, list...)
 	}
 	slices.SortFunc(rep.Damage, func(a, b Damage) int {
-		if c := strings.Compare(a.File, b.File); c != 0 {
-			return c
-		}
-		if a.Offset != b.Offset {
-			return int(min(max(a.Offset-b.Offset, -1), 1))
-		}
-		return strings.Compare(a.Reason, b.Reason)
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Reason, b.Reason))
 	})
 	rep.Damage = slices.Compact(rep.Damage)
 	return rep
