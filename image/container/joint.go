@@ -47,7 +47,6 @@ type JointInfo struct {
 	Closed []FileInfo
 	Zones  zones.Sizes // of the regions as the program asked for them
 	Rounds int         // how many times the ranks exchanged sizes
-	Stats  exec.Stats
 	// ManagementTime is what was spent on agreeing, on planning and on indexes,
 	// StorageTime the rest.
 	ManagementTime, StorageTime time.Duration

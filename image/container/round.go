@@ -322,7 +322,6 @@ func (w *writer) carryOut(ctx context.Context, r *round, p *plan.Plan, turn chan
 			o, err := w.output(i)
 			return displaced{o, w.ends[i]}, err
 		}})
-	w.info.Stats.Add(stats)
 	took := time.Since(begin) - (w.opt.held() - held)
 	w.effort.written, w.effort.storing = w.effort.written+stats.Bytes, w.effort.storing+took
 	w.effort.last, w.effort.lastly = stats.Bytes, took

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"time"
 
 	"ckpt/image/plan"
 
@@ -24,7 +23,6 @@ type AllOptions struct {
 
 	Buffers *Buffers
 	Observe func(Event)
-	Clock   func() time.Time
 }
 
 // All carries out the parts of all writers in this process, each in a goroutine,
@@ -59,14 +57,19 @@ func All(ctx context.Context, p *plan.Plan, mem func(rank, key int) []byte, opt 
 			Turn:    turns,
 			Buffers: opt.Buffers,
 			Observe: opt.Observe,
-			Clock:   opt.Clock,
 		}, stop)
 		g.Go(func() error { return writers[i].run(ctx) })
 	}
 	err := firstError(ctx, g.Wait())
 	var sum Stats
 	for _, w := range writers {
-		sum.Add(w.stats)
+		sum.Rounds += w.stats.Rounds
+		sum.Pulls += w.stats.Pulls
+		sum.Writes += w.stats.Writes
+		sum.Bytes += w.stats.Bytes
+		sum.Pulled += w.stats.Pulled
+		sum.Aligned += w.stats.Aligned
+		sum.BufferBytes += w.stats.BufferBytes
 	}
 	return sum, err
 }

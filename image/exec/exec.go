@@ -146,8 +146,6 @@ type Options struct {
 	// Observe, if not nil, is called after each successful operation. Goroutines
 	// call it at the same time, and their work waits for it.
 	Observe func(Event)
-	// Clock tells the time, for Stats and events; default time.Now.
-	Clock func() time.Time
 }
 
 var errFiles = errors.New("exec: Options.Files is missing")
@@ -255,33 +253,13 @@ type Event struct {
 
 // Stats is what a Run did.
 type Stats struct {
-	Rounds  int64 `json:"rounds"`  // gathered
-	Pulls   int64 `json:"pulls"`   // messages to other ranks
-	Writes  int64 `json:"writes"`  // calls of WriteAt
-	Bytes   int64 `json:"bytes"`   // written
-	Pulled  int64 `json:"pulled"`  // bytes of other ranks
-	Aligned int64 `json:"aligned"` // own bytes copied for direct I/O
+	Rounds  int64 // gathered
+	Pulls   int64 // messages to other ranks
+	Writes  int64 // calls of WriteAt
+	Bytes   int64 // written
+	Pulled  int64 // bytes of other ranks
+	Aligned int64 // own bytes copied for direct I/O
 
 	// BufferBytes is the memory of the collective buffers.
-	BufferBytes int64 `json:"buffer_bytes"`
-
-	// GatherTime and WriteTime are spent in the two phases, in nanoseconds; with P3
-	// at the same time. SwapTime is how long the faster one waited for the other.
-	GatherTime time.Duration `json:"gather_ns"`
-	WriteTime  time.Duration `json:"write_ns"`
-	SwapTime   time.Duration `json:"swap_ns"`
-}
-
-// Add adds what another Run did, times too.
-func (s *Stats) Add(o Stats) {
-	s.Rounds += o.Rounds
-	s.Pulls += o.Pulls
-	s.Writes += o.Writes
-	s.Bytes += o.Bytes
-	s.Pulled += o.Pulled
-	s.Aligned += o.Aligned
-	s.BufferBytes += o.BufferBytes
-	s.GatherTime += o.GatherTime
-	s.WriteTime += o.WriteTime
-	s.SwapTime += o.SwapTime
+	BufferBytes int64
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"ckpt/image/plan"
 
@@ -28,7 +29,6 @@ type run struct {
 
 // gather makes s ready to be written as round k.
 func (w *writer) gather(ctx context.Context, s *slot, k int, r plan.Round) error {
-	start := w.opt.Clock()
 	s.round = k
 	used := w.findPulls(s, r.Gathers)
 	if err := w.findRuns(s, r.Writes, used); err != nil {
@@ -40,7 +40,6 @@ func (w *writer) gather(ctx context.Context, s *slot, k int, r plan.Round) error
 	w.stats.Rounds++
 	w.stats.Pulls += w.messages(s)
 	w.stats.Pulled += used
-	w.stats.GatherTime += w.opt.Clock().Sub(start)
 	return nil
 }
 
@@ -166,7 +165,7 @@ func (w *writer) message(ctx context.Context, s *slot, from int, ranges []Range,
 	for i := range ranges {
 		bytes += int64(len(ranges[i].P))
 	}
-	start := w.opt.Clock()
+	start := time.Now()
 	err := ctx.Err()
 	switch {
 	case err != nil:
@@ -180,7 +179,7 @@ func (w *writer) message(ctx context.Context, s *slot, from int, ranges []Range,
 	}
 	w.observe(Event{
 		Op: Gather, Round: s.round, Buffer: s.index, From: from, Key: ranges[0].Key, Offset: ranges[0].Offset, Bytes: bytes,
-		Start: start, End: w.opt.Clock(),
+		Start: start, End: time.Now(),
 	})
 	return nil
 }

@@ -13,14 +13,12 @@ import (
 // the one before: writes begin in the order of the plan, and up to Options.Depth of
 // them are under way.
 func (w *writer) individual(ctx context.Context) (err error) {
-	start := w.opt.Clock()
 	var g errgroup.Group
 	g.SetLimit(max(1, w.opt.Depth))
 	defer func() {
 		if werr := g.Wait(); err == nil {
 			err = werr
 		}
-		w.stats.WriteTime += w.opt.Clock().Sub(start)
 	}()
 	before := make(chan struct{})
 	close(before)

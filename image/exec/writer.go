@@ -32,12 +32,8 @@ type writer struct {
 	stats Stats
 }
 
-// newWriter takes options that are complete but for the clock. Stop cancels the
-// context that run is given.
+// newWriter takes complete options. Stop cancels the context that run is given.
 func newWriter(p *plan.Plan, index int, opt Options, stop context.CancelCauseFunc) *writer {
-	if opt.Clock == nil {
-		opt.Clock = time.Now
-	}
 	w := &writer{plan: p, index: index, rank: p.Writers[index].Rank, opt: opt, stop: stop, files: make(map[int]io.WriterAt)}
 	w.batch, _ = opt.Pull.(BatchPuller)
 	return w
@@ -126,12 +122,12 @@ func (w *writer) both(ctx context.Context, full, empty *slot, k int, r plan.Roun
 	var g errgroup.Group
 	g.Go(func() error {
 		err := w.write(ctx, full)
-		written = w.opt.Clock()
+		written = time.Now()
 		return err
 	})
 	g.Go(func() error {
 		err := w.gather(ctx, empty, k, r)
-		gathered = w.opt.Clock()
+		gathered = time.Now()
 		return err
 	})
 	if err := g.Wait(); err != nil {
@@ -139,10 +135,8 @@ func (w *writer) both(ctx context.Context, full, empty *slot, k int, r plan.Roun
 	}
 	switch wait := written.Sub(gathered); {
 	case wait > 0:
-		w.stats.SwapTime += wait
 		w.observe(Event{Op: WaitWrite, Round: k, Buffer: empty.index, Start: gathered, End: written})
 	case wait < 0:
-		w.stats.SwapTime -= wait
 		w.observe(Event{Op: WaitGather, Round: full.round, Buffer: full.index, Start: written, End: gathered})
 	}
 	return nil
@@ -189,13 +183,11 @@ func (w *writer) release() {
 
 // write writes the round in s.
 func (w *writer) write(ctx context.Context, s *slot) error {
-	begin := w.opt.Clock()
 	for i := range s.runs {
 		if err := w.writeRun(ctx, s, &s.runs[i], func() {}); err != nil {
 			return err
 		}
 	}
-	w.stats.WriteTime += w.opt.Clock().Sub(begin)
 	return nil
 }
 
@@ -211,7 +203,7 @@ func (w *writer) writeRun(ctx context.Context, s *slot, r *run, begun func()) er
 	if err != nil {
 		return err
 	}
-	start := w.opt.Clock()
+	start := time.Now()
 	begun()
 	n, err := f.WriteAt(r.data, r.offset)
 	if err == nil && n != len(r.data) {
@@ -223,7 +215,7 @@ func (w *writer) writeRun(ctx context.Context, s *slot, r *run, begun func()) er
 	w.wrote(1, int64(n))
 	e := Event{
 		Op: Write, Round: s.round, Buffer: s.index, Key: r.key, File: r.file, Offset: r.offset, Bytes: int64(n),
-		Start: start, End: w.opt.Clock(),
+		Start: start, End: time.Now(),
 	}
 	if r.own {
 		e.Buffer = plan.InPlace
