@@ -17,20 +17,18 @@ import (
 	"ckpt/zones"
 )
 
-// The catalog of a job is a file that repeats what its manifests say, a line per
-// checkpoint, so that nobody has to read them all:
+// The catalog of a job repeats what its manifests say, a line per checkpoint, so that a list
+// need not read them all:
 //
 //	ckpt-catalog 1
 //	+ NUMBER ITERATION NEEDS FILES STORED LENGTH MODIFIED SUMMARY CRC
 //	- NUMBER CRC
 //
-// A line is added after the commit that it tells of, and before a checkpoint is
-// taken back. It decides nothing: a checkpoint exists if its manifest does. A
-// directory that it does not list is looked into, and a catalog with anything
-// wrong in it is made anew from the manifests.
+// A line is added after a commit, and before a checkpoint is taken back. It decides nothing: a
+// checkpoint exists if its manifest does. A directory that it does not list is looked into, and
+// a damaged catalog is made anew.
 //
-// The suffix makes a ckpt that does not know the catalog sweep it away before it
-// adds checkpoints of its own.
+// The suffix makes a ckpt that does not know the catalog sweep it away first.
 const (
 	catalogName  = "catalog" + durable.TempSuffix
 	catalogMagic = "ckpt-catalog 1\n"
@@ -39,8 +37,7 @@ const (
 	noList = "-"
 )
 
-// A Summary is what a list of checkpoints tells of one. Times are in seconds,
-// sizes in bytes.
+// A Summary describes a checkpoint in lists. Times are in seconds, sizes in bytes.
 type Summary struct {
 	Number    int       `json:"number"`
 	Iteration int64     `json:"iteration"`
@@ -55,11 +52,10 @@ type Summary struct {
 	Ranks     int       `json:"ranks"`
 	Of        []int     `json:"of,omitempty"` // which ranks, unless all
 	Files     int       `json:"files"`        // that it added, the manifest included
-	// Bytes are those of the images of all ranks, in which a segment and the library
-	// are once for each.
+	// Bytes add up the images of all ranks: segment and library count once per rank.
 	Bytes zones.Sizes `json:"bytes"`
-	// Memory has the segment once for each node and the library once. A checkpoint of
-	// another checkpointer has none: nobody told which of its images share memory.
+	// Memory counts the segment once per node and the library once. It is nil for imported
+	// checkpoints, whose images do not tell what they share.
 	Memory      *zones.Sizes `json:"memory,omitempty"`
 	StoredBytes int64        `json:"stored_bytes"`
 	Latency     Latency      `json:"latency_s"`
@@ -68,7 +64,7 @@ type Summary struct {
 	Log         *LogStats    `json:"log,omitempty"`
 }
 
-// Summary returns that of a committed checkpoint.
+// Summary describes a committed checkpoint.
 func (m *Manifest) Summary() Summary {
 	s := Summary{Number: m.Number, Iteration: m.Iteration, Job: m.Job, App: m.App, NP: m.NP, MPI: m.MPI, Origin: m.Origin,
 		Created: m.Created, Mapping: m.Mapping, Parent: m.Parent, Ranks: len(m.Ranks), Files: 1,
@@ -115,8 +111,7 @@ type record struct {
 	length    int64 // of the manifest
 	modified  int64 // the manifest, in nanoseconds since 1970
 	summary   string
-	// unread says that the manifest has not been read, or cannot be: all but the
-	// number is unknown.
+	// unread: the manifest is not read yet, or cannot be; only the number is known.
 	unread bool
 	listed bool // it has a line in the file
 }
@@ -150,8 +145,7 @@ func (r *record) listable() bool {
 
 var errCatalog = errors.New("not a line of a catalog")
 
-// parseCatalog reads a catalog. The records are those of the checkpoints that have not
-// been taken back.
+// parseCatalog reads the records of the checkpoints that have not been taken back.
 func parseCatalog(b []byte) (records map[int]*record, lines int, err error) {
 	text, ok := bytes.CutPrefix(b, []byte(catalogMagic))
 	if !ok {
@@ -229,8 +223,8 @@ func parseRecord(fields []string) (*record, error) {
 	return r, wrong
 }
 
-// newRecord makes the record of a checkpoint whose manifest is in place. Paths are
-// those of all files that hold bytes of it.
+// newRecord makes the record of a checkpoint that is committed. Paths are all files that hold
+// bytes of it.
 func (j *Job) newRecord(m *Manifest, paths []string) (*record, error) {
 	fi, err := j.fs.Stat(j.manifestPath(m.Number))
 	if err != nil {
@@ -255,8 +249,7 @@ func (j *Job) newRecord(m *Manifest, paths []string) (*record, error) {
 	return r, nil
 }
 
-// examine makes the record of checkpoint n by reading its manifest and the indexes
-// of its files.
+// examine makes the record of checkpoint n out of its manifest and indexes.
 func (j *Job) examine(n int) (*record, error) {
 	m, err := j.Manifest(n)
 	if err != nil {

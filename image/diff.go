@@ -14,8 +14,8 @@ import (
 	"ckpt/zones"
 )
 
-// Change counts bytes by what has become of them between two checkpoints. Bytes
-// are compared by the page: a page of which one byte differs has changed.
+// Change counts bytes by what became of them between two checkpoints, page by page: a page has
+// changed if one byte has.
 type Change struct {
 	Unchanged int64 `json:"unchanged_bytes"`
 	Changed   int64 `json:"changed_bytes"`
@@ -36,8 +36,8 @@ func (c Change) Share() float64 {
 	return float64(c.Changed) / float64(c.Changed+c.Unchanged)
 }
 
-// A RegionChange says what has become of a region. Memory of no single rank,
-// such as a shared segment, has rank -1 and is named by its file.
+// A RegionChange says what became of a region. Memory of several ranks, like a segment, has
+// rank -1 and is named by its file.
 type RegionChange struct {
 	Rank   int        `json:"rank"`
 	File   string     `json:"file"`
@@ -52,15 +52,13 @@ type Side struct {
 	Manifest *Manifest
 }
 
-// LayoutRegion is the name of the region of an imported image that holds no
-// memory, but the headers of the original file.
+// LayoutRegion names the region of an imported image that holds the headers of its file.
 const LayoutRegion = "layout"
 
-// Diff compares checkpoint b with checkpoint a, region by region: two regions
-// are the same if they have the same name and rank, wherever they are stored.
-// Extents that both checkpoints take from one place are not read. Progress, if not nil,
-// is told the bytes compared since the last call; it is never called twice at
-// once. Diff fails with a durable.DamageError, or as Open does.
+// Diff compares checkpoint b with checkpoint a, region by region: regions of one name and rank
+// belong together, wherever they are stored. Extents that both take from one place are not
+// read. Progress, if not nil, is told the bytes compared since its last call, one call at a
+// time. Diff fails with a durable.DamageError, or as Open does.
 func Diff(ctx context.Context, a, b Side, progress func(int64)) ([]RegionChange, error) {
 	left, err := a.regions()
 	if err != nil {
@@ -180,7 +178,7 @@ func (s Side) regions() (*regionTable, error) {
 	return t, nil
 }
 
-// open opens a file of the checkpoint; without a name, none.
+// open opens a file of the checkpoint, or nothing without a name.
 func (s Side) open(name string) (*container.Contents, error) {
 	if name == "" {
 		return &container.Contents{}, nil
@@ -201,9 +199,8 @@ func (d *differ) done(n int64) {
 	}
 }
 
-// region compares two regions page by page. Their extents may be cut in
-// different ways. Zeros of both are left out if they are address space that was
-// never touched.
+// region compares two regions, whose extents may be cut differently, page by page. Untouched
+// leaves out zeros of both: address space that was never used.
 func (d *differ) region(ctx context.Context, a *container.Contents, i int, b *container.Contents, j int, untouched bool) (Change, error) {
 	var c Change
 	l, r := cursor{o: a, extents: a.Extents(i)}, cursor{o: b, extents: b.Extents(j)}

@@ -35,8 +35,8 @@ type Reads struct {
 	Bytes int64 `json:"bytes_read"`
 }
 
-// Arrays lists the regions of a rank: its own, those of the segment of its node, and
-// the library. ErrRankNotFound if the checkpoint does not have the rank.
+// Arrays lists the regions of a rank, of its node's segment and of the library. It fails with
+// ErrRankNotFound.
 func (j *Job) Arrays(m *Manifest, rank int) ([]Array, error) {
 	i := slices.IndexFunc(m.Ranks, func(r Rank) bool { return r.Rank == rank })
 	if i < 0 {
@@ -116,10 +116,9 @@ func FindArray(list []Array, name string) (Array, error) {
 	return Array{}, fmt.Errorf("%w: %q; there are %s", ErrNoArray, name, strings.Join(names, ", "))
 }
 
-// Extract writes the contents of an array to w, in order. It reads the extents of
-// the array and no others, from whichever files hold them; holes are read along
-// where that takes less time than another call. Every byte is checked before it is
-// written. Progress, unless nil, gets the bytes written.
+// Extract writes an array to w, in order and checked. It reads the extents of the array only,
+// with holes where that takes less time than another call. Progress, unless nil, gets the bytes
+// written.
 func (j *Job) Extract(ctx context.Context, m *Manifest, a Array, w io.Writer, progress func(int64)) (Reads, error) {
 	count := &countingFS{FS: j.fs}
 	f, err := m.file(a.File)

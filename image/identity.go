@@ -13,8 +13,8 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// identityName is the file that says which store a directory is. Copies of a store have the
-// file as well, so it also says where the store was when the file was written.
+// identityName is the file that says which store a directory is. As copies of a store have it
+// too, it says where the store was when it was written.
 const identityName = "identity"
 
 // maxIdentity bounds the file.
@@ -22,11 +22,10 @@ const maxIdentity = 64 << 10
 
 // An Identity says which store a directory is.
 type Identity struct {
-	// ID is random and made once. It is empty in a store of an earlier ckpt, and in a copy,
-	// until something is written there.
+	// ID is random and made once; empty in a store of an earlier ckpt, and in a copy until
+	// something is written there.
 	ID string
-	// Original is the directory of the store that this one is a copy of, if the copy has no
-	// identity of its own yet or got it as a copy; else empty.
+	// Original is the directory that this store is a copy of; empty if it is no copy.
 	Original string
 }
 
@@ -37,17 +36,16 @@ type identityFile struct {
 	CopyOf *identityFile `json:"copy_of,omitempty"` // the store that this one was copied from
 }
 
-// An Owner is a store as files outside it name it: by its id, and by where it was, well
-// enough to tell a copy from a store that was renamed, or is seen through another mount or
-// from another host.
+// An Owner names a store in files outside it, by id and place: enough to tell a copy from a
+// store that was renamed or is seen through another mount or host.
 type Owner struct {
 	ID    string `json:"store"`
 	Path  string `json:"path"` // absolute
 	Host  string `json:"host,omitempty"`
-	Inode uint64 `json:"inode,omitempty"` // 0: the file system has none
+	Inode uint64 `json:"inode,omitempty"` // 0 if the file system lacks them
 }
 
-// Identity reads which store this is. It changes nothing. A damaged file counts as none.
+// Identity reads which store this is. It changes nothing. A damaged file does not count.
 func (s *Store) Identity() (Identity, error) {
 	file, err := s.identity()
 	is := Identity{ID: file.ID}
@@ -57,8 +55,7 @@ func (s *Store) Identity() (Identity, error) {
 	return is, err
 }
 
-// identity returns what the file would hold if it were written now: without an id if the
-// store has none of its own.
+// identity returns what the file would hold if it were written now.
 func (s *Store) identity() (identityFile, error) {
 	file, err := s.readIdentity()
 	if damage := (*durable.DamageError)(nil); errors.Is(err, fs.ErrNotExist) || errors.As(err, &damage) {
@@ -74,8 +71,8 @@ func (s *Store) identity() (identityFile, error) {
 	return file, nil
 }
 
-// Owner returns what files outside the store name it by. It has no id if the store has no
-// identity of its own.
+// Owner returns the name of the store for files outside it; without an id if it has no identity
+// of its own.
 func (s *Store) Owner() (Owner, error) {
 	file, err := s.identity()
 	if err != nil {
@@ -95,8 +92,7 @@ func (s *Store) Is(o Owner) (bool, error) {
 	return s.isAt(o) // the identity was lost and made anew
 }
 
-// Own returns the identity of a store that is written to: a store without one, and a copy,
-// gets one.
+// Own returns the identity of a store that is written to, which gets one if it lacks one.
 func (s *Store) Own() (Identity, error) {
 	is, err := s.Identity()
 	if err != nil || is.ID != "" {
@@ -109,7 +105,7 @@ func (s *Store) Own() (Identity, error) {
 	return s.Identity()
 }
 
-// Moved takes this directory for the store that it was copied from, which its user says has
+// Moved takes this directory for the store that it was copied from: its user says that one is
 // gone for good.
 func (s *Store) Moved() error {
 	return s.identify(func(file *identityFile) {
@@ -120,11 +116,10 @@ func (s *Store) Moved() error {
 	})
 }
 
-// identifyPause is the time between attempts to take the lock, while another process writes
-// the identity.
+// identifyPause lies between attempts to take the lock.
 const identifyPause = 5 * time.Millisecond
 
-// identify makes an identity if there is none, and changes it.
+// identify changes the identity, which it makes if it is missing.
 func (s *Store) identify(change func(*identityFile)) error {
 	for {
 		lock, err := s.fs.Lock(filepath.Join(s.dir, formatName))
@@ -177,9 +172,9 @@ func (s *Store) here() (Owner, error) {
 	return o, nil
 }
 
-// isAt reports whether this directory is where an Owner was, and not a copy. A store keeps
-// its inode when it is renamed or mounted elsewhere. A store that came back from a backup
-// has its path and another inode.
+// isAt reports whether this directory is the one that an Owner names, and no copy. A store
+// keeps its inode when it is renamed or mounted elsewhere; from a backup it comes with its path
+// and another inode.
 func (s *Store) isAt(o Owner) (bool, error) {
 	here, err := s.here()
 	if err != nil || o.Path == "" {
@@ -192,8 +187,8 @@ func (s *Store) isAt(o Owner) (bool, error) {
 	return same && !s.isElsewhere(o), nil
 }
 
-// isElsewhere reports whether the store is still where the Owner was: this directory is a
-// snapshot then, which has the inodes of its original.
+// isElsewhere reports whether the store is still where the Owner was: then this directory is a
+// snapshot, with the inodes of its original.
 func (s *Store) isElsewhere(o Owner) bool {
 	there := &Store{fs: s.fs, dir: o.Path}
 	if original, err := there.readIdentity(); err != nil || original.ID != o.ID {

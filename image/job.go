@@ -26,8 +26,7 @@ const (
 	lockName  = "lock"
 )
 
-// A Job holds the checkpoints of one job. Its methods may be called from
-// several goroutines.
+// A Job holds the checkpoints of one job. Several goroutines may use it.
 type Job struct {
 	fs    vfs.FS
 	store *Store
@@ -39,7 +38,7 @@ type Job struct {
 	mu   sync.Mutex
 	lock io.Closer   // nil if not ours
 	file fs.FileInfo // that is locked; nil if it cannot be told
-	open map[int]*Tx // checkpoints begun and neither committed nor aborted
+	open map[int]*Tx // checkpoints begun, until they are committed or aborted
 
 	know    sync.Mutex // held for short; what it guards changes only while mu is held, too
 	owned   bool       // the lock is ours
@@ -51,8 +50,7 @@ type Job struct {
 // Name returns the name of the job.
 func (j *Job) Name() string { return j.name }
 
-// FS returns the file system that holds the job, for what its coordinator keeps
-// beside the checkpoints.
+// FS returns the file system of the job, for files that the coordinator keeps there.
 func (j *Job) FS() vfs.FS { return j.fs }
 
 // StoreDir returns the directory of the store that has the job.
@@ -61,26 +59,22 @@ func (j *Job) StoreDir() string { return j.store.dir }
 // Store returns the store that has the job.
 func (j *Job) Store() *Store { return j.store }
 
-// Digest identifies the job, wherever its files are: it is the digest of the description,
-// which has a random id.
+// Digest identifies the job, wherever its files are: the description has a random id.
 func (j *Job) Digest() (string, error) { return j.description() }
 
-// Through returns the job as another file system shows it, one around its own. It is for
-// reading.
+// Through returns the job, for reading, as a file system around its own shows it.
 func (j *Job) Through(fsys vfs.FS) *Job {
 	return &Job{fs: fsys, store: &Store{fs: fsys, dir: j.store.dir}, name: j.name, dir: j.dir, device: j.device}
 }
 
-// Dir returns the directory of the job. The caller may keep files of its own
-// there, such as run.json and logs, under names that are not numbers and do
-// not end in .tmp.
+// Dir returns the directory of the job. The caller may keep files there under names that are
+// not numbers and do not end in .tmp.
 func (j *Job) Dir() string { return j.dir }
 
 // SpecPath returns the path of the file with the description of the job.
 func (j *Job) SpecPath() string { return filepath.Join(j.dir, specName) }
 
-// Spec returns what was given to CreateJob. It fails with a durable.DamageError or
-// durable.ErrNewerVersion.
+// Spec returns the description. It fails with a durable.DamageError or durable.ErrNewerVersion.
 func (j *Job) Spec() ([]byte, error) {
 	name := j.SpecPath()
 	b, err := durable.ReadFile(j.fs, name, maxSpec+256)
@@ -97,8 +91,7 @@ func (j *Job) Spec() ([]byte, error) {
 	return spec, err
 }
 
-// describe keeps the digest of the sealed description. It does not change as long
-// as there are checkpoints.
+// describe keeps the digest of the description, which stays as long as there are checkpoints.
 func (j *Job) describe(sealed []byte) {
 	digest := sealOf(sealed)
 	j.described.Store(&digest)
@@ -115,8 +108,8 @@ func (j *Job) description() (string, error) {
 	return *j.described.Load(), nil
 }
 
-// Lock makes this process the only one that writes to the job, until Unlock or
-// its end, however it ends. It does not wait: ErrInUse if another has it.
+// Lock makes this process the only writer of the job, until Unlock or its end. It does not
+// wait: ErrInUse if another has it.
 func (j *Job) Lock() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -178,16 +171,14 @@ func (j *Job) locked(op string) error {
 	return nil
 }
 
-// InPlace checks that the directory of a job that this process has locked is still there
-// under its name. It fails with ErrJobGone.
+// InPlace checks that the directory of a locked job is still there. It fails with ErrJobGone.
 func (j *Job) InPlace() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.inPlace()
 }
 
-// inPlace checks that the directory of a job that we have locked is still there under
-// its name, and still ours. The caller holds j.mu.
+// inPlace is InPlace for a caller that holds j.mu.
 func (j *Job) inPlace() error {
 	now, err := j.fs.Stat(filepath.Join(j.dir, lockName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -206,8 +197,7 @@ func (j *Job) inPlace() error {
 	return nil
 }
 
-// Next returns a number that no checkpoint of the job has or had, as far as
-// anything is left of it.
+// Next returns a number that no checkpoint has or had, as far as traces are left.
 func (j *Job) Next() (int, error) {
 	all, err := j.numbers()
 	if err != nil || len(all) == 0 {
@@ -216,8 +206,8 @@ func (j *Job) Next() (int, error) {
 	return all[len(all)-1] + 1, nil
 }
 
-// Manifest reads the manifest of checkpoint n. It fails with
-// ErrCheckpointNotFound, durable.ErrOtherJob, durable.ErrNewerVersion or a durable.DamageError.
+// Manifest reads the manifest of checkpoint n. It fails with ErrCheckpointNotFound,
+// durable.ErrOtherJob, durable.ErrNewerVersion or a durable.DamageError.
 func (j *Job) Manifest(n int) (*Manifest, error) {
 	name := j.manifestPath(n)
 	b, err := durable.ReadFile(j.fs, name, maxManifest)
@@ -243,8 +233,8 @@ func (j *Job) Manifest(n int) (*Manifest, error) {
 	return m, nil
 }
 
-// checkDescription checks that a checkpoint was taken under the description of the
-// job. That of a description which cannot be read nobody can tell: Spec says why.
+// checkDescription checks that a checkpoint was taken under the description of the job. If that
+// cannot be read, Spec says why.
 func (j *Job) checkDescription(name string, m *Manifest) error {
 	digest, err := j.description()
 	if err != nil || m.Description == "" || m.Description == digest {
@@ -297,8 +287,7 @@ func (m *Manifest) file(path string) (container.File, error) {
 	return m.Files[i], nil
 }
 
-// Load reads the regions of a rank out of one of m.Files, named by its path, as
-// container.Place.Load does.
+// Load loads regions of a rank from one of m.Files, as container.Place.Load does.
 func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into []zones.Region, opt container.LoadOptions) error {
 	f, err := m.file(path)
 	if err != nil {
@@ -307,9 +296,7 @@ func (j *Job) Load(ctx context.Context, m *Manifest, path string, rank int, into
 	return j.Place().Load(ctx, f, rank, into, opt)
 }
 
-// Check verifies some of the files of a checkpoint, named by their paths in
-// m.Files, as Load would but without keeping what it reads. It returns the
-// first damage found, as Load does.
+// Check reads some of m.Files, named by their paths, as Load would, and keeps nothing.
 func (j *Job) Check(ctx context.Context, m *Manifest, paths []string) error {
 	for _, path := range paths {
 		f, err := m.file(path)
@@ -323,8 +310,7 @@ func (j *Job) Check(ctx context.Context, m *Manifest, paths []string) error {
 	return nil
 }
 
-// RegionBytes returns the size of a region of a rank in the container file path, one
-// of m.Files; 0 if it has no region of this name. It fails as Load does.
+// RegionBytes returns the size of a region of a rank in one of m.Files; 0 if it is not there.
 func (j *Job) RegionBytes(m *Manifest, path string, rank int, name string) (int64, error) {
 	f, err := m.file(path)
 	if err != nil {
@@ -339,8 +325,7 @@ func (j *Job) RegionBytes(m *Manifest, path string, rank int, name string) (int6
 	return 0, err
 }
 
-// EachRegion calls f for each region of the data zone in a checkpoint, with the rank
-// that has it, until f fails.
+// EachRegion calls f for each region of the data zone with its rank, until f fails.
 func (j *Job) EachRegion(m *Manifest, f func(rank int, name string) error) error {
 	for _, file := range m.Files {
 		regions, err := j.Place().Regions(file)
@@ -377,8 +362,8 @@ func (j *Job) Tally(m *Manifest, path string) (*container.Tally, error) {
 	return j.Place().Tally(f)
 }
 
-// Recall fills h with what a file of checkpoint m holds of a rank, so that the
-// first checkpoint after a restart can refer to it.
+// Recall fills h with what a file of checkpoint m holds of a rank, for the first checkpoint
+// after a restart to refer to.
 func (j *Job) Recall(h *container.History, m *Manifest, path string, rank int) error {
 	f, err := m.file(path)
 	if err != nil {

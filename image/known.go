@@ -11,16 +11,14 @@ import (
 	"ckpt/internal/durable"
 )
 
-// A catalog is what is known of the checkpoints of a job. Of a job that this process
-// has locked it is kept up to date, so that no operation on one checkpoint looks at
-// all the others.
+// A catalog is what is known of the checkpoints of a job. While this process has the lock it is
+// kept up to date, so that no operation on one checkpoint looks at all.
 type catalog struct {
 	records map[int]*record
 	numbers []int // of records, ascending
 	fresh   []int // committed since the last sweep
 
-	// Of the file: whether it can be added to, and lists what has gone without a
-	// word.
+	// Of the file: it can be added to; it lists what has gone without a word.
 	sound bool
 	stale bool
 	lines int
@@ -29,8 +27,7 @@ type catalog struct {
 	failed bool
 }
 
-// known returns what is known of the checkpoints; done ends the reading. The caller
-// must not change it.
+// known returns what is known of the checkpoints, to be read until done is called.
 func (j *Job) known() (c *catalog, done func(), err error) {
 	j.know.Lock()
 	if j.catalog != nil {
@@ -118,9 +115,9 @@ func (j *Job) readCatalog() *catalog {
 	return c
 }
 
-// reconcile makes c agree with the entries of the job's directory: a record whose
-// directory has gone goes, and a directory without a record is looked into. It
-// returns the numbered directories of no committed checkpoint, ascending.
+// reconcile makes c agree with the job's directory: records without a directory go, a directory
+// without a record is looked into. It returns the numbered directories without a committed
+// checkpoint, ascending.
 func (j *Job) reconcile(c *catalog, entries []fs.DirEntry) (remains []int, err error) {
 	there := make(map[int]bool, len(entries))
 	for _, e := range entries {
@@ -155,8 +152,8 @@ func (j *Job) reconcile(c *catalog, entries []fs.DirEntry) (remains []int, err e
 	return remains, nil
 }
 
-// complete reads what no record tells of. It cannot tell of all up to floor what
-// they need; −1 if it can.
+// complete reads what no record tells. What checkpoints up to floor need stays unknown; -1 if
+// all is known.
 func (j *Job) complete(c *catalog) (floor int) {
 	floor = -1
 	for _, n := range c.numbers {
@@ -172,8 +169,8 @@ func (j *Job) complete(c *catalog) (floor int) {
 	return floor
 }
 
-// note adds the record of a checkpoint that has just been committed. That the file
-// cannot be written is no matter: the directory is looked into then.
+// note adds the record of a new checkpoint. If the file cannot be written, the directory is
+// looked into instead.
 func (j *Job) note(r *record) {
 	j.change(func(c *catalog) {
 		c.add(r)
@@ -208,8 +205,8 @@ func (j *Job) list(c *catalog, records []*record) {
 	}
 }
 
-// announce notes, durably, that checkpoints are about to be taken back: a line that
-// says that they are there must not outlive them.
+// announce notes, durably, that checkpoints are about to be taken back: their lines must not
+// outlive them.
 func (j *Job) announce(c *catalog, numbers []int) error {
 	var text strings.Builder
 	for _, n := range numbers {

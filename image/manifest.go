@@ -20,58 +20,50 @@ const (
 	maxManifest   = 256 << 20
 )
 
-// Manifest says what a checkpoint consists of. Its file is the checkpoint: the
-// checkpoint exists from the moment it is renamed into place. Times are in
-// seconds, sizes in bytes.
+// Manifest says what a checkpoint consists of. The checkpoint exists from the moment its
+// manifest is renamed into place. Times are in seconds, sizes in bytes.
 type Manifest struct {
 	Format int    `json:"format"` // filled in by Commit
 	Job    string `json:"job"`    // filled in by Commit if empty
-	// Description is the digest of the description of the job that the checkpoint
-	// was taken under, which holds what the manifest does not. Commit fills it in;
-	// manifests written before it was introduced have none.
+	// Description is the digest of the description that the checkpoint was taken under. Commit
+	// fills it in; old manifests lack it.
 	Description string `json:"job_blake3,omitempty"`
 	App         string `json:"app"` // what runs, like bt.S.4
 	NP          int    `json:"np"`  // number of ranks
 	MPI         string `json:"mpi"`
 	Mode        string `json:"mode"`
-	// Level is "application" if the ranks store no more than they need to continue. The
-	// first rank then has all regions that are the same on all ranks, and a rank without
-	// other regions has no file.
+	// Level is "application" if ranks store only what they need to continue. Then the first
+	// rank has all regions that are alike on all ranks; a rank without others has no file.
 	Level string `json:"level,omitempty"`
-	// Origin names the checkpointer that took an imported checkpoint, like
-	// dmtcp; empty for our own.
+	// Origin names the checkpointer of an imported checkpoint, like dmtcp.
 	Origin    string    `json:"origin,omitempty"`
 	Number    int       `json:"number"`         // filled in by Commit if 0
 	Iteration int64     `json:"iteration"`      // of a program of the user, the boundaries passed
 	Step      int64     `json:"step,omitempty"` // and its own number of this one
 	Created   time.Time `json:"created"`
-	// Mapping is the number of ranks on each node; ranks are dealt to nodes in
-	// blocks.
+	// Mapping is the number of ranks on each node, dealt in blocks.
 	Mapping []int `json:"mapping"`
-	// Parent is the checkpoint that this run was restored from; 0 if none.
+	// Parent is the checkpoint that this run was restored from, or 0.
 	Parent int `json:"parent"`
-	// Group is that of the ranks in it, of Groups that take checkpoints apart from
-	// each other; 0 groups mean that it is of all ranks.
+	// Group, of Groups, took the checkpoint by itself; 0 groups: all ranks did together.
 	Group  int              `json:"group,omitempty"`
 	Groups int              `json:"groups,omitempty"`
 	Files  []container.File `json:"files"`
 	Ranks  []Rank           `json:"ranks"`
 	// Bytes is the memory of all ranks together.
 	Bytes zones.Sizes `json:"bytes"`
-	// StoredBytes is the length of the files that this checkpoint added;
-	// filled in by Commit.
+	// StoredBytes is the length of the files that this checkpoint added; Commit fills it in.
 	StoredBytes int64   `json:"stored_bytes"`
 	Latency     Latency `json:"latency_s"`
 	Pause       float64 `json:"pause_s"`
-	// TurnWait is for how long its writes waited for other jobs on the same storage. It is
-	// in Latency.Total, and in no part of it.
+	// TurnWait is how long its writes waited for other jobs: in Latency.Total, in no part of
+	// it.
 	TurnWait float64 `json:"turn_wait_s,omitempty"`
 	// Log is what the ranks have logged of messages since the checkpoint before.
 	Log     *LogStats `json:"log,omitempty"`
 	Library *Library  `json:"library,omitempty"`
-	// ID is random: it tells checkpoints of the same number apart, of which one was
-	// committed on the nodes and the other in the store. 128 bits in hex; empty for those
-	// that were written to the store only.
+	// ID is random, 128 bits in hex: it tells checkpoints of one number apart that were
+	// committed on the nodes and in the store. Empty without nodes.
 	ID string `json:"id,omitempty"`
 	// Tier says how the nodes hold the checkpoint, which were the first to have it.
 	Tier *Tier `json:"tier,omitempty"`
@@ -87,11 +79,11 @@ type Tier struct {
 	Parities []Parity `json:"parities,omitempty"`
 }
 
-// A Parity is a file that protects those of a set of ranks.
+// A Parity is a file that protects the files of a set of ranks.
 type Parity struct {
 	Path   string `json:"path"` // as in Files
 	Set    int    `json:"set"`
-	Index  int    `json:"index"` // which of those of the set
+	Index  int    `json:"index"` // among the parities of the set
 	Node   int    `json:"node"`  // that has it
 	Bytes  int64  `json:"bytes"` // length of the file
 	Blake3 string `json:"blake3,omitempty"`
@@ -100,8 +92,7 @@ type Parity struct {
 // levelApplication is the value of Manifest.Level.
 const levelApplication = "application"
 
-// Rank is the part of one rank in a checkpoint. Its paths are those of entries
-// in Files; empty if it has none of the kind.
+// Rank is the part of one rank in a checkpoint. Its paths name entries of Files.
 type Rank struct {
 	Rank    int         `json:"rank"`
 	Node    int         `json:"node"`
@@ -109,18 +100,18 @@ type Rank struct {
 	File    string      `json:"file"`
 	Shared  string      `json:"shared,omitempty"`
 	Library string      `json:"library,omitempty"`
-	// Pending is the size of the region "pending" in the rank's file: messages
-	// that had arrived but were not received yet; 0 if there is no such region.
+	// Pending is the size of the region "pending": messages that had arrived and were not
+	// received; 0 without it.
 	Pending int64 `json:"pending_bytes,omitempty"`
-	// Channels is the size of the region "channels": the state of the channels to
-	// other groups. Vector says what the rank depends on, in the words of the
-	// coordinator, and LogFrom which frame of its message log comes after it.
+	// Channels is the size of the region "channels": the channels to other groups. Vector says
+	// what the rank depends on, as the coordinator words it; LogFrom is the next frame of its
+	// message log.
 	Channels int64           `json:"channels_bytes,omitempty"`
 	Vector   json.RawMessage `json:"vector,omitempty"`
 	LogFrom  uint64          `json:"log_from,omitempty"`
-	// Global is what the rank holds of arrays of all ranks, and Replicated names the
-	// regions that all ranks have alike: another number of ranks can resume from these.
-	// A program of the user tells both, or the specification of a workload.
+	// Global is what the rank holds of arrays of all ranks; Replicated names regions that all
+	// ranks have alike. Another number of ranks can resume from these. A program or the
+	// specification of a workload tells both.
 	Global       []GlobalPart `json:"global,omitempty"`
 	Replicated   []string     `json:"replicated,omitempty"`
 	Coordination float64      `json:"coordination_s"`
@@ -157,8 +148,7 @@ type Library struct {
 	Blake3 string `json:"blake3"`
 }
 
-// The limits of what a manifest may say. They are beyond anything real, and sums of
-// numbers within them do not overflow.
+// The limits of a manifest are beyond anything real; sums within them do not overflow.
 const (
 	maxNumber    = math.MaxUint32 // of a checkpoint
 	maxNP        = 1 << 20
@@ -325,8 +315,8 @@ func (m *Manifest) Encode() ([]byte, error) {
 	return seal(manifestMagic, append(body, '\n')), nil
 }
 
-// DecodeManifest reads what Encode has made. Its errors are durable.DamageError, durable.ErrNewerVersion
-// if the manifest is sound but not for us.
+// DecodeManifest reads what Encode has made. It fails with a durable.DamageError, or
+// durable.ErrNewerVersion if the manifest is sound.
 func DecodeManifest(path string, b []byte) (*Manifest, error) {
 	body, version, err := unseal(path, manifestMagic, b)
 	if err != nil {

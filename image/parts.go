@@ -24,9 +24,9 @@ const slabBytes = 4 << 20
 // openFiles is how many files a PartReader keeps open.
 const openFiles = 16
 
-// A PartReader reads regions of a checkpoint for a rank that did not write them: of
-// another number of ranks, or with other parts of the same arrays. It holds a few MiB at a
-// time, and is used by one goroutine.
+// A PartReader reads regions of a checkpoint for a rank that did not write them: of another
+// number of ranks, or with other parts of the same arrays. It holds a few MiB, in one
+// goroutine.
 type PartReader struct {
 	job    *Job
 	m      *Manifest
@@ -62,9 +62,9 @@ func (p *PartReader) Close() {
 	p.open = nil
 }
 
-// Load fills a region: a part of an array of all ranks from the ranks that held its cells,
-// a replicated region from the first rank, and any other from the rank itself. It fails
-// as container.Place.Load does.
+// Load fills a region: a part of a global array from the ranks that held its cells, a
+// replicated region from the first rank, any other from the rank itself. It fails as
+// container.Place.Load does.
 func (p *PartReader) Load(ctx context.Context, into zones.Region) error {
 	if into.Part == nil {
 		return p.whole(ctx, into)
@@ -234,8 +234,8 @@ func (p *PartReader) transfers(ctx context.Context, from global.Held, into zones
 	return nil
 }
 
-// strided carries a transfer out up to a level of its strides. It reads blocks of the
-// source that lie close together at once.
+// strided carries out a transfer up to a level of its strides. Blocks that lie close together
+// in the source are read at once.
 func (p *PartReader) strided(ctx context.Context, t global.Transfer, level int, mem []byte) error {
 	if level == 0 {
 		return p.region.Copy(ctx, &target{mem[t.DstOffset : t.DstOffset+t.Count[0]]}, t.SrcOffset, t.SrcOffset+t.Count[0], nil)
@@ -273,9 +273,8 @@ func (t *target) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// CheckRest reads, of what rank r has stored in its data zone, what others do not read when
-// another number of ranks fills these regions: all but its parts without halo. It returns
-// the first damage.
+// CheckRest reads what rank r has stored in its data zone and what no other rank reads when
+// another number of ranks fills these regions. It returns the first damage.
 func (j *Job) CheckRest(ctx context.Context, m *Manifest, r *Rank, filled []zones.Region) error {
 	if r.File == "" {
 		return nil

@@ -10,12 +10,11 @@ import (
 	"ckpt/internal/durable"
 )
 
-// Remove removes the job with all files in its directory, and returns the numbers of its
-// checkpoints and the bytes set free. It needs the lock, which it gives back.
+// Remove removes the job with all files in its directory, and returns its checkpoints and the
+// bytes set free. It needs the lock, which it gives back.
 //
-// The checkpoints go first, each durably, then the other files, then the description. A
-// removal that is cut short leaves a job with fewer checkpoints, each of them whole;
-// another Remove ends it.
+// The checkpoints go first, each durably, then the other files, then the description. If it is
+// cut short, the job has fewer checkpoints, each whole; another Remove ends it.
 func (j *Job) Remove() (checkpoints []int, freed int64, err error) {
 	size, err := j.Size()
 	if err != nil {
@@ -54,9 +53,9 @@ func (j *Job) Remove() (checkpoints []int, freed int64, err error) {
 // lingering is how long a file system may take to forget a file that was closed.
 const lingering = time.Second
 
-// leave gives the lock back and removes it with the directory. Its file gets another name
-// first: whoever takes the lock under the old one makes a job of its own. It is removed once
-// it is closed: NFS and FUSE keep a removed file that is open, under a hidden name.
+// leave gives the lock back and removes it with the directory. The lock is renamed first:
+// whoever takes the old name makes a new job. It is removed once closed: NFS and FUSE keep an
+// open file under a hidden name.
 func (j *Job) leave() error {
 	lock := filepath.Join(j.dir, lockName)
 	old := lock + durable.TempSuffix
@@ -96,8 +95,7 @@ type walker struct {
 	err   error // the first
 }
 
-// visit calls do with the files and directories in dir, what is in a directory before
-// the directory itself. It does not follow links.
+// visit calls do with the files and directories in dir, contents first. It follows no links.
 func (w *walker) visit(dir string, do func(name string) error) {
 	if w.err != nil {
 		return

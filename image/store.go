@@ -30,8 +30,7 @@ type Store struct {
 	dir string
 }
 
-// OpenStore opens the store in dir. It fails with ErrNoStore if there is none
-// and with durable.ErrNewerVersion if it is not for us.
+// OpenStore opens the store in dir. It fails with ErrNoStore or durable.ErrNewerVersion.
 func OpenStore(fsys vfs.FS, dir string) (*Store, error) {
 	s := &Store{fs: vfs.ForOwner(fsys, dir), dir: dir}
 	name := filepath.Join(dir, formatName)
@@ -54,8 +53,8 @@ func OpenStore(fsys vfs.FS, dir string) (*Store, error) {
 	return s, nil
 }
 
-// CreateStore opens the store in dir, and makes it, and its parents, if there
-// is none. Directories are for the user alone (0700). Several may do so at once.
+// CreateStore opens the store in dir, and makes it with its parents (0700) if there is none.
+// Several processes may do so at once.
 func CreateStore(fsys vfs.FS, dir string) (*Store, error) {
 	for try := 0; ; try++ {
 		s, err := OpenStore(fsys, dir)
@@ -133,17 +132,15 @@ func CheckJobName(name string) error {
 	return nil
 }
 
-// CreateJob makes a job and takes its lock. The spec is the caller's own
-// description of the job. A name has up to 101 letters, digits, dots, dashes
-// and underscores and begins with a letter or digit.
+// CreateJob makes a job under its lock. The spec is the caller's description. A name has up to
+// 101 letters, digits, dots, dashes and underscores and begins with a letter or digit.
 func (s *Store) CreateJob(name string, spec []byte) (*Job, error) {
 	return s.create(name, spec, (*Job).there, func(*Job) error { return nil })
 }
 
-// TakeOverJob is CreateJob, but it also replaces a job that has no checkpoint,
-// unless another coordinator runs it. Clear is called under the lock, before the
-// spec is written: it removes, durably, those of the caller's files that must
-// not pass for the new job's.
+// TakeOverJob is CreateJob, but it also replaces a job without checkpoints that no coordinator
+// runs. Clear, called under the lock, removes durably those of the caller's files that must not
+// pass for the new job's.
 func (s *Store) TakeOverJob(name string, spec []byte, clear func(*Job) error) (*Job, error) {
 	return s.create(name, spec, (*Job).hasCheckpoints, clear)
 }
@@ -184,8 +181,8 @@ func (s *Store) create(name string, spec []byte, taken func(*Job) (bool, error),
 		}
 		return durable.Op("create job", j.dir, -1, err)
 	}
-	// The directory may be there from a creation that was cut short; what
-	// makes the job is its spec. Under the lock only one can write that.
+	// A creation may have been cut short: the spec makes the job, and only the lock's owner
+	// writes it.
 	if err := free(); err != nil {
 		return nil, err
 	}
@@ -215,8 +212,7 @@ func (j *Job) writeSpec(spec []byte) error {
 	return err
 }
 
-// Redescribe replaces the description of a job that has no checkpoint yet, by one that
-// says more. It needs the lock.
+// Redescribe replaces the description of a job without checkpoints. It needs the lock.
 func (j *Job) Redescribe(spec []byte) error {
 	if err := j.InPlace(); err != nil {
 		return err
@@ -236,8 +232,7 @@ func (j *Job) Redescribe(spec []byte) error {
 	return durable.Op("describe", j.dir, -1, j.writeSpec(spec))
 }
 
-// there reports whether the directory holds a job: its spec, or, if that was
-// lost, checkpoints.
+// there reports whether the directory holds a job: its spec or checkpoints.
 func (j *Job) there() (bool, error) {
 	_, err := j.fs.Stat(filepath.Join(j.dir, specName))
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -254,8 +249,7 @@ func (j *Job) hasCheckpoints() (bool, error) {
 	return len(all) > 0, err
 }
 
-// job returns the job of a name. Root writes into a job of another user for that user. A job
-// that root makes is its own.
+// job returns the job of a name. Root writes into another user's job for that user.
 func (s *Store) job(name string) *Job {
 	dir := filepath.Join(s.dir, jobsName, name)
 	return &Job{fs: vfs.ForOwner(s.fs, dir), store: s, name: name, dir: dir,
@@ -265,8 +259,8 @@ func (s *Store) job(name string) *Job {
 // storageName is the file of a store that says how fast its storage reads.
 const storageName = "storage.json"
 
-// Storage describes how fast the storage of a store reads. It decides how large a
-// hole between two extents may be to be read along, never what is read.
+// Storage describes how fast the storage of a store reads. It decides which holes between
+// extents are read along, never what is read.
 type Storage struct {
 	Bandwidth float64       `json:"bytes_per_s"`
 	Call      time.Duration `json:"call_ns"` // cost of a call however short it is
@@ -284,13 +278,13 @@ func (s Storage) Device() fileview.Device {
 	return fileview.Device{Bandwidth: s.Bandwidth, Latency: s.Call, Block: container.BlockSize}
 }
 
-// sound reports whether the numbers can be those of a storage.
+// sound reports whether the numbers are possible.
 func (s Storage) sound() bool {
 	return s.Bandwidth >= 1<<10 && s.Bandwidth <= 1<<50 && s.Call > 0 && s.Call <= time.Minute
 }
 
-// Storage returns what SetStorage has kept. A store without it, or whose file is
-// damaged, is assumed to be usual: the numbers only cost time.
+// Storage returns what SetStorage has kept. Without it, or if the file is damaged, the storage
+// counts as usual: the numbers only cost time.
 func (s *Store) Storage() Storage {
 	b, err := durable.ReadFile(s.fs, filepath.Join(s.dir, storageName), 4096)
 	kept := Storage{}

@@ -10,8 +10,7 @@ import (
 	"ckpt/internal/durable"
 )
 
-// Checkpoints lists the numbers of the committed checkpoints, ascending. A
-// checkpoint whose manifest is damaged is among them.
+// Checkpoints lists the committed checkpoints, also damaged ones, ascending.
 func (j *Job) Checkpoints() ([]int, error) {
 	c, done, err := j.known()
 	if err != nil {
@@ -21,8 +20,7 @@ func (j *Job) Checkpoints() ([]int, error) {
 	return slices.Clone(c.numbers), nil
 }
 
-// Latest returns the number of the newest committed checkpoint; 0 if the job
-// has none.
+// Latest returns the newest committed checkpoint, or 0.
 func (j *Job) Latest() (int, error) {
 	c, done, err := j.known()
 	if err != nil {
@@ -41,8 +39,8 @@ func (j *Job) Latest() (int, error) {
 	return 0, nil
 }
 
-// Stored returns the bytes of all container files of the job, also of those that
-// are kept for the sake of later checkpoints only.
+// Stored returns the bytes of all container files, also of those kept for later checkpoints
+// only.
 func (j *Job) Stored() (int64, error) {
 	c := j.readCatalog()
 	entries, err := j.fs.ReadDir(j.dir)
@@ -83,10 +81,9 @@ func distinct[T int | string](list []T) []T {
 	return slices.Compact(list)
 }
 
-// Summaries describes the committed checkpoints, or with last > 0 the newest so many,
-// ascending. It reads the manifests of those only whose line in the catalog is missing or
-// not of the manifest that is there. The error tells which manifests cannot be read; of
-// those that belong to another job it names one. The others are returned.
+// Summaries describes the committed checkpoints, or the newest last > 0, ascending. It reads a
+// manifest only if its line in the catalog is missing or of another one. The error tells which
+// manifests cannot be read; if they are of another job it names one.
 func (j *Job) Summaries(last int) ([]Summary, error) {
 	c, err := j.scan()
 	if err != nil {
@@ -132,8 +129,7 @@ func (j *Job) summary(r *record) (Summary, error) {
 	return m.Summary(), nil
 }
 
-// Iterations returns the iteration of each committed checkpoint, as far as it can be
-// told.
+// Iterations returns the iteration of each committed checkpoint, as far as known.
 func (j *Job) Iterations() (map[int]int64, error) {
 	c, done, err := j.known()
 	if err != nil {

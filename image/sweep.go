@@ -13,15 +13,11 @@ import (
 	"ckpt/internal/durable"
 )
 
-// Sweep removes what no committed checkpoint refers to: the remains of
-// checkpoints that were not committed, and files whose last checkpoint was
-// pruned. It returns their paths relative to the directory of the job. It needs
-// the lock.
+// Sweep removes what no committed checkpoint refers to: remains of uncommitted checkpoints, and
+// files whose last checkpoint was pruned. It returns their paths in the job. It needs the lock.
 //
-// Only numbered directories and names that end in .tmp are looked at; all else
-// in the directory of the job belongs to the caller. When a manifest or index
-// cannot be read, Sweep cannot know what its checkpoint refers to, and keeps
-// everything up to that checkpoint.
+// It looks at numbered directories and names ending in .tmp; the rest belongs to the caller. If
+// a manifest or index cannot be read, Sweep keeps everything up to that checkpoint.
 func (j *Job) Sweep() (removed []string, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -29,22 +25,20 @@ func (j *Job) Sweep() (removed []string, err error) {
 	return removed, err
 }
 
-// Prune removes all but the newest keep sound checkpoints, and the files that
-// only they used. It returns their numbers and the bytes set free. It needs the
-// lock, and no checkpoint may be under way.
+// Prune removes all but the newest keep sound checkpoints, and the files that only they used.
+// It returns their numbers and the bytes set free. It needs the lock, and no checkpoint under
+// way.
 //
-// Sound is a checkpoint whose manifest can be read and whose files have the
-// right length, header, index and trailer; the payload is Verify's to check. A
-// damaged checkpoint does not count as kept, or the last one that can be
-// restored might go; newer than the oldest kept one, it stays. So do those in
-// also, if keep is not 0. Prune looks for damage until it has found eight sound
-// ones: a look at all would cost more, the more there are.
+// A checkpoint is sound if its manifest can be read and its files have the right length,
+// header, index and trailer; Verify checks the payload. A damaged one does not count as kept,
+// or the last one to restore might go; newer than the oldest kept one, it stays. So do those in
+// also, if keep is not 0. Prune looks at checkpoints until eight are sound.
 func (j *Job) Prune(keep int, also ...int) (removed []int, freed int64, err error) {
 	return j.prune(keep, func(all []int) []int { return j.selection(all, keep, also) })
 }
 
-// Thin is Prune for a job that runs: only the checkpoints in of count, those that its
-// ranks descend from. The others go too if they are older than the oldest kept one.
+// Thin is Prune for a running job: only the checkpoints in of count, from which its ranks
+// descend. Others older than the oldest kept one go too.
 func (j *Job) Thin(keep int, of []int) (removed []int, freed int64, err error) {
 	return j.prune(keep, func(all []int) []int { return j.thinnable(all, keep, of) })
 }
@@ -86,8 +80,8 @@ func (j *Job) prune(keep int, selected func(all []int) []int) (removed []int, fr
 	if err != nil {
 		return nil, 0, err
 	}
-	// The manifests go first, oldest first, each durably: when a file goes, no
-	// manifest that names it can come back.
+	// The manifests go first, oldest first, each durably: no manifest may come back that names
+	// a removed file.
 	old := selected(all)
 	removed, err = j.takeBack(old)
 	if err != nil {
@@ -97,12 +91,10 @@ func (j *Job) prune(keep int, selected func(all []int) []int) (removed []int, fr
 	return removed, freed, err
 }
 
-// lookedAt is how many checkpoints Prune counts as kept only after a look at them:
-// those that anybody would restore.
+// lookedAt is how many checkpoints Prune looks at: those that anybody would restore.
 const lookedAt = 8
 
-// prunable returns how many of the oldest of all may go, and the damaged ones that
-// it came across.
+// prunable returns how many of the oldest may go, and the damaged ones it came across.
 func (j *Job) prunable(all []int, keep int) (n int, damaged []int) {
 	if keep == 0 {
 		return len(all), nil
@@ -120,8 +112,7 @@ func (j *Job) prunable(all []int, keep int) (n int, damaged []int) {
 	return 0, damaged
 }
 
-// Damaged lists the checkpoints that Prune, told to keep so many, does not count,
-// ascending.
+// Damaged lists the checkpoints that Prune would not count, ascending.
 func (j *Job) Damaged(keep int) ([]int, error) {
 	all, err := j.Checkpoints()
 	_, damaged := j.prunable(all, keep)
@@ -129,8 +120,7 @@ func (j *Job) Damaged(keep int) ([]int, error) {
 	return damaged, err
 }
 
-// sound returns what is wrong with checkpoint n, if that shows without reading
-// its payload.
+// sound returns what is wrong with checkpoint n without reading its payload.
 func (j *Job) sound(n int) error {
 	m, err := j.Manifest(n)
 	if err != nil {
@@ -222,8 +212,8 @@ func (s *sweeper) failed(name string, err error) {
 	s.errs = append(s.errs, durable.Op("sweep", name, -1, err))
 }
 
-// directories removes what committed checkpoints do not use of numbered directories, but for
-// those up to floor, of which that is not known.
+// directories removes what committed checkpoints do not use of numbered directories above
+// floor.
 func (s *sweeper) directories(c *catalog, look []int, floor int) {
 	look = distinct(look)
 	used, unknown := s.job.used(c, look)
@@ -255,9 +245,8 @@ func (s *sweeper) directory(n int, used map[string]bool) {
 	}
 }
 
-// settle makes it durable that checkpoints without a manifest have none. The
-// process that removed a manifest may have died before. If it came back after a loss
-// of power, it would name files that we are about to remove.
+// settle makes it durable that checkpoints without a manifest have none. The process that
+// removed one may have died before; after a loss of power it would name removed files.
 func (j *Job) settle(remains []int) error {
 	for _, n := range remains {
 		if err := j.fs.SyncDir(j.NumberDir(n)); err != nil {
@@ -267,9 +256,8 @@ func (j *Job) settle(remains []int) error {
 	return nil
 }
 
-// used lists the files in some directories that committed checkpoints need: it reads
-// those that, as the catalog says, need any of them. It cannot tell for directories
-// up to floor.
+// used lists the files in some directories that committed checkpoints need. It reads those that
+// need any, as the catalog says. What is needed of directories up to floor stays unknown.
 func (j *Job) used(c *catalog, look []int) (files map[string]bool, floor int) {
 	files, floor = make(map[string]bool), -1
 	for _, n := range c.numbers {
@@ -298,9 +286,9 @@ func (j *Job) used(c *catalog, look []int) (files map[string]bool, floor int) {
 	return files, floor
 }
 
-// PrunePreview returns what Prune would remove and set free, and changes nothing. It
-// needs no lock. Without it, another process may be writing a checkpoint: then what lies
-// after the newest checkpoint does not count as debris.
+// PrunePreview returns what Prune would remove and set free, and changes nothing. Without the
+// lock, another process may be writing: what lies after the newest checkpoint does not count
+// then.
 func (j *Job) PrunePreview(keep int, also ...int) (remove []int, freed int64, err error) {
 	c := j.readCatalog()
 	entries, err := j.fs.ReadDir(j.dir)

@@ -70,10 +70,9 @@ func inDir(path string, number int) bool {
 	return ok && n == number
 }
 
-// PlaceJob opens the job of this name in a store that several processes of it write to,
-// none with its lock: the directory of a node. It makes the job if it is not there. A job
-// with another description there is replaced if it has no checkpoint, and is ErrJobExists
-// otherwise, or ErrInUse while another process holds its lock.
+// PlaceJob opens, or makes, a job in the directory of a node, which several processes write to
+// without its lock. A job with another description is replaced if it has no checkpoint; else
+// ErrJobExists, or ErrInUse while it is locked.
 func (s *Store) PlaceJob(name string, spec []byte) (*Job, error) {
 	if err := CheckJobName(name); err != nil {
 		return nil, err
@@ -110,10 +109,8 @@ func (s *Store) PlaceJob(name string, spec []byte) (*Job, error) {
 	return j, durable.Op("create job", j.dir, -1, j.writeSpec(spec))
 }
 
-// Announce writes the manifest of a checkpoint whose files are in place, in the directory
-// of a node: it exists from then on. The files have been synced by those that wrote them;
-// their names are synced here. Commit does that for a store, with more care. Announce fills
-// in the members that Commit does.
+// Announce commits a checkpoint in the directory of a node: its files are in place and synced
+// by their writers. It syncs their names, and fills in what Commit does.
 func (j *Job) Announce(m *Manifest) error {
 	t := &Tx{job: j, number: m.Number, dir: j.NumberDir(m.Number)}
 	if err := t.complete(m); err != nil {
@@ -132,15 +129,13 @@ func (j *Job) Announce(m *Manifest) error {
 // FilePath returns where a file of a manifest is.
 func (j *Job) FilePath(path string) string { return filepath.Join(j.dir, filepath.FromSlash(path)) }
 
-// Withdraw removes the manifest of checkpoint n in the directory of a node, if there is
-// one, durably: the checkpoint does not exist there any more.
+// Withdraw removes the manifest of checkpoint n, if there is one, durably.
 func (j *Job) Withdraw(n int) error {
 	return durable.Op("withdraw", j.manifestPath(n), -1, j.uncommit(n))
 }
 
-// OpenNodeStore opens the store in the directory of a node, whatever has become of the file
-// that makes it one: its jobs tell by themselves whether they are sound. It fails with
-// durable.ErrNewerVersion if it is not for us.
+// OpenNodeStore opens the store in the directory of a node even without the file that makes it
+// one: its jobs tell whether they are sound. It fails with durable.ErrNewerVersion.
 func OpenNodeStore(fsys vfs.FS, dir string) (*Store, error) {
 	if _, err := OpenStore(fsys, dir); errors.Is(err, durable.ErrNewerVersion) {
 		return nil, err
@@ -148,9 +143,8 @@ func OpenNodeStore(fsys vfs.FS, dir string) (*Store, error) {
 	return &Store{fs: fsys, dir: dir}, nil
 }
 
-// CreateNodeStore is CreateStore for the directory of a node. It makes the file again that
-// makes the directory a store, if that was lost or damaged. A directory that holds something
-// else is left alone.
+// CreateNodeStore is CreateStore for the directory of a node. It makes a lost or damaged format
+// file again, and leaves a directory alone that holds something else.
 func CreateNodeStore(fsys vfs.FS, dir string) (*Store, error) {
 	s, err := CreateStore(fsys, dir)
 	if err == nil {
@@ -167,8 +161,8 @@ func CreateNodeStore(fsys vfs.FS, dir string) (*Store, error) {
 	return &Store{fs: fsys, dir: dir}, nil
 }
 
-// wasStore reports whether a directory was a store before its file was damaged: it has jobs,
-// or the file is empty, as a loss of power may leave it.
+// wasStore reports whether a directory was a store: it has jobs, or an empty format file, as a
+// loss of power leaves it.
 func wasStore(fsys vfs.FS, dir string) bool {
 	if fi, err := fsys.Stat(filepath.Join(dir, jobsName)); err == nil && fi.IsDir() {
 		return true

@@ -21,13 +21,12 @@ type Tx struct {
 	number int
 	dir    string
 
-	// Trace records the making of joint files and the writing of the manifest.
-	// It may be nil.
+	// Trace, if not nil, records the making of joint files and the writing of the manifest.
 	Trace *container.Tracing
 }
 
-// Begin makes the directory of checkpoint number, which must be larger than all
-// committed ones. It needs the lock.
+// Begin makes the directory of checkpoint number, which exceeds all committed ones. It needs
+// the lock.
 func (j *Job) Begin(number int) (*Tx, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -48,8 +47,8 @@ func (j *Job) Begin(number int) (*Tx, error) {
 	return j.begin(number)
 }
 
-// BeginApart is Begin for groups of ranks that take checkpoints apart from each
-// other: there may be newer ones of other groups, but none of this number.
+// BeginApart is Begin for groups that take checkpoints by themselves: other groups may have
+// newer ones.
 func (j *Job) BeginApart(number int) (*Tx, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -66,7 +65,7 @@ func (j *Job) begin(number int) (*Tx, error) {
 	t := &Tx{job: j, number: number, dir: j.NumberDir(number)}
 	c, err := j.held()
 	if err == nil && c.stale {
-		// The number may be that of one that has gone, and has a line.
+		// A checkpoint of this number may have gone, and have a line.
 		err = j.removeCatalog(c)
 	}
 	if err != nil {
@@ -108,8 +107,8 @@ func (t *Tx) SharedPath(node int) string {
 	return filepath.Join(t.dir, fmt.Sprintf("node-%d.shared.img", node))
 }
 
-// CreateJoint makes the files of a shared or aggregated layout, for
-// container.WriteJoint, and returns their paths.
+// CreateJoint makes the files of a joint layout for container.WriteJoint, and returns their
+// paths.
 func (t *Tx) CreateJoint(layout plan.Layout, n int) ([]string, error) {
 	var paths []string
 	for i := range n {
@@ -130,23 +129,20 @@ func (t *Tx) CreateJoint(layout plan.Layout, n int) ([]string, error) {
 	return paths, nil
 }
 
-// Build creates the container file path, in the directory of the transaction.
-// Pool may be nil.
+// Build creates a container file in the directory of the transaction. Pool may be nil.
 func (t *Tx) Build(path string, h container.Header, pool *container.Pool) (*container.Builder, error) {
 	return t.job.Place().Build(path, h, pool)
 }
 
-// LibraryPath returns the path of the image of the library zone of an imported
-// checkpoint. Our own jobs have one: WriteLibrary.
+// LibraryPath returns the path of the library zone of an imported checkpoint.
 func (t *Tx) LibraryPath() string { return filepath.Join(t.dir, "library.img") }
 
-// Commit makes the checkpoint exist, for all its ranks at once. It checks that
-// every file that m names is there as m says. When it returns nil the
-// checkpoint survives a loss of power; when it fails nothing of it remains, as
-// far as the file system allows, and earlier checkpoints are untouched.
+// Commit makes the checkpoint exist, for all its ranks at once, after checking that every file
+// in m is there as m says. Once it returns nil the checkpoint survives a loss of power; if it
+// fails nothing remains of it, as far as the file system allows, and earlier ones are
+// untouched.
 //
-// Commit fills in m.Format, m.StoredBytes and, if they are zero, m.Job and
-// m.Number.
+// Commit fills in m.Format, m.StoredBytes and, if they are zero, m.Job and m.Number.
 func (t *Tx) Commit(ctx context.Context, m *Manifest) error {
 	err := t.commit(ctx, m)
 	if err == nil {
@@ -252,8 +248,7 @@ func listed[T any](list []T) []T {
 	return list
 }
 
-// Abort removes what has been written of the checkpoint. After Commit has
-// returned nil it does nothing.
+// Abort removes what was written of the checkpoint. After a Commit it does nothing.
 func (t *Tx) Abort() error {
 	j := t.job
 	j.mu.Lock()
@@ -274,8 +269,8 @@ func (t *Tx) Abort() error {
 
 // removeCheckpoint takes back a checkpoint that no other refers to.
 func (j *Job) removeCheckpoint(n int) error {
-	// If the manifest may be in place it goes first, and durably: the files
-	// may only go when the checkpoint surely does not exist.
+	// A manifest that may be in place goes first, durably: files go once the checkpoint surely
+	// does not exist.
 	if err := j.uncommit(n); err != nil {
 		return err
 	}
@@ -295,8 +290,8 @@ func (j *Job) removeCheckpoint(n int) error {
 	return errors.Join(errs...)
 }
 
-// Drop takes committed checkpoints back, durably. The next Sweep removes files
-// that only they needed. It needs the lock.
+// Drop takes committed checkpoints back, durably; the next Sweep removes their files. It needs
+// the lock.
 func (j *Job) Drop(numbers ...int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -310,8 +305,7 @@ func (j *Job) Drop(numbers ...int) error {
 	return nil
 }
 
-// takeBack takes committed checkpoints back, in order. It returns those that have
-// gone when it fails.
+// takeBack takes committed checkpoints back, in order, and returns those that have gone.
 func (j *Job) takeBack(numbers []int) (removed []int, err error) {
 	if len(numbers) == 0 {
 		return nil, nil
@@ -347,11 +341,10 @@ func (j *Job) uncommit(n int) error {
 	return j.fs.SyncDir(j.NumberDir(n))
 }
 
-// WriteLibrary stores the library zone of the program that the ranks run, once
-// for the job, and returns the entry for the manifests of its checkpoints. Number
-// is that of the checkpoint which needs it first; until that has been committed,
-// Sweep removes the file, and another attempt at the checkpoint replaces it. It needs
-// the lock. The file is written through fsys, which is that of the job or one around it.
+// WriteLibrary stores the library zone of the program once for the job, and returns its entry
+// for manifests. Number is the checkpoint that needs it first: until that is committed, Sweep
+// removes the file, and another attempt replaces it. It needs the lock. It writes through fsys,
+// the file system of the job or one around it.
 func (j *Job) WriteLibrary(ctx context.Context, fsys vfs.FS, number int, regions []zones.Region, opt container.WriteOptions) (container.File, error) {
 	j.mu.Lock()
 	err := j.locked("write library to")
@@ -380,8 +373,7 @@ func (j *Job) WriteLibrary(ctx context.Context, fsys vfs.FS, number int, regions
 // libraryName names the image of the library by the checkpoint that needs it first.
 func libraryName(number int) string { return fmt.Sprintf("library-%d.img", number) }
 
-// WroteLibrary reports whether f is the library zone, stored once for the job, and was
-// written for this checkpoint.
+// WroteLibrary reports whether f is the library zone, written for this checkpoint.
 func (m *Manifest) WroteLibrary(f container.File) bool {
 	return f.Path == container.JobPath(filepath.Join(container.FormatNumber(container.JobNumber), libraryName(m.Number)))
 }

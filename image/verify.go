@@ -31,8 +31,7 @@ type Damage struct {
 	Reason string `json:"reason"`
 }
 
-// A Verification verifies checkpoints of one job, one after the other. It reads bytes
-// that several of them share once.
+// A Verification verifies checkpoints of one job, and reads bytes that they share once.
 type Verification struct {
 	job  *Job
 	memo container.Memo
@@ -46,13 +45,12 @@ func (j *Job) Verify(ctx context.Context, n int, progress func(int64)) (Report, 
 	return j.Verification().Checkpoint(ctx, n, progress)
 }
 
-// Checkpoint reads every byte of checkpoint n, also what it uses in files of earlier
-// checkpoints, and the description of the job, and reports all damage. It
-// needs no lock and little memory. Progress, if not nil, is told the bytes
-// checked since the last call; it is never called twice at once.
+// Checkpoint reads every byte of checkpoint n, also in files of earlier checkpoints, and the
+// description of the job, and reports all damage, also damage found before. It needs no lock
+// and little memory. Progress, if not nil, is told the bytes checked since its last call, one
+// call at a time.
 //
-// Damage is in the report, also what was found for an earlier checkpoint. The error is
-// for what kept Checkpoint from looking: ErrCheckpointNotFound,
+// The error tells what kept Checkpoint from looking: ErrCheckpointNotFound,
 // durable.ErrNewerVersion, no permission, ctx.
 func (a *Verification) Checkpoint(ctx context.Context, n int, progress func(int64)) (Report, error) {
 	j := a.job
@@ -84,8 +82,7 @@ func (a *Verification) Checkpoint(ctx context.Context, n int, progress func(int6
 	}
 	rep := v.report()
 	if len(rep.Damage) > 0 {
-		// A job that runs takes what it needs no longer away: the manifest, then
-		// the files.
+		// A running job may have taken it back: the manifest, then the files.
 		if _, err := j.Manifest(n); errors.Is(err, ErrCheckpointNotFound) {
 			return rep, err
 		}

@@ -1,10 +1,9 @@
-// Package bench measures how fast a directory takes checkpoints, next to how
-// fast it takes the same bytes written plainly.
+// Package bench measures how fast a directory takes checkpoints, next to the same bytes written
+// plainly.
 //
-// One call of Write alternates between a checkpoint on the real path
-// (container.Write, then Tx.Commit), a plain sequential O_DIRECT write of 4 MiB
-// blocks with fsync, and a buffered write with fsync, so that whatever else the
-// disk does meanwhile meets all three alike. It removes all that it wrote.
+// Write alternates between a checkpoint on the real path (container.Write, then Tx.Commit), a
+// plain sequential O_DIRECT write of 4 MiB blocks with fsync, and a buffered write with fsync,
+// so that whatever else the disk does meets all three. It removes all that it wrote.
 package bench
 
 import (

@@ -20,19 +20,19 @@ import (
 // A CodecResult is how one codec does on an image, in one goroutine.
 type CodecResult struct {
 	Codec  string `json:"codec"`
-	Bytes  int64  `json:"bytes"`        // of the extents, without those of zeros
+	Bytes  int64  `json:"bytes"`        // of the extents that are not all zeros
 	Stored int64  `json:"stored_bytes"` // in whole pages, as in a file
 	// Ratio is Bytes by Stored.
 	Ratio float64 `json:"codec_ratio"`
-	// Raw is the part of the bytes that is stored as it is, Filtered the part that
-	// is shuffled, 0 to 1.
+	// Raw is the share of the bytes that is stored as it is, Filtered the share that is
+	// shuffled.
 	Raw      float64 `json:"raw_share"`
 	Filtered float64 `json:"filtered_share"`
 	// Rates are in bytes of memory per second of processor time.
 	Encode float64 `json:"encode_bytes_per_s"`
 	Decode float64 `json:"decode_bytes_per_s"`
-	// PaysBelow is the bandwidth of the storage, in bytes per second, below which
-	// compressing takes less time than it saves: Encode · (Ratio−1)/Ratio.
+	// PaysBelow is the bandwidth of the storage, in bytes per second, below which compressing
+	// saves time: Encode · (Ratio−1)/Ratio.
 	PaysBelow float64 `json:"pays_below_bytes_per_s"`
 }
 
@@ -48,12 +48,10 @@ type extent struct {
 	raw  []byte
 }
 
-// extentBytes is the length of the extents into which foreign memory is cut, as
-// in the write path.
+// extentBytes is the length of the extents of foreign memory, as in the write path.
 const extentBytes = 256 << 10
 
-// ReadExtents reads what an image holds: a container file of ckpt, an image of
-// DMTCP, or any other file as plain bytes. It stops after limit bytes.
+// ReadExtents reads up to limit bytes of an image of ckpt or DMTCP, or of any file.
 func ReadExtents(ctx context.Context, path string, limit int64) (*Extents, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -168,8 +166,8 @@ func (x *Extents) dmtcp(ctx context.Context, f *os.File, path string, limit int6
 	}
 }
 
-// Codecs tries every codec on the extents. Progress, if not nil, is told the
-// bytes encoded since the last call; Bytes for each codec in all.
+// Codecs tries every codec on the extents. Progress, if not nil, is told the bytes encoded
+// since its last call: Bytes for each codec.
 func (x *Extents) Codecs(ctx context.Context, progress func(int64)) ([]CodecResult, error) {
 	var out []CodecResult
 	for _, s := range codec.Settings() {

@@ -56,9 +56,8 @@ type SieveRule struct {
 	Bytes   int64           `json:"bytes_read"`
 }
 
-// Sieve measures what it costs to read blocks with holes between them in a directory,
-// under every rule of data sieving. The rules take turns, so that whatever else the
-// storage does meets all alike.
+// Sieve measures what it costs to read blocks with holes between them in a directory under
+// every rule of data sieving, in turns, so that whatever else the storage does meets all.
 func Sieve(ctx context.Context, dir string, o SieveOptions) (res SieveResult, err error) {
 	least := 4 * sieveSizes[len(sieveSizes)-1]
 	if o.Size < least || o.Rounds < 1 {
@@ -147,9 +146,9 @@ func (s *sieveBench) pass(data, hole int64, rule fileview.Rule, storage image.St
 	return took, f.Stats(), err
 }
 
-// storage measures what a call and a byte cost, with calls of the smallest and the
-// largest size that leave the same holes. The fastest pass counts, for other programs delay
-// some; while the fastest two contradict each other, there are more passes.
+// storage measures what a call and a byte cost, with calls of the smallest and the largest size
+// that leave the same holes. The fastest pass counts; while the fastest two contradict each
+// other, there are more.
 func (s *sieveBench) storage(rounds int) (image.Storage, error) {
 	small, large := sieveSizes[0], sieveSizes[len(sieveSizes)-1]
 	a, b := math.Inf(1), math.Inf(1)
@@ -168,7 +167,7 @@ func (s *sieveBench) storage(rounds int) (image.Storage, error) {
 	}
 }
 
-// faster lowers the seconds of a call to those of another pass, if that took less.
+// faster takes the seconds of a call from another pass, if that took less.
 func (s *sieveBench) faster(call *float64, data, hole int64) error {
 	took, stats, err := s.pass(data, hole, fileview.Naive, image.Storage{})
 	if err != nil {

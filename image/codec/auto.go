@@ -8,55 +8,46 @@ import (
 	"ckpt/zones"
 )
 
-// UseAuto stores each extent in the way that is estimated to be on storage first.
-// A writer packs a round of extents while it writes the round before. So it is a
-// pipeline of two stages. An extent of L bytes that takes Z seconds of a processor to
-// encode, by a factor of r, and H seconds for everything else that is done to it
-// (zeros, digests, checksums), needs
+// UseAuto stores each extent in the way that is estimated to be on storage first. A writer
+// packs a round of extents while it writes the round before: a pipeline of two stages. An
+// extent of L bytes that takes Z seconds of a processor to encode, by a factor of r, and H
+// seconds for the rest (zeros, digests, checksums), needs
 //
 //	P = (H+Z)/C seconds of packing, with C processors, and
 //	S = L/(rB)  seconds of storage, with bandwidth B.
 //
-// Of R equal rounds the first is packed while nothing is written, and the last is
-// written while nothing is packed. All others take as long as the slower stage, so
-// that an extent takes on average
+// Of R equal rounds the first is packed while nothing is written, and the last written while
+// nothing is packed; in all others the slower stage counts. So an extent takes on average
 //
 //	max(P, S) + min(P, S)/R
 //
-// seconds. For R = 1, where packing and writing take turns, compressing is chosen if
-// Z/C + S < L/B, that is if the speed C·L/Z exceeds B·r/(r-1): it must cost less than
-// the bytes it saves. That is what "pays below" of package bench says. It is also the
-// safe choice if little is known of the overlap, since it holds whatever the overlap
-// is. For large R the packing hides behind the writes, until it takes longer than
-// they do.
+// seconds. For R = 1, where packing and writing take turns, this chooses compression if its
+// speed C·L/Z exceeds B·r/(r-1), the "pays below" of package bench: the safe choice if little
+// is known. For large R the packing hides behind the writes, until it takes longer.
 //
-// Z and H are processor time. C is what the writer got of the processors: less than
-// one, if the ranks of a job outnumber them. B, C, H and R are measured at each
-// checkpoint for the next (Learn). The estimates must promise a gain of at least
-// 1-autoGain, because they are no better than that and because the processor has
-// other work.
+// Z and H are processor time; C is less than one if ranks outnumber processors. B, C, H and R
+// are measured at each checkpoint for the next (Learn). A gain must be at least 1-autoGain,
+// since estimates are no better than that and the processor has other work.
 const (
 	autoGain = 0.95
 
-	// Without a bandwidth, encoding counts as free, which is about true of S2
-	// only, and the sample must promise a ratio of 1.1.
+	// Without a bandwidth, encoding counts as free, as S2 nearly is, and the sample must
+	// promise a ratio of 1.1.
 	autoBlindGain = 1 / 1.1
 
-	// zstdCeiling is the bandwidth per processor in bytes/s beyond which zstd is
-	// not tried: a Xeon at 2.6 GHz encodes 200-900 MB/s of data that it makes
-	// much smaller than S2 does.
+	// zstdCeiling is the bandwidth per processor, in bytes/s, beyond which zstd is not tried: a
+	// Xeon at 2.6 GHz encodes 200-900 MB/s where it beats S2 clearly.
 	zstdCeiling = 500e6
 
-	// zstdShare is how much of the extent zstd is tried on, one part in so
-	// many. In a smaller sample its tables and headers hide what it gains.
+	// zstdShare is the part of the extent that zstd is tried on, one in so many: in a smaller
+	// sample its tables and headers hide the gain.
 	zstdShare = 16
 
 	// maxGap is for how many extents a decision may stand unexamined.
 	maxGap = 32
 
-	// paceAge is after how many looks the speed of a way that was not chosen is
-	// measured again, and timedShare how much of the extent that takes at
-	// least: in small samples the compressors' fixed costs drown their speed.
+	// paceAge is after how many looks the speed of a way not chosen is measured again, on
+	// timedShare of the extent at least, lest the fixed costs of a compressor drown its speed.
 	paceAge    = 8
 	timedShare = 32
 )
@@ -83,8 +74,8 @@ func newAuto(opt Options) auto {
 	return a
 }
 
-// Learn has the encoder decide by new conditions. It keeps the speeds that it has
-// measured, and looks again at what did not pay before.
+// Learn has the encoder decide by new conditions. It keeps measured speeds, and looks again at
+// what did not pay.
 func (e *Encoder) Learn(c Conditions) {
 	e.auto.Conditions = c.sane()
 	for i := range e.auto.kinds {
@@ -93,9 +84,8 @@ func (e *Encoder) Learn(c Conditions) {
 	}
 }
 
-// seconds estimates the time for an extent of raw bytes that is encoded in so many
-// seconds of a processor and stored in so many bytes. Without a bandwidth it is in
-// another unit, but as good for comparison.
+// seconds estimates the time for raw bytes that a processor encodes in so many seconds to so
+// many bytes; without a bandwidth, in another unit for comparison.
 func (a *auto) seconds(raw int, encode, stored float64) float64 {
 	if a.Bandwidth == 0 {
 		return stored
@@ -124,8 +114,7 @@ func (e *Encoder) encodeAuto(raw []byte, elem zones.Elem) Encoded {
 	return x
 }
 
-// choose finds the plan with the least estimated time, Raw if no other gains
-// enough.
+// choose finds the plan with the least estimated time; Raw if the gain is too small.
 func (e *Encoder) choose(k *kind, raw []byte, elem zones.Elem) plan {
 	a := &e.auto
 	gain := autoGain
@@ -147,8 +136,8 @@ func (e *Encoder) choose(k *kind, raw []byte, elem zones.Elem) plan {
 		best, least = p, s
 		return true
 	}
-	// clock returns k if speeds should be measured. They are measured whenever
-	// the last answer was no, lest one hiccup of the machine stands for long.
+	// clock returns k if speeds are to be measured: when old, or after a no, lest one hiccup of
+	// the machine stands for long.
 	clock := func(id ID, failing bool, filters ...Filter) *kind {
 		if a.Bandwidth > 0 && (k.stale(id, filters...) || failing) {
 			return k
@@ -178,10 +167,8 @@ type pace struct {
 // maxSpeed bounds what a coarse clock may seem to say, in bytes/s.
 const maxSpeed = 100e9
 
-// measured takes in that n bytes took d. Averaging speeds, not times, gives
-// more weight to the faster measurements: what else happens on a machine can
-// make a measurement slower than it should be, but not faster. How many
-// processors there are for it is measured apart (Conditions).
+// measured takes in that n bytes took d. The average of speeds, not times, favours fast
+// measurements: what else happens on a machine only makes them slower.
 func (p *pace) measured(d time.Duration, n int) {
 	speed := maxSpeed
 	if d > 0 {
@@ -193,9 +180,8 @@ func (p *pace) measured(d time.Duration, n int) {
 	*p = pace{speed: speed}
 }
 
-// stale reports whether one of the ways to compress with id should be measured
-// again because it was not chosen, and so not measured, for some time. It
-// counts the looks.
+// stale reports whether one of the ways to compress with id is to be measured again, since it
+// was not chosen for some looks, which it counts.
 func (k *kind) stale(id ID, filters ...Filter) bool {
 	stale := false
 	for _, f := range filters {
@@ -206,8 +192,8 @@ func (k *kind) stale(id ID, filters ...Filter) bool {
 	return stale
 }
 
-// backoff spaces attempts that keep failing: after each failure twice as many
-// turns are let go by, up to maxGap. The zero value is due at once.
+// backoff spaces attempts that keep failing: after each failure twice as many turns pass, up to
+// maxGap.
 type backoff struct{ gap, left int }
 
 // due reports whether it is time for an attempt, and counts the turn.
@@ -232,9 +218,8 @@ func (b *backoff) result(ok bool) {
 	b.left = b.gap
 }
 
-// ProcessorTime returns how long the calling thread has been on a processor. A
-// goroutine that compares two of these calls runtime.LockOSThread first. Elapsed time
-// would count the turns of other processes as work of the codec.
+// ProcessorTime returns the processor time of the calling thread. Elapsed time would count the
+// turns of other processes. Lock the goroutine to its thread to compare two calls.
 func ProcessorTime() time.Duration {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {

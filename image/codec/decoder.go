@@ -13,8 +13,8 @@ import (
 
 var errLength = errors.New("it does not decode to the length of the extent")
 
-// A Decoder restores extents. The zero value is ready. It is not safe for
-// concurrent use, reuses its buffers, and needs no closing.
+// A Decoder restores extents. The zero value is ready; it serves one goroutine, reuses its
+// buffers and needs no closing.
 type Decoder struct {
 	buf  []byte // what is to be unfiltered, or may come out longer than the extent
 	zstd *zstd.Decoder
@@ -22,9 +22,8 @@ type Decoder struct {
 	in   bytes.Reader
 }
 
-// Decode fills dst, which has the length of the extent, from what was stored
-// with this id and filter. The two do not overlap. On error the contents of dst
-// are undefined.
+// Decode fills dst, as long as the extent, from what was stored with this id and filter, apart
+// from it. After an error the contents of dst are undefined.
 func (d *Decoder) Decode(dst, stored []byte, id ID, f Filter) error {
 	switch {
 	case !id.Valid() || !f.Valid():
@@ -90,8 +89,7 @@ func decodeS2(dst, stored []byte) error {
 	return err
 }
 
-// decodeGzip decompresses one byte more than there should be at most, so that a
-// bomb does not go off.
+// decodeGzip decompresses at most one byte too many, so that a bomb does not go off.
 func (d *Decoder) decodeGzip(dst, stored []byte) error {
 	if d.gzip == nil {
 		d.gzip = new(gzip.Reader)
@@ -120,15 +118,13 @@ func (d *Decoder) decodeGzip(dst, stored []byte) error {
 	return nil
 }
 
-// zstdSlack is the space for what a frame that lies about its content size may
-// put out before the decoder notices: one block, of at most 128 KiB (RFC 8878,
-// s. 3.1.1.2.3), and what the decoder writes in excess for speed. Without it,
-// the decoder would reallocate the output. Twice that, to be safe.
+// zstdSlack is the space for what a frame that lies about its content size puts out before the
+// decoder notices: one block, of at most 128 KiB (RFC 8878, s. 3.1.1.2.3), twice to be safe.
+// Without it, the decoder would reallocate the output.
 const zstdSlack = 256 << 10
 
-// decodeZstd decompresses stored into dst, which has zstdSlack more capacity
-// than length. The frames are measured before they are decompressed, so that
-// each is asked for no more than is left.
+// decodeZstd decompresses stored into dst, which has zstdSlack more capacity. It measures each
+// frame first, to ask for no more than is left.
 func (d *Decoder) decodeZstd(dst, stored []byte) error {
 	if d.zstd == nil {
 		var err error
@@ -164,8 +160,8 @@ func (d *Decoder) decodeZstd(dst, stored []byte) error {
 	return nil
 }
 
-// zstdFrame returns the length of the frame at the start of b and of its
-// content. It reads headers only (RFC 8878, s. 3.1.1).
+// zstdFrame returns the lengths of the first frame and of its content, out of headers only (RFC
+// 8878, s. 3.1.1).
 func zstdFrame(b []byte) (size int, content uint64, err error) {
 	var h zstd.Header
 	if err := h.Decode(b); err != nil {

@@ -17,32 +17,29 @@ const maxExtent = 64 << 20
 // gzipBlock is what pgzip compresses at a time. It shapes the output.
 const gzipBlock = 1 << 20
 
-// zstdWindow is how far back zstd looks for matches. More would make the
-// contents of memory less than 1 % smaller, and costs memory in every encoder.
+// zstdWindow is how far back zstd looks. More makes memory less than 1 % smaller, and takes
+// memory in every encoder.
 const zstdWindow = 1 << 20
 
 // Options tune an Encoder. All are about UseAuto.
 type Options struct {
 	Conditions
-	// Now is the clock that times the encoder; nil means the processor time of the
-	// thread.
+	// Now times the encoder; nil means the processor time of the thread.
 	Now func() time.Time
 }
 
 // Conditions are what UseAuto weighs a codec against. They should be measured.
 type Conditions struct {
-	// Bandwidth is what the storage takes from all encoders that share it, in
-	// bytes per second; 0 or less if unknown.
+	// Bandwidth is what the storage takes from all encoders together, in bytes per second; 0 if
+	// unknown.
 	Bandwidth float64
-	// Processors is how many of them encode at a time, on average, for all encoders
-	// that share Bandwidth: a fraction of one where other processes have their
-	// turns. 0 or less if unknown, which counts as one.
+	// Processors is how many of them encode at a time, on average: a fraction where other
+	// processes have their turns. 0, unknown, counts as one.
 	Processors float64
-	// Rounds is in how many parts the data is encoded and written, each encoded while
-	// the one before is written. 1 or less means that encoding and writing take turns.
+	// Rounds is in how many parts the data is encoded and written, each encoded while the one
+	// before is written; 1: in turns.
 	Rounds float64
-	// Rest is the processor time, in seconds per byte, of what is done to an extent
-	// besides encoding.
+	// Rest is the processor time, in seconds per byte, spent on an extent besides encoding.
 	Rest float64
 }
 
@@ -63,8 +60,8 @@ func (c Conditions) sane() Conditions {
 	return c
 }
 
-// An Encoder chooses how to store extents and compresses them. It is not safe
-// for concurrent use, reuses its buffers, and needs no closing.
+// An Encoder chooses how to store extents and compresses them. It serves one goroutine, reuses
+// its buffers and needs no closing.
 type Encoder struct {
 	setting Setting
 	auto    auto
@@ -82,8 +79,8 @@ type Encoder struct {
 type Encoded struct {
 	ID     ID
 	Filter Filter
-	// Data is nil for Zero and the input itself for Raw; otherwise it belongs
-	// to the encoder and is valid until its next use.
+	// Data is nil for Zero, the input itself for Raw, and else valid until the next use of the
+	// encoder.
 	Data []byte
 }
 
@@ -98,8 +95,7 @@ func NewEncoder(setting Setting, opt Options) *Encoder {
 	return &Encoder{setting: setting, auto: newAuto(opt)}
 }
 
-// Encode returns the extent raw, which holds elements of type elem, as it
-// should be stored. It does not change raw.
+// Encode returns the extent raw, of elements of type elem, as it should be stored.
 func (e *Encoder) Encode(raw []byte, elem zones.Elem) Encoded {
 	switch {
 	case IsZero(raw):
@@ -114,8 +110,7 @@ func (e *Encoder) Encode(raw []byte, elem zones.Elem) Encoded {
 	return accept(p, raw, e.compress(p, raw))
 }
 
-// accept returns the compressed extent if storing it saves a page: files are
-// padded to pages, so that less would save nothing.
+// accept returns the compressed extent if storing it saves a page, the unit of files.
 func accept(p plan, raw, data []byte) Encoded {
 	if zones.PageRound(int64(len(data))) >= int64(len(raw)) {
 		return Encoded{ID: Raw, Data: raw}
@@ -144,17 +139,16 @@ func (e *Encoder) compress(p plan, src []byte) []byte {
 	return out
 }
 
-// compressZstd makes a frame of each plane. The entropy tables of a frame then
-// fit its plane, where blocks that span planes would mix signs with mantissas.
-// No match spans planes anyway.
+// compressZstd makes a frame of each plane, so that its entropy tables fit the plane: blocks
+// across planes would mix signs with mantissas. No match spans planes anyway.
 func (e *Encoder) compressZstd(dst, src []byte, planes int) []byte {
 	enc := &e.zstd
 	if planes > 1 {
 		enc = &e.zstdPlanes
 	}
 	if *enc == nil {
-		// Planes without matches are still entropy coded; that is most of the
-		// gain with exponents and pointers. Without planes it would only cost.
+		// Planes without matches are still entropy coded: most of the gain with exponents and
+		// pointers. Without planes it only costs.
 		*enc = newZstd(planes > 1)
 	}
 	n := len(src) / planes
@@ -193,7 +187,7 @@ func (e *Encoder) compressGzip(dst, src []byte) []byte {
 		panic(err) // only for numbers out of range
 	}
 	e.gzip.ModTime = time.Unix(0, 0) // 0 in the header: no time
-	// Errors would come from w, which has none.
+	// Errors would come from w, which returns nil.
 	e.gzip.Write(src)
 	e.gzip.Close()
 	return w.b
@@ -207,8 +201,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// grow returns a buffer of n bytes with any contents, b itself if it is large
-// enough.
+// grow returns a buffer of n bytes, b itself if it is large enough.
 func grow(b []byte, n int) []byte {
 	if cap(b) < n {
 		return make([]byte, n)
@@ -216,12 +209,10 @@ func grow(b []byte, n int) []byte {
 	return b[:n]
 }
 
-// Sampling. Which filter suits an extent, and whether it is worth compressing,
-// is found by trying on a few pieces of it. S2 is the judge of filters, also
-// for zstd and gzip: on float fields, sparse indices, heaps, text and machine
-// code it nearly always ranks them as those would on the whole extent, but
-// takes a tenth of the time. A sample of 1/64 for each of at most three filters
-// costs 2-5 % of compressing the extent.
+// Sampling finds which filter suits an extent, and whether it is worth compressing. S2 judges
+// filters, also for zstd and gzip: it nearly always ranks them as those would on the whole
+// extent, in a tenth of the time. A sample of 1/64 for at most three filters costs 2-5 % of
+// compressing the extent.
 const (
 	sampleShare = 64
 	sampleMin   = 4 << 10
@@ -229,15 +220,13 @@ const (
 	pieces      = 4
 )
 
-// sampleLen returns how much of an extent of n bytes is looked at: one part in
-// share, within bounds.
+// sampleLen returns how much of n bytes is looked at: one part in share, within bounds.
 func sampleLen(n, share int) int {
 	return min(max(n/share, sampleMin), sampleMax, n)
 }
 
-// sample copies size bytes of raw in pieces, one from the middle of each
-// quarter. Pieces are cut at multiples of 64 bytes, so that elements stay whole
-// and, seen from the start of an extent, in place.
+// sample copies size bytes of raw, a piece from the middle of each quarter, cut at multiples of
+// 64 bytes, so that elements stay whole and in place.
 func (e *Encoder) sample(raw []byte, size int) []byte {
 	piece := size / pieces &^ 63
 	quarter := len(raw) / pieces
@@ -249,9 +238,8 @@ func (e *Encoder) sample(raw []byte, size int) []byte {
 	return e.sampled
 }
 
-// filtersFor lists the filters that may suit n bytes of elements of a type.
-// Process memory comes without types: as bytes, which are mostly doubles,
-// pointers and integers all the same.
+// filtersFor lists the filters that may suit n bytes of a type. Process memory comes as bytes,
+// which are mostly doubles, pointers and integers all the same.
 func filtersFor(elem zones.Elem, n int) []Filter {
 	switch {
 	case n%8 != 0:
@@ -264,9 +252,8 @@ func filtersFor(elem zones.Elem, n int) []Filter {
 	return []Filter{NoFilter, Shuffle8, Shuffle4}
 }
 
-// trial compresses a sample of raw, one part in share, with id after each of
-// the filters. It returns the lengths and that of the sample. With k it also
-// measures the speeds, on a sample that is large enough for that.
+// trial compresses a sample of raw, one part in share, with id after each filter. It returns
+// the lengths and the sample's. With k it also measures speeds, on a larger sample.
 func (e *Encoder) trial(raw []byte, id ID, filters []Filter, share int, k *kind) (lens []int, size int) {
 	if k != nil {
 		share = min(share, timedShare)
@@ -303,10 +290,9 @@ func (e *Encoder) timed(p plan, src []byte) ([]byte, time.Duration) {
 	return out, e.auto.now().Sub(start)
 }
 
-// smallest returns the filter with the least length. S2 is blind to planes in
-// which no string repeats but some values are more frequent, such as the
-// exponents of random numbers. For a compressor with an entropy coder the first
-// shuffle therefore wins a tie with no filter.
+// smallest returns the filter with the least length. S2 is blind to planes without repeated
+// strings in which some values are frequent, like exponents of random numbers; so for an
+// entropy coder the first shuffle wins a tie with no filter.
 func smallest(filters []Filter, lens []int, entropy bool) Filter {
 	best := 0
 	for i := 1; i < len(filters); i++ {

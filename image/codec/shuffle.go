@@ -7,9 +7,8 @@ import "encoding/binary"
 // Hacker's Delight, 2nd ed., s. 7-3, with bytes in place of bits). Columns of
 // an element become rows of a plane.
 
-// shuffle writes the bytes of src to dst in the order of the filter, which is
-// not NoFilter. Both have the same length, a multiple of the filter's width,
-// and do not overlap.
+// shuffle writes the bytes of src to dst in the order of the filter. Both have one length, a
+// multiple of the filter's width, and do not overlap.
 func shuffle(dst, src []byte, f Filter) {
 	if f == Shuffle4 {
 		shuffle4(dst, src)
@@ -33,8 +32,7 @@ const (
 	half32 = 0x00000000ffffffff
 )
 
-// swap8 exchanges the upper byte of each pair of bytes in a with the lower byte
-// of the pair in b.
+// swap8 exchanges the upper bytes of the pairs in a with the lower bytes of those in b.
 func swap8(a, b uint64) (uint64, uint64) {
 	return a&half8 | b&half8<<8, a>>8&half8 | b&^half8
 }
@@ -47,8 +45,8 @@ func swap32(a, b uint64) (uint64, uint64) {
 	return a&half32 | b<<32, a>>32 | b&^half32
 }
 
-// transpose8 transposes the matrix whose row i is the i-th word and whose
-// column k is the k-th byte, counted from the least.
+// transpose8 transposes the matrix with the words as rows and their bytes, least first, as
+// columns.
 func transpose8(a, b, c, d, e, f, g, h uint64) (_, _, _, _, _, _, _, _ uint64) {
 	a, e = swap32(a, e)
 	b, f = swap32(b, f)
@@ -121,11 +119,9 @@ func unshuffle8(dst, src []byte) {
 	}
 }
 
-// transpose4 does for eight elements of four bytes, two in each of the words a,
-// b, c and d, what transpose8 does for eight of eight.
+// transpose4 does the same for eight elements of four bytes, two in each word.
 func transpose4(a, b, c, d uint64) (_, _, _, _ uint64) {
-	// Element i beside element i+4, so that each half of the four words is a
-	// 4×4 matrix.
+	// Element i beside element i+4: each half of the four words is a 4×4 matrix.
 	a, c = swap32(a, c)
 	b, d = swap32(b, d)
 	// a: 0 4, b: 2 6, c: 1 5, d: 3 7

@@ -18,18 +18,15 @@ import (
 
 // A Set is the files of one checkpoint of DMTCP.
 type Set struct {
-	// Images are those of the ranks in the order of their ranks, then those of
-	// the launchers.
+	// Images are the images of ranks, in their order, then of launchers.
 	Images []Image
 	// NP is the number of ranks, Mapping how many there are on each node.
 	NP      int
 	Mapping []int
-	// Peers is how many processes the computation had; with Partial, more than
-	// there are images.
+	// Peers is how many processes the computation had: with Partial, more than images.
 	Peers int
-	// Guessed says that the images do not tell their MPI ranks: they are
-	// numbered by their virtual process ids. Renumbered says that they do, but
-	// some are missing, and those that are there were numbered from 0.
+	// Guessed: the images do not tell their MPI ranks and are numbered by virtual process ids.
+	// Renumbered: some are missing, and the others were numbered from 0.
 	Guessed, Renumbered bool
 
 	base  string
@@ -58,8 +55,7 @@ type CollectOptions struct {
 	Rules *zones.Rules
 	// Partial accepts a checkpoint of which images are missing.
 	Partial bool
-	// Progress, if not nil, is told the bytes of images looked at since the
-	// last call.
+	// Progress, if not nil, is told the bytes of images looked at since its last call.
 	Progress func(int64)
 }
 
@@ -74,12 +70,10 @@ func (e *SetError) Error() string { return e.Text }
 // Hint returns what to do about it.
 func (e *SetError) Hint() string { return e.Fix }
 
-// Collect finds the files of one checkpoint. A name is that of an image, or of
-// a directory, which means the images in it. Collect adds the files that DMTCP puts
-// beside an image: its directory of shared files, the restart scripts.
-//
-// It fails with a SetError, a zones.FormatError for an image that is damaged, or
-// the error of the file system.
+// Collect finds the files of one checkpoint, by the names of images or of directories with
+// them. It adds what DMTCP puts beside an image: its directory of shared files, the restart
+// scripts. It fails with a SetError, a zones.FormatError for a damaged image, or as the file
+// system does.
 func Collect(ctx context.Context, names []string, opt CollectOptions) (*Set, error) {
 	paths, err := imagePaths(names)
 	if err != nil {
@@ -242,8 +236,8 @@ func readImage(ctx context.Context, path string, opt CollectOptions) (*Image, er
 	return &Image{Process: p, Path: path, packed: p.FileBytes != p.Unpacked, info: fi}, nil
 }
 
-// maxSpace is the largest address space that is mirrored: an extent of zeros
-// spans 64 MiB and takes 64 bytes. Sanitizers reserve 20 TiB.
+// maxSpace is the largest address space that is mirrored: an extent of zeros spans 64 MiB and
+// takes 64 bytes. Sanitizers reserve 20 TiB.
 const maxSpace = 1 << 46
 
 func addressSpace(p *zones.Process) int64 {
@@ -373,8 +367,8 @@ func look(path string) (*found, error) {
 	return f, err
 }
 
-// Files returns the number of files, links and directories, and the bytes of
-// the files: all that one checkpoint takes (Gstored).
+// Files returns the number of files, links and directories, and the bytes of the files: all
+// that the checkpoint takes (Gstored).
 func (s *Set) Files() (n int, bytes int64) {
 	for _, img := range s.Images {
 		n++

@@ -1,6 +1,5 @@
-// Package dmtcp keeps the checkpoints of other checkpointers in a store, and
-// exports them. It adds three things that DMTCP lacks: checksums, every library and
-// shared segment stored once, retention.
+// Package dmtcp keeps the checkpoints of DMTCP in a store, and exports them. It adds checksums,
+// libraries and shared segments stored once, and retention.
 //
 //	set, err := dmtcp.Collect(ctx, names, dmtcp.CollectOptions{Rules: zones.DefaultRules()})
 //	m, err := set.Import(ctx, job, dmtcp.Options{})
@@ -9,31 +8,26 @@
 //
 // # Promises
 //
-//   - Export writes, byte by byte, the files that Collect found: images, the
-//     directories of shared files beside them, restart scripts, with their names,
-//     modes, and times but for those of links. Export compares the blake3 of each
-//     file with that of the import before it reports success.
-//   - Import parses an image before it stores any of it. It refuses a damaged
-//     image; nothing of the checkpoint remains.
-//   - Memory is bounded: some MiB, and 250 bytes per extent. Images with an
-//     absurdly large address space are refused.
+//   - Export writes, byte by byte, the files that Collect found: images, directories of shared
+//     files, restart scripts, with names, modes, and times except of links. It compares
+//     the blake3 of each file with the import before it reports success.
+//   - Import parses an image before it stores any of it, and refuses a damaged one; nothing of
+//     the checkpoint remains then.
+//   - Memory is bounded: some MiB, and 250 bytes per extent.
 //   - An import refers to an earlier checkpoint only after having verified it.
 //   - The same files make the same checkpoint, byte for byte.
 //
 // # How an image is stored
 //
-// A container file per process mirrors its memory: a region per area, named by
-// its address and its name, with the touched ranges as extents of at most 256
-// KiB, cut at multiples of that in the address space, and the untouched ones as
-// zeros. An extent whose contents are known, from this checkpoint or the
-// previous one, becomes a reference. Extents of the zone library are collected in
-// library.img, those of the zone shared in a file per node. The headers of the
-// image are in a last region, "layout", with the place in the regions of the
-// data behind each.
+// A container file per process mirrors its memory: a region per area, named by address and
+// name, with the touched ranges as extents of at most 256 KiB, cut at multiples of that, and
+// the untouched ones as zeros. An extent known from this or the previous checkpoint becomes a
+// reference. Extents of the zone library are collected in library.img, those of the zone shared
+// in a file per node. The last region, "layout", has the headers of the image, and where the
+// data behind each is.
 //
-// Compressed images are stored as they are: packing them again would not give
-// the same bytes. Other files are in files.img, whose region "catalog" lists
-// everything that Export has to make.
+// Compressed images are stored as they are: packing them again would give other bytes. Other
+// files are in files.img, whose region "catalog" lists everything that Export makes.
 package dmtcp
 
 import (
@@ -60,9 +54,8 @@ const (
 	packRegion    = "extents"
 )
 
-// chunkBytes is the length of an extent, and what its address is a multiple of.
-// Smaller ones find more in common and cost more to keep: 64 bytes in the index,
-// 150 in the memory of an import.
+// chunkBytes is the length of an extent, whose address is a multiple of it. Smaller ones find
+// more in common and cost more: 64 bytes in the index, 150 in the memory of an import.
 const chunkBytes = 256 << 10
 
 // A catalog lists the files of an imported checkpoint.
@@ -81,13 +74,12 @@ type entry struct {
 	Bytes   int64     `json:"bytes"`
 	Blake3  string    `json:"blake3,omitempty"`
 	Target  fileName  `json:"target,omitzero"` // of a symbolic link
-	// Container is the file of the checkpoint that holds the contents,
-	// relative to the directory of the job; empty for files.img itself.
+	// Container is the file with the contents, relative to the directory of the job; empty for
+	// files.img.
 	Container string `json:"container,omitempty"`
 }
 
-// A fileName is any bytes. JSON takes those that are UTF-8 only; others are
-// {"hex": "…"}.
+// A fileName is any bytes: in JSON UTF-8, or {"hex": "…"}.
 type fileName string
 
 func (n fileName) MarshalJSON() ([]byte, error) {
@@ -137,15 +129,15 @@ const (
 
 const maxCatalog = 256 << 20
 
-// regionName names the region of an area. The address comes first, so that
-// names differ, and are the same for an area that has grown.
+// regionName names the region of an area: the address first, so that names differ, and stay for
+// an area that grows.
 func regionName(a *zones.Area) string {
 	name := fmt.Sprintf("%x %s", a.Start, a.Name)
 	return name[:min(len(name), 1024)]
 }
 
-// regionZone is the zone under which an area is stored. The format knows only
-// the four; what belongs to the checkpointer goes with the libraries.
+// regionZone is the zone under which an area is stored; what belongs to the checkpointer goes
+// with the libraries.
 func regionZone(c zones.Class) zones.Zone {
 	if z, ok := c.Zone(); ok {
 		return z

@@ -28,13 +28,10 @@ type Exported struct {
 	Bytes int64 `json:"bytes"` // of the files
 }
 
-// Export writes the files of an imported checkpoint to dir, which it makes if
-// need be. It overwrites nothing: a name that is there is an error that answers
-// to fs.ErrExist. On an error what it has written is removed. Progress, if not
-// nil, is told the bytes written since the last call.
-//
-// It fails with a SetError if the checkpoint was not imported, and with an
-// durable.DamageError if it is damaged.
+// Export writes the files of an imported checkpoint to dir, which it makes if need be. It
+// overwrites nothing: an existing name is an fs.ErrExist. After an error what it has written is
+// removed. Progress, if not nil, is told the bytes written since its last call. It fails with a
+// SetError if the checkpoint was not imported, with a durable.DamageError if it is damaged.
 func Export(ctx context.Context, job *image.Job, m *image.Manifest, dir string, progress func(int64)) (Exported, error) {
 	var out Exported
 	if m.Origin != Origin {
@@ -202,8 +199,8 @@ func (x *exporter) sync(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// parents makes the directories that the catalog does not list: those between
-// the common directory of the images and theirs.
+// parents makes the directories that the catalog does not list: between the common directory of
+// the images and theirs.
 func (x *exporter) parents(dir string) error {
 	if dir == "." {
 		return nil
@@ -225,8 +222,8 @@ func (x *exporter) mkdir(name string) error {
 	return err
 }
 
-// file writes one file, checks its digest, and makes it durable, before it gets
-// its name: nobody is to restart from half an image.
+// file writes one file, checks its digest, and makes it durable before it gets its name: a
+// restart must not find half an image.
 func (x *exporter) file(e entry) error {
 	name := string(e.Path)
 	if _, err := x.root.Lstat(name); err == nil {
@@ -263,7 +260,7 @@ func (x *exporter) file(e entry) error {
 	return err
 }
 
-// partialName is that of a file that is not complete.
+// partialName is the name of an incomplete file.
 const partialName = ".ckpt-export.partial"
 
 func (x *exporter) plain(e entry, w io.Writer) error {

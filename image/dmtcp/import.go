@@ -19,19 +19,17 @@ import (
 
 // Options are the settings of Import.
 type Options struct {
-	// Progress, if not nil, is called with the bytes read since the last call,
-	// never twice at once.
+	// Progress, if not nil, is told the bytes read since its last call, one call at a time.
 	Progress func(int64)
-	// Notice, if not nil, is called with errors that do not stop the import: the
-	// previous checkpoint is damaged, so no extent refers to it.
+	// Notice, if not nil, gets errors that do not stop the import: the previous checkpoint is
+	// damaged, so that no extent refers to it.
 	Notice func(error)
 	// Describe, if not nil, completes the manifest before the checkpoint counts.
 	Describe func(*image.Manifest)
 }
 
-// Import stores the files as the next checkpoint of job, which must be locked.
-// It fails with a zones.FormatError if an image is damaged or changes meanwhile;
-// then, and on any other error, nothing of it remains.
+// Import stores the files as the next checkpoint of job, which is locked. After an error
+// nothing of it remains; a zones.FormatError says that an image is damaged or has changed.
 func (s *Set) Import(ctx context.Context, job *image.Job, opt Options) (*image.Manifest, error) {
 	latest, err := job.Latest()
 	if err != nil {
@@ -65,9 +63,9 @@ func (s *Set) Write(ctx context.Context, job *image.Job, tx *image.Tx, opt Optio
 	return im.m, nil
 }
 
-// poolOf knows the extents of the newest checkpoint. If that is damaged, none:
-// a new checkpoint must not depend on it. So it is verified first; it is about as
-// long as what is stored of one image and the changes in the others.
+// poolOf knows the extents of the newest checkpoint, if that is sound: a new checkpoint must
+// not depend on damage. Verifying takes about as long as storing one image and the changes of
+// the others.
 func poolOf(ctx context.Context, job *image.Job, opt Options) (*container.Pool, error) {
 	pool := container.NewPool()
 	latest, err := job.Latest()
@@ -198,8 +196,8 @@ func (im *importer) discard() error {
 	return errors.Join(errs...)
 }
 
-// pack returns the file that collects the extents of a class, nil if the class
-// stays with its process.
+// pack returns the file that collects the extents of a class, nil if they stay with their
+// process.
 func (im *importer) pack(c zones.Class, node int) (*container.Builder, error) {
 	var all []int
 	switch c {
@@ -237,8 +235,7 @@ func (im *importer) pack(c zones.Class, node int) (*container.Builder, error) {
 	return nil, nil
 }
 
-// beside stores the packed images and the files beside the images, and the
-// catalog of all.
+// beside stores packed images, the files beside the images, and the catalog of all.
 func (im *importer) beside(ctx context.Context) error {
 	o, err := im.build(im.tx.FilesPath(), container.KindFiles, -1, -1, nil)
 	if err != nil {
@@ -312,8 +309,8 @@ func (im *importer) file(ctx context.Context, o *opened, path string, info fs.Fi
 	return err
 }
 
-// unchanged checks that a file that has been read is as it was found: a copy of
-// one that was written to meanwhile is of no moment in time.
+// unchanged checks that a file is as it was found: a copy of one that was written to meanwhile
+// is of no moment in time.
 func unchanged(path string, was fs.FileInfo) error {
 	is, err := os.Stat(path)
 	if err != nil {

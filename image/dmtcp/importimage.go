@@ -64,8 +64,8 @@ type imageWriter struct {
 	pack *container.Builder // where its extents are collected; nil if here
 }
 
-// layoutHead precedes each header in the region "layout": the length of the
-// header, and which bytes of which region follow it in the image.
+// layoutHead precedes each header in "layout": the length of the header, and which bytes of
+// which region follow it in the image.
 const layoutHead = 4 + 4 + 8 + 8
 
 func (w *imageWriter) store(x *piece) error {
@@ -133,8 +133,8 @@ func (w *imageWriter) changed() error {
 	return &zones.FormatError{File: w.img.Path, Reason: "the image has changed while it was read"}
 }
 
-// A piece of a file on its way into the store: a header of an image, or up to
-// chunkBytes of data.
+// A piece of a file on its way into the store: a header of an image, or up to chunkBytes of
+// data.
 type piece struct {
 	rec   *dmtcp.Record // a header; nil for data
 	buf   []byte        // data, padded with zeros to whole pages
@@ -145,8 +145,8 @@ type piece struct {
 // piecesAhead is how many are read but not stored yet.
 const piecesAhead = 32
 
-// A pipeline reads a file, identifies its pieces on all processors, and hands
-// them to store in the order of the file.
+// A pipeline reads a file, identifies its pieces on all processors, and hands them to store in
+// order.
 type pipeline struct {
 	ctx   context.Context
 	out   chan *piece
@@ -156,8 +156,8 @@ type pipeline struct {
 	bytes int64
 }
 
-// run reads with produce and stores with store. It returns the blake3 of the
-// file and its length.
+// run reads with produce and stores with store. It returns the blake3 and the length of the
+// file.
 func run(ctx context.Context, produce func(*pipeline) error, store func(*piece) error) (sum string, n int64, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	p := &pipeline{ctx: ctx, out: make(chan *piece, piecesAhead), work: make(chan *piece, piecesAhead),
@@ -223,8 +223,8 @@ func (p *pipeline) hash(b []byte) {
 	p.bytes += int64(len(b))
 }
 
-// data reads n bytes that belong at address at, and sends them in pieces that
-// end at multiples of chunkBytes.
+// data reads n bytes that belong at address at, and sends them in pieces that end at multiples
+// of chunkBytes.
 func (p *pipeline) data(r io.Reader, at uint64, n int64) error {
 	for n > 0 {
 		k := min(n, chunkBytes-int64(at%chunkBytes))
@@ -288,8 +288,7 @@ func (p *pipeline) image(path string) error {
 	}
 }
 
-// whole reads a file of which only the bytes matter, and that must be as long
-// as it was found.
+// whole reads a file for its bytes only, which is as long as it was found.
 func (p *pipeline) whole(path string, size int64) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -1,8 +1,6 @@
-// Package exec carries out what package plan has decided: it gathers the bytes
-// of other ranks and writes the files of a checkpoint.
-//
-// Every process of the job makes the same plan and executes the part of its
-// rank:
+// Package exec carries out what package plan has decided: it gathers the bytes of other ranks
+// and writes the files of a checkpoint. Every process makes the same plan and executes the part
+// of its rank:
 //
 //	p, err := plan.New(sources, settings)
 //	stats, err := exec.Run(ctx, p, rank, exec.Options{
@@ -14,57 +12,38 @@
 //
 // # Rounds
 //
-// A writer works in rounds. It pulls the bytes of other ranks into a collective
-// buffer, then writes buffer and own bytes to the file. How much of that happens
-// at the same time is a matter of the switches of the plan (Larrosa Jiménez,
-// thesis, Málaga 2015, section 2.3):
+// A writer pulls the bytes of other ranks into a collective buffer, then writes buffer and own
+// bytes to the file. The switches of the plan say what happens at the same time (Larrosa
+// Jiménez, thesis, Málaga 2015, section 2.3):
 //
 //	P1  off: Run asks Turn before the first pull, and tells it after the last write
 //	P2  on: a goroutine for each rank from which the round has bytes
-//	    off: one pull after the other
-//	P3  on: round k+1 is gathered while round k is written. The two buffers are
-//	    exchanged when both are done.
-//	    off: one round after the other
+//	P3  on: round k+1 is gathered while round k is written. The two buffers change
+//	    places when both are done.
 //
-// An individual writer gathers nothing and waits for no round: up to Options.Depth
-// operations are under way.
+// An individual writer gathers nothing: up to Options.Depth operations are under way.
 //
 // # Memory
 //
-// A writer has one buffer of Settings.Buffer bytes, or two with P3; smaller ones
-// where the whole checkpoint is smaller, and none as long as nothing has to go
-// through them. They are page-aligned, are used for all rounds, and with
-// Options.Buffers for further calls.
-//
-// Own bytes are written from where they are. With direct I/O this takes memory
-// that is page-aligned; other memory is copied first. The copy needs no memory of
-// its own: a round moves at most Settings.Buffer bytes, own ones included, so
-// what the gathers leave of the buffer is always enough. An individual writer has
-// a buffer for each operation under way that needs one.
+// A writer has one page-aligned buffer of Settings.Buffer bytes, or two with P3, made when
+// needed and kept by Options.Buffers. Own bytes are written from where they are; for direct I/O
+// unaligned ones are copied into what the gathers leave of the buffer, which always suffices.
+// An individual writer has a buffer for each operation under way that needs one.
 //
 // # Promises
 //
-//   - Without an error every byte of the writer's part of the plan has been
-//     written once, at its place, and nothing else has been touched: neither
-//     holes nor the header.
-//   - One operation writes what lies side by side in the file and in memory, and
-//     no operation writes more than Settings.Buffer bytes. Writes of a writer
-//     follow each other, in the order of the plan; those of an individual one
+//   - Without an error every byte of the part has been written once, at its place, and
+//     nothing else touched, like holes and the header.
+//   - One operation writes what lies side by side in file and memory, at most Settings.Buffer
+//     bytes. Writes follow each other in the order of the plan; an individual writer's
 //     begin in this order.
-//   - The first error stops everything. Run waits for its goroutines before it
-//     returns; nothing is written, and no memory of the caller touched,
-//     afterwards. The contents of the files are then undefined.
-//   - A cancelled context ends a Run as soon as the write in progress, if any, and
-//     the pulls return. Nothing new is begun.
-//   - An operation that fails returns an *Error: operation, rank, file and offset.
-//     The errno of the kernel and the errors of Puller, Turn and context answer to
-//     errors.Is.
+//   - The first error, or the end of ctx, stops everything. Run waits for its goroutines:
+//     afterwards nothing is written and no memory of the caller touched.
+//   - A failed operation returns an *Error, which wraps the error of the kernel, of Puller,
+//     Turn or context.
 //
-// Files are opened with Options.Files and written to; that is all. The caller
-// writes headers, syncs, closes and renames: it knows what else goes into a file
-// before it has to be durable, and one Sync at the end serves all of it. A write
-// to a page cache may succeed although the disk is full or broken; so only the
-// caller's Sync tells whether the checkpoint is safe.
+// The caller writes headers, syncs, closes and renames. Only its Sync tells whether a
+// checkpoint is safe: a write to a page cache succeeds on a full disk.
 package exec
 
 import (
@@ -81,18 +60,17 @@ import (
 
 // Puller fetches bytes of other ranks.
 type Puller interface {
-	// Pull fills p with the bytes of a piece of rank from, beginning at offset,
-	// or returns an error. It returns soon after ctx is done, and leaves p alone
-	// once it has returned. With P2 there are several calls at once, but no two
-	// for the same rank.
+	// Pull fills p with bytes of a piece of rank from, beginning at offset. It returns soon
+	// after ctx is done, and leaves p alone then. With P2 there are several calls at once, one
+	// per rank.
 	Pull(ctx context.Context, from, key int, offset int64, p []byte) error
 }
 
-// BatchPuller is a Puller that can fetch in one message all that a round needs
-// of a rank. It is then used for nothing else.
+// BatchPuller is a Puller that fetches in one message all that a round needs of a rank; it is
+// used for nothing else.
 type BatchPuller interface {
-	// PullAll fills the P of each range, under the terms of Pull. The ranges
-	// belong to the caller.
+	// PullAll fills the P of each range, under the terms of Pull. The ranges belong to the
+	// caller.
 	PullAll(ctx context.Context, from int, ranges []Range) error
 }
 
@@ -103,48 +81,42 @@ type Range struct {
 	P      []byte
 }
 
-// Turn lets writers work one after the other, in whatever way processes can wait
-// for each other. Writers are numbered as in Plan.Writers.
+// Turn lets writers, numbered as in Plan.Writers, work one after the other.
 type Turn interface {
-	// Wait returns when all writers before this one are done, or with an error
-	// when ctx is.
+	// Wait returns when all writers before this one are done, or ctx is.
 	Wait(ctx context.Context, writer int) error
-	// Done says that the writer is done. It is not called for a writer that
-	// failed: those after it wait until their context ends.
+	// Done says that the writer is done; those after a failed one wait until their context
+	// ends.
 	Done(writer int)
 }
 
-// Options say where the bytes come from and where they go. Own and Files are
-// required, Pull if the plan has the rank gather anything, and Turn without P1 if
-// there is more than one writer.
+// Options say where the bytes come from and where they go. Own and Files are required, Pull if
+// anything is gathered, and Turn without P1 among several writers.
 type Options struct {
-	// Own returns the memory of a piece of this rank. It must not change until Run
-	// returns. Own may be called more than once for a piece, but by one goroutine
-	// at a time.
+	// Own returns the memory of a piece of this rank, which stays as it is until Run returns.
+	// One goroutine calls it, perhaps more than once for a piece.
 	Own func(key int) []byte
 	// Pull fetches the bytes of other ranks. It may be a BatchPuller.
 	Pull Puller
-	// Files opens or creates a file for writing, which remains the caller's. It is
-	// called at most once for each file, when the first bytes are there to write.
+	// Files opens a file for writing, which remains the caller's: once, when there is something
+	// to write.
 	Files func(file int) (io.WriterAt, error)
-	// Direct says that the files are open for direct I/O: memory that is not
-	// page-aligned has to be copied before it is written.
+	// Direct says that files are open for direct I/O: unaligned memory is copied before it is
+	// written.
 	Direct bool
 	// Turn is used if P1 is off.
 	Turn Turn
-	// Depth is how many operations of an individual writer are under way at a
-	// time; 0 means one. With Join each of them is one call: bytes that lie apart
-	// in memory are copied first.
+	// Depth is how many operations of an individual writer are under way; 0 means one. With
+	// Join each is one call: bytes that lie apart in memory are copied first.
 	Depth int
 	Join  bool
-	// Prepare, if not nil, is called with each part that an individual writer is
-	// about to write, by the goroutine that writes it.
+	// Prepare, if not nil, is called with each part that an individual writer is about to
+	// write.
 	Prepare func(plan.Part)
 
 	// Buffers, if not nil, provides the memory and keeps it for the next call.
 	Buffers *Buffers
-	// Observe, if not nil, is called after each successful operation. Goroutines
-	// call it at the same time, and their work waits for it.
+	// Observe, if not nil, is called after each successful operation, by several goroutines.
 	Observe func(Event)
 }
 
@@ -163,8 +135,8 @@ func (o *Options) check(p *plan.Plan, rank int) error {
 	return nil
 }
 
-// Run carries out the part of one rank. For a rank that is no writer it does
-// nothing. The Stats say what was done, also with an error.
+// Run carries out the part of one rank; nothing for a rank that is no writer. The Stats say
+// what was done, also with an error.
 func Run(ctx context.Context, p *plan.Plan, rank int, opt Options) (Stats, error) {
 	i, ok := slices.BinarySearchFunc(p.Writers, rank, func(w plan.Writer, rank int) int { return cmp.Compare(w.Rank, rank) })
 	if !ok {
@@ -196,8 +168,8 @@ type Error struct {
 	Op   Op
 	Rank int // the writer
 
-	// Of Gather: whose bytes, of which piece, and from where in it. If several
-	// ranges were pulled at once, the first of them.
+	// Of Gather: whose bytes, of which piece, and from where in it; of several ranges the
+	// first.
 	From, Key int
 	// Of Open and Write.
 	File int
@@ -239,8 +211,7 @@ type Event struct {
 	Rank  int // the writer
 	Round int // from 0; of WaitGather and WaitWrite the one that is ready
 
-	// Buffer is the collective buffer that is filled or written, 0 or 1, and
-	// plan.InPlace for a write of own memory.
+	// Buffer is the collective buffer, 0 or 1; plan.InPlace for a write of own memory.
 	Buffer int
 
 	From, Key int   // of Gather: rank and piece, of several the first

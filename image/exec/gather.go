@@ -43,8 +43,7 @@ func (w *writer) gather(ctx context.Context, s *slot, k int, r plan.Round) error
 	return nil
 }
 
-// findPulls finds out what to pull, and returns how many bytes of the buffer
-// that fills.
+// findPulls finds what to pull, and returns how much of the buffer that fills.
 func (w *writer) findPulls(s *slot, gathers []plan.Gather) (used int64) {
 	s.pulls = s.pulls[:0]
 	// The pulls refer to the ranges, which must not move therefore.
@@ -67,8 +66,8 @@ func (w *writer) findPulls(s *slot, gathers []plan.Gather) (used int64) {
 	return used
 }
 
-// findRuns finds out what to write. Behind the used part of the buffer it puts
-// what cannot be written from where it is.
+// findRuns finds what to write. What cannot be written from where it is goes behind the used
+// part of the buffer.
 func (w *writer) findRuns(s *slot, writes []plan.Write, used int64) error {
 	s.runs = s.runs[:0]
 	for i := range writes {

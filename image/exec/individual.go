@@ -9,9 +9,8 @@ import (
 	"ckpt/image/plan"
 )
 
-// individual writes own bytes. Nothing is gathered, so that no round has to wait for
-// the one before: writes begin in the order of the plan, and up to Options.Depth of
-// them are under way.
+// individual writes own bytes. Writes begin in the order of the plan, up to Options.Depth at a
+// time.
 func (w *writer) individual(ctx context.Context) (err error) {
 	var g errgroup.Group
 	g.SetLimit(max(1, w.opt.Depth))
@@ -44,8 +43,7 @@ func (w *writer) individual(ctx context.Context) (err error) {
 	return nil
 }
 
-// A turn keeps the writes of operations in order, so that a disk sees a file that
-// grows.
+// A turn keeps writes in order: a disk sees a file that grows.
 type turn struct {
 	before <-chan struct{} // closed when the operation before has begun to write
 	began  chan struct{}

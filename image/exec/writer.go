@@ -27,8 +27,7 @@ type writer struct {
 
 	mu    sync.Mutex // of files, spare and what individual operations count
 	files map[int]io.WriterAt
-	// The gathers and the writes, which may go on at the same time, count in
-	// different fields.
+	// Gathers and writes, which go on at the same time, count in different fields.
 	stats Stats
 }
 
@@ -39,8 +38,7 @@ func newWriter(p *plan.Plan, index int, opt Options, stop context.CancelCauseFun
 	return w
 }
 
-// fail stops everything at once: what has failed may have to wait for a write in
-// progress before it can return.
+// fail stops everything at once: what has failed may wait for a write in progress.
 func (w *writer) fail(e Error) error {
 	e.Rank = w.rank
 	w.stop(&e)
@@ -94,9 +92,8 @@ func (w *writer) rounds(ctx context.Context) error {
 	return nil
 }
 
-// overlapped writes each round while the next is gathered into the other
-// buffer. To wait for both before the buffers change places is all the
-// synchronisation that two buffers need.
+// overlapped writes each round while the next is gathered into the other buffer. Waiting for
+// both before the buffers change places is all the synchronisation needed.
 func (w *writer) overlapped(ctx context.Context) error {
 	k, full, empty := 0, (*slot)(nil), &w.slots[0]
 	w.slots[1].index = 1
@@ -247,9 +244,8 @@ func (w *writer) file(i int) (io.WriterAt, error) {
 	return f, nil
 }
 
-// Buffers keeps the memory of one call of Run for the next. It holds as
-// many buffers as were ever in use at the same time, until it is itself
-// forgotten. The zero value is empty; goroutines may share it.
+// Buffers keeps the memory of one Run for the next: as many buffers as were in use at a time.
+// The zero value is empty; goroutines may share it.
 type Buffers struct {
 	mu   sync.Mutex
 	free [][]byte
@@ -285,8 +281,7 @@ func isAligned(b []byte) bool { return address(b)%plan.PageSize == 0 }
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// adjoins says that b follows a in the same piece of memory, so that a can be
-// extended over b.
+// adjoins says that b follows a in the same piece of memory.
 func adjoins(a, b []byte) bool {
 	n := len(a)
 	return len(b) > 0 && cap(a)-n >= len(b) && &a[:n+1][n] == &b[0]

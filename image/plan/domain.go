@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// A domain is what one writer owns: the stretch from lo to hi of a file or, if
-// width is not 0, of every row of stripes across the OSTs the width stripes from
-// the one on OST ost. Owners write whatever data is there, whoever it is from.
+// A domain is what one writer owns: the stretch from lo to hi of a file or, if width is not 0,
+// in it the width stripes of every row across the OSTs from OST ost on. Owners write whatever
+// data is there.
 type domain struct {
 	self       int32 // position of the writer's rank
 	file       int
@@ -16,8 +16,8 @@ type domain struct {
 	ost, width int
 }
 
-// ranges yields what is owned, in order and as long as possible. Adjacent
-// stripes are one range only where they lie beside each other in a row.
+// ranges yields what is owned, in order and as long as possible: adjacent stripes of a row are
+// one range.
 func (d *domain) ranges(s *Settings) iter.Seq2[int64, int64] {
 	return func(yield func(lo, hi int64) bool) {
 		if d.width == 0 || d.width == s.StripeCount {
@@ -27,9 +27,8 @@ func (d *domain) ranges(s *Settings) iter.Seq2[int64, int64] {
 			return
 		}
 		row := s.StripeSize * int64(s.StripeCount)
-		// Where the first of the OSTs would have its stripe in the first row, which
-		// is before the file if the file begins on a later OST; then the row that
-		// reaches to lo.
+		// The place of the first OST's stripe in the first row, before the file if it begins on
+		// a later OST; then the row that reaches to lo.
 		begin := s.StripeSize * int64(d.ost-s.FirstOST)
 		begin += max(0, d.lo-begin) / row * row
 		for ; begin < d.hi; begin += row {
@@ -49,8 +48,7 @@ func (d *domain) begins(s *Settings) bool {
 	return false
 }
 
-// assign makes the writers and their domains; members are the ranks in each
-// file.
+// assign makes the writers and their domains; members are the ranks in each file.
 func (p *Plan) assign(members [][]int) {
 	s := &p.Settings
 	switch {
@@ -75,8 +73,8 @@ func (p *Plan) assign(members [][]int) {
 	}
 }
 
-// assignOSTs divides the OSTs of the shared file among the aggregators. With P4
-// there are several per OST, each for a group of ranks.
+// assignOSTs divides the OSTs of the shared file among aggregators; with P4 several per OST,
+// each for a group of ranks.
 func (p *Plan) assignOSTs() {
 	s, m := &p.Settings, p.mapping
 	osts := s.StripeCount
@@ -85,9 +83,8 @@ func (p *Plan) assignOSTs() {
 	each := s.Aggregators / n
 	groups := [][]int{m.all}
 	if n > 1 {
-		// The members of a group are a multiple of the OSTs, so that with as many
-		// aggregators as possible each rank is one; the last group takes the
-		// remainder (Larrosa, section 2.3).
+		// Group size is a multiple of the OSTs, so that with as many aggregators as possible
+		// each rank is one; the last group takes the remainder (Larrosa, section 2.3).
 		size := len(m.all) / osts / n * osts
 		groups = make([][]int, n)
 		for g := range groups {
@@ -104,8 +101,7 @@ func (p *Plan) assignOSTs() {
 	}
 }
 
-// add makes the rank at position i the writer of domain d, and of the bytes of
-// the members.
+// add makes the rank at position i the writer of domain d, for the bytes of members.
 func (p *Plan) add(i, group int, members []int, d domain) {
 	m := p.mapping
 	w := Writer{Rank: m.ranks[i], Node: m.numbers[m.node[i]], Group: group}
@@ -125,9 +121,8 @@ func (p *Plan) add(i, group int, members []int, d domain) {
 	p.domains = append(p.domains, d)
 }
 
-// bounds divides the shared file among groups of consecutive ranks: group g has
-// the stripes from bounds[g] to bounds[g+1], those whose first byte of data is
-// one of its own.
+// bounds divides the shared file among groups of consecutive ranks: group g has the stripes
+// from bounds[g] to bounds[g+1], whose first byte of data is its own.
 func (p *Plan) bounds(groups [][]int) []int64 {
 	stripe := p.Settings.StripeSize
 	bounds := make([]int64, len(groups)+1)
@@ -160,8 +155,7 @@ func (p *Plan) bounds(groups [][]int) []int64 {
 	return bounds
 }
 
-// Fit returns the settings with the largest number of aggregators, up to the one given,
-// that so many ranks can have.
+// Fit returns the settings with the most aggregators, up to those given, for so many ranks.
 func (s Settings) Fit(ranks int) Settings {
 	if s.Aggregators <= ranks {
 		return s
@@ -174,8 +168,8 @@ func (s Settings) Fit(ranks int) Settings {
 	return s
 }
 
-// count returns the number of aggregators, which for individual writing into
-// aggregated files is the number of files.
+// count returns the number of aggregators; for individual writing into aggregated files, of
+// files.
 func (s *Settings) count(m *mapping) (int, error) {
 	ranks, nodes := len(m.ranks), len(m.nodes)
 	n := s.Aggregators
@@ -226,9 +220,8 @@ func (s *Settings) countByStripe(ranks, nodes int) (int, error) {
 	return n, nil
 }
 
-// pick chooses n of some ranks as aggregators: the first rank of each node, node
-// by node, as ROMIO does, and as Larrosa, whose aggregator a is locale a; if there
-// are fewer nodes, further ranks evenly spread within each.
+// pick chooses n of some ranks as aggregators: the first rank of each node, as ROMIO and
+// Larrosa do; with fewer nodes, further ranks evenly spread within each.
 func (s *Settings) pick(m *mapping, ranks []int, n int) []int {
 	index := make(map[int]int)
 	var members [][]int // of each node in turn

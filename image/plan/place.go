@@ -11,8 +11,7 @@ type Base struct {
 	Offset int64 // in the file
 }
 
-// Hole is a stretch of a file that no write touches: padding in front of a
-// stripe boundary. A reader may check that it is zero.
+// Hole is a stretch of a file that no write touches: padding before a stripe boundary, zero.
 type Hole struct {
 	File          int
 	Offset, Bytes int64
@@ -26,8 +25,7 @@ func roundUp(n, unit int64) int64 {
 	return n
 }
 
-// relative lays out the pieces of one rank: the offset of each from the base of the
-// rank, and the length of the whole.
+// relative lays out the pieces of one rank: their offsets from its base, and the length.
 func (s *Settings) relative(pieces []Piece) ([]int64, int64, error) {
 	offsets := make([]int64, len(pieces))
 	var end int64
@@ -155,8 +153,8 @@ func checkKeys(pieces []Piece) error {
 	return nil
 }
 
-// Places returns the file of a rank and the offset in it of each of its pieces.
-// The slice belongs to the plan. For a rank that is not in the plan file is -1.
+// Places returns the file of a rank and the offsets of its pieces, which belong to the plan;
+// file is -1 for a rank that is not in it.
 func (p *Plan) Places(rank int) (file int, offsets []int64) {
 	i, ok := p.mapping.position(rank)
 	if !ok {

@@ -1,9 +1,8 @@
-// Package plan decides which rank writes which bytes of a checkpoint where, and
-// in what order. It does no I/O: an executor carries a plan out on files, a
-// simulator costs it, a printer explains it.
+// Package plan decides which rank writes which bytes of a checkpoint where, and in what order.
+// It does no I/O: an executor carries a plan out, a simulator costs it, a printer explains it.
 //
-// Every process of the job calls New with the same sources and settings, takes
-// the part of its rank and needs no further agreement:
+// Every process of the job calls New with the same sources and settings, takes the part of its
+// rank and needs no further agreement:
 //
 //	p, err := plan.New(sources, plan.Defaults())
 //	file, offsets := p.Places(rank)          // where the pieces of the rank go
@@ -14,74 +13,58 @@
 //
 // # Placement
 //
-// The place of a byte depends on the layout. A file begins with Settings.Header
-// bytes, which are the caller's.
+// A file begins with Settings.Header bytes, which are the caller's.
 //
 //	per-rank    a file per rank, its pieces one after the other
 //	aggregated  a file per aggregator: the pieces of the ranks that it serves,
 //	            rank after rank, without gaps
 //	shared      one file. The part of each rank, and in it every piece with
 //	            Align, begins at a stripe boundary; the padding is a hole. The
-//	            file depends on the sizes, the header and the stripe size, and
-//	            on nothing else.
-//
-// Sizes that are known only when the data has been encoded are exchanged first: every
-// rank then makes the same plan, which a prefix sum gives the places.
+//	            file depends on sizes, header and stripe size only.
 //
 // # Schedule
 //
-// Two-phase writing (collective buffering) has aggregators gather the bytes of
-// other ranks into a buffer that is reused round after round, and write them.
-// Larrosa Jiménez (thesis, Málaga 2015, section 2.3) names four sources of
-// parallelism in it, which an executor switches on or off as Plan.Settings says:
+// In two-phase writing aggregators gather bytes of other ranks into a buffer, round after
+// round, and write them. Larrosa Jiménez (thesis, Málaga 2015, section 2.3) names four sources
+// of parallelism in it:
 //
-//	P1  writers work at the same time; without it each waits until the one
-//	    before it in Plan.Writers is done
-//	P2  the gathers of a round run at the same time; without it one by one
+//	P1  writers work at the same time; without it one after the other
+//	P2  the gathers of a round run at the same time
 //	P3  two buffers: while round k is written from one, round k+1 is gathered
 //	    into the other. They are exchanged when both are done, not before.
 //	P4  several aggregators per OST. This one changes the plan itself.
 //
-// A gather is a pull by the aggregator. The gathers of a round that come from
-// one rank follow each other, so that one message can fetch them all. An
-// aggregator's own bytes are written from where they are.
+// A gather is a pull by the aggregator; the gathers of a round from one rank follow each other,
+// so that one message can fetch them. Own bytes are written from where they are.
 //
-// In the shared layout stripe s lies on OST (FirstOST+s) mod StripeCount, and
-// with the two-phase strategy the aggregators divide the OSTs. Without P4 each
-// OST has one aggregator; with fewer aggregators than OSTs each has a range of
-// them. With P4 the ranks are divided into groups, each of which has one
-// aggregator per OST; group size is a multiple of the number of OSTs, and the
-// last group takes the remainder. A stripe with bytes of two groups, which only
-// Settings.Unaligned can bring about, belongs as a whole to the group of its
-// first byte.
+// In the shared layout stripe s lies on OST (FirstOST+s) mod StripeCount, and with the
+// two-phase strategy the aggregators divide the OSTs: one per OST, or with fewer aggregators a
+// range of OSTs each. With P4 the ranks are divided into groups with one aggregator per OST
+// each. A stripe with bytes of two groups, which only Settings.Unaligned brings about, belongs
+// to the group of its first byte.
 //
-// The other strategies are those of Open MPI's OMPIO:
+// Open MPI's OMPIO has the other strategies:
 //
 //	dynamic     an aggregator per group of consecutive ranks; a round takes the
 //	            next Buffer bytes of the group in file order
 //	static      the same groups; in every round each member contributes the same
 //	            number of bytes, its share of the buffer
 //	individual  every rank writes its own bytes, up to WriteBytes at a time, of
-//	            which as many may be under way as a buffer holds; nothing is
-//	            gathered
+//	            which as many may be under way as a buffer holds
 //
-// The aggregators of dynamic and static own whole stripes too, by the rule of
-// the first byte. Individual ranks do not: there a shared stripe has several
-// writers, and Summary.ContendedStripes counts them. In the aggregated layout
+// The aggregators of dynamic and static own whole stripes too. Individual ranks do not:
+// Summary.ContendedStripes counts the stripes with several writers. In the aggregated layout
 // two-phase and dynamic are the same.
 //
 // # Promises
 //
-//   - Every byte of every piece is written exactly once, at the place that
-//     Places gives it, whatever the settings. Holes are not written.
-//   - But for individual, every stripe of the shared file is written by one
-//     writer.
-//   - A round moves at most Settings.Buffer bytes, its own included, and its
-//     gathers stay within that many bytes of buffer. With P3 there are two.
+//   - Every byte of every piece is written exactly once, at the place that Places gives it.
+//     Holes are not written.
+//   - But for individual, every stripe of the shared file has one writer.
+//   - A round moves at most Settings.Buffer bytes, its own included. With P3 there are two.
 //   - All offsets and lengths are multiples of PageSize, as direct I/O wants.
-//   - The plan is a function of its input; nothing depends on the order of a map.
-//   - New takes time and memory linear in the number of pieces; the rounds of a
-//     writer take what they contain, and are made while they are read.
+//   - The plan is a function of its input.
+//   - New is linear in the number of pieces; rounds are made while they are read.
 package plan
 
 import (
@@ -90,8 +73,7 @@ import (
 	"slices"
 )
 
-// Plan is who writes what where. It is made by New and not changed afterwards;
-// goroutines may share it.
+// Plan is who writes what where. New makes it; goroutines may share it.
 type Plan struct {
 	Settings Settings // as they took effect: defaults filled in, number of aggregators resolved
 	Files    []File
@@ -117,17 +99,15 @@ type File struct {
 type Writer struct {
 	Rank int `json:"rank"`
 	Node int `json:"node"`
-	// Group is the number of the group of ranks whose bytes it writes, Ranks are
-	// its members. The slice belongs to the plan. In an unaligned shared file
-	// bytes of other ranks may come along, where they share a stripe.
+	// Group numbers the group of ranks whose bytes it writes, Ranks are its members. In an
+	// unaligned shared file bytes of others come along where they share a stripe.
 	Group int   `json:"group"`
 	Ranks []int `json:"-"`
 	// OSTs are those whose stripes it writes, if aggregators divide OSTs.
 	OSTs []int `json:"osts,omitempty"`
 }
 
-// New plans the checkpoint of the given ranks, which must be in order. The
-// sources are not kept.
+// New plans the checkpoint of the given ranks, in order. The sources are not kept.
 func New(sources []Source, settings Settings) (*Plan, error) {
 	if len(sources) > math.MaxInt32 {
 		return nil, fmt.Errorf("plan: too many ranks: %d", len(sources))
@@ -158,9 +138,8 @@ func New(sources []Source, settings Settings) (*Plan, error) {
 	return p, nil
 }
 
-// header gives the header of the shared file to the writer of its first stripe,
-// or, where nobody owns stripes, to the first rank with data. The other files
-// belong to their ranks.
+// header gives the header of the shared file to the writer of its first stripe or, without
+// owners of stripes, to the first rank with data.
 func (p *Plan) header() {
 	if p.Settings.Layout != Shared || len(p.pieces) == 0 {
 		return
@@ -182,8 +161,7 @@ func (p *Plan) writer(rank int) (int, bool) {
 	return slices.BinarySearchFunc(p.Writers, rank, func(w Writer, rank int) int { return w.Rank - rank })
 }
 
-// Piece is a contiguous run of a rank's bytes, like a region or one of its
-// extents.
+// Piece is a contiguous run of a rank's bytes, like a region.
 type Piece struct {
 	Key   int   // the caller's name for it, unique within the rank
 	Bytes int64 // a multiple of PageSize; may be 0
@@ -196,8 +174,8 @@ type Source struct {
 	Pieces     []Piece
 }
 
-// mapping says which rank runs on which node. A rank is meant by its position
-// among the sources: a checkpoint of a few ranks has gaps in their numbers.
+// mapping says which rank runs on which node. A rank is meant by its position among the
+// sources, whose numbers may have gaps.
 type mapping struct {
 	ranks   []int   // by position, ascending
 	all     []int   // all positions
@@ -245,9 +223,8 @@ func newMapping(sources []Source) (*mapping, error) {
 // position returns where rank is among the sources.
 func (m *mapping) position(rank int) (int, bool) { return slices.BinarySearch(m.ranks, rank) }
 
-// groups divides the ranks into n groups: whole nodes, or equal parts of a node
-// if there are more groups than nodes. With consecutive, groups are runs of
-// consecutive ranks, even where the ranks of a node are not.
+// groups divides the ranks into n groups: whole nodes, or equal parts of nodes if there are
+// more groups. With consecutive, groups are runs of consecutive ranks in any case.
 func (m *mapping) groups(n int, consecutive bool) [][]int {
 	groups := make([][]int, 0, n)
 	if consecutive && !m.blocked {
@@ -284,8 +261,7 @@ func split[T any](parts [][]T, s []T, n int) [][]T {
 	return parts
 }
 
-// deal hands out n things to holders with so many places each, one by one in
-// turn. There are n places.
+// deal hands out n things, one by one in turn, to holders with so many places each.
 func deal(places []int, n int) []int {
 	shares := make([]int, len(places))
 	for n > 0 {

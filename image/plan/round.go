@@ -6,14 +6,12 @@ import (
 	"sort"
 )
 
-// InPlace, as the place in a buffer, means a writer's own bytes, which are
-// written from where they are.
+// InPlace, as a place in a buffer, means a writer's own bytes, written from where they are.
 const InPlace = -1
 
 // Round is one filling of a collective buffer and what becomes of it.
 type Round struct {
-	// Gathers say where the bytes of the round come from, in the order in which
-	// they lie in the file.
+	// Gathers say where the bytes of the round come from, in the order of the file.
 	Gathers []Gather
 	Writes  []Write // in the order of the file
 }
@@ -27,8 +25,8 @@ type Gather struct {
 	Buffer int64 // where they go in the collective buffer; InPlace: nowhere
 }
 
-// WriteBytes is the most that one operation of an individual writer writes, so that
-// several can be under way within Settings.Buffer bytes.
+// WriteBytes is the most that one operation of an individual writer writes, so that several fit
+// into Settings.Buffer bytes.
 const WriteBytes = 4 << 20
 
 // Write is one write operation.
@@ -47,8 +45,8 @@ type Part struct {
 	Bytes  int64
 }
 
-// WriterPlan yields what a rank has to do, round after round. It yields nothing
-// for a rank that is no writer. A round stays valid while the next is made.
+// WriterPlan yields what a rank has to write, round after round. A round stays valid while the
+// next is made.
 func (p *Plan) WriterPlan(rank int) iter.Seq[Round] {
 	return func(yield func(Round) bool) {
 		w, ok := p.writer(rank)
@@ -76,13 +74,13 @@ type span struct {
 	offset, bytes int64 // in the piece
 }
 
-// spans yields what lies in a file from lo to hi, beginning the search at piece
-// *hint, and leaves there where it ended.
+// spans yields what lies in a file from lo to hi. The search begins at piece *hint, which it
+// moves.
 func (p *Plan) spans(file int, lo, hi int64, hint *int) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		i, last := max(*hint, p.first[file]), p.first[file+1]
-		// Mostly the next stretch begins in the same piece or the next one. If
-		// not, halving the rest keeps a writer from looking at all pieces.
+		// Mostly the next stretch begins in the same piece or the next; else halving the rest
+		// is faster.
 		for range 2 {
 			if i < last && p.pieces[i].end() <= lo {
 				i++
@@ -115,8 +113,8 @@ type builder struct {
 	used   int64  // bytes in the buffer
 }
 
-// add puts s at the end of the round. It joins s to the previous gather, write or
-// part if s continues it.
+// add puts s at the end of the round, and joins it to the last gather, write or part if it
+// continues that.
 func (b *builder) add(s span) {
 	pl := &b.plan.pieces[s.piece]
 	buffer := int64(InPlace)
@@ -140,8 +138,8 @@ func (b *builder) add(s span) {
 	writes := b.round.Writes
 	if n := len(writes) - 1; b.left(at) > 0 {
 		writes[n].Bytes += s.bytes
-		// The buffer is filled in the order of the file, and so are pieces: what
-		// goes on in the same memory goes on there without a gap.
+		// Buffer and pieces are filled in the order of the file: what goes on in the same
+		// memory goes on without a gap.
 		last := &b.parts[len(b.parts)-1]
 		if own := buffer == InPlace; own == (last.Buffer == InPlace) && (!own || last.Key == pl.key) {
 			last.Bytes += s.bytes
@@ -158,8 +156,7 @@ func (b *builder) add(s span) {
 	b.parts = append(b.parts, part)
 }
 
-// left returns how many bytes the last write may still take at an offset, 0 if
-// another has to begin there.
+// left returns how many bytes the last write may still take at an offset.
 func (b *builder) left(at int64) int64 {
 	n := len(b.round.Writes) - 1
 	switch {
@@ -187,9 +184,8 @@ func (b *builder) take() Round {
 	return r
 }
 
-// stripes makes rounds of whole stripes, as many as fit in the buffer. A stripe
-// is thus written in one go, and the OST sees no partial ones but where the
-// file has holes.
+// stripes makes rounds of whole stripes, as many as fit in the buffer: an OST sees partial ones
+// only where the file has holes.
 func (b *builder) stripes(yield func(Round) bool) bool {
 	s := &b.plan.Settings
 	var stripe []span
@@ -242,10 +238,9 @@ func (b *builder) bytes(yield func(Round) bool) bool {
 	return true
 }
 
-// shares makes rounds to which every member contributes the same number of
-// bytes, its share of the buffer, until it has no more. The share is fixed once,
-// as OMPIO does it (fcoll component static, with a buffer of constant size), among
-// the ranks that have any bytes; what members that are done leave stays unused.
+// shares makes rounds to which every member contributes its share of the buffer, until it has
+// no more. The share is fixed once, as in OMPIO (fcoll component static), among the ranks with
+// bytes; what members that are done leave stays unused.
 func (b *builder) shares(yield func(Round) bool) bool {
 	members := b.members()
 	if len(members) == 0 {
@@ -279,8 +274,7 @@ func (b *builder) shares(yield func(Round) bool) bool {
 	return true
 }
 
-// members returns what lies in the domain, rank by rank. The bytes of a rank lie
-// together, and the ranks in order.
+// members returns what lies in the domain, rank by rank, in order.
 func (b *builder) members() [][]span {
 	var all []span
 	hint := 0
@@ -300,8 +294,7 @@ func (b *builder) members() [][]span {
 	return members
 }
 
-// checkShares checks that the buffers are large enough for all members of each
-// writer to contribute.
+// checkShares checks that buffers are large enough for all members of each writer.
 func (p *Plan) checkShares() error {
 	for i := range p.domains {
 		b := &builder{plan: p, domain: &p.domains[i]}

@@ -20,8 +20,7 @@ const (
 // Strategy says who writes the bytes of whom.
 type Strategy string
 
-// The strategies. In the per-rank layout every rank writes its own file,
-// whatever the strategy.
+// The strategies. In the per-rank layout every rank writes its own file under all of them.
 const (
 	TwoPhase   Strategy = "two-phase"
 	Dynamic    Strategy = "dynamic"
@@ -29,46 +28,40 @@ const (
 	Individual Strategy = "individual"
 )
 
-// Auto, as a number of aggregators, means: for two-phase writing into a shared
-// file one per OST, which Larrosa found best on Crow (chapter 1); with fewer
-// ranks than OSTs the largest number that gives each aggregator the same number
-// of OSTs; with P4 as many per OST as the nodes suffice for, or one. Otherwise it
-// is one per node.
+// Auto, as a number of aggregators, means for two-phase writing into a shared file one per OST,
+// which Larrosa found best on Crow (chapter 1); with fewer ranks the largest number that gives
+// each the same number of OSTs; with P4 as many per OST as there are nodes for. Otherwise it is
+// one per node.
 const Auto = -1
 
-// Settings are the choices that make a plan. A zero number means the default;
-// the switches have none, see Defaults.
+// Settings are the choices that make a plan. A zero number means the default; the switches have
+// Defaults.
 type Settings struct {
 	Layout   Layout   `json:"layout"`   // default per-rank
 	Strategy Strategy `json:"strategy"` // default two-phase
 
-	// Aggregators is how many ranks write for the others: at most the number of
-	// ranks, and for two-phase writing into a shared file at most StripeCount or,
-	// with P4, a multiple of it. 0 means one per node within these limits; with P4
-	// as many as possible, floor(ranks/StripeCount)·StripeCount (Larrosa, section
-	// 2.3). It is not used where each rank writes for itself.
+	// Aggregators is how many ranks write for the others: at most all ranks, and for two-phase
+	// writing into a shared file at most StripeCount or, with P4, a multiple of it. 0 means one
+	// per node within these limits; with P4 as many as possible (Larrosa, section 2.3).
 	Aggregators int `json:"aggregators"`
 
-	// Buffer is the size of a collective buffer in bytes, a multiple of PageSize,
-	// and of at least one stripe for two-phase writing into a shared file. The
-	// default is 16 MiB, the cb_buffer_size of ROMIO.
+	// Buffer is the size of a collective buffer in bytes, a multiple of PageSize; at least one
+	// stripe for two-phase writing into a shared file. The default, 16 MiB, is ROMIO's
+	// cb_buffer_size.
 	Buffer int64 `json:"buffer"`
 
-	// StripeSize is a multiple of 64 KiB, as on Lustre; default 1 MiB.
-	// StripeCount is the number of OSTs of a file, 1 to 2000; default 16. Larrosa
-	// settled on these defaults (section 2.4). FirstOST, below StripeCount, is the
-	// OST of the first stripe of the first file; each further file begins one OST
-	// later.
+	// StripeSize is a multiple of 64 KiB, as on Lustre; default 1 MiB. StripeCount is the
+	// number of OSTs of a file, 1 to 2000; default 16 (Larrosa, section 2.4). FirstOST has the
+	// first stripe of the first file; each further file begins one OST later.
 	StripeSize  int64 `json:"stripe_size"`
 	StripeCount int   `json:"stripe_count"`
 	FirstOST    int   `json:"first_ost"`
 
-	// Header is how many bytes at the beginning of every file the caller fills, a
-	// multiple of PageSize.
+	// Header is how many bytes the caller fills at the beginning of every file, a multiple of
+	// PageSize.
 	Header int64 `json:"header"`
 
-	// Unaligned packs the shared file without regard to stripes, as an MPI program
-	// would write it.
+	// Unaligned packs the shared file without regard to stripes, as an MPI program would.
 	Unaligned bool `json:"unaligned"`
 
 	P1 bool `json:"p1"` // writers at the same time
@@ -77,8 +70,8 @@ type Settings struct {
 	P4 bool `json:"p4"` // several aggregators per OST; only two-phase into a shared file
 }
 
-// Limits of the settings. A stripe of Lustre is a multiple of 64 KiB below
-// 4 GiB, a file has at most 2000 of them side by side (Larrosa, section 1.2.4).
+// Limits of the settings: a stripe of Lustre is a multiple of 64 KiB below 4 GiB, a file has at
+// most 2000 side by side (Larrosa, section 1.2.4).
 const (
 	stripeUnit     = 64 << 10
 	maxStripeSize  = 4<<30 - stripeUnit
@@ -87,9 +80,9 @@ const (
 	maxFile        = 1 << 60 // far from overflow, whatever is added to it
 )
 
-// Defaults returns the settings to start from: one file per rank and, for the
-// other layouts, 16 stripes of 1 MiB, buffers of 16 MiB, and the switches P1 and
-// P2, with which Larrosa measured the highest bandwidth (section 2.4).
+// Defaults returns the settings to start from: a file per rank; else 16 stripes of 1 MiB,
+// buffers of 16 MiB, P1 and P2, with which Larrosa measured the highest bandwidth (section
+// 2.4).
 func Defaults() Settings {
 	s := Settings{P1: true, P2: true}
 	s.setDefaults()
@@ -120,8 +113,7 @@ func (s *Settings) byStripe() bool { return s.Layout == Shared && s.Strategy == 
 // aligned says that ranks and regions begin at stripe boundaries.
 func (s *Settings) aligned() bool { return s.Layout == Shared && !s.Unaligned }
 
-// prepared returns s with defaults filled in and checked, as far as that does
-// not depend on the job.
+// prepared returns s with defaults, checked as far as that does not depend on the job.
 func (s Settings) prepared() (Settings, error) {
 	s.setDefaults()
 	if err := s.check(); err != nil {

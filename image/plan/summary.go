@@ -27,9 +27,9 @@ type Summary struct {
 	SharedStripes    int64   `json:"shared_stripes"`    // with data of more than one rank
 	ContendedStripes int64   `json:"contended_stripes"` // written by more than one rank
 
-	// WritersPerOST has the number of ranks that write to each OST, MaxWriters the
-	// largest of them, MaxFileWriters the largest number of ranks that write into
-	// one file on one OST, and so wait for each other's locks.
+	// WritersPerOST is the number of ranks that write to each OST, MaxWriters the largest,
+	// MaxFileWriters the most that write into one file on one OST, and so wait for each other's
+	// locks.
 	WritersPerOST  []int64 `json:"writers_per_ost"`
 	MaxWriters     int64   `json:"max_writers_per_ost"`
 	MaxFileWriters int64   `json:"max_file_writers_per_ost"`
@@ -48,13 +48,12 @@ type Work struct {
 	Writes  int64 `json:"writes"`
 	Gathers int64 `json:"gathers"` // that copy
 	Bytes   int64 `json:"bytes"`   // written; the sum of the following three
-	// InPlaceBytes are the writers' own, SameNodeBytes are gathered from ranks on
-	// the node of the writer, OtherNodeBytes cross the network.
+	// InPlaceBytes are the writers' own, SameNodeBytes come from ranks on the writer's node,
+	// OtherNodeBytes cross the network.
 	InPlaceBytes   int64 `json:"in_place_bytes"`
 	SameNodeBytes  int64 `json:"same_node_bytes"`
 	OtherNodeBytes int64 `json:"other_node_bytes"`
-	// BufferBytes is the memory for collective buffers, both with P3, as far as
-	// the rounds fill them.
+	// BufferBytes is the memory of collective buffers, as far as rounds fill them.
 	BufferBytes int64 `json:"buffered_bytes"`
 }
 
@@ -72,8 +71,8 @@ func (w *Work) add(o Work) {
 // Summary counts. It goes through the rounds of all writers.
 func (p *Plan) Summary() Summary { return p.Summarize(func(int64) {}) }
 
-// Summarize is Summary with progress: it is told the bytes of files gone through
-// since the last call, and at the end has been told FileBytes.
+// Summarize is Summary with progress: the bytes of files gone through since its last call,
+// FileBytes in all.
 func (p *Plan) Summarize(progress func(int64)) Summary {
 	s := Summary{
 		Settings: p.Settings,
@@ -104,8 +103,7 @@ func (p *Plan) Summarize(progress func(int64)) Summary {
 	return s
 }
 
-// WriterSummary counts what one rank does, which tells it how much buffer it
-// needs. It is zero for a rank that is no writer.
+// WriterSummary counts what one rank does; zero for a rank that is no writer.
 func (p *Plan) WriterSummary(rank int) WriterSummary {
 	i, ok := p.writer(rank)
 	if !ok {
@@ -145,8 +143,7 @@ func (p *Plan) WriterSummary(rank int) WriterSummary {
 	return s
 }
 
-// countStripes goes through the pieces, not the stripes, of which there may be
-// millions.
+// countStripes goes through the pieces, not the stripes, of which there may be millions.
 func (p *Plan) countStripes(s *Summary) {
 	size, osts := p.Settings.StripeSize, int64(p.Settings.StripeCount)
 	s.StripesPerOST = make([]int64, osts)
@@ -187,14 +184,13 @@ func (p *Plan) countStripes(s *Summary) {
 type OSTWriters struct {
 	// Each has, for each OST, the number of ranks that write stripes with data there.
 	Each []int64
-	// Most is the largest of Each. File is the largest number of ranks that write
-	// into one file on one OST: on Lustre these wait for each other's locks
-	// (Larrosa, section 1.2.4).
+	// Most is the largest of Each. File is the most ranks that write into one file on one OST:
+	// on Lustre these wait for each other's locks (Larrosa, section 1.2.4).
 	Most, File int64
 }
 
-// OSTWriters counts the writers of each OST. It goes through the pieces and the
-// writers, not the stripes, of which there may be millions.
+// OSTWriters counts the writers of each OST, out of pieces and writers, not of millions of
+// stripes.
 func (p *Plan) OSTWriters() OSTWriters {
 	order := make([]int, len(p.domains)) // writers by file
 	for i := range order {
@@ -215,7 +211,7 @@ func (p *Plan) OSTWriters() OSTWriters {
 	return w
 }
 
-// ostCounter goes through domains file by file, those of a file in order.
+// ostCounter goes through domains file by file, in the order of the file.
 type ostCounter struct {
 	plan *Plan
 	hint int // into plan.pieces
@@ -226,7 +222,7 @@ type ostCounter struct {
 	n       int    // how many these are
 
 	into, all  []int64 // writers on each OST: of the file, of all files,
-	intoAll    int64   // and those of the file that write to every OST
+	intoAll    int64   // writers of the file to every OST
 	everywhere int64   // the same of all files
 	most       int64   // of one file on one OST
 }
@@ -278,7 +274,7 @@ func (c *ostCounter) touch() {
 	}
 }
 
-// endFile adds the counts of the file to those of all.
+// endFile adds the counts of the file to the sums.
 func (c *ostCounter) endFile() {
 	for ost, n := range c.into {
 		c.most = max(c.most, n+c.intoAll)

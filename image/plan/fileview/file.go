@@ -7,17 +7,15 @@ import (
 	"sync"
 )
 
-// DefaultBuffer is the size of the buffer if Options do not say otherwise. It is
-// the one that Zickler (thesis, 2015), appendix A.1, measured with, and the
-// default of ROMIO for reads.
+// DefaultBuffer is the size of the buffer that Zickler (thesis, 2015), appendix A.1, measured
+// with, and ROMIO's default for reads.
 const DefaultBuffer = 4 << 20
 
-// maxBuffer is far beyond any gain, and saves the process from a number with too
-// many digits.
+// maxBuffer is far beyond any gain, and saves the process from a number with too many digits.
 const maxBuffer = 1 << 30
 
-// ReadWriterAt is a file. Both methods may be called by several goroutines at
-// once. If it is a Locker as well, that one is used unless Options name another.
+// ReadWriterAt is a file for several goroutines. If it is a Locker, that one is used unless
+// Options name another.
 type ReadWriterAt interface {
 	io.ReaderAt
 	io.WriterAt
@@ -28,14 +26,12 @@ type Options struct {
 	Rule   Rule   // nil: Adaptive
 	Buffer int64  // bytes, at most 1 GiB; 0: DefaultBuffer
 	Device Device // what the rule knows of the storage
-	// Locker keeps writers apart. If it is nil and the file is no Locker, the
-	// File makes a lock of its own, and only calls through this File are kept
-	// apart.
+	// Locker keeps writers apart. Without one, and if the file is no Locker, only calls through
+	// this File are kept apart.
 	Locker Locker
 }
 
-// A File reads and writes a file through a view. It may be used by several
-// goroutines at once.
+// A File reads and writes a file through a view. Several goroutines may use it.
 type File struct {
 	file   ReadWriterAt
 	view   *View
@@ -51,9 +47,8 @@ type File struct {
 	stats   Stats
 }
 
-// NewFile returns file as seen through the view. It fails if an option is out of
-// range. The file stays the caller's, to sync and to close. Plan alone works with
-// a nil file.
+// NewFile returns file, which stays the caller's, as seen through the view. It fails if an
+// option is out of range. For Plan alone the file may be nil.
 func NewFile(file ReadWriterAt, v *View, o Options) (*File, error) {
 	f := &File{file: file, view: v, rule: o.Rule, buffer: o.Buffer, device: o.Device, locker: o.Locker}
 	if f.rule == nil {
@@ -100,9 +95,8 @@ var (
 	errBeyond   = errors.New("the view ends before that")
 )
 
-// ReadAt reads len(p) bytes of the view from viewOff on. As io.ReaderAt wants
-// it, it returns an error if it read fewer: io.EOF where the view or the file
-// ends, an *Error otherwise. It takes no lock.
+// ReadAt reads len(p) bytes of the view from viewOff on, without a lock. If it read fewer it
+// returns io.EOF where the view or the file ends, an *Error otherwise.
 func (f *File) ReadAt(p []byte, viewOff int64) (int, error) {
 	if viewOff < 0 {
 		return 0, &Error{Op: "read", ViewOffset: viewOff, Offset: -1, Len: int64(len(p)), Err: errNegative}
@@ -125,9 +119,8 @@ func (f *File) ReadAt(p []byte, viewOff int64) (int, error) {
 	return done, nil
 }
 
-// WriteAt writes p to the view from viewOff on. It writes nothing if that goes
-// beyond the end of the view. Errors are of type *Error; n counts the bytes that
-// were certainly written.
+// WriteAt writes p to the view from viewOff on; nothing if that goes beyond its end. Errors are
+// of type *Error; n counts the bytes that were certainly written.
 func (f *File) WriteAt(p []byte, viewOff int64) (n int, err error) {
 	refused := &Error{Op: "write", ViewOffset: viewOff, Offset: -1, Len: int64(len(p))}
 	if viewOff < 0 {
@@ -163,8 +156,8 @@ func (f *File) planner(a Access, viewOff, n int64) planner {
 	return p
 }
 
-// readWindow reads the wanted bytes of the window into p and returns how many of
-// them it got. An io.EOF says that some were missing.
+// readWindow reads the wanted bytes of the window into p. An io.EOF says that some were
+// missing.
 func (f *File) readWindow(w *window, p []byte) (int, error) {
 	if w.plain() {
 		n, err := f.read(p, w.off)
@@ -184,20 +177,19 @@ func (f *File) readWindow(w *window, p []byte) (int, error) {
 	}
 	f.count(Stats{Useful: int64(done)})
 	if err == io.EOF && len(p) > 0 && done == len(p) {
-		// Only bytes that nobody wants are missing. Where there is nothing but
-		// hole the end of the file is news: no block comes after it.
+		// Only unwanted bytes are missing. Where there is nothing but hole the end of the file
+		// is news.
 		err = nil
 	}
 	return done, err
 }
 
-// writeWindow writes p to the blocks of the window. It returns how many bytes of
-// p have been written, and the operation that failed.
+// writeWindow writes p to the blocks of the window. It returns the bytes of p written, and the
+// operation that failed.
 func (f *File) writeWindow(w *window, p []byte) (n int, op string, err error) {
 	buf := p
 	if !w.plain() {
-		// The buffer before the lock, by everybody: who has the lock does not
-		// wait for anything that another one could have.
+		// The buffer before the lock, always: whoever has the lock waits for nothing.
 		f.bufMu.Lock()
 		defer f.bufMu.Unlock()
 		buf = f.sieve(w.len)
@@ -225,8 +217,7 @@ func (f *File) writeWindow(w *window, p []byte) (n int, op string, err error) {
 	return n, "write", err
 }
 
-// overlay fills buf with the bytes of the file and copies the blocks of p over
-// them. Bytes beyond the end of the file are zero, as they will be when it has grown.
+// overlay fills buf with the bytes of the file, zeros beyond its end, and copies p over them.
 func (f *File) overlay(w *window, buf, p []byte) error {
 	f.count(Stats{Rewrites: 1})
 	n, err := f.read(buf, w.off)
@@ -243,9 +234,8 @@ func (f *File) overlay(w *window, buf, p []byte) error {
 
 var errShortRead = errors.New("short read without an error")
 
-// read is one call. Its error is never nil if buf was not filled, and io.EOF only
-// if the file said so itself: a hole that is taken to be beyond the end of the
-// file is overwritten.
+// read is one call. Without an error it filled buf; io.EOF comes from the file only, since a
+// hole taken to be beyond its end is overwritten.
 func (f *File) read(buf []byte, off int64) (int, error) {
 	f.count(Stats{Reads: 1})
 	n, err := f.file.ReadAt(buf, off)
@@ -259,8 +249,7 @@ func (f *File) read(buf []byte, off int64) (int, error) {
 	return n, err
 }
 
-// sieve returns n bytes of the buffer, which it enlarges if need be. The caller
-// holds bufMu.
+// sieve returns n bytes of the buffer, which it enlarges if need be. The caller holds bufMu.
 func (f *File) sieve(n int64) []byte {
 	if n > int64(cap(f.buf)) {
 		f.buf = make([]byte, max(n, min(2*int64(cap(f.buf)), f.buffer)))
@@ -287,8 +276,7 @@ func (s *Stats) add(t Stats) {
 	s.Rewrites += t.Rewrites
 }
 
-// Stats returns the sums of all calls so far. Bytes are counted when they have
-// been moved, calls and locks when they are made.
+// Stats returns the sums so far: bytes when they have been moved, calls and locks when made.
 func (f *File) Stats() Stats {
 	f.statsMu.Lock()
 	defer f.statsMu.Unlock()
@@ -301,10 +289,8 @@ func (f *File) count(s Stats) {
 	f.stats.add(s)
 }
 
-// Plan returns what a request for the n bytes at viewOff would do, the part of
-// it that is within the view, without access to the file: the end of the file is
-// not known to it. Times follow from Stats and a model of the storage, so that
-// rules can be compared before one is used.
+// Plan returns what a request for the n bytes at viewOff would do, without access to the file,
+// whose end it does not know. With a model of the storage, times follow from it.
 func (f *File) Plan(a Access, viewOff, n int64) Stats {
 	var s Stats
 	p := f.planner(a, viewOff, n)

@@ -9,15 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NewOFDLock returns a Locker for the file behind conn, an *os.File for one,
-// that keeps apart the goroutines that share the Locker, and these from all
-// other processes and open files that lock the same file in this way. The file
-// must be open for writing.
+// NewOFDLock returns a Locker for the file behind conn, like an *os.File open for writing. It
+// keeps apart the goroutines that share it, and these from other processes and open files that
+// lock the file in this way.
 //
-// It uses the open file description locks of Linux, see fcntl_locking(2): they
-// are advisory and belong to the open file, so there must be one Locker per open
-// file and no more, and they are gone when the file is closed. Whether they hold
-// between machines depends on the network file system.
+// It uses open file description locks, see fcntl_locking(2): advisory, one Locker per open
+// file, gone when the file is closed. A network file system may keep machines apart or not.
 func NewOFDLock(conn syscall.Conn) (Locker, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -35,8 +32,8 @@ type ofdLock struct {
 	failed error // of an unlock, which cannot report it
 }
 
-// LockRange implements Locker. While another process has the range it waits in
-// the kernel; the goroutines of this one wait for each other before that.
+// LockRange implements Locker. It waits for goroutines of this process first, then in the
+// kernel for others.
 func (l *ofdLock) LockRange(off, n int64) (unlock func(), err error) {
 	unlockHere, err := l.here.LockRange(off, n)
 	if err != nil {

@@ -8,14 +8,13 @@ import (
 
 // A Locker locks ranges of bytes of one file, each for one writer.
 type Locker interface {
-	// LockRange waits until nobody else has a byte of the n bytes at off, at
-	// least one, and takes them until unlock is called, once.
+	// LockRange waits until the n ≥ 1 bytes at off are free, and takes them until
+	// unlock is called, once.
 	LockRange(off, n int64) (unlock func(), err error)
 }
 
-// A RangeLock is a Locker for the goroutines of one process. Ranges that overlap
-// are served in the order of the calls, others do not wait for each other. The
-// zero value is ready for use.
+// A RangeLock is a Locker for one process. Overlapping ranges are served in the order of the
+// calls, others do not wait. The zero value is ready.
 type RangeLock struct {
 	mu    sync.Mutex
 	queue []*claim // who has a range and who waits for one, by arrival
@@ -24,7 +23,7 @@ type RangeLock struct {
 type claim struct {
 	off, end int64
 	before   int           // claims ahead in the queue that overlap
-	granted  chan struct{} // closed when there are none left; nil if there were none
+	granted  chan struct{} // closed when the last has gone; nil without any
 }
 
 func (c *claim) overlaps(d *claim) bool { return c.off < d.end && d.off < c.end }
@@ -53,8 +52,7 @@ func (l *RangeLock) LockRange(off, n int64) (unlock func(), err error) {
 	return func() { l.release(c) }, nil
 }
 
-// release takes a claim out of the queue, and grants those that waited for it
-// alone.
+// release takes a claim out of the queue, and grants those that waited for it alone.
 func (l *RangeLock) release(c *claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

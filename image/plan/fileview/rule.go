@@ -22,30 +22,23 @@ func (a Access) String() string {
 	return "read"
 }
 
-// A Rule decides which blocks one access to the file takes in. It is asked
-// before each block, and once more after the last of the request. It must be
-// safe for use by several goroutines at once.
-//
-// No answer can do harm: what does not fit is cut, and an access that would be
-// empty takes what fits.
+// A Rule decides which blocks one access to the file takes in. It is asked before each block
+// and after the last, by several goroutines. Whatever it answers is cut to what fits.
 type Rule interface {
 	Decide(Step) Decision
 }
 
-// A Step is the state of a request when a Rule is asked. All numbers but Device
-// are bytes.
+// A Step is the state of a request when a Rule is asked. Numbers are bytes.
 type Step struct {
 	Access Access
-	// Start is the file offset of the access so far, Len how many bytes of the
-	// file it spans, Data how many of them are wanted. With Len 0 it has not
-	// begun, and Start is the offset of the block.
+	// Start is the file offset of the access so far, or of the block if Len is 0; Len how much
+	// of the file it spans, Data how much of that is wanted.
 	Start, Len, Data int64
-	// Hole lies before the block: between the access so far and the block, or,
-	// with Len 0, between the access before and the block; for the first access
-	// of a request it is 0.
+	// Hole lies before the block, after the access so far or, with Len 0, the access before; 0
+	// for the first access of a request.
 	Hole int64
-	// Size is what the request wants of the block, 0 after the last block. Rest
-	// is what it wants from here on, the block included.
+	// Size is what the request wants of the block, 0 after the last block; Rest all it wants
+	// from there on.
 	Size, Rest int64
 	// Buffer is the most that one access may span.
 	Buffer int64
@@ -54,20 +47,16 @@ type Step struct {
 
 // A Decision is the answer to a Step. The zero value ends the access.
 type Decision struct {
-	// Take is how many bytes of the block join the access, together with the
-	// hole before it. With 0 the access ends before the hole, and the block is
-	// asked about again, with Len 0. If it is less than Size, the access ends
-	// within the block.
+	// Take is how many bytes of the block, after the hole, join the access. With 0 the access
+	// ends before the hole, and the block is asked about again, with Len 0; with less than Size
+	// it ends within the block.
 	Take int64
-	// Lead is how many bytes before the block the access begins, if this is its
-	// first block. It does not go back behind the access before.
+	// Lead is how many bytes before its first block the access begins, at most back to the
+	// access before.
 	Lead int64
-	// Fill is how many bytes the access goes on into the hole if it ends here.
-	// With Len 0 and Take 0 it is the length of an access that has no block at
-	// all, and begins Lead bytes before it.
-	//
-	// Lead and Fill are for reads. A write ignores them: there is nothing to
-	// write before its first block and after its last.
+	// Fill is how many bytes the access goes on into the hole if it ends here; with Len 0 and
+	// Take 0 the length of an access without a block, Lead bytes before it. A write, which has
+	// nothing to write there, ignores Lead and Fill.
 	Fill int64
 }
 
@@ -75,8 +64,7 @@ type Decision struct {
 type Device struct {
 	// Bandwidth is in bytes per second.
 	Bandwidth float64
-	// Latency is what a call costs however short it is: network, system call
-	// and file system together.
+	// Latency is what a call costs however short it is: network, system call and file system.
 	Latency time.Duration
 	// Stripe is the number of bytes after which the next server has its turn.
 	Stripe int64
@@ -101,8 +89,7 @@ func (d *Device) check() error {
 	return nil
 }
 
-// breakEven returns the bytes that are transferred in the time that a call
-// costs.
+// breakEven returns the bytes that are transferred in the time of a call.
 func (d *Device) breakEven() float64 { return d.Bandwidth * d.Latency.Seconds() }
 
 // moved returns the bytes of the whole device blocks that n bytes at off touch.
@@ -114,30 +101,28 @@ func (d *Device) moved(off, n int64) int64 {
 	return (n + d.Block - 1) / d.Block * d.Block
 }
 
-// A Method is one of the rules of this package. Its text forms are naive, romio,
-// extent, scanfile, performance-model and adaptive.
+// A Method is one of the rules of this package. Its text forms are naive, romio, extent,
+// scanfile, performance-model and adaptive.
 type Method uint8
 
 const (
-	// Adaptive joins what it expects to save time, reads and writes by different
-	// sums. It counts in whole device blocks, does not join across the end of a
-	// stripe, where a call becomes two anyway, and takes a block whole or not at
-	// all, unless the block alone is larger than the buffer.
+	// Adaptive joins what it expects to save time, with different sums for reads and writes. It
+	// counts whole device blocks, does not join across the end of a stripe, and takes blocks
+	// whole, unless one is larger than the buffer.
 	Adaptive Method = iota
 	// Naive accesses each block on its own.
 	Naive
-	// ROMIO joins always, and fills the buffer with what follows when the next
-	// block is out of its reach.
+	// ROMIO joins always, and fills the buffer with what follows when the next block is out of
+	// reach.
 	ROMIO
-	// Extent joins always, like ROMIO, but an access goes from its first wanted
-	// byte to its last.
+	// Extent joins like ROMIO, but an access goes from its first wanted byte to its last.
 	Extent
-	// ScanFile reads everything from the first block of the request to the last,
-	// in as many whole stripes (or blocks, if not a stripe fits) at once as the
-	// buffer holds. It writes like Extent, in accesses that end with a stripe.
+	// ScanFile reads everything from the first block of the request to the last, in as many
+	// whole stripes, or blocks, as the buffer holds. It writes like Extent, in accesses that
+	// end with a stripe.
 	ScanFile
-	// PerformanceModel joins over holes that take less time than a call costs:
-	// hole/bandwidth < latency.
+	// PerformanceModel joins over holes that take less time than a call: hole/bandwidth <
+	// latency.
 	PerformanceModel
 )
 
@@ -194,9 +179,8 @@ func naive(s Step) Decision {
 	return Decision{Take: s.Size}
 }
 
-// romio is Listing 4.4 of Zickler (thesis, 2015). The buffer is filled also
-// after the last block of the request, if the hole there is long enough: the
-// rule does not know that it is the last.
+// romio is Listing 4.4 of Zickler (thesis, 2015). The buffer is also filled after the last
+// block, if the hole there is long enough.
 func romio(s Step) Decision {
 	if space := s.Buffer - s.Len; s.Len > 0 && s.Hole >= space {
 		return Decision{Fill: space}
@@ -204,8 +188,7 @@ func romio(s Step) Decision {
 	return Decision{Take: s.Size}
 }
 
-// performanceModel is Listing 4.5 of Zickler (thesis, 2015), written without a
-// division.
+// performanceModel is Listing 4.5 of Zickler (thesis, 2015), without a division.
 func performanceModel(s Step) Decision {
 	if s.Len > 0 && float64(s.Hole) >= s.Device.breakEven() {
 		return Decision{}
@@ -213,8 +196,7 @@ func performanceModel(s Step) Decision {
 	return Decision{Take: s.Size}
 }
 
-// scanFile is described by Zickler (thesis, 2015), chapter 3; there is no
-// listing.
+// scanFile is described by Zickler (thesis, 2015), chapter 3, without a listing.
 func scanFile(s Step) Decision {
 	unit := s.Device.Stripe
 	if unit < 1 || unit > s.Buffer {
@@ -243,23 +225,20 @@ func scanFile(s Step) Decision {
 	return Decision{Take: space - s.Hole}
 }
 
-// lastMultiple returns the last multiple of unit that is not beyond off+n, nor
-// beyond the largest offset.
+// lastMultiple returns the last multiple of unit up to off+n and the largest offset.
 func lastMultiple(off, n, unit int64) int64 {
 	end := off + min(n, math.MaxInt64-off)
 	return end - end%unit
 }
 
-// adaptive is the rule that Zickler (thesis, 2015), chapter 3, asks
-// for and leaves open; the sums are ours. Times are in bytes, a call costing as
-// much as the transfer of breakEven bytes.
+// adaptive is the rule that Zickler (thesis, 2015), chapter 3, asks for and leaves open; the
+// sums are ours. Times are in bytes: a call costs as much as breakEven bytes.
 func adaptive(s Step) Decision {
 	switch {
 	case s.Len == 0:
 		return Decision{Take: firstTake(s)}
 	case s.Size == 0 || s.Hole > s.Buffer-s.Len-s.Size:
-		// A block that is cut needs a second call for its rest, which is what
-		// joining was to save.
+		// A block that is cut needs a second call for its rest, which joining was to save.
 		return Decision{}
 	case s.Hole == 0 && s.Data == s.Len:
 		return Decision{Take: s.Size} // the blocks touch: one call less, for nothing
@@ -276,8 +255,8 @@ func adaptive(s Step) Decision {
 	return Decision{Take: s.Size}
 }
 
-// firstTake cuts a block that is larger than the buffer where a stripe ends, or
-// at least a device block, so that its next piece begins with one.
+// firstTake cuts a block that is larger than the buffer where a stripe, or at least a device
+// block, ends.
 func firstTake(s Step) int64 {
 	if s.Size <= s.Buffer {
 		return s.Size
@@ -293,8 +272,7 @@ func firstTake(s Step) int64 {
 	return s.Buffer
 }
 
-// stripeRoom returns the bytes between the end of the access and the end of the
-// stripe that its last byte is in.
+// stripeRoom returns the bytes from the end of the access to the end of its last stripe.
 func stripeRoom(s Step) int64 {
 	if s.Device.Stripe < 1 {
 		return s.Buffer
@@ -302,8 +280,7 @@ func stripeRoom(s Step) int64 {
 	return s.Device.Stripe - 1 - (s.Start+s.Len-1)%s.Device.Stripe
 }
 
-// pays tells whether to read the hole and the block takes less time than a call
-// for the block.
+// pays tells whether reading the hole and the block takes less time than a call for the block.
 func pays(s Step) bool {
 	d := &s.Device
 	join := d.moved(s.Start, s.Len+s.Hole+s.Size) - d.moved(s.Start, s.Len)
@@ -311,11 +288,9 @@ func pays(s Step) bool {
 	return float64(join) < float64(apart)+d.breakEven()
 }
 
-// rewritePays is pays for a write. To join over a hole means to read the whole
-// range and to write it, in two calls. The first hole costs thus as much as two
-// blocks save, and the rule has to look ahead: it takes the blocks to come to be
-// like the next, as they are in a view of one tuple, for as long as buffer,
-// stripe and request last.
+// rewritePays is pays for a write: to join over a hole means to read the whole range and to
+// write it. The first hole costs as much as two blocks save, so the rule looks ahead: it takes
+// the blocks to come to be like the next, as they are in a view of one tuple.
 func rewritePays(s Step) bool {
 	d := &s.Device
 	apart := float64(d.moved(s.Start+s.Len+s.Hole, s.Size)) + d.breakEven()

@@ -1,23 +1,16 @@
-// Package fileview reads and writes the blocks of a file that a view selects,
-// as if they lay next to each other, in few large calls instead of one call per
-// block (data sieving).
-//
-// A checkpoint into a shared file has the zones of all ranks interleaved; an
-// incremental one has runs of dirty pages between clean ones. A View describes
-// such a pattern once, and a File then takes offsets that count wanted bytes
-// only:
+// Package fileview reads and writes the blocks of a file that a view selects, as if they lay
+// next to each other, in few large calls instead of one per block (data sieving). A View
+// describes the pattern once; a File takes offsets that count wanted bytes only:
 //
 //	// One data zone per rank, the library zone of the rank before it.
 //	v, err := fileview.NewView(header+library, []fileview.Tuple{{Size: data, Hole: library}}, ranks)
-//	f, err := fileview.NewFile(file, v, fileview.Options{
-//		Device: fileview.Device{Bandwidth: 118 << 20, Latency: time.Millisecond, Stripe: 2 << 20},
-//	})
+//	f, err := fileview.NewFile(file, v, fileview.Options{Device: device})
 //	n, err := f.ReadAt(zone, rank*data) // partial restore: the data zone of one rank
 //
 // # Views
 //
-// A view begins at an offset of the file and goes through a list of tuples,
-// again and again. A tuple is a block of wanted bytes and the hole after it:
+// A view begins at an offset of the file and goes through a list of tuples, again and again. A
+// tuple is a block of wanted bytes and the hole after it:
 //
 //	file   0      initial
 //	       +------+--------+-------+-----+------+--------+-------+----
@@ -25,43 +18,30 @@
 //	       +------+--------+-------+-----+------+--------+-------+----
 //	view          0      size0         size0+size1
 //
-// The displacement of an MPI file view is the initial offset, its flattened
-// filetype the list of tuples, its etype a byte.
+// The displacement of an MPI file view is the initial offset, its flattened filetype the list
+// of tuples, its etype a byte.
 //
 // # Rules
 //
-// To read two blocks and the hole between them with one call pays as long as the
-// hole takes less time than a call costs. A Rule
-// decides which blocks to join; Method has the rules of the literature, and
-// Adaptive, the default. Joined
-// blocks go through a buffer of at most Options.Buffer bytes. Blocks that touch
-// are read and written in place.
+// Reading two blocks and the hole between them with one call pays as long as the hole takes
+// less time than a call. A Rule decides which blocks to join; Method has the rules of the
+// literature, and Adaptive, the default. Joined blocks go through a buffer of at most
+// Options.Buffer bytes; blocks that touch are moved in place.
 //
 // # Promises
 //
-//   - The bytes that ReadAt returns, and the file after WriteAt, are the same
-//     under every rule. A rule decides about cost only, whatever it answers.
-//   - No call is larger than Options.Buffer, and a File has one buffer of that
-//     size at most. Two calls that both need it take turns; who wants them in
-//     parallel makes two Files over one file and one Locker.
-//   - A write does not change a byte outside of its blocks. When it joins over a
-//     hole it reads the hole and writes back what it read, with the range locked
-//     all the while. Where there is no hole it is a plain write, which takes the
-//     lock as well: it could be in the hole of somebody else. Nobody loses an
-//     update, provided that all who write at the same time use the same Locker,
-//     or Lockers that exclude each other as those of NewOFDLock do.
-//   - A file grows to the last byte written and no further. Holes on the way
-//     become zeros.
-//   - Memory and time per call follow from the blocks asked for; the length of
-//     the list of tuples counts with its logarithm.
+//   - The bytes that ReadAt returns, and the file after WriteAt, are the same under every rule.
+//   - No call is larger than Options.Buffer; a File has one buffer, for which calls take turns.
+//   - A write changes no byte outside of its blocks. Joined over a hole it reads the hole and
+//     writes it back, with the range locked; a plain write takes the lock as well. No update is
+//     lost if all writers use the same Locker, or Lockers that exclude each other.
+//   - A file grows to the last byte written. Holes on the way become zeros.
+//   - Memory and time of a call follow from the blocks asked for.
 //
-// A write is not atomic: if it fails, some of its blocks may have been written,
-// the last of them in part. Neither is it durable; that takes the Sync of the
-// file.
+// A write is not atomic, and not durable.
 //
-// The method is that of Zickler (thesis, 2015), sections 3.3 and 4.4, with
-// offsets of 64 bits throughout and without its read-modify-write of accesses
-// that have no hole.
+// The method is Zickler's (thesis, 2015), sections 3.3 and 4.4, with 64-bit offsets and without
+// the read-modify-write of accesses that have no hole.
 package fileview
 
 import (
@@ -72,16 +52,14 @@ import (
 	"sort"
 )
 
-// A Tuple is a block of Size wanted bytes, at least one, and the Hole bytes
-// after it that are not wanted.
+// A Tuple is a block of Size ≥ 1 wanted bytes, and the Hole bytes after it.
 type Tuple struct{ Size, Hole int64 }
 
-// Forever repeats the tuples as often as the offsets of a file, which are below
-// 2^63, allow.
+// Forever repeats the tuples as often as offsets below 2^63 allow.
 const Forever int64 = -1
 
-// A View maps offsets among the wanted bytes of a file to offsets of the file.
-// It does not change, and may be used by several goroutines at once.
+// A View maps offsets among the wanted bytes of a file to offsets of the file. Goroutines may
+// share it.
 type View struct {
 	initial int64
 	blocks  []block
@@ -97,12 +75,9 @@ type block struct {
 	until int64 // wanted bytes up to and including it
 }
 
-// NewView returns the view that begins at byte initial of the file and goes
-// through the tuples repeat times, or Forever. A hole follows each tuple, also
-// the last before the list repeats.
-//
-// It is an error if a number is out of range or if the end of the last hole is
-// not an offset of a file, which ends at 2^63-1.
+// NewView returns the view that begins at byte initial of the file and goes through the tuples
+// repeat times, or Forever. A hole follows each tuple, also the last. It fails if a number is
+// out of range, or the last hole ends beyond 2^63-1.
 func NewView(initial int64, tuples []Tuple, repeat int64) (*View, error) {
 	switch {
 	case initial < 0:
@@ -141,9 +116,8 @@ func NewView(initial int64, tuples []Tuple, repeat int64) (*View, error) {
 // Size returns how many wanted bytes the view has.
 func (v *View) Size() int64 { return v.size }
 
-// Offset returns where in the file the byte at viewOff of the view is, and how
-// many bytes of its block there are from there on. It is false if the view has
-// no such byte.
+// Offset returns where in the file the byte at viewOff is, and how much of its block follows;
+// false if the view has no such byte.
 func (v *View) Offset(viewOff int64) (off, n int64, ok bool) {
 	if viewOff < 0 || viewOff >= v.size {
 		return 0, 0, false
@@ -154,8 +128,7 @@ func (v *View) Offset(viewOff int64) (off, n int64, ok bool) {
 
 // at returns the cursor at a byte of the view.
 func (v *View) at(viewOff int64) cursor {
-	// Zickler (thesis, 2015), section 4.4: first the repetition, then the tuple
-	// by binary search.
+	// First the repetition, then the tuple by binary search (Zickler, section 4.4).
 	rest := viewOff % v.wanted
 	i := sort.Search(len(v.blocks), func(i int) bool { return v.blocks[i].until > rest })
 	b := &v.blocks[i]
@@ -180,8 +153,8 @@ func (c *cursor) off() int64 { return c.base + c.v.blocks[c.i].start + c.in }
 // run returns the bytes left in the block.
 func (c *cursor) run() int64 { return c.v.blocks[c.i].Size - c.in }
 
-// advance moves on by n bytes, at most run. It returns the hole that it jumped
-// over at the end of the block, 0 if it did not get there.
+// advance moves on by n bytes, at most run, and returns the hole that it jumped over, 0 within
+// a block.
 func (c *cursor) advance(n int64) (hole int64) {
 	b := &c.v.blocks[c.i]
 	if c.in += n; c.in < b.Size {
@@ -207,9 +180,8 @@ type window struct {
 // plain tells whether all bytes of the window are wanted.
 func (w *window) plain() bool { return w.len == w.data }
 
-// pieces yields the wanted parts of the window: where in the window, how long.
-// They are walked again each time; a list of them could be larger than the
-// buffer.
+// pieces yields the wanted parts of the window: place and length. They are walked again each
+// time, since a list could be larger than the buffer.
 func (w *window) pieces() iter.Seq2[int64, int64] {
 	return func(yield func(pos, n int64) bool) {
 		c, pos := w.at, w.lead
@@ -236,9 +208,8 @@ type planner struct {
 	end  int64  // of the last window, -1 before the first
 }
 
-// next returns the next window, or false after the last. Whatever the rule
-// answers, a window is not empty and not larger than the buffer, it begins where
-// the last one ended or later, and no wanted byte is left out.
+// next returns the next window, or false after the last. Whatever the rule answers, a window is
+// not empty, fits the buffer, follows the last one, and leaves out no wanted byte.
 func (p *planner) next() (window, bool) {
 	if p.left == 0 {
 		return window{}, false
@@ -299,8 +270,8 @@ func (p *planner) ask(w *window, hole int64) Decision {
 	})
 }
 
-// take adds up to n bytes of the block to the window. It returns whether that
-// was the end of the block, and then the hole behind it.
+// take adds up to n bytes of the block to the window. It returns whether that was its end, and
+// the hole behind it.
 func (p *planner) take(w *window, n int64) (hole int64, whole bool) {
 	run := p.at.run()
 	n = min(n, run, p.left, p.buffer-w.len)
