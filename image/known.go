@@ -152,8 +152,8 @@ func (j *Job) reconcile(c *catalog, entries []fs.DirEntry) (remains []int, err e
 	return remains, nil
 }
 
-// complete reads what no record tells. What checkpoints up to floor need stays unknown; -1 if
-// all is known.
+// complete reads what no record tells. Needs of checkpoints up to floor stay unknown, -1 if all
+// are known.
 func (j *Job) complete(c *catalog) (floor int) {
 	floor = -1
 	for _, n := range c.numbers {

@@ -257,7 +257,7 @@ func (j *Job) settle(remains []int) error {
 }
 
 // used lists the files in some directories that committed checkpoints need. It reads those that
-// need any, as the catalog says. What is needed of directories up to floor stays unknown.
+// need any, as the catalog says. Uses of directories up to floor stay unknown.
 func (j *Job) used(c *catalog, look []int) (files map[string]bool, floor int) {
 	files, floor = make(map[string]bool), -1
 	for _, n := range c.numbers {

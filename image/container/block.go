@@ -33,8 +33,8 @@ const (
 	extentSize = 64        // bytes of one extent record
 )
 
-// regionFixed is the length of a region record without its name, fileFixed that
-// of an external file's record without its path.
+// The lengths of a region record without its name, and of an external file's record without its
+// path.
 const (
 	regionFixed = 24
 	fileFixed   = 40
@@ -182,8 +182,7 @@ func (t trailer) encode(b []byte) {
 	le.PutUint32(b[crcAt:], durable.Sum(b[:crcAt]))
 }
 
-// decodeTrailer checks every length against the length of the file, so that
-// the caller may trust them.
+// decodeTrailer checks every length against the length of the file.
 func decodeTrailer(b []byte, fileLen int64) (trailer, error) {
 	var t trailer
 	if err := checkBlock(b, trailerMagic, "trailer"); err != nil {
@@ -224,8 +223,8 @@ func decodeTrailer(b []byte, fileLen int64) (trailer, error) {
 	return t, nil
 }
 
-// inBlock turns a decoding error of the block at off into the error to return:
-// damage, unless the block is sound and we are too old.
+// inBlock words a decoding error of the block at off: as damage, unless the block is sound and
+// we are too old.
 func inBlock(path string, off int64, err error) error {
 	if errors.Is(err, durable.ErrNewerVersion) || errors.Is(err, ErrUnsupported) {
 		return &durable.OpError{Op: "read", Path: path, Offset: off, Err: err}

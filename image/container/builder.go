@@ -12,12 +12,11 @@ import (
 	"ckpt/zones"
 )
 
-// A Builder makes a container file out of extents that come one after the
-// other, as from a stream. Extents whose bytes are known to its Pool become
-// references, so that what many files have in common is stored once.
+// A Builder makes a container file out of a stream of extents. Those known to its Pool become
+// references, so that what files have in common is stored once.
 //
-// A Builder is used by one goroutine, and writes behind it. It needs up to four
-// buffers of 4 MiB, which Flush gives back, and 64 bytes per extent.
+// One goroutine uses a Builder, which writes behind it. It needs up to four buffers of 4 MiB,
+// which Flush gives back, and 64 bytes per extent.
 type Builder struct {
 	out    *output // nil once it is closed
 	path   string
@@ -69,8 +68,7 @@ func (p Place) Build(path string, h Header, pool *Pool) (*Builder, error) {
 	return b, err
 }
 
-// Region begins the next region. The extents that follow must cover it exactly,
-// up to its size rounded up to pages.
+// Region begins the next region. The extents that follow cover its size, rounded up to pages.
 func (b *Builder) Region(name string, zone zones.Zone, size int64) error {
 	if err := b.full(); err != nil {
 		return err
@@ -108,8 +106,8 @@ func (b *Builder) Zeros(n int64) error {
 // Rest covers the rest of the region with zeros.
 func (b *Builder) Rest() error { return b.Zeros(b.open) }
 
-// Extent covers the next bytes of the region with raw, whole pages of at most
-// 64 MiB that id is the identity of. It reports whether they had to be stored.
+// Extent covers the next bytes of the region with raw, whole pages of at most 64 MiB identified
+// by id. It reports whether they had to be stored.
 func (b *Builder) Extent(raw []byte, id ID) (stored bool, err error) {
 	key := poolKey{id, len(raw)}
 	if at, ok := b.pool.find(key); ok {
@@ -128,9 +126,8 @@ func (b *Builder) Extent(raw []byte, id ID) (stored bool, err error) {
 	return true, b.store(raw)
 }
 
-// Share stores an extent at the end of the last region of the file pack, unless
-// its bytes are known, and covers the next bytes of the region with a reference
-// to it.
+// Share covers the next bytes of the region with a reference to raw, which it stores at the end
+// of the last region of the file pack unless it is known.
 func (b *Builder) Share(raw []byte, id ID, pack *Builder) (stored bool, err error) {
 	key := poolKey{id, len(raw)}
 	if _, ok := b.pool.find(key); !ok {
@@ -148,8 +145,7 @@ func (b *Builder) Share(raw []byte, id ID, pack *Builder) (stored bool, err erro
 	return stored, b.add(b.reference(at))
 }
 
-// grow makes the last region n bytes larger: how much a file that collects
-// extents of others will hold is not known beforehand.
+// grow makes the last region n bytes larger, of a file that collects extents of others.
 func (b *Builder) grow(n int64) error {
 	if len(b.index.regions) == 0 || n <= 0 || n%zones.PageSize != 0 {
 		return durable.Op("write", b.path, -1, fmt.Errorf("no region to make %d bytes larger", n))
@@ -161,9 +157,8 @@ func (b *Builder) grow(n int64) error {
 	return nil
 }
 
-// Aside appends bytes to a region of its own, while others are being covered:
-// what belongs to all of them, like the headers of a foreign format. There is
-// one such region in a file; it becomes the last.
+// Aside appends bytes to one more region, while others are covered: what belongs to all of
+// them, like the headers of a foreign format. It becomes the last region.
 func (b *Builder) Aside(name string, zone zones.Zone, p []byte) error {
 	if b.asideBuf == nil {
 		b.asideBuf = make([]byte, 0, asideBytes)
@@ -222,8 +217,7 @@ func (b *Builder) addAside() error {
 	return b.full()
 }
 
-// reference returns the record for an extent that lies elsewhere, or earlier in
-// this file.
+// reference returns the record of an extent that lies elsewhere, or earlier in this file.
 func (b *Builder) reference(at poolEntry) extentRec {
 	e := at.extent
 	if at.file == b.self {
@@ -313,9 +307,8 @@ func (b *Builder) Flush() error {
 	return err
 }
 
-// Close completes the file and returns when its data is durable. The files it
-// refers to must have been closed before: their digests go into this one. On an
-// error the file is removed.
+// Close completes the file and returns when its data is durable. The files that it refers to
+// are closed before. After an error the file is removed.
 func (b *Builder) Close() (FileInfo, error) {
 	size, err := b.finish()
 	if err != nil {

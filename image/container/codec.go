@@ -8,9 +8,8 @@ import (
 	"ckpt/image/codec"
 )
 
-// A Codec compresses the extents of what one process writes. It is kept from one
-// checkpoint to the next, for it learns what compresses how well, and is used by
-// one Write at a time.
+// A Codec compresses the extents that one process writes. It learns from one checkpoint for the
+// next, and serves one Write at a time.
 type Codec struct {
 	setting  codec.Setting
 	opt      codec.Options
@@ -19,15 +18,14 @@ type Codec struct {
 	encoders []*codec.Encoder
 }
 
-// NewCodec returns a Codec. Bandwidth is what the storage takes from this process
-// in bytes per second, for codec.UseAuto; with 0 it is measured at each Write for
-// the next one, with everything else that packing is weighed against.
+// NewCodec returns a Codec. Bandwidth is what the storage takes from this process in bytes per
+// second, for codec.UseAuto; with 0 each Write measures all conditions for the next.
 func NewCodec(setting codec.Setting, bandwidth float64) *Codec {
 	return &Codec{setting: setting, opt: codec.Options{Conditions: codec.Conditions{Bandwidth: bandwidth, Processors: float64(runtime.GOMAXPROCS(0))}},
 		learns: bandwidth <= 0 && setting == codec.UseAuto}
 }
 
-// none reports whether nothing is compressed.
+// none reports that nothing is compressed.
 func (c *Codec) none() bool { return c == nil || c.setting == codec.UseNone }
 
 // effort is what writing has cost.
@@ -68,8 +66,8 @@ func (c *Codec) learn(x effort) {
 	c.seen = effort{}
 	now := seen.conditions()
 	if known := c.opt.Conditions; known.Bandwidth > 0 {
-		// One checkpoint may have had a bad moment. These are factors: half of the
-		// way between 1 and 4 is 2.
+		// One checkpoint may have had a bad moment. These are factors: half of the way between
+		// 1 and 4 is 2.
 		now.Bandwidth = math.Sqrt(now.Bandwidth * known.Bandwidth)
 		now.Processors = math.Sqrt(now.Processors * known.Processors)
 		now.Rest = (now.Rest + known.Rest) / 2
@@ -84,8 +82,8 @@ func (c *Codec) learn(x effort) {
 func (e *effort) conditions() codec.Conditions {
 	b := float64(e.written) / e.storing.Seconds()
 	if e.lastly > 0 && e.last >= learnBytes/4 {
-		// Nothing is packed during the last round. The time of the others contains
-		// waiting for a processor, which is no fault of the storage.
+		// Nothing is packed during the last round. The time of the others contains waiting for
+		// a processor.
 		b = max(b, float64(e.last)/e.lastly.Seconds())
 	}
 	return codec.Conditions{Bandwidth: b,
@@ -94,7 +92,7 @@ func (e *effort) conditions() codec.Conditions {
 		Rest:       max(0, e.processor-e.encoding).Seconds() / float64(e.packed)}
 }
 
-// encoder returns that of a worker. It is called before the workers run.
+// encoder returns the encoder of a worker, before the workers run.
 func (c *Codec) encoder(worker int) *codec.Encoder {
 	if c.none() {
 		return nil

@@ -1,11 +1,11 @@
-// Package container writes and reads the files of a checkpoint: each holds regions
-// of the memory of one or more ranks, cut into extents that are packed and checked
-// one by one. No other code creates, writes, completes or checks such a file.
+// Package container writes and reads the files of a checkpoint: each holds regions of the
+// memory of one or more ranks, cut into extents that are packed and checked one by one. No
+// other code creates, writes, completes or checks such a file.
 //
 // # Format
 //
-// All numbers are little-endian. Header, extents, index and trailer begin at
-// multiples of 4096 so that they can be read and written around the page cache.
+// Numbers are little-endian. Header, extents, index and trailer begin at multiples of 4096, for
+// direct I/O.
 //
 //	+--------------------+ 0
 //	| header      4 KiB  |  job, checkpoint, rank, node, kind; CRC-32C
@@ -23,8 +23,7 @@
 //	| trailer     4 KiB  |  where the index is; its CRC-32C and blake3-256;
 //	+--------------------+  the length of the file; CRC-32C
 //
-// The digest of the index is thus a digest of the header and, through the
-// checksums of the extents, of the whole. It is in the manifest, so that a file
+// The digest of the index is thus a digest of the whole. It is in the manifest, so that a file
 // cannot pass for another. docs/FORMAT.md has every field.
 package container
 
@@ -43,11 +42,9 @@ import (
 )
 
 var (
-	// ErrRegionsDiffer says that the regions to load into are not those that
-	// the image holds.
+	// ErrRegionsDiffer says that the regions to load into are other ones than the image holds.
 	ErrRegionsDiffer = errors.New("the regions of the image are not those of the process")
-	// ErrUnsupported says that a file uses a codec or filter whose number this
-	// version does not know.
+	// ErrUnsupported says that a file uses a codec or filter that this version does not know.
 	ErrUnsupported = errors.New("not supported by this version")
 )
 
@@ -65,11 +62,10 @@ func (e *OtherJobError) Error() string { return e.File + " " + e.Reason() }
 func (e *OtherJobError) Is(target error) bool { return target == durable.ErrOtherJob }
 
 const (
-	// ManifestName is the name of the manifest in the directory of a checkpoint,
-	// which no container file may have.
+	// ManifestName is the manifest in the directory of a checkpoint; no container file has this
+	// name.
 	ManifestName = "manifest"
-	// JobNumber names the directory of what belongs to the job and not to one of
-	// its checkpoints, whose numbers count from 1.
+	// JobNumber names the directory of what belongs to the job; checkpoints count from 1.
 	JobNumber = 0
 )
 
@@ -106,8 +102,8 @@ func JobPath(name string) string {
 	return path.Join(filepath.Base(filepath.Dir(name)), filepath.Base(name))
 }
 
-// LocalPath reports whether p names a file in a checkpoint directory of the job
-// that it is relative to: NNNN/name, nothing that leads elsewhere.
+// LocalPath reports whether p, relative to the job, names a file in a checkpoint directory:
+// NNNN/name.
 func LocalPath(p string) bool {
 	dir, name := path.Split(p)
 	_, ok := ParseNumber(strings.TrimSuffix(dir, "/"))

@@ -18,8 +18,7 @@ func IsImage(head []byte) bool {
 	return len(head) >= len(headerMagic) && string(head[:len(headerMagic)]) == headerMagic
 }
 
-// Contents is an open container file, to be read in parts. Its methods may be called from
-// several goroutines.
+// Contents is an open container file, to be read in parts, by several goroutines.
 type Contents struct {
 	place   Place
 	c       *container
@@ -136,8 +135,8 @@ type Extent struct {
 	file      string // where it is stored
 }
 
-// SameAs reports whether two extents are stored in one place, or are zeros, or
-// are known to have the same contents.
+// SameAs reports whether two extents are zeros, stored in one place, or known to have the same
+// contents.
 func (e Extent) SameAs(f Extent) bool {
 	if e.Bytes != f.Bytes {
 		return false
@@ -177,12 +176,10 @@ func (o *Contents) Read(ctx context.Context, e Extent, buf []byte) error {
 	return o.read(ctx, []extentRec{e.rec}, &reader{depth: 1, dest: func(extentRec) []byte { return buf }})
 }
 
-// windowBytes is how much of a region a RegionReader holds in memory at most: enough
-// extents that their files are read in few calls.
+// windowBytes is how much of a region a RegionReader keeps: enough extents for few calls.
 const windowBytes = 16 << 20
 
-// A RegionReader reads one region. It keeps the extents that it has read last, and is
-// used by one goroutine.
+// A RegionReader reads one region, in one goroutine. It keeps the extents read last.
 type RegionReader struct {
 	o           *Contents
 	size        int64
@@ -196,7 +193,7 @@ func (o *Contents) Region(i int) *RegionReader {
 	return &RegionReader{o: o, size: o.Regions[i].Size, records: o.extentsOf(i)}
 }
 
-// Find returns which region a rank has under a name, -1 if it has none.
+// Find returns which region a rank has under a name, or -1.
 func (o *Contents) Find(rank int, name string) int {
 	return slices.IndexFunc(o.Regions, func(r Region) bool { return r.Name == name && r.Of(rank) })
 }
@@ -207,9 +204,8 @@ func (r *RegionReader) Turn(o *Contents, i int) {
 	r.o, r.size, r.records, r.first, r.last = next.o, next.size, next.records, 0, 0
 }
 
-// Fetch reads the extents that hold the bytes from offset from to offset to, so that
-// copies of them, in any order, read no more. It does nothing where they are too many to
-// be kept.
+// Fetch reads the extents of the bytes between two offsets, so that copies of them, in any
+// order, read no more; nothing where they are too many to be kept.
 func (r *RegionReader) Fetch(ctx context.Context, from, to int64) error {
 	i := r.extentAt(from)
 	last := i
@@ -233,9 +229,9 @@ func (r *RegionReader) extentAt(at int64) int {
 	return i
 }
 
-// Copy writes the bytes from offset from to offset to, each checked before. It reads
-// the extents that hold them and no others; holes are read along where that takes less
-// time than another call. Progress, unless nil, gets the bytes written.
+// Copy writes the bytes between two offsets, each checked. It reads the extents that hold them,
+// with holes where that takes less time than another call. Progress, unless nil, gets the bytes
+// written.
 func (r *RegionReader) Copy(ctx context.Context, w io.Writer, from, to int64, progress func(int64)) error {
 	if from < 0 || to < from || to > r.size {
 		return durable.Damaged(r.o.c.path, r.o.c.trailer.indexOffset, "bytes %d to %d are asked for of a region of %d", from, to, r.size)

@@ -12,13 +12,12 @@ import (
 
 // CopyOptions are the settings of Copy.
 type CopyOptions struct {
-	// Pace, if not nil, is called before n bytes are written. It waits until they may be;
-	// an error of it ends the copy.
+	// Pace, if not nil, waits until n bytes may be written; its error ends the copy.
 	Pace func(ctx context.Context, n int) error
 }
 
-// Same checks that a container file that refers to no other is the one that was written,
-// byte for byte. Progress, if not nil, is told the bytes read since the last call.
+// Same checks, byte for byte, a container file that refers to no other. Progress, if not nil,
+// is told the bytes read since its last call.
 func (p Place) Same(ctx context.Context, f File, progress func(int64)) error {
 	c, err := p.complete(f)
 	if err != nil {
@@ -28,11 +27,10 @@ func (p Place) Same(ctx context.Context, f File, progress func(int64)) error {
 	return p.Check(ctx, f, progress)
 }
 
-// Copy makes the file path of another file system the same as a container file that
-// refers to no other, byte for byte, and returns when its data is durable. The name
-// becomes so at the next SyncDir. All that is copied is checked on its way. The file must
-// not exist; on an error none is left. Damage of the file that is read is a
-// durable.DamageError that names it.
+// Copy makes path, of another file system, the same as a container file that refers to no
+// other, and returns when its data is durable; its name becomes so at the next SyncDir. All
+// that is copied is checked. The file must not exist; after an error it does not. Damage of the
+// source is a durable.DamageError that names it.
 func (p Place) Copy(ctx context.Context, f File, to vfs.FS, path string, opt CopyOptions) error {
 	c, err := p.complete(f)
 	if err != nil {
@@ -60,8 +58,7 @@ func (p Place) complete(f File) (*container, error) {
 	return c, nil
 }
 
-// A copier copies a container, a stage at a time: the next one is read while one is
-// written.
+// A copier copies a container a stage at a time: the next one is read while one is written.
 type copier struct {
 	c      *container
 	o      *output
@@ -167,8 +164,8 @@ func (k *copier) read(ctx context.Context, b []byte, at int64) error {
 	return nil
 }
 
-// check checks the bytes at an offset of the file, up to the next change between stored
-// bytes and zeros at most. It returns how many it has checked.
+// check checks the bytes at an offset, up to the next change between stored bytes and zeros,
+// and returns how many.
 func (k *copier) check(b []byte, at int64) (int64, error) {
 	n := int64(len(b))
 	if len(k.own) == 0 || at < k.own[0].fileOff {

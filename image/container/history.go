@@ -9,17 +9,14 @@ import (
 	"ckpt/zones"
 )
 
-// A History remembers the extents of the files that a process has written or
-// loaded, so that what has not changed since is not stored again. Extents are
-// compared by their place, and by the hash of their contents; those that are known to
-// be clean, by their place alone, for which a process gives regions of a zone different
-// names.
+// A History remembers the extents that a process has written or loaded, so that what has not
+// changed is not stored again. Extents are compared by place and by the hash of their contents;
+// those known to be clean by place alone, for which regions of a zone have different names.
 //
-// References always lead to the file that holds the bytes. An extent whose file is
-// of a checkpoint before WriteOptions.Oldest is stored anew, so that a checkpoint
-// does not depend on all that there ever were.
+// References lead to the file that holds the bytes. An extent in a file of a checkpoint before
+// WriteOptions.Oldest is stored anew: a checkpoint does not depend on all before it.
 //
-// It may be used by several goroutines. It takes about 130 bytes per extent.
+// Goroutines may share it. It takes about 130 bytes per extent.
 type History struct {
 	mu    sync.Mutex
 	pasts map[int]*past // by checkpoint
@@ -37,15 +34,15 @@ type pastKey struct {
 	offset int64
 }
 
-// find returns where an extent of this place and contents is stored, if that is
-// in a file of checkpoint oldest or a later one.
+// find returns where an extent of this place and contents is stored, in checkpoint oldest or
+// later.
 func (p *past) find(r *zones.Region, offset int64, key poolKey, oldest int) (poolEntry, bool) {
 	at, ok := p.at(r, offset, int64(key.len), oldest)
 	return at, ok && at.extent.id == key.id
 }
 
-// at returns where the extent of this place and length is stored, if that is in a file
-// of checkpoint oldest or a later one. An extent of zeros has no file.
+// at returns where the extent of this place and length is stored, in checkpoint oldest or
+// later. An extent of zeros has no file.
 func (p *past) at(r *zones.Region, offset, n int64, oldest int) (poolEntry, bool) {
 	if p == nil {
 		return poolEntry{}, false
@@ -71,8 +68,8 @@ func (h *History) of(base int) *past {
 	return h.pasts[base]
 }
 
-// remember keeps what was stored in checkpoint number, after base, in the file name,
-// whose index has this digest, and by holders in others.
+// remember keeps what was stored in checkpoint number, after base, in the file name with this
+// digest, and by holders in others.
 func (h *History) remember(number, base int, x *index, holders []*poolFile, name string, digest [32]byte) {
 	if h == nil {
 		return
@@ -102,8 +99,8 @@ func (p *past) add(x *index, e extentRec, file *poolFile) {
 	p.extents[pastKey{r.name, r.zone, e.offset}] = poolEntry{file, e}
 }
 
-// add adds to what was stored in checkpoint number, and forgets all others but
-// that of base: only one of the two will be the base of the next.
+// add adds to checkpoint number, and forgets all others but base: one of the two is the base of
+// the next.
 func (h *History) add(number, base int, add func(*past)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,8 +117,8 @@ func (h *History) add(number, base int, add func(*past)) {
 	}
 }
 
-// Recall fills h with what a file of checkpoint number holds of a rank, so that the
-// first checkpoint after a restart can refer to it.
+// Recall fills h with what a file of checkpoint number holds of a rank, for the first
+// checkpoint after a restart to refer to.
 func (h *History) Recall(p Place, f File, number, rank int) error {
 	c, err := p.open(f)
 	if err != nil {
@@ -142,8 +139,8 @@ func (h *History) Recall(p Place, f File, number, rank int) error {
 	return nil
 }
 
-// refer numbers the files that the extents with holders are in, in the order in
-// which they are first met, and enters the numbers.
+// refer numbers the files of the extents with holders, as they are first met, and enters the
+// numbers.
 func (x *index) refer(holders []*poolFile) {
 	x.files = nil
 	refs := make(map[string]uint32)
@@ -170,9 +167,8 @@ func IDOf(raw []byte) ID {
 	return ID(sum[:16])
 }
 
-// A Pool knows extents by their contents: those of earlier checkpoints that were
-// put into it, and those that Builders have stored since. It is used by one
-// goroutine. An extent costs it about 150 bytes.
+// A Pool knows extents by their contents: those added from earlier checkpoints, and those that
+// Builders have stored since. It serves one goroutine and takes about 150 bytes per extent.
 type Pool struct {
 	extents map[poolKey]poolEntry
 	files   map[string]*poolFile
@@ -215,11 +211,10 @@ func (p *Pool) put(k poolKey, e poolEntry) {
 	}
 }
 
-// Add puts the extents of the files of checkpoint number into the pool, also those
-// that it has from earlier ones. Of an earlier file of which the checkpoint uses less
-// than half, it offers nothing: it is better stored anew than kept for ever for the
-// sake of a few extents. Files that cannot be read are an error: what refers to them
-// could not be restored.
+// Add puts the extents of the files of checkpoint number into the pool. It leaves out an
+// earlier file of which the checkpoint uses less than half: that is better stored anew than
+// kept for ever. A file that cannot be read is an error: what refers to it could not be
+// restored.
 func (p *Pool) Add(place Place, number int, files []File) error {
 	var found []pooled
 	live := make(map[*poolFile]map[int64]int64) // offsets and lengths in use
@@ -260,8 +255,8 @@ type pooled struct {
 	entry poolEntry
 }
 
-// extentsOf calls each for every stored extent of a file, with
-// the length of the payload of the file that holds it.
+// extentsOf calls each for every stored extent of a file, with the payload of the file that
+// holds it.
 func (p *Pool) extentsOf(place Place, f File, each func(poolKey, poolEntry, int64)) error {
 	c, err := place.open(f)
 	if err != nil {

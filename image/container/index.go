@@ -13,8 +13,7 @@ import (
 	"ckpt/zones"
 )
 
-// The codecs of extents that are not packed. Their numbers, and those of the
-// others and of the filters, are part of the format; package codec has them.
+// The codecs of extents that are not packed; package codec has all numbers.
 const (
 	codecRaw  = uint8(codec.Raw)
 	codecZero = uint8(codec.Zero) // a run of zeros, nothing is stored
@@ -99,10 +98,9 @@ func (x *index) encode() []byte {
 	return b
 }
 
-// decodeIndex reads the index b, whose checksum is right, and checks that it
-// makes sense: each region covered exactly, each byte of the payload used
-// exactly once, but for holes where there may be any. An error's offset is within
-// the index.
+// decodeIndex reads the index b, whose checksum is right, and checks that each region is
+// covered exactly, and each byte of the payload used once, but for holes where allowed. An
+// error's offset is within the index.
 func decodeIndex(b []byte, t trailer, holes bool) (*index, int64, error) {
 	d := decoder{b: b}
 	x := d.records(t.regions, t.files, t.extents)
@@ -125,8 +123,8 @@ func decodeIndex(b []byte, t trailer, holes bool) (*index, int64, error) {
 	return x, 0, x.checkPayload(t.indexOffset, holes)
 }
 
-// checkExtent checks one record by itself. The codec comes last, so that only
-// a record that is otherwise sound is called too new.
+// checkExtent checks one record. The codec comes last: only a record that is otherwise sound is
+// called too new.
 func (x *index) checkExtent(e extentRec, indexOffset int64) error {
 	switch {
 	case int(e.region) >= len(x.regions):
@@ -158,8 +156,7 @@ func (x *index) checkExtent(e extentRec, indexOffset int64) error {
 	return nil
 }
 
-// checkCover checks that the extents come in order and cover each region
-// exactly, without gap or overlap.
+// checkCover checks that extents, in order, cover each region without gap or overlap.
 func (x *index) checkCover() error {
 	i := 0
 	for r, reg := range x.regions {
@@ -182,9 +179,8 @@ func (x *index) checkCover() error {
 	return nil
 }
 
-// checkPayload checks that the extents stored in this file fill its payload
-// exactly, so that no byte escapes its checksum; with holes, that they do not
-// overlap. Several may be one and the same range of it.
+// checkPayload checks that the extents stored here fill the payload exactly, so that no byte
+// escapes its checksum; with holes, that they do not overlap. Several may share a range.
 func (x *index) checkPayload(indexOffset int64, holes bool) error {
 	at := int64(BlockSize)
 	for _, e := range x.ownOnce() {
@@ -202,7 +198,7 @@ func (x *index) checkPayload(indexOffset int64, holes bool) error {
 // A hole is bytes of the payload that are in no extent.
 type hole struct{ off, n int64 }
 
-// holes lists those of a payload that ends at indexOffset.
+// holes lists the holes of a payload that ends at indexOffset.
 func (x *index) holes(indexOffset int64) []hole {
 	var list []hole
 	at := int64(BlockSize)

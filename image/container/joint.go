@@ -12,16 +12,15 @@ import (
 	"ckpt/zones"
 )
 
-// A Joint is what the ranks that write shared or aggregated files have agreed on. All
-// of them call WriteJoint with the same, but for Rank.
+// A Joint is what the ranks that write files together have agreed on: the same for all, but for
+// Rank.
 type Joint struct {
 	// Settings say who writes what; the layout is Aggregated or Shared.
 	Settings plan.Settings
 	// Ranks are all ranks and their nodes, in order, without pieces.
 	Ranks []plan.Source
 	Rank  int // the caller
-	// Paths are those of the files, which exist and are empty: JointFiles says how
-	// many.
+	// Paths are the files, which exist and are empty; JointFiles says how many.
 	Paths   []string
 	Network Network
 	// Buffers, if not nil, keeps the collective buffers for the next checkpoint.
@@ -32,11 +31,11 @@ type Joint struct {
 type Network interface {
 	// Puller fetches bytes from what the other ranks serve.
 	exec.Puller
-	// Serve answers the pulls of others from piece, as of the next Exchange. Piece
-	// may be called by several goroutines, and may wait.
+	// Serve answers pulls of others from piece, as of the next Exchange. Several goroutines
+	// call piece, which may wait.
 	Serve(piece func(ctx context.Context, key int) ([]byte, error))
-	// Exchange hands over some bytes, and returns when all ranks have: with those
-	// of each rank, in the order of Joint.Ranks. They belong to the network.
+	// Exchange hands over some bytes, and returns the bytes of each rank, in the order of
+	// Joint.Ranks, when all have. They belong to the network.
 	Exchange(ctx context.Context, mine []byte) ([][]byte, error)
 }
 
@@ -47,13 +46,12 @@ type JointInfo struct {
 	Closed []FileInfo
 	Zones  zones.Sizes // of the regions as the program asked for them
 	Rounds int         // how many times the ranks exchanged sizes
-	// ManagementTime is what was spent on agreeing, on planning and on indexes,
-	// StorageTime the rest.
+	// ManagementTime was spent on agreeing, planning and indexes, StorageTime on the rest.
 	ManagementTime, StorageTime time.Duration
 }
 
-// JointFiles returns how many files the ranks write. An error is about the
-// settings, a *plan.SettingError where one of them is to blame.
+// JointFiles returns how many files the ranks write. It fails with a *plan.SettingError where a
+// setting is to blame.
 func JointFiles(settings plan.Settings, ranks []plan.Source) (int, error) {
 	_, files, err := jointSettings(settings, ranks)
 	return files, err
@@ -75,8 +73,8 @@ const (
 	turnKey    = -2 // a byte, when it has written its part of the round
 )
 
-// agreeOnIndexes makes the indexes of the files that this rank completes, of the
-// records of the ranks in them, and returns the digest of the index of its own regions.
+// agreeOnIndexes makes the indexes of the files that this rank completes, out of the records of
+// the ranks in them, and returns the digest of its own file.
 func (w *writer) agreeOnIndexes(ctx context.Context) (tails []*tail, digest [32]byte, err error) {
 	begin := time.Now()
 	w.index.refer(w.holders)
@@ -105,7 +103,7 @@ func (w *writer) agreeOnIndexes(ctx context.Context) (tails []*tail, digest [32]
 		told = binary.AppendUvarint(told, uint64(i))
 		told = append(told, tails[i].trailer.digest[:]...)
 	}
-	// Once all have told, nobody needs our records any more.
+	// Once all have told, our records are needed no more.
 	if all, err = w.exchange(ctx, told); err != nil {
 		return nil, digest, err
 	}
@@ -177,8 +175,8 @@ func (w *writer) digestOf(all [][]byte) (d [32]byte, err error) {
 	return d, durable.Op("write", w.joint.Paths[w.mine], -1, fmt.Errorf("rank %d has not completed it", w.closers[w.mine]))
 }
 
-// records is what a rank hands to the one that writes the index: the index of its
-// part, after the numbers of its records.
+// records is what a rank hands to the one that writes the index: its part, after the numbers of
+// records.
 func (x *index) records() []byte {
 	b := binary.AppendUvarint(nil, uint64(len(x.regions)))
 	b = binary.AppendUvarint(b, uint64(len(x.files)))

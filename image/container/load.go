@@ -10,14 +10,13 @@ import (
 	"ckpt/zones"
 )
 
-// Load reads the regions of a rank out of a file into regions that must be the same
-// that were written: names, zones, element types and sizes; with opt.Some, some of
-// them. Regions of other ranks are not read, nor those of zones of which into has
-// none. Everything that is read is checked; the contents of the regions after an error
+// Load reads the regions of a rank out of a file into the regions that were written, by names,
+// zones, element types and sizes; with opt.Some, into some of them. It leaves out zones that
+// into lacks. Everything that is read is checked; after an error the contents of the regions
 // are undefined.
 //
-// It fails with a durable.DamageError, durable.ErrOtherJob, ErrRegionsDiffer,
-// ErrUnsupported or durable.ErrNewerVersion.
+// It fails with a durable.DamageError, durable.ErrOtherJob, ErrRegionsDiffer, ErrUnsupported or
+// durable.ErrNewerVersion.
 func (p Place) Load(ctx context.Context, f File, rank int, into []zones.Region, opt LoadOptions) error {
 	o, err := p.Open(f)
 	if err != nil {
@@ -42,8 +41,8 @@ func (p Place) Load(ctx context.Context, f File, rank int, into []zones.Region, 
 	return o.read(ctx, wanted, r)
 }
 
-// match finds the memory for each region of the index; nil for those that are not
-// wanted. Some of the regions of the rank may be, or all have to.
+// match finds the memory for each region of the index, nil for those not wanted. With some, the
+// rank may have more regions than into.
 func (c *container) match(rank int, into []zones.Region, some bool) ([][]byte, error) {
 	byName := make(map[string]zones.Region, len(into))
 	wanted := make(map[zones.Zone]bool)
@@ -82,12 +81,12 @@ func (c *container) match(rank int, into []zones.Region, some bool) ([][]byte, e
 	return mem, nil
 }
 
-// of reports whether a region belongs to a rank: the segment of a node and the
-// library, in files of their own, are everybody's.
+// of reports whether a region is the rank's, or everybody's, like the segment of a node and the
+// library.
 func (r *regionRec) of(rank int) bool { return r.rank == -1 || int(r.rank) == rank }
 
-// fillBytes is the most memory that a load writes to before it hands it over: no less
-// than the longest extent.
+// fillBytes is the most memory that a load writes to before it hands it over: the longest
+// extent at least.
 const fillBytes = maxExtent
 
 // handsOver makes the reader hand over the memory that it has filled.
@@ -97,9 +96,8 @@ func (r *reader) handsOver(loaded func(mem []byte) error) {
 	}
 }
 
-// adjoining returns how many of the extents, from the first on, are handed over at
-// once, and their memory: those that follow each other in memory, up to a staging buffer.
-// Without a hook these are all.
+// adjoining returns how many extents, from the first on, are handed over at once, and their
+// memory: those that follow each other in memory, up to a staging buffer; without a hook all.
 func (r *reader) adjoining(extents []extentRec) (n int, mem []byte) {
 	if r.loaded == nil {
 		return len(extents), nil

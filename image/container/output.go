@@ -12,8 +12,8 @@ import (
 	"ckpt/iotrace"
 )
 
-// An output is a container file that is being written. It goes around the page cache
-// where the file system lets it. Several goroutines may write to it.
+// An output is a container file that is being written, around the page cache where that works,
+// by several goroutines.
 type output struct {
 	fs      vfs.FS
 	path    string
@@ -23,8 +23,7 @@ type output struct {
 	space   reservation
 }
 
-// createOutput creates a file that becomes no longer than limit; 0 if that is not
-// known.
+// createOutput creates a file that becomes no longer than limit; 0 if unknown.
 func createOutput(fsys vfs.FS, path string, trace tracer, buffered bool, limit int64) (*output, error) {
 	o := &output{fs: fsys, path: path, trace: trace, created: true}
 	if err := o.open("create", vfs.CreateAround, buffered); err != nil {
@@ -72,8 +71,7 @@ func (o *output) write(b []byte, off int64) error {
 	return durable.Op("write", o.path, off, err)
 }
 
-// complete writes the tail of a file whose header and payload are there, and checks
-// the length: a shorter file is no container.
+// complete writes the tail of a file whose header and payload are there, and checks its length.
 func (o *output) complete(tail []byte, t trailer) error {
 	if err := o.write(tail, t.indexOffset); err != nil {
 		return err
@@ -98,8 +96,7 @@ func (o *output) sync() error {
 	return nil
 }
 
-// close closes the file, and removes it after an error if it is ours. It returns all
-// errors.
+// close closes the file, and removes it after an error if we made it.
 func (o *output) close(err error) error {
 	start := o.trace.now()
 	cerr := durable.Op("close", o.path, -1, o.file.Close())
@@ -129,8 +126,8 @@ func (o *output) discard() error {
 	return o.remove()
 }
 
-// A reservation takes free space ahead of the writes, a little at a time: how much
-// will be needed is not known, and space that one rank takes in vain another lacks.
+// A reservation takes free space ahead of the writes, a little at a time: space that one rank
+// takes in vain another lacks.
 type reservation struct {
 	mu    sync.Mutex
 	f     vfs.Preallocator // nil if the file has no such ability
@@ -139,9 +136,8 @@ type reservation struct {
 	limit int64 // of the length of the file
 }
 
-// Space is reserved from reserveFrom bytes on, a quarter of what has been written, at
-// least reserveStep and at most reserveMost: every time, the writes under way are
-// waited for.
+// Space is reserved from reserveFrom bytes on, a quarter of what has been written, within
+// bounds: each time, the writes under way are waited for.
 const (
 	reserveFrom = 16 << 20
 	reserveStep = 4 << 20

@@ -21,8 +21,7 @@ type packer struct {
 	n       int64          // bytes of them
 	// Memory that was fetched: what is written from where it lies, and what is not.
 	kept, packed [][]byte
-	// Bytes that do not stay where they are go through the stage, which is the only
-	// run then.
+	// Bytes that do not stay where they are go through the stage, which is the only run then.
 	stage  []byte
 	staged bool
 	// The cost so far, if there is an encoder.
@@ -46,8 +45,8 @@ func (p *packer) clock() (stop func()) {
 	}
 }
 
-// pack fills in the records of a chunk, but for their places, and returns its
-// stored bytes. Those in the stage are valid until the next call.
+// pack fills in the records of a chunk, but for their places, and returns its stored bytes;
+// those in the stage are valid until the next call.
 func (p *packer) pack(c chunk) ([]run, error) {
 	if p.encoder != nil {
 		defer p.clock()()
@@ -103,8 +102,7 @@ func (e *extentRec) sum(mem []byte) {
 	e.storedCRC = e.rawCRC
 }
 
-// leave notes the bytes of an extent that are written from where they are. Its place
-// is noted relative to the begin of the chunk.
+// leave notes an extent that is written from where it is, at a place relative to its chunk.
 func (p *packer) leave(rec *extentRec, mem []byte) {
 	rec.fileOff = p.n
 	p.n += int64(len(mem))
@@ -115,8 +113,8 @@ func (p *packer) leave(rec *extentRec, mem []byte) {
 	p.runs = append(p.runs, run{mem: mem})
 }
 
-// encode packs an extent, if that pays. A chunk of raw extents that follow each other
-// in memory stays where it is: encode reports whether it does so far.
+// encode packs an extent, if that pays. A chunk of raw extents that adjoin in memory stays
+// there: encode reports whether it does so far.
 func (p *packer) encode(rec *extentRec, r *zones.Region, mem []byte, c chunk) bool {
 	rec.sum(mem)
 	stored := mem
@@ -152,7 +150,7 @@ func (p *packer) encode(rec *extentRec, r *zones.Region, mem []byte, c chunk) bo
 	return false
 }
 
-// place adds the place of a chunk to those of its extents.
+// place adds the place of a chunk to the places of its extents.
 func (w *writer) place(c chunk, at int64) {
 	for i := c.first; i < c.last; i++ {
 		if rec := &w.index.extents[i]; rec.codec != codecZero && w.holders[i] == nil {
@@ -186,8 +184,8 @@ func (o *WriteOptions) extent() int64 {
 	return min(n, maxExtent)
 }
 
-// clipped returns the regions so that no part of the memory of one continues in that of
-// another: a part that is fetched is of one region.
+// clipped returns the regions apart: memory of one does not continue in another's, so that a
+// part that is fetched is of one region.
 func clipped(regions []zones.Region) []zones.Region {
 	regions = slices.Clone(regions)
 	for i := range regions {
@@ -196,8 +194,8 @@ func clipped(regions []zones.Region) []zones.Region {
 	return regions
 }
 
-// fetchLimit returns where a round that begins at chunk first ends at the latest,
-// because of the memory that it holds.
+// fetchLimit returns where a round that begins at chunk first ends because of the memory it
+// holds.
 func (w *writer) fetchLimit(first, limit int) int {
 	held := int64(0)
 	for i := first; i < limit; i++ {
@@ -235,8 +233,7 @@ func (w *writer) refer(i int, at poolEntry) {
 	w.holders[i] = at.file
 }
 
-// settled reports whether an extent needs no memory: it is known to be zero, or where
-// it is stored.
+// settled reports whether an extent needs no memory: it is zero, or stored elsewhere.
 func (w *writer) settled(i int) bool {
 	return w.index.extents[i].codec == codecZero || w.holders[i] != nil
 }
@@ -271,8 +268,7 @@ func (w *writer) release(parts [][]byte) {
 	}
 }
 
-// settle releases the memory of a chunk that is not written from where it lies, once
-// it is packed.
+// settle releases the memory of a packed chunk that is not written from where it lies.
 func (p *packer) settle() {
 	if p.w.opt.Fetch == nil {
 		return
@@ -284,8 +280,7 @@ func (p *packer) settle() {
 	p.packed = nil
 }
 
-// note remembers the memory of an extent that was fetched, and whether it is written
-// from where it lies.
+// note remembers the fetched memory of an extent, and whether it is written from where it lies.
 func (p *packer) note(mem []byte, stays bool) {
 	switch {
 	case p.w.opt.Fetch == nil:

@@ -20,8 +20,7 @@ type Place struct {
 
 // File is the entry of a container file in a manifest.
 type File struct {
-	// Path is relative to the directory of the job. It may lead to the
-	// directory of an earlier checkpoint.
+	// Path is relative to the directory of the job; it may lead to an earlier checkpoint.
 	Path  string `json:"path"`
 	Kind  string `json:"kind"` // as in Header
 	Ranks []int  `json:"ranks"`
@@ -86,8 +85,8 @@ func (p Place) openRef(c *container, ref fileRec) (*container, error) {
 	return x, nil
 }
 
-// References checks that a file has its length and index, and returns the paths of
-// the files that hold extents of it. With check these must be there.
+// References checks a file's length and index, and returns the files that hold extents of it;
+// with check, these must be there.
 func (p Place) References(f File, check bool) (refs []string, err error) {
 	c, err := p.open(f)
 	if err != nil {
@@ -108,15 +107,14 @@ func (p Place) References(f File, check bool) (refs []string, err error) {
 	return refs, nil
 }
 
-// A Region is one of a container file, without memory. Rank is -1 where it
-// belongs to no single rank.
+// A Region is one of a container file, without memory. Rank is -1 where several ranks share it.
 type Region struct {
 	zones.Region
 	Rank int
 }
 
-// Of reports whether a region belongs to a rank: the segment of a node and the
-// library, in files of their own, are everybody's.
+// Of reports whether a region is the rank's, or everybody's, like the segment of a node and the
+// library.
 func (r *Region) Of(rank int) bool { return r.Rank == -1 || r.Rank == rank }
 
 // Regions lists the regions of a file.
@@ -140,15 +138,14 @@ func (c *container) regions() []Region {
 // A Tally says what a container file holds of each of its regions.
 type Tally struct {
 	Regions []RegionTally
-	// Overhead is the bytes of the file that are of no region: its header, index and
-	// trailer.
+	// Overhead is the bytes of header, index and trailer.
 	Overhead int64
 	// References is how many files of earlier checkpoints hold extents of it.
 	References int
 }
 
-// A RegionTally counts the bytes of a region by where they are: as zeros, which are
-// stored nowhere, in another file, or in this one. The three add up to the region.
+// A RegionTally counts the bytes of a region: zeros, which are stored nowhere, bytes in another
+// file, and bytes in this one.
 type RegionTally struct {
 	Name       string
 	Zone       zones.Zone
@@ -196,8 +193,8 @@ func (c *container) tally() *Tally {
 	return t
 }
 
-// Processes describes a container file as the memory of the processes in it: an area per
-// region, without addresses. Header, index and trailer count for the first process.
+// Processes describes a container file as the memory of its processes: an area per region,
+// without addresses. Header, index and trailer count for the first process.
 func Processes(fsys vfs.FS, path string) ([]*zones.Process, error) {
 	c, err := openContainer(fsys, path)
 	if err != nil {

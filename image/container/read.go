@@ -21,8 +21,8 @@ import (
 	"ckpt/zones"
 )
 
-// container is an open container file whose header, index and trailer have been
-// read and are sound. The payload is checked as it is read.
+// container is an open container file with sound header, index and trailer. The payload is
+// checked as it is read.
 type container struct {
 	f       vfs.File
 	path    string
@@ -32,8 +32,8 @@ type container struct {
 	index   *index
 }
 
-// openContainer opens path, around the page cache where that works: what is
-// restored is needed in the regions, not in the cache as well.
+// openContainer opens path, around the page cache where that works: restored bytes are needed
+// once.
 func openContainer(fsys vfs.FS, path string) (*container, error) {
 	if do, ok := fsys.(vfs.DirectOpener); ok {
 		if f, err := do.OpenDirect(path); err == nil {
@@ -109,8 +109,7 @@ func readContainer(f vfs.File, path string) (*container, error) {
 // reader reads the payload of containers.
 type reader struct {
 	depth int
-	// dest returns where the raw bytes of an extent belong; nil to check them
-	// only.
+	// dest returns where the raw bytes of an extent belong; nil to check them only.
 	dest func(extentRec) []byte
 	// bad gets the damage; reading continues if it returns nil.
 	bad      func(error) error
@@ -123,8 +122,7 @@ type reader struct {
 	spare *sync.Pool
 }
 
-// worker returns an extentReader for a file, with the memory of an earlier one if there
-// is any.
+// worker returns an extentReader for a file, with the memory of an earlier one if there is any.
 func (r *reader) worker(f vfs.File, path string) *extentReader {
 	in := new(extentReader)
 	if r.spare != nil {
@@ -136,8 +134,8 @@ func (r *reader) worker(f vfs.File, path string) *extentReader {
 	return in
 }
 
-// A span is extents [first, last) of a list in file order, n bytes from off in the
-// file, padding included; what lies between them in the file is not counted.
+// A span is extents [first, last) of a list in file order: n bytes from off, padding included,
+// holes between them not.
 type span struct {
 	first, last int
 	off, n      int64
@@ -145,8 +143,8 @@ type span struct {
 	holes       bool
 }
 
-// spansOf groups extents: large ones stand alone, small ones are read together,
-// up to a staging buffer.
+// spansOf groups extents: large ones stand alone, small ones are read together, up to a staging
+// buffer.
 func spansOf(extents []extentRec) []span {
 	var spans []span
 	for i, e := range extents {
@@ -165,8 +163,7 @@ func spansOf(extents []extentRec) []span {
 	return spans
 }
 
-// read reads extents of the file, which are in the order of the file, and
-// checks them.
+// read reads extents of the file, in its order, and checks them.
 func (r *reader) read(ctx context.Context, f vfs.File, path string, extents []extentRec) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
@@ -201,7 +198,7 @@ type extentReader struct {
 	f       vfs.File
 	path    string
 	stage   []byte // stored bytes
-	raw     []byte // decoded ones that nobody wants
+	raw     []byte // decoded ones, to be checked only
 	decoder codec.Decoder
 }
 
@@ -234,8 +231,7 @@ func (in *extentReader) span(ctx context.Context, extents []extentRec, s span) e
 	return nil
 }
 
-// extent checks and decodes an extent whose stored bytes, and their padding, b
-// begins with.
+// extent checks and decodes an extent, whose stored bytes and padding b begins with.
 func (in *extentReader) extent(e extentRec, b []byte) error {
 	stored, padding := b[:e.storedLen], b[e.storedLen:zones.PageRound(e.storedLen)]
 	if sum := durable.Sum(stored); sum != e.storedCRC {
@@ -265,8 +261,7 @@ func (in *extentReader) extent(e extentRec, b []byte) error {
 	return nil
 }
 
-// large reads a raw extent in pieces of at most a staging buffer, into place if
-// it has one.
+// large reads a raw extent in pieces of at most a staging buffer, into place where it has one.
 func (in *extentReader) large(e extentRec) error {
 	var dest []byte
 	if in.dest != nil {
@@ -334,13 +329,12 @@ func errDiffer(path, format string, args ...any) error {
 	return fmt.Errorf("%s: %w: %s", path, ErrRegionsDiffer, fmt.Sprintf(format, args...))
 }
 
-// UsualDevice stands for a storage that was not measured: holes of up to some 200 KiB
-// are read along.
+// UsualDevice stands for a storage that was not measured: holes of up to some 200 KiB are read
+// along.
 var UsualDevice = fileview.Device{Bandwidth: 2 << 30, Latency: 100 * time.Microsecond, Block: BlockSize}
 
-// sieve returns f as if the extents of a span lay one behind the other: a partial
-// restore takes some zones of some ranks, an incremental checkpoint refers to some
-// extents of an earlier one.
+// sieve returns f as if the extents of a span lay side by side: a partial restore takes some
+// zones of some ranks, an incremental checkpoint refers to some extents of an earlier one.
 func (s span) sieve(f vfs.File, extents []extentRec, device fileview.Device) (*fileview.File, error) {
 	var tuples []fileview.Tuple
 	for i, e := range extents {

@@ -49,8 +49,8 @@ type storedChunk struct {
 	off   int64
 }
 
-// A round that has more to do than to find zeros has at most so many chunks, so that
-// writing begins soon. Those of several ranks are larger: they have to agree on each.
+// A round that does more than find zeros has at most so many chunks, so that writing begins
+// soon; of several ranks more, since they agree on each.
 const (
 	chunksAlone    = 4
 	chunksTogether = 16
@@ -90,7 +90,7 @@ func (w *writer) writeRound(ctx context.Context, r *round) (next *round, more bo
 		return next, false, err
 	}
 	if w.joint.Network != nil {
-		// When all are through, nobody needs our memory any more.
+		// When all are through, our memory is needed no more.
 		if _, err := w.exchange(ctx, nil); err != nil {
 			return next, false, err
 		}
@@ -109,9 +109,8 @@ func (w *writer) full(r *round) bool {
 	return len(r.staged)+len(w.packers) > most || r.last == w.limit(r)
 }
 
-// limit returns where a round ends at the latest. Where it does must not depend on
-// settings other than those of the layout: the shared file depends on it. Memory that
-// is fetched makes shorter rounds.
+// limit returns where a round ends at the latest. It depends on the settings of the layout
+// only, as the shared file does. Fetched memory makes shorter rounds.
 func (w *writer) limit(r *round) int {
 	limit := len(w.chunks)
 	alone := w.joint.Network == nil
@@ -192,9 +191,8 @@ func (w *writer) store(r *round, c chunk, runs []run) {
 	}
 }
 
-// sums makes the checksums of a round that has none yet. An individual writer makes
-// them just before it writes: so the disk is never waited for, and the bytes are read
-// from memory once.
+// sums makes the checksums of a round that lacks them. An individual writer makes them just
+// before it writes: the disk never waits, and bytes are read from memory once.
 func (w *writer) sums(ctx context.Context, r *round) error {
 	if w.joint.Settings.Strategy == plan.Individual {
 		return nil
@@ -230,9 +228,8 @@ func (w *writer) sum(p *piece, k int) {
 	w.done(rec.rawLen)
 }
 
-// share is what a rank tells the others of its part of a round: whether it was the
-// last, and the lengths of its pieces, in pages, doubled, plus one for those that
-// begin a region.
+// share tells the others a rank's part of a round: whether it was the last, and the lengths of
+// its pieces in pages, doubled, plus one where a region begins.
 func (w *writer) share(r *round) []byte {
 	b := []byte{0}
 	if r.last == len(w.chunks) {
@@ -248,8 +245,8 @@ func (w *writer) share(r *round) []byte {
 	return b
 }
 
-// agree makes the plan of a round, with what all ranks tell of it. From then on others
-// may pull its pieces, and turn is closed when they may write after this rank.
+// agree makes the plan of a round, out of what all ranks tell. From then on others may pull its
+// pieces; turn is closed when they may write after this rank.
 func (w *writer) agree(ctx context.Context, r *round, turn chan struct{}) (p *plan.Plan, more bool, err error) {
 	if w.joint.Network == nil {
 		return w.plan([][]byte{w.share(r)})
@@ -339,8 +336,8 @@ type displaced struct {
 
 func (d displaced) WriteAt(b []byte, off int64) (int, error) { return d.output.WriteAt(b, off+d.by) }
 
-// turns lets the writers of a round work one after the other: each pulls a byte from
-// the one before, which serves it when it is done.
+// turns lets the writers of a round work one after the other: each pulls a byte from the one
+// before, which serves it when done.
 type turns struct {
 	network Network
 	plan    *plan.Plan

@@ -6,9 +6,9 @@ import (
 	"ckpt/image/codec"
 )
 
-// capture copies extents into the staging memory, from the last chunk on down,
-// until there is no more space: chunks are written in order, so that those which
-// had none are dealt with first. Zeros take none.
+// capture copies extents into the staging memory, from the last chunk down while there is
+// space: chunks are written in order, so those without a copy are dealt with first. Zeros take
+// no space.
 func (w *writer) capture() {
 	w.copies = make([][]byte, len(w.index.extents))
 	need := make([]int64, len(w.chunks))
@@ -41,8 +41,7 @@ func (w *writer) eachChunk(first int, do func(i int)) {
 	_ = g.Wait()
 }
 
-// findZeros marks the extents of a chunk that are zero and returns the length of
-// the others.
+// findZeros marks the zero extents of a chunk and returns the length of the others.
 func (w *writer) findZeros(c chunk) (n int64) {
 	for i := c.first; i < c.last; i++ {
 		if mem := w.memory(i); codec.IsZero(mem) {
@@ -54,9 +53,8 @@ func (w *writer) findZeros(c chunk) (n int64) {
 	return n
 }
 
-// copyChunk copies the extents of a chunk that are not zero. Those that follow
-// each other are copied at once: from 1 MiB on, copy goes around the processor's
-// caches, which spares reading what is overwritten.
+// copyChunk copies the other extents of a chunk, adjoining ones at once: from 1 MiB on, copy
+// goes around the processor's caches, which spares reading what is overwritten.
 func (w *writer) copyChunk(c chunk, to []byte) {
 	var run []byte // memory to copy
 	first := c.first
@@ -89,8 +87,7 @@ func (w *writer) copyChunk(c chunk, to []byte) {
 // zeros stands for a copy of an extent of zeros.
 var zeros = []byte{}
 
-// memory returns the bytes of an extent: the copy, if there is one, else those of
-// the program; zeros may be empty.
+// memory returns the bytes of an extent: its copy, or the program's; zeros may be empty.
 func (w *writer) memory(i int) []byte {
 	if w.copies != nil && w.copies[i] != nil {
 		return w.copies[i]
@@ -102,8 +99,7 @@ func (w *writer) memory(i int) []byte {
 	return w.regions[rec.region].Mem[rec.offset : rec.offset+rec.rawLen]
 }
 
-// gone notes that n chunks of the program's memory have been dealt with, and tells
-// when the program may go on.
+// gone notes that n chunks of the program's memory are dealt with, and tells when it may go on.
 func (w *writer) gone(n int64) {
 	if w.remaining.Add(-n) == 0 && w.opt.Captured != nil && w.told.CompareAndSwap(false, true) {
 		w.opt.Captured()

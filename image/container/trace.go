@@ -9,14 +9,13 @@ import (
 	"ckpt/zones"
 )
 
-// Tracing says where the operations of a Write are recorded, and as whose. A nil
-// Tracing records nothing.
+// Tracing says where the operations of a Write are recorded, and as whose; nil records nothing.
 type Tracing struct {
 	Recorder   *iotrace.Recorder
 	Rank       int32 // as Recorder.Rank numbers it
 	Checkpoint int
-	// Held, if not nil, returns when an operation that was asked for at start, and has
-	// ended now, was begun by the file system, which may have kept it back.
+	// Held, if not nil, returns when the file system, which may keep it back, began an
+	// operation asked for at start that has ended now.
 	Held func(start time.Time) time.Time
 }
 
@@ -119,7 +118,7 @@ func (t tracer) now() time.Time {
 	return time.Now()
 }
 
-// record records an operation that began at start and ends now. Zone 0 is none.
+// record records an operation that began at start and ends now. Zone 0 means no zone.
 func (t tracer) record(op iotrace.Op, zone iotrace.Zone, off, n int64, start time.Time) {
 	t.event(op, false, zone, off, n, start)
 }

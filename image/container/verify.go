@@ -12,8 +12,7 @@ import (
 	"ckpt/internal/durable"
 )
 
-// A Verifier reads every byte of the files of a checkpoint. Its methods may be
-// called by several goroutines.
+// A Verifier reads every byte of the files of a checkpoint. Several goroutines may use it.
 type Verifier struct {
 	Place
 	// Note gets what is wrong. Verifying ends when it returns an error.
@@ -27,8 +26,8 @@ type Verifier struct {
 	used map[string]*usedFile
 }
 
-// Check reads a file, and what it uses of others, as a Verifier does, and returns the first
-// damage. Progress, if not nil, is told the bytes read since the last call.
+// Check reads a file, and what it uses of others, and returns the first damage. Progress, if
+// not nil, is told the bytes read since its last call.
 func (p Place) Check(ctx context.Context, f File, progress func(int64)) error {
 	v := &Verifier{Place: p, Note: func(err error) error { return err }, Done: progress, Memo: new(Memo)}
 	if progress == nil {
@@ -95,9 +94,8 @@ func (v *Verifier) File(ctx context.Context, f File) error {
 	return nil
 }
 
-// References verifies what the files refer to in others, but for those that the
-// manifest lists. It comes after File for all files: only then is it known which
-// others there are, and what is used of them.
+// References verifies, once File has seen all files, what they use of files that the manifest
+// does not list.
 func (v *Verifier) References(ctx context.Context, listed []File) error {
 	for _, name := range slices.Sorted(maps.Keys(v.used)) {
 		if slices.ContainsFunc(listed, func(f File) bool { return f.Path == name }) {
@@ -110,8 +108,7 @@ func (v *Verifier) References(ctx context.Context, listed []File) error {
 	return nil
 }
 
-// ref checks what the checkpoint uses of a file. The rest, and what that file
-// refers to itself, may be damaged or gone for all this checkpoint cares.
+// ref checks what the checkpoint uses of a file; the rest may be damaged or gone.
 func (v *Verifier) ref(ctx context.Context, u *usedFile) error {
 	list := slices.Collect(maps.Values(u.extents))
 	slices.SortFunc(list, byPlace)
@@ -146,8 +143,8 @@ func (v *Verifier) extents(ctx context.Context, c *container, checked *checkedFi
 	return nil
 }
 
-// refersTo checks that the extents which c takes from another file are extents of
-// that, which is verified by itself, once.
+// refersTo checks that the extents which c takes from another file, verified by itself, are
+// extents of it.
 func (v *Verifier) refersTo(c *container, k uint32, ref fileRec) error {
 	x := v.Memo.index(ref)
 	if x == nil {
@@ -161,8 +158,8 @@ func (v *Verifier) refersTo(c *container, k uint32, ref fileRec) error {
 	return v.Note(c.checkRefs(k, x))
 }
 
-// checkRefs checks that the extents which c takes from its k-th external file x
-// are extents of that file, so that they are sound if the file is.
+// checkRefs checks that the extents which c takes from its k-th external file x are extents of
+// that file, so that they are sound if it is.
 func (c *container) checkRefs(k uint32, x *container) error {
 	type place struct{ off, stored, raw int64 }
 	own := make(map[place]extentRec)
@@ -206,10 +203,8 @@ func (r *reader) holes(ctx context.Context, c *container) error {
 	return nil
 }
 
-// A Memo remembers what has been verified of the files of a job, so that
-// checkpoints which share files have each byte of them read once. A file of
-// thousands of checkpoints is referred to by many: their indexes are kept as well,
-// up to a bound.
+// A Memo remembers what has been verified of a job's files, so that checkpoints which share
+// files read each byte once. It keeps, up to a bound, the indexes to which many refer.
 type Memo struct {
 	mu      sync.Mutex
 	files   map[memoKey]*checkedFile
@@ -226,8 +221,7 @@ type memoKey struct {
 	index [32]byte
 }
 
-// A checkedFile is what has been verified of a file. One goroutine at a time
-// verifies a file.
+// A checkedFile is what has been verified of a file, by one goroutine at a time.
 type checkedFile struct {
 	index   bool           // header, index and trailer have been read
 	whole   bool           // all of it has been
@@ -298,8 +292,8 @@ func (f *checkedFile) noting(note func(error) error) func(error) error {
 	}
 }
 
-// again notes the damage that was found before in any of the extents, which are in the
-// order of the file, or, of the nil list, in the file.
+// again notes damage found before in any of the extents, in file order, or for the nil list in
+// the file.
 func (f *checkedFile) again(note func(error) error, list []extentRec) error {
 	for _, d := range f.damage {
 		// The last extent that begins at or before the damage.

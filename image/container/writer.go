@@ -17,8 +17,8 @@ import (
 	"ckpt/zones"
 )
 
-// writer carries out the part of one rank. The extents are fixed before anything is
-// written; their places, when their stored lengths are known.
+// writer carries out the part of one rank. Extents are fixed before anything is written; their
+// places follow from their stored lengths.
 type writer struct {
 	joint   Joint
 	me      int // position among joint.Ranks
@@ -29,7 +29,7 @@ type writer struct {
 	header  []byte // the header block, aligned
 	index   index
 	opt     WriteOptions
-	past    *past       // of Base; nil if there is none
+	past    *past       // of Base; may be nil
 	holders []*poolFile // of the extents that are references, by extent
 	number  int
 	direct  bool
@@ -40,7 +40,7 @@ type writer struct {
 	sumsLater bool     // checksums are made while the bytes are written
 	free      [][]byte // staging buffers that no round uses
 	next      int      // chunk to pack
-	region    int      // the last one of which something was stored; -1 none
+	region    int      // the last one of which something was stored, or -1
 
 	outputs []*output // by file; nil if not opened
 	ends    []int64   // of the files, as of the rounds before
@@ -55,14 +55,13 @@ type writer struct {
 
 	clean int64 // bytes of memory that have not changed since the base
 
-	copies    [][]byte // by extent, nil if there is none; nil without staging
+	copies    [][]byte // by extent, nil for some; nil without staging
 	live      int      // chunks that have no copy, which are the first
 	remaining atomic.Int64
 	told      atomic.Bool
 }
 
-// A chunk is extents [first, last) of the index, n bytes of memory, whose stored
-// bytes lie one behind the other in the file.
+// A chunk is extents [first, last) of the index, n bytes of memory, stored side by side.
 type chunk struct {
 	first, last int
 	n           int64
@@ -131,8 +130,8 @@ func (w *writer) cut(rank int32, extent int64) error {
 	return w.index.checkNames()
 }
 
-// chunksOfMemory groups extents [first, last) into chunks of up to a staging buffer;
-// longer extents stand alone. Extents that are settled have no memory to be read.
+// chunksOfMemory groups extents [first, last) into chunks of up to a staging buffer; longer
+// ones stand alone, settled ones count as empty.
 func (w *writer) chunksOfMemory(first, last int) []chunk {
 	var chunks []chunk
 	for i := first; i < last; i++ {
@@ -149,8 +148,7 @@ func (w *writer) chunksOfMemory(first, last int) []chunk {
 	return chunks
 }
 
-// checkRegion refuses a region that cannot be written, or that has fewer bytes of memory
-// than are needed.
+// checkRegion refuses a region that cannot be written, or has less memory than needed.
 func checkRegion(r zones.Region, need int64) error {
 	n, all := int64(len(r.Mem)), zones.PageRound(r.Size)
 	switch {
@@ -164,8 +162,7 @@ func checkRegion(r zones.Region, need int64) error {
 	return nil
 }
 
-// longest returns the length of the file if nothing is packed, left out or referred
-// to, but for its index.
+// longest returns the length of the file without its index, if nothing is packed or left out.
 func (w *writer) longest() int64 {
 	n := int64(2 * BlockSize)
 	for _, r := range w.regions {
@@ -196,8 +193,7 @@ func (w *writer) complete(i int, t *tail) error {
 	return nil
 }
 
-// end makes durable what this rank has written. Digest is that of the file with its
-// regions.
+// end makes durable what this rank has written. Digest is of the file with its regions.
 func (w *writer) end(digest [32]byte) error {
 	begin, held := time.Now(), w.opt.held()
 	for _, o := range w.outputs {
@@ -246,7 +242,7 @@ func (w *writer) output(i int) (*output, error) {
 	return o, err
 }
 
-// exchange is that of the network, with its result checked.
+// exchange calls the network and checks the result.
 func (w *writer) exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 	t := w.opt.Trace.steps()
 	start := t.now()
@@ -258,8 +254,7 @@ func (w *writer) exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 	return all, durable.Op("write", w.path, -1, err)
 }
 
-// chunksOfRegions groups extents into chunks that do not cross regions, for each
-// region begins at a stripe.
+// chunksOfRegions groups extents into chunks within regions: each region begins at a stripe.
 func (w *writer) chunksOfRegions() []chunk {
 	extents := w.index.extents
 	var chunks []chunk
@@ -274,13 +269,12 @@ func (w *writer) chunksOfRegions() []chunk {
 	return chunks
 }
 
-// Write makes the container file path, which must not exist, out of regions,
-// and returns when its data is durable. The name becomes so at Tx.Commit. The
-// memory of the regions is written in place, without a copy, and must not
-// change meanwhile.
+// Write makes the container file path, which must not exist, out of regions, and returns when
+// its data is durable; its name becomes so at Tx.Commit. It writes memory in place, which must
+// not change meanwhile.
 //
-// On an error, or when ctx is done, no file is left. The error names the file;
-// it is durable.ErrStorageFull when the disk is full.
+// After an error, or when ctx is done, no file is left. The error names the file; it is
+// durable.ErrStorageFull when the disk is full.
 func Write(ctx context.Context, fsys vfs.FS, path string, h Header, regions []zones.Region, opt WriteOptions) (FileInfo, error) {
 	start, held := time.Now(), opt.held()
 	// A rank that writes a file of its own agrees with itself.
@@ -324,12 +318,12 @@ func (w *writer) alone(ctx context.Context) error {
 	return w.end(t.trailer.digest)
 }
 
-// WriteJoint writes the regions of a rank, together with all other ranks of j, and
-// returns when what this rank has written is durable. The checkpoint is when all ranks
-// have returned. The memory of the regions must not change meanwhile.
+// WriteJoint writes the regions of a rank, with all other ranks of j, and returns when what
+// this rank has written is durable; the checkpoint is when all have returned. The memory must
+// not change meanwhile.
 //
-// The files are the caller's to remove after an error. Every rank has to be told
-// of the error of another, by its ctx: it waits for it otherwise.
+// After an error the files are the caller's to remove. Every rank waits for the others: ctx has
+// to tell it of an error.
 func WriteJoint(ctx context.Context, fsys vfs.FS, j Joint, h Header, regions []zones.Region, opt WriteOptions) (JointInfo, error) {
 	h.Rank, h.Node = -1, -1
 	w, err := newWriter(fsys, j, h, int32(j.Rank), regions, opt)

@@ -66,7 +66,7 @@ func (w *writer) findPulls(s *slot, gathers []plan.Gather) (used int64) {
 	return used
 }
 
-// findRuns finds what to write. What cannot be written from where it is goes behind the used
+// findRuns finds what to write. It copies memory that cannot be written in place behind the used
 // part of the buffer.
 func (w *writer) findRuns(s *slot, writes []plan.Write, used int64) error {
 	s.runs = s.runs[:0]
