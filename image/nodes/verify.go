@@ -181,8 +181,9 @@ type Finding struct {
 }
 
 // Verify reads every byte that the nodes should have of a version, and says which of their
-// directories are not sound, and then how each file is, by node. It does not stop at damage; it fails when ctx is
-// done. Progress, if not nil, is told the bytes read since the last call, and never called twice at once.
+// directories are not sound, and then how each file is, by node. It goes on after damage,
+// until ctx is done. Progress, if not nil, is told the bytes read since the last call, one
+// call at a time.
 func (t *Tier) Verify(ctx context.Context, m *image.Manifest, progress func(int64)) ([]Finding, error) {
 	v := &verification{tier: t, m: m, progress: progress}
 	list := append(v.directories(), v.all(ctx)...)
@@ -282,8 +283,8 @@ func (v *verification) check(ctx context.Context, j *image.Job, p *part) error {
 }
 
 // Scrub is Verify, and makes sound again whatever the nodes that can be reached allow:
-// directories first, then files of ranks, what protects them, and manifests. The findings say what was
-// restored, and what was wrong with the rest.
+// directories first, then files of ranks, what protects them, and manifests. The findings
+// say what was restored, and what was wrong with the rest.
 //
 // One process at a time may scrub, and no rank recovers meanwhile.
 func (t *Tier) Scrub(ctx context.Context, m *image.Manifest, progress func(int64)) ([]Finding, error) {

@@ -200,8 +200,9 @@ func (t *Tier) forget(v Version) (errs []error) {
 }
 
 // Sweep removes from the nodes what does not belong to some versions: remains of a commit or
-// a reclaim that did not end, and files that are not complete. It comes before the first version of a run is begun. A directory with a manifest that
-// cannot be read stays: a newer ckpt may have written it.
+// a reclaim that did not end, and files that are not complete. It comes before the first
+// version of a run is begun. A directory with a manifest that cannot be read stays: a newer
+// ckpt may have written it.
 func (t *Tier) Sweep(ctx context.Context, versions []Version) []error {
 	known := make(map[int]bool)
 	for _, v := range versions {

@@ -95,11 +95,10 @@ func (e *Encoder) load(r *row) error {
 }
 
 // A member that is ahead of the others waits for them, which costs less than to spill:
-// rows more than the window above the lowest that is not complete wait. The
-// others may not go on because they wait for this member at another holder, or because
-// a file gets its beginning last. So a member waits at most for its patience
-// without anything being added: then the lowest rows do not count any more, twice as
-// many each time.
+// what is more than the window above the lowest row that is not complete. The others may
+// not go on because they wait for this member at another holder, or because a file gets its
+// beginning last. So a member waits at most for its patience while nothing is added: then
+// the lowest rows do not count any more, twice as many each time.
 const patience = 100 * time.Millisecond
 
 // pace waits until a unit is in the window. The lock is held.
