@@ -15,7 +15,6 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/tune"
 	"ckpt/image/pfs"
-	"ckpt/image/pfs/probe"
 	"ckpt/internal/vfs"
 )
 
@@ -30,27 +29,20 @@ func (o *probeOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.maxBytes, "max-bytes", "512MiB", "have at most this many bytes in DIR at a time")
 }
 
-// probed is the outcome as JSON.
+// probed is what was measured of a directory, and the description that fits.
 type probed struct {
-	Dir         string      `json:"dir"`
-	Description string      `json:"description"` // as YAML
-	Direct      bool        `json:"direct"`
-	Took        float64     `json:"took_s"`
-	Rounds      int         `json:"probe_rounds"`
-	Most        int64       `json:"most_bytes"`
-	Written     int64       `json:"written_bytes"`
-	Probes      []probedRow `json:"probe_list"`
-	Jobs        []trialRow  `json:"trial_list"`
-	Misfit      float64     `json:"misfit"`
-	HeldOut     int         `json:"held_out_count"`
-	Unknown     []string    `json:"unknown_list"`
-}
-
-// A probedRow is a probe, and what the description gives for it; 0 if it is no write.
-type probedRow struct {
-	probe.Probe
-	Measured  float64 `json:"median_s"`
-	Predicted float64 `json:"predicted_s"`
+	Dir         string     `json:"dir"`
+	Description string     `json:"description"` // as YAML
+	Direct      bool       `json:"direct"`      // the file system takes direct I/O
+	Took        float64    `json:"took_s"`
+	Rounds      int        `json:"probe_rounds"` // that all probes had
+	Most        int64      `json:"most_bytes"`   // in files at a time
+	Written     int64      `json:"written_bytes"`
+	Probes      []probe    `json:"probe_list"`
+	Jobs        []trialRow `json:"trial_list"`
+	Misfit      float64    `json:"misfit"`
+	HeldOut     int        `json:"held_out_count"`
+	Unknown     []string   `json:"unknown_list"` // what the probes could not find out
 }
 
 // A trialRow is a trial, and what the description gives for it.
@@ -94,11 +86,10 @@ func runProbeStorage(ctx context.Context, g *ui.Globals, dir string, o *storageO
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	begin := time.Now()
-	p, sys, fitted, err := probeDir(ctx, g, dir, limit, most, o.seed)
+	out, sys, err := probeDir(ctx, g, dir, limit, most, o.seed)
 	if err != nil {
 		return err
 	}
-	out := &probed{Dir: dir, Direct: p.Direct, Rounds: p.Rounds, Most: p.Most, Written: p.Written, Probes: probedRows(p, fitted)}
 	if free, err := (vfs.OS{}).Free(dir); err == nil {
 		most = min(most, free/2)
 	}
@@ -119,37 +110,24 @@ func runProbeStorage(ctx context.Context, g *ui.Globals, dir string, o *storageO
 	return g.Show(out, func() error { return out.print(g, o.probe.output) })
 }
 
-func probeDir(ctx context.Context, g *ui.Globals, dir string, limit time.Duration, most int64, seed uint64) (*probe.Result, *pfs.System, []probe.Fitted, error) {
+func probeDir(ctx context.Context, g *ui.Globals, dir string, limit time.Duration, most int64, seed uint64) (*probed, *pfs.System, error) {
 	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
-		return nil, nil, nil, ui.BadUsage(fmt.Sprintf("bench storage %s: not a directory", dir), "give a directory on the storage to measure")
+		return nil, nil, ui.BadUsage(fmt.Sprintf("bench storage %s: not a directory", dir), "give a directory on the storage to measure")
 	}
-	host, err := probe.MeasureHost(ctx)
+	host, err := measureHost(ctx)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	bar := g.NewBar("probes", 1000, false)
 	defer bar.Clear()
-	time := time.Duration(float64(limit) * probeShare)
-	p, err := probe.Run(ctx, vfs.OS{}, dir, probe.Options{Time: time, MaxBytes: most, Seed: seed, Progress: func(share float64) { bar.Set(int64(1000 * share)) }})
+	r := &probing{time: time.Duration(float64(limit) * probeShare), maxBytes: most, seed: seed, now: time.Now,
+		progress: func(share float64) { bar.Set(int64(1000 * share)) }}
+	p, err := r.run(ctx, vfs.OS{}, dir)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	bar.Clear()
-	sys, fitted, err := p.Fit(ctx, host)
-	return p, sys, fitted, err
-}
-
-func probedRows(p *probe.Result, fitted []probe.Fitted) []probedRow {
-	rows := make([]probedRow, len(p.Probes))
-	for i := range p.Probes {
-		rows[i] = probedRow{Probe: p.Probes[i], Measured: p.Probes[i].Median()}
-		for _, f := range fitted {
-			if f.Probe == &p.Probes[i] {
-				rows[i].Predicted = f.Predicted
-			}
-		}
-	}
-	return rows
+	sys, err := p.fit(ctx, host)
+	return p, sys, err
 }
 
 // describe names the description and writes it down.
@@ -205,7 +183,7 @@ func (p *probed) print(g *ui.Globals, output string) error {
 	return nil
 }
 
-func (r *probedRow) cells() []string {
+func (r *probe) cells() []string {
 	file, way, given, off, mark := "own", "buffered", "-", "-", ""
 	if r.Shared {
 		file = "shared"
@@ -213,16 +191,16 @@ func (r *probedRow) cells() []string {
 	if r.Direct {
 		way = "direct"
 	}
-	if r.Kind != probe.Write {
+	if r.Kind != probeWrite {
 		file, way = "-", "-"
 	}
 	if r.Predicted > 0 {
-		given, off = milliseconds(r.Predicted), percentOff(r.Predicted, r.Measured)
+		given, off = milliseconds(r.Predicted), percentOff(r.Predicted, r.Median)
 	}
 	if r.HeldOut && r.Predicted > 0 {
 		mark = "held out"
 	}
-	return []string{string(r.Kind), fmt.Sprint(r.Writers), fmt.Sprint(r.Requests), fmt.Sprint(r.Request >> 10), file, way, milliseconds(r.Measured), given, off, mark}
+	return []string{string(r.Kind), fmt.Sprint(r.Writers), fmt.Sprint(r.Requests), fmt.Sprint(r.Request >> 10), file, way, milliseconds(r.Median), given, off, mark}
 }
 
 func (r *trialRow) cells() []string {

@@ -120,7 +120,8 @@ func (b *tierBench) run(ctx context.Context) (err error) {
 	if err := b.space(); err != nil {
 		return err
 	}
-	b.fill()
+	// Each rank begins at another page, so that ranks differ.
+	b.mem = noise(b.Bytes/int64(b.Ranks) + int64(b.Ranks)*zones.PageSize)
 	err = inTurns(b.Rounds, len(b.Ways), func(_, i int) error {
 		if err := b.round(ctx, b.Ways[i]); err != nil {
 			return fmt.Errorf("%s: %w", b.Ways[i].Name, err)
@@ -181,21 +182,6 @@ func (b *tierBench) takes(w *tierWay, dirs []string) int64 {
 	}
 	// A node whose files are recovered has some of them twice for a while.
 	return int64(1.1 * copies * all / float64(b.Nodes) * float64(len(dirs)-stores))
-}
-
-// fill makes bytes that no disk can compress. Each rank begins at another page, so that
-// ranks differ.
-func (b *tierBench) fill() {
-	b.mem = vfs.Aligned(int(b.Bytes)/b.Ranks + b.Ranks*zones.PageSize)
-	seed := uint64(0x9e3779b97f4a7c15)
-	for i := 0; i+8 <= len(b.mem); i += 8 {
-		seed ^= seed << 13
-		seed ^= seed >> 7
-		seed ^= seed << 17
-		for k := range 8 {
-			b.mem[i+k] = byte(seed >> (8 * k))
-		}
-	}
 }
 
 // A keeper saves a checkpoint in one way, and has it again.

@@ -1,4 +1,4 @@
-package probe
+package benchmarks
 
 import (
 	"context"
@@ -16,34 +16,42 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// Options say how much Run may take.
-type Options struct {
-	Time     time.Duration // of all probes together
-	MaxBytes int64         // in files at a time
-	Seed     uint64        // of the order of the probes, and of those that are held out
-	// Progress, if not nil, is told the share of the time that is over, from 0 to 1.
-	Progress func(share float64)
-	// Clock tells the time; nil: time.Now.
-	Clock func() time.Time
+// A probing is probes of a directory in progress. A probe writes as package container does:
+// several writers, each with some requests under way, into files of their own or into one that
+// all share, around the page cache or through it, and syncs at the end. Further probes create,
+// rename, remove and sync small files.
+type probing struct {
+	time     time.Duration // of all probes together
+	maxBytes int64         // in files at a time, and at most half of the free space
+	seed     uint64        // of the order of the probes, and of those that are held out
+	progress func(share float64)
+	now      func() time.Time
+
+	ctx   context.Context
+	fs    vfs.FS
+	dir   string // of the probes
+	data  []byte // that is written
+	res   *probed
+	files int // names given so far
 }
 
-// A Kind says what a probe does.
-type Kind string
+// A probeKind says what a probe does.
+type probeKind string
 
 // The kinds of probes.
 const (
-	Write   Kind = "write"    // each writer creates or opens a file, writes its requests and syncs
-	Sync    Kind = "sync"     // each writer rewrites a page of a file and syncs it
-	Create  Kind = "create"   // each writer creates files
-	Rename  Kind = "rename"   // each writer renames them
-	Remove  Kind = "remove"   // each writer removes them
-	SyncDir Kind = "sync-dir" // a file is created and its directory synced
+	probeWrite   probeKind = "write"    // each writer creates or opens a file, writes its requests and syncs
+	probeSync    probeKind = "sync"     // each writer rewrites a page of a file and syncs it
+	probeCreate  probeKind = "create"   // each writer creates files
+	probeRename  probeKind = "rename"   // each writer renames them
+	probeRemove  probeKind = "remove"   // each writer removes them
+	probeSyncDir probeKind = "sync-dir" // a file is created and its directory synced
 )
 
-// A Probe is a measurement, and what it found.
-type Probe struct {
-	Kind    Kind `json:"probe_kind"`
-	Writers int  `json:"writers"`
+// A probe is a measurement, and what it found.
+type probe struct {
+	Kind    probeKind `json:"probe_kind"`
+	Writers int       `json:"writers"`
 	// Requests counts what one writer does: requests of Request bytes, or files for
 	// other kinds than Write.
 	Requests int   `json:"requests"`
@@ -55,17 +63,18 @@ type Probe struct {
 	// Seconds are the times of the rounds, from the beginning to the end of the last
 	// writer.
 	Seconds []float64 `json:"round_times_s"`
+	// Median and Predicted are seconds; Predicted, which the description gives, is 0 if the
+	// probe is no write.
+	Median    float64 `json:"median_s"`
+	Predicted float64 `json:"predicted_s"`
 }
 
 // Bytes returns what the probe writes.
-func (p *Probe) Bytes() int64 { return int64(p.Writers) * int64(p.Requests) * p.Request }
-
-// Median returns the median time in seconds, or 0.
-func (p *Probe) Median() float64 { return median(p.Seconds) }
+func (p *probe) Bytes() int64 { return int64(p.Writers) * int64(p.Requests) * p.Request }
 
 // String names the probe.
-func (p *Probe) String() string {
-	if p.Kind != Write {
+func (p *probe) String() string {
+	if p.Kind != probeWrite {
 		return fmt.Sprintf("%s, %d × %d", p.Kind, p.Writers, p.Requests)
 	}
 	file, way := "own files", "buffered"
@@ -78,50 +87,24 @@ func (p *Probe) String() string {
 	return fmt.Sprintf("%d × %d × %d KiB, %s, %s, depth %d", p.Writers, p.Requests, p.Request>>10, file, way, p.Depth)
 }
 
-// A Result is what Run measured.
-type Result struct {
-	Dir    string
-	Rounds int  // that all probes had
-	Direct bool // the file system takes direct I/O
-	Took   float64
-	Most   int64 // in files at a time
-	// Written are the bytes of all rounds together.
-	Written int64
-	Probes  []Probe
-	// Unknown is what these probes cannot find out.
-	Unknown []string
-}
-
-// A runner is a Run in progress.
-type runner struct {
-	ctx   context.Context
-	fs    vfs.FS
-	dir   string // of the probes
-	now   func() time.Time
-	opt   Options
-	data  []byte // that is written
-	res   *Result
-	files int // names given so far
-}
-
 // least is the least space that probes make sense in.
 const least = 4 << 20
 
-// Run measures dir. An error that says that the storage is full answers to
+// run measures a directory. All probes take turns, in an order drawn anew for each round. It
+// begins no probe that the time left is too short for, once each was measured, and exceeds
+// twice the time only as long as a fit would have too few probes. All files lie in one new
+// directory, which it removes. An error that says that the storage is full answers to
 // durable.ErrStorageFull.
-func Run(ctx context.Context, fsys vfs.FS, dir string, opt Options) (res *Result, err error) {
-	r := &runner{ctx: ctx, fs: fsys, now: opt.Clock, opt: opt, res: &Result{Dir: dir, Direct: true}}
-	if r.now == nil {
-		r.now = time.Now
-	}
-	if opt.Time <= 0 || opt.MaxBytes < least {
-		return nil, fmt.Errorf("probes need a time and at least %d bytes, not %v and %d", least, opt.Time, opt.MaxBytes)
+func (r *probing) run(ctx context.Context, fsys vfs.FS, dir string) (res *probed, err error) {
+	r.ctx, r.fs, r.res = ctx, fsys, &probed{Dir: dir, Direct: true}
+	if r.time <= 0 || r.maxBytes < least {
+		return nil, fmt.Errorf("probes need a time and at least %d bytes, not %v and %d", least, r.time, r.maxBytes)
 	}
 	free, err := fsys.Free(dir)
 	if err != nil {
 		return nil, durable.Op("probe", dir, -1, err)
 	}
-	most := min(opt.MaxBytes, free/2)
+	most := min(r.maxBytes, free/2)
 	if most < least {
 		return nil, durable.Op("probe", dir, -1, syscall.ENOSPC)
 	}
@@ -147,7 +130,7 @@ func noise(n int64) []byte {
 }
 
 // enter makes the directory of the probes.
-func (r *runner) enter(dir string) error {
+func (r *probing) enter(dir string) error {
 	for range 100 {
 		r.dir = filepath.Join(dir, fmt.Sprintf("ckpt-probe-%08x", rand.Uint32()))
 		err := r.fs.Mkdir(r.dir)
@@ -159,7 +142,7 @@ func (r *runner) enter(dir string) error {
 }
 
 // leave removes the directory with all that is in it.
-func (r *runner) leave() error {
+func (r *probing) leave() error {
 	entries, err := r.fs.ReadDir(r.dir)
 	if err != nil {
 		return durable.Op("list", r.dir, -1, err)
@@ -171,7 +154,7 @@ func (r *runner) leave() error {
 	return errors.Join(append(errs, r.remove(r.dir))...)
 }
 
-func (r *runner) remove(name string) error {
+func (r *probing) remove(name string) error {
 	if err := r.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return durable.Op("remove", name, -1, err)
 	}
@@ -180,7 +163,7 @@ func (r *runner) remove(name string) error {
 
 // rounds measures all probes in turns, until the time is over. The first round is
 // whole, unless it takes more than twice the time and a fit is possible.
-func (r *runner) rounds(most int64) error {
+func (r *probing) rounds(most int64) error {
 	begin := r.now()
 	if err := r.tryDirect(); err != nil {
 		return err
@@ -189,25 +172,25 @@ func (r *runner) rounds(most int64) error {
 	if err != nil {
 		return err
 	}
-	r.res.Probes = list(size, most, r.res.Direct)
+	r.res.Probes = probeList(size, most, r.res.Direct)
 	for i := range r.res.Probes {
 		r.res.Most = max(r.res.Most, r.res.Probes[i].Bytes())
 	}
-	rng := rand.New(rand.NewPCG(r.opt.Seed, 17))
+	rng := rand.New(rand.NewPCG(r.seed, 17))
 	r.holdOut(rng)
 	for over := false; !over; {
 		for _, i := range rng.Perm(len(r.res.Probes)) {
 			p := &r.res.Probes[i]
 			spent := r.now().Sub(begin)
-			left := r.opt.Time - spent
-			if over = len(p.Seconds) > 0 && left.Seconds() < p.Median() || spent > 2*r.opt.Time && r.enough(); over {
+			left := r.time - spent
+			if over = len(p.Seconds) > 0 && left.Seconds() < medianOf(p.Seconds) || spent > 2*r.time && r.enough(); over {
 				break
 			}
 			if err := r.probe(p); err != nil {
 				return err
 			}
-			if r.opt.Progress != nil {
-				r.opt.Progress(min(1, r.now().Sub(begin).Seconds()/r.opt.Time.Seconds()))
+			if r.progress != nil {
+				r.progress(min(1, r.now().Sub(begin).Seconds()/r.time.Seconds()))
 			}
 		}
 		if !over {
@@ -222,7 +205,7 @@ func (r *runner) rounds(most int64) error {
 const fewest = 8
 
 // enough reports whether a fit is possible.
-func (r *runner) enough() bool {
+func (r *probing) enough() bool {
 	n := 0
 	for i := range r.res.Probes {
 		if p := &r.res.Probes[i]; r.res.fits(p) && len(p.Seconds) > 0 {
@@ -233,12 +216,17 @@ func (r *runner) enough() bool {
 }
 
 // fits reports whether a fit may use a probe.
-func (r *Result) fits(p *Probe) bool { return p.Kind == Write && p.Direct == r.Direct && !p.HeldOut }
+func (r *probed) fits(p *probe) bool {
+	return p.Kind == probeWrite && p.Direct == r.Direct && !p.HeldOut
+}
 
 // finish drops probes that were never measured, and says so.
-func (r *runner) finish(begin time.Time) {
+func (r *probing) finish(begin time.Time) {
 	all := len(r.res.Probes)
-	r.res.Probes = slices.DeleteFunc(r.res.Probes, func(p Probe) bool { return len(p.Seconds) == 0 })
+	r.res.Probes = slices.DeleteFunc(r.res.Probes, func(p probe) bool { return len(p.Seconds) == 0 })
+	for i := range r.res.Probes {
+		r.res.Probes[i].Median = medianOf(r.res.Probes[i].Seconds)
+	}
 	r.res.Took = r.now().Sub(begin).Seconds()
 	r.res.Unknown = append(r.res.Unknown, unknown(r.res.Most)...)
 	if n := all - len(r.res.Probes); n > 0 {
@@ -260,10 +248,10 @@ func unknown(most int64) []string {
 }
 
 // holdOut draws the probes that no fit may use: a quarter of those that write.
-func (r *runner) holdOut(rng *rand.Rand) {
+func (r *probing) holdOut(rng *rand.Rand) {
 	var writes []int
 	for i := range r.res.Probes {
-		if r.res.Probes[i].Kind == Write {
+		if r.res.Probes[i].Kind == probeWrite {
 			writes = append(writes, i)
 		}
 	}
@@ -273,14 +261,6 @@ func (r *runner) holdOut(rng *rand.Rand) {
 	}
 }
 
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	v = slices.Sorted(slices.Values(v))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
-
 // depth is how many requests of a writer package container has under way.
 const depth = 4
 
@@ -288,30 +268,30 @@ const depth = 4
 const roundsWanted = 8
 
 // list returns the probes, of which the large write size bytes each.
-func list(size, most int64, direct bool) []Probe {
+func probeList(size, most int64, direct bool) []probe {
 	const small = 2 << 20
 	ways := []bool{false}
 	if direct {
 		ways = []bool{true, false}
 	}
-	var probes []Probe
-	add := func(p Probe, bytes int64) {
+	var probes []probe
+	add := func(p probe, bytes int64) {
 		p.Requests = int(max(1, min(bytes, most)/int64(p.Writers)/p.Request))
-		if p.Kind = Write; p.Bytes() <= most {
+		if p.Kind = probeWrite; p.Bytes() <= most {
 			probes = append(probes, p)
 		}
 	}
 	for _, way := range ways {
 		// One request after the other: the latency of a request.
 		for _, request := range []int64{plan.PageSize, 64 << 10, 1 << 20} {
-			add(Probe{Writers: 1, Request: request, Depth: 1, Direct: way}, min(32*request, size))
+			add(probe{Writers: 1, Request: request, Depth: 1, Direct: way}, min(32*request, size))
 		}
 		for _, writers := range []int{1, 2, 4, 8, 16} {
 			for _, shared := range []bool{false, true} {
 				if shared && writers == 1 || direct && !way && (shared || writers%3 != 1) {
 					continue // where direct writes work, package container makes no others
 				}
-				p := Probe{Writers: writers, Depth: depth, Shared: shared, Direct: way}
+				p := probe{Writers: writers, Depth: depth, Shared: shared, Direct: way}
 				p.Request = 256 << 10
 				add(p, max(small, int64(writers)*p.Request))
 				p.Request = 1 << 20
@@ -322,16 +302,16 @@ func list(size, most int64, direct bool) []Probe {
 		}
 	}
 	for _, writers := range []int{1, 4, 16} {
-		probes = append(probes, Probe{Kind: Sync, Writers: writers, Requests: 2, Request: plan.PageSize, Depth: 1})
+		probes = append(probes, probe{Kind: probeSync, Writers: writers, Requests: 2, Request: plan.PageSize, Depth: 1})
 	}
-	for _, kind := range []Kind{Create, Rename, Remove} {
-		probes = append(probes, Probe{Kind: kind, Writers: 1, Requests: 64, Depth: 1}, Probe{Kind: kind, Writers: 8, Requests: 16, Depth: 1})
+	for _, kind := range []probeKind{probeCreate, probeRename, probeRemove} {
+		probes = append(probes, probe{Kind: kind, Writers: 1, Requests: 64, Depth: 1}, probe{Kind: kind, Writers: 8, Requests: 16, Depth: 1})
 	}
-	return append(probes, Probe{Kind: SyncDir, Writers: 1, Requests: 4, Depth: 1})
+	return append(probes, probe{Kind: probeSyncDir, Writers: 1, Requests: 4, Depth: 1})
 }
 
 // tryDirect finds out whether the file system takes direct I/O.
-func (r *runner) tryDirect() error {
+func (r *probing) tryDirect() error {
 	w, err := r.open(r.name(), true, true)
 	if err == nil {
 		_, err = w.WriteAt(r.data[:plan.PageSize], 0)
@@ -345,15 +325,15 @@ func (r *runner) tryDirect() error {
 
 // size returns how many bytes the large probes write, so that some rounds fit into the
 // time: from the rate of a first write.
-func (r *runner) size(most int64) (int64, error) {
-	p := Probe{Kind: Write, Writers: 1, Requests: int(min(16<<20, most) / (1 << 20)), Request: 1 << 20, Depth: depth, Direct: r.res.Direct}
+func (r *probing) size(most int64) (int64, error) {
+	p := probe{Kind: probeWrite, Writers: 1, Requests: int(min(16<<20, most) / (1 << 20)), Request: 1 << 20, Depth: depth, Direct: r.res.Direct}
 	for range 2 {
 		if err := r.probe(&p); err != nil {
 			return 0, err
 		}
 	}
 	rate := float64(p.Bytes()) / max(p.Seconds[1], 1e-6)
-	count := float64(len(list(16<<20, most, r.res.Direct)))
-	size := int64(rate * r.opt.Time.Seconds() / roundsWanted / count)
+	count := float64(len(probeList(16<<20, most, r.res.Direct)))
+	size := int64(rate * r.time.Seconds() / roundsWanted / count)
 	return min(max(size, 4<<20), most, 128<<20) &^ (1<<20 - 1), nil
 }

@@ -1,4 +1,4 @@
-package probe
+package benchmarks
 
 import (
 	"errors"
@@ -14,20 +14,20 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// A file is one that is probed.
-type file struct {
+// A probeFile is one that is probed.
+type probeFile struct {
 	vfs.File
 	name     string
 	buffered bool
 }
 
-func (r *runner) name() string {
+func (r *probing) name() string {
 	r.files++
 	return filepath.Join(r.dir, fmt.Sprint(r.files))
 }
 
 // open creates a file, or opens one that is there for writing.
-func (r *runner) open(name string, create, direct bool) (*file, error) {
+func (r *probing) open(name string, create, direct bool) (*probeFile, error) {
 	open := r.fs.OpenWrite
 	if create {
 		open = r.fs.Create
@@ -48,7 +48,7 @@ func (r *runner) open(name string, create, direct bool) (*file, error) {
 	if err != nil {
 		return nil, durable.Op("open", name, -1, err)
 	}
-	return &file{f, name, !direct}, nil
+	return &probeFile{f, name, !direct}, nil
 }
 
 func notDirect(err error) bool {
@@ -57,7 +57,7 @@ func notDirect(err error) bool {
 
 // write writes a request, and has the disk begin with what went to the page cache, as
 // package container does.
-func (f *file) write(b []byte, off int64) error {
+func (f *probeFile) write(b []byte, off int64) error {
 	if _, err := f.WriteAt(b, off); err != nil {
 		return durable.Op("write", f.name, off, err)
 	}
@@ -68,10 +68,10 @@ func (f *file) write(b []byte, off int64) error {
 	return nil
 }
 
-func (f *file) sync() error { return durable.Op("sync", f.name, -1, f.Sync()) }
+func (f *probeFile) sync() error { return durable.Op("sync", f.name, -1, f.Sync()) }
 
 // closed closes a file after an error, which may be nil.
-func (r *runner) closed(f *file, err error) error {
+func (r *probing) closed(f *probeFile, err error) error {
 	if cerr := f.Close(); err == nil {
 		err = durable.Op("close", f.name, -1, cerr)
 	}
@@ -79,7 +79,7 @@ func (r *runner) closed(f *file, err error) error {
 }
 
 // cleared removes all files of a probe, after an error, which may be nil.
-func (r *runner) cleared(err error) error {
+func (r *probing) cleared(err error) error {
 	entries, lerr := r.fs.ReadDir(r.dir)
 	if err == nil {
 		err = durable.Op("list", r.dir, -1, lerr)
@@ -93,7 +93,7 @@ func (r *runner) cleared(err error) error {
 }
 
 // probe measures once, and removes the files outside of the time.
-func (r *runner) probe(p *Probe) error {
+func (r *probing) probe(p *probe) error {
 	err := r.ctx.Err()
 	seconds := 0.0
 	if err == nil {
@@ -108,7 +108,7 @@ func (r *runner) probe(p *Probe) error {
 }
 
 // measure returns the time that the writers of a probe take together.
-func (r *runner) measure(p *Probe) (seconds float64, err error) {
+func (r *probing) measure(p *probe) (seconds float64, err error) {
 	job, err := r.prepare(p)
 	if err != nil {
 		return 0, err
@@ -132,17 +132,17 @@ func (r *runner) measure(p *Probe) (seconds float64, err error) {
 }
 
 // prepare does what is not measured, and returns what each writer then does.
-func (r *runner) prepare(p *Probe) (func(writer int) error, error) {
+func (r *probing) prepare(p *probe) (func(writer int) error, error) {
 	switch p.Kind {
-	case Write:
+	case probeWrite:
 		return r.prepareWrite(p)
-	case Sync:
+	case probeSync:
 		return r.prepareSync(p)
 	}
 	return r.prepareNames(p)
 }
 
-func (r *runner) prepareWrite(p *Probe) (func(int) error, error) {
+func (r *probing) prepareWrite(p *probe) (func(int) error, error) {
 	names := make([]string, p.Writers)
 	for w := range names {
 		names[w] = r.name()
@@ -172,7 +172,7 @@ func (r *runner) prepareWrite(p *Probe) (func(int) error, error) {
 }
 
 // requests writes what one writer has. Each has a part of a shared file.
-func (r *runner) requests(p *Probe, f *file, w int) error {
+func (r *probing) requests(p *probe, f *probeFile, w int) error {
 	var g errgroup.Group
 	g.SetLimit(p.Depth)
 	for k := range p.Requests {
@@ -190,7 +190,7 @@ func (r *runner) requests(p *Probe, f *file, w int) error {
 }
 
 // prepareSync makes the files that are synced.
-func (r *runner) prepareSync(p *Probe) (func(int) error, error) {
+func (r *probing) prepareSync(p *probe) (func(int) error, error) {
 	names := make([]string, p.Writers)
 	for w := range names {
 		names[w] = r.name()
@@ -221,13 +221,13 @@ func (r *runner) prepareSync(p *Probe) (func(int) error, error) {
 }
 
 // prepareNames makes the files that are renamed or removed.
-func (r *runner) prepareNames(p *Probe) (func(int) error, error) {
+func (r *probing) prepareNames(p *probe) (func(int) error, error) {
 	names := make([][]string, p.Writers)
 	for w := range names {
 		for range p.Requests {
 			name := r.name()
 			names[w] = append(names[w], name)
-			if p.Kind == Create || p.Kind == SyncDir {
+			if p.Kind == probeCreate || p.Kind == probeSyncDir {
 				continue
 			}
 			if err := r.create(name); err != nil {
@@ -245,7 +245,7 @@ func (r *runner) prepareNames(p *Probe) (func(int) error, error) {
 	}, nil
 }
 
-func (r *runner) create(name string) error {
+func (r *probing) create(name string) error {
 	f, err := r.open(name, true, false)
 	if err != nil {
 		return err
@@ -254,13 +254,13 @@ func (r *runner) create(name string) error {
 }
 
 // names does what a kind of probe does with one name.
-func (r *runner) names(kind Kind, name string) error {
+func (r *probing) names(kind probeKind, name string) error {
 	switch kind {
-	case Create:
+	case probeCreate:
 		return r.create(name)
-	case Rename:
+	case probeRename:
 		return durable.Op("rename", name, -1, r.fs.Rename(name, name+"r"))
-	case SyncDir:
+	case probeSyncDir:
 		if err := r.create(name); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package probe
+package benchmarks
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A Host is what the host of the probes does without its storage.
-type Host struct {
+// A probedHost is what the host of the probes does without its storage.
+type probedHost struct {
 	Processors int
 	Copy       float64 // memory to memory, one processor
 	CopyAll    float64 // all processors together
@@ -27,9 +27,9 @@ const (
 	pulls      = 4 // connections at a time
 )
 
-// MeasureHost measures the host, in medians of some rounds.
-func MeasureHost(ctx context.Context) (Host, error) {
-	h, now, data := Host{Processors: runtime.GOMAXPROCS(0)}, time.Now, noise(dataBytes)
+// measureHost measures the host, in medians of some rounds.
+func measureHost(ctx context.Context) (probedHost, error) {
+	h, now, data := probedHost{Processors: runtime.GOMAXPROCS(0)}, time.Now, noise(dataBytes)
 	var one, all, pull, pullAll, delay []float64
 	for range hostRounds {
 		if err := ctx.Err(); err != nil {
@@ -49,9 +49,9 @@ func MeasureHost(ctx context.Context) (Host, error) {
 		}
 	}
 	size := func(n int) float64 { return float64(min(len(data), n)) }
-	h.Copy, h.CopyAll = median(one), median(all)
-	h.Pull, h.PullAll = size(16<<20)/median(pull), pulls*size(8<<20)/median(pullAll)
-	h.PullDelay = median(delay)
+	h.Copy, h.CopyAll = medianOf(one), medianOf(all)
+	h.Pull, h.PullAll = size(16<<20)/medianOf(pull), pulls*size(8<<20)/medianOf(pullAll)
+	h.PullDelay = medianOf(delay)
 	return h, nil
 }
 

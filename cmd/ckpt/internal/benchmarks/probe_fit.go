@@ -1,4 +1,4 @@
-package probe
+package benchmarks
 
 import (
 	"context"
@@ -10,19 +10,12 @@ import (
 	"ckpt/internal/descent"
 )
 
-// A Fitted probe is what a description gives for it, beside what was measured.
-type Fitted struct {
-	Probe     *Probe
-	Measured  float64 // seconds, median
-	Predicted float64
-}
+// off is the logarithm of measured by predicted.
+func (p *probe) off() float64 { return math.Log(p.Median / p.Predicted) }
 
-// Off is the logarithm of measured by predicted.
-func (f *Fitted) Off() float64 { return math.Log(f.Measured / f.Predicted) }
-
-// Fit returns the description that fits the probes best, with the misfit of those that
-// were held out, and what it gives for each probe that writes.
-func (r *Result) Fit(ctx context.Context, h Host) (*pfs.System, []Fitted, error) {
+// fit returns the description that fits the probes best, with the misfit of those that were
+// held out, and enters what it gives for each probe that writes.
+func (r *probed) fit(ctx context.Context, h probedHost) (*pfs.System, error) {
 	f := &fitter{ctx: ctx, res: r, base: r.start(h)}
 	for i := range r.Probes {
 		if p := &r.Probes[i]; r.fits(p) {
@@ -30,35 +23,33 @@ func (r *Result) Fit(ctx context.Context, h Host) (*pfs.System, []Fitted, error)
 		}
 	}
 	if len(f.probes) < fewest {
-		return nil, nil, errors.New("too few probes were measured for a fit: give them more time")
+		return nil, errors.New("too few probes were measured for a fit: give them more time")
 	}
 	if err := f.search(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s := f.system(f.at)
-	var all []Fitted
 	var off []float64
 	for i := range r.Probes {
 		p := &r.Probes[i]
-		if p.Kind != Write || p.Direct != r.Direct {
+		if p.Kind != probeWrite || p.Direct != r.Direct {
 			continue
 		}
-		seconds, err := simulate(ctx, s, p)
-		if err != nil {
-			return nil, nil, err
+		var err error
+		if p.Predicted, err = simulate(ctx, s, p); err != nil {
+			return nil, err
 		}
-		all = append(all, Fitted{p, p.Median(), seconds})
 		if p.HeldOut {
-			off = append(off, all[len(all)-1].Off())
+			off = append(off, p.off())
 		}
 	}
 	s.Misfit = pfs.Misfit{Scatter: scatter(off), Count: len(off)}
-	s.Metadata.Rename, s.Metadata.SyncDir = pfs.Duration(r.each(Rename, 1)), pfs.Duration(max(0, r.each(SyncDir, 1)-r.each(Create, 1)))
+	s.Metadata.Rename, s.Metadata.SyncDir = pfs.Duration(r.each(probeRename, 1)), pfs.Duration(max(0, r.each(probeSyncDir, 1)-r.each(probeCreate, 1)))
 	if s.Host.Stream > 4*s.Targets.Rate {
 		s.Host.Stream = 0 // no probe met a limit
 	}
 	s.Unknown = r.Unknown
-	return s, all, nil
+	return s, nil
 }
 
 // scatter is the root of the mean square: the standard deviation about no deviation.
@@ -74,10 +65,10 @@ func scatter(off []float64) float64 {
 }
 
 // each returns the time per file of the probe of a kind with the fewest, or most, writers.
-func (r *Result) each(k Kind, writers int) float64 {
+func (r *probed) each(k probeKind, writers int) float64 {
 	for i := range r.Probes {
 		if p := &r.Probes[i]; p.Kind == k && p.Writers == writers {
-			return p.Median() / float64(p.Requests*p.Writers)
+			return p.Median / float64(p.Requests*p.Writers)
 		}
 	}
 	return 0
@@ -85,7 +76,7 @@ func (r *Result) each(k Kind, writers int) float64 {
 
 // start is what the probes say by themselves, before the fit. The creation of many files
 // is fitted from there: where a file is written at once, its creation costs less.
-func (r *Result) start(h Host) *pfs.System {
+func (r *probed) start(h probedHost) *pfs.System {
 	s := &pfs.System{Host: pfs.Host{Processors: h.Processors, Copy: pfs.Rate(h.Copy), OneHost: true,
 		Gather: pfs.Gather{Rate: pfs.Rate(h.Pull), Parallel: pfs.Rate(h.PullAll), Latency: pfs.Duration(h.PullDelay)}},
 		RPC: plan.WriteBytes, InFlight: depth}
@@ -96,7 +87,7 @@ func (r *Result) start(h Host) *pfs.System {
 	}
 	// Creations of several writers wait for each other: what one writer takes longer for
 	// is the way there and back.
-	one, many := r.each(Create, 1), r.each(Create, 8)
+	one, many := r.each(probeCreate, 1), r.each(probeCreate, 8)
 	if many > 0 {
 		s.Metadata.Creates = 1 / many
 	}
@@ -106,22 +97,22 @@ func (r *Result) start(h Host) *pfs.System {
 
 // The parameters of the fit, which are searched by their logarithm.
 const (
-	rate = iota
-	stream
-	perRequest
-	latency
-	sync1
-	sharing4
-	sharing16
-	creates
+	fitRate = iota
+	fitStream
+	fitPerRequest
+	fitLatency
+	fitSync
+	fitSharing4
+	fitSharing16
+	fitCreates
 )
 
 // A fitter searches for the parameters.
 type fitter struct {
 	ctx    context.Context
-	res    *Result
+	res    *probed
 	base   *pfs.System
-	probes []*Probe
+	probes []*probe
 	at     []float64
 }
 
@@ -129,10 +120,10 @@ type fitter struct {
 func (f *fitter) system(at []float64) *pfs.System {
 	s := *f.base
 	e := func(k int) float64 { return math.Exp(at[k]) }
-	s.Targets.Rate, s.Targets.ReadRate, s.Host.Stream = pfs.Rate(e(rate)), pfs.Rate(e(rate)), pfs.Rate(e(stream))
-	s.Targets.PerRequest, s.Host.Latency, s.Sync = pfs.Duration(e(perRequest)), pfs.Duration(e(latency)), pfs.Duration(e(sync1))
-	s.Metadata.Creates *= e(creates)
-	s.Targets.Sharing = []pfs.Sharing{{Writers: 1, Factor: 1}, {Writers: 4, Factor: e(sharing4)}, {Writers: 16, Factor: e(sharing16)}}
+	s.Targets.Rate, s.Targets.ReadRate, s.Host.Stream = pfs.Rate(e(fitRate)), pfs.Rate(e(fitRate)), pfs.Rate(e(fitStream))
+	s.Targets.PerRequest, s.Host.Latency, s.Sync = pfs.Duration(e(fitPerRequest)), pfs.Duration(e(fitLatency)), pfs.Duration(e(fitSync))
+	s.Metadata.Creates *= e(fitCreates)
+	s.Targets.Sharing = []pfs.Sharing{{Writers: 1, Factor: 1}, {Writers: 4, Factor: e(fitSharing4)}, {Writers: 16, Factor: e(fitSharing16)}}
 	return &s
 }
 
@@ -140,10 +131,10 @@ func (f *fitter) system(at []float64) *pfs.System {
 func (f *fitter) search() error {
 	fastest := 0.0
 	for _, p := range f.probes {
-		fastest = max(fastest, float64(p.Bytes())/p.Median())
+		fastest = max(fastest, float64(p.Bytes())/p.Median)
 	}
-	f.at = []float64{rate: math.Log(fastest), stream: math.Log(fastest), perRequest: math.Log(20e-6), latency: math.Log(50e-6),
-		sync1: math.Log(1e-3), sharing4: 0, sharing16: 0, creates: 0}
+	f.at = []float64{fitRate: math.Log(fastest), fitStream: math.Log(fastest), fitPerRequest: math.Log(20e-6), fitLatency: math.Log(50e-6),
+		fitSync: math.Log(1e-3), fitSharing4: 0, fitSharing16: 0, fitCreates: 0}
 	_, err := descent.Search(f.at, f.loss)
 	return err
 }
@@ -156,9 +147,9 @@ func (f *fitter) loss(at []float64) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		sum += descent.Robust(math.Log(p.Median() / seconds))
+		sum += descent.Robust(math.Log(p.Median / seconds))
 	}
-	for _, x := range at[sharing4:] {
+	for _, x := range at[fitSharing4:] {
 		sum += doubtOfFactors * x * x
 	}
 	return sum, nil
@@ -169,7 +160,7 @@ func (f *fitter) loss(at []float64) (float64, error) {
 const doubtOfFactors = 0.1
 
 // simulate carries a probe that writes out in virtual time.
-func simulate(ctx context.Context, s *pfs.System, p *Probe) (seconds float64, err error) {
+func simulate(ctx context.Context, s *pfs.System, p *probe) (seconds float64, err error) {
 	sim := pfs.NewSim(s, pfs.Options{})
 	var file *pfs.File
 	ready := float64(s.Metadata.Latency)
@@ -188,18 +179,18 @@ func simulate(ctx context.Context, s *pfs.System, p *Probe) (seconds float64, er
 		if file == nil {
 			file = sim.File(pfs.FileSpec{StripeSize: 1 << 20, StripeCount: 1})
 		}
-		c := &writer{sim: sim, sync: float64(s.Sync), probe: p, client: sim.Client(0), file: file, base: base, end: &seconds}
+		c := &probeWriter{sim: sim, sync: float64(s.Sync), probe: p, client: sim.Client(0), file: file, base: base, end: &seconds}
 		sim.At(ready, c.step)
 	}
 	err = sim.Run(ctx)
 	return max(seconds, 1e-6), err
 }
 
-// A writer is one of a probe in virtual time.
-type writer struct {
+// A probeWriter is one of a probe in virtual time.
+type probeWriter struct {
 	sim           *pfs.Sim
 	sync          float64
-	probe         *Probe
+	probe         *probe
 	client        *pfs.Client
 	file          *pfs.File
 	base          int64
@@ -208,7 +199,7 @@ type writer struct {
 }
 
 // step begins as many requests as may be under way, and syncs after the last.
-func (w *writer) step() {
+func (w *probeWriter) step() {
 	for w.flying < w.probe.Depth && w.begun < w.probe.Requests {
 		at := w.base + int64(w.begun)*w.probe.Request
 		w.begun++

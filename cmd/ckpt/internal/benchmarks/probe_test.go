@@ -1,4 +1,4 @@
-package probe
+package benchmarks
 
 import (
 	"context"
@@ -30,8 +30,8 @@ func (t *ticker) read() time.Time {
 }
 
 // few are options under which a Run makes a few probes, drawn by the seed.
-func few(seed uint64) Options {
-	return Options{Time: 12 * time.Millisecond, MaxBytes: 4 << 20, Seed: seed, Clock: new(ticker).read}
+func few(seed uint64) *probing {
+	return &probing{time: 12 * time.Millisecond, maxBytes: 4 << 20, seed: seed, now: new(ticker).read}
 }
 
 func newFS(t *testing.T) *memfs.FS {
@@ -54,8 +54,7 @@ func left(t *testing.T, fsys vfs.FS) {
 func TestAllProbesInAllRounds(t *testing.T) {
 	fsys := newFS(t)
 	share := 0.0
-	r, err := Run(t.Context(), fsys, "/d", Options{Time: 600 * time.Millisecond, MaxBytes: 8 << 20, Clock: new(ticker).read,
-		Progress: func(s float64) { share = s }})
+	r, err := (&probing{time: 600 * time.Millisecond, maxBytes: 8 << 20, now: new(ticker).read, progress: func(s float64) { share = s }}).run(t.Context(), fsys, "/d")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +70,7 @@ func TestAllProbesInAllRounds(t *testing.T) {
 		if p.HeldOut {
 			held++
 		}
-		if p.Kind == Write {
+		if p.Kind == probeWrite {
 			writes++
 		}
 	}
@@ -85,7 +84,7 @@ func TestAllProbesInAllRounds(t *testing.T) {
 
 // TestShortTimeIsSaid lets the time end in the first round.
 func TestShortTimeIsSaid(t *testing.T) {
-	r, err := Run(t.Context(), newFS(t), "/d", few(1))
+	r, err := few(1).run(t.Context(), newFS(t), "/d")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,13 +102,13 @@ func TestShortTimeIsSaid(t *testing.T) {
 func TestEveryFault(t *testing.T) {
 	for seed := range uint64(2) {
 		count := faultfs.New(newFS(t), faultfs.Fault{})
-		if _, err := Run(t.Context(), count, "/d", few(seed)); err != nil {
+		if _, err := few(seed).run(t.Context(), count, "/d"); err != nil {
 			t.Fatal(err)
 		}
 		ops := count.Ops()
 		for at := 1; at <= len(ops); at += 1 + len(ops)/6 {
 			fsys := newFS(t)
-			_, err := Run(t.Context(), faultfs.New(fsys, faultfs.Fault{At: at, Err: syscall.ENOSPC}), "/d", few(seed))
+			_, err := few(seed).run(t.Context(), faultfs.New(fsys, faultfs.Fault{At: at, Err: syscall.ENOSPC}), "/d")
 			if !errors.Is(err, durable.ErrStorageFull) {
 				t.Errorf("seed %d, operation %d, %v: error is %v", seed, at, ops[at-1], err)
 			}
@@ -122,30 +121,30 @@ func TestEveryFault(t *testing.T) {
 }
 
 func TestFullStorage(t *testing.T) {
-	fsys := small{newFS(t)}
-	if _, err := Run(t.Context(), fsys, "/d", few(1)); !errors.Is(err, durable.ErrStorageFull) {
+	fsys := smallDisk{newFS(t)}
+	if _, err := few(1).run(t.Context(), fsys, "/d"); !errors.Is(err, durable.ErrStorageFull) {
 		t.Errorf("error is %v", err)
 	}
 	left(t, fsys)
 }
 
-type small struct{ vfs.FS }
+type smallDisk struct{ vfs.FS }
 
-func (small) Free(string) (int64, error) { return 1 << 20, nil }
+func (smallDisk) Free(string) (int64, error) { return 1 << 20, nil }
 
 func TestCanceled(t *testing.T) {
 	fsys := newFS(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	o := few(2)
-	o.Progress = func(float64) { cancel() }
-	if _, err := Run(ctx, fsys, "/d", o); !errors.Is(err, context.Canceled) {
+	o.progress = func(float64) { cancel() }
+	if _, err := o.run(ctx, fsys, "/d"); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
 	}
 	left(t, fsys)
 }
 
 func TestNoDirectory(t *testing.T) {
-	if _, err := Run(t.Context(), vfs.OS{}, "/nowhere", few(1)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := few(1).run(t.Context(), vfs.OS{}, "/nowhere"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -154,8 +153,8 @@ func TestNoDirectory(t *testing.T) {
 func TestRealDirectory(t *testing.T) {
 	dir := t.TempDir()
 	o := few(3)
-	o.MaxBytes = 4 << 20
-	r, err := Run(t.Context(), vfs.OS{}, dir, o)
+	o.maxBytes = 4 << 20
+	r, err := o.run(t.Context(), vfs.OS{}, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
