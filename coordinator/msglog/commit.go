@@ -179,9 +179,7 @@ func (l *Log) reopen() error {
 	defer l.disown()
 	// Best effort, to give back room on a disk that may be full. It is the header of the next
 	// segment that makes the end.
-	if p, ok := l.file.(vfs.Preallocator); ok {
-		_ = p.Truncate(end)
-	}
+	_ = vfs.Truncate(l.file, end)
 	if err := l.renew(); err != nil {
 		return err
 	}

@@ -90,11 +90,10 @@ func copyFrames(fsys vfs.FS, from *segment, f vfs.File, to *segment) (err error)
 // the page cache, which holds it in any case. It does so only after a sync has failed. A file
 // system that cannot be read in this way is believed.
 func (l *Log) readBack(path string, seg segment, from int64, first LSN) error {
-	do, ok := l.fs.(vfs.DirectOpener)
-	if !l.wary || !ok {
+	if !l.wary {
 		return nil
 	}
-	f, err := do.OpenDirect(path)
+	f, err := vfs.OpenDirect(l.fs, path)
 	if err == nil {
 		err = compareOnDisk(directFile{f, vfs.Aligned(readAhead)}, seg, from, first)
 		f.Close()

@@ -112,14 +112,10 @@ func (n *session) onFile(q *request) (int64, error) {
 	case opSize:
 		return f.Size()
 	}
-	p, ok := f.(vfs.Preallocator)
-	switch {
-	case !ok:
-		return 0, errors.ErrUnsupported
-	case q.op == opTruncate:
-		return 0, p.Truncate(q.size)
+	if q.op == opTruncate {
+		return 0, vfs.Truncate(f, q.size)
 	}
-	return 0, p.Preallocate(q.size)
+	return 0, vfs.Preallocate(f, q.size)
 }
 
 func (n *session) readAt(q *request) error {

@@ -2,7 +2,6 @@ package turns
 
 import (
 	"context"
-	"io"
 	"sync/atomic"
 
 	"ckpt/internal/vfs"
@@ -13,97 +12,55 @@ import (
 const Threshold = 64 << 10
 
 // FS returns a file system whose reads and writes of Threshold bytes or more wait for the turn,
-// as does the Sync of a file after such a write. All count as progress. It has the abilities of
-// fsys. After End, and if t is nil, nothing waits.
+// as does the Sync of a file after such a write. All count as progress. What fsys cannot do is
+// errors.ErrUnsupported here, too. After End, and if t is nil, nothing waits.
 func (t *Turn) FS(fsys vfs.FS) vfs.FS {
 	if t == nil {
 		return fsys
 	}
-	b := base{fsys, t}
-	creator, creates := fsys.(vfs.DirectCreator)
-	opener, opens := fsys.(vfs.DirectOpener)
-	writer, writes := fsys.(vfs.DirectWriter)
-	return fileSystems[set(creates, opens, writes)](withFS{b, directCreator{t, creator}, directOpener{t, opener}, directWriter{t, writer}})
+	return fileSystem{fsys, t}
 }
 
-// set returns a number with a bit for each ability.
-func set(has ...bool) (n int) {
-	for i, h := range has {
-		if h {
-			n |= 1 << i
-		}
-	}
-	return n
-}
-
-// base is a file system without the abilities that not all have.
-type base struct {
+type fileSystem struct {
 	vfs.FS
 	t *Turn
 }
 
-func (b base) Create(name string) (vfs.File, error)    { return b.t.file(b.FS.Create(name)) }
-func (b base) Open(name string) (vfs.File, error)      { return b.t.file(b.FS.Open(name)) }
-func (b base) OpenWrite(name string) (vfs.File, error) { return b.t.file(b.FS.OpenWrite(name)) }
+func (s fileSystem) Create(name string) (vfs.File, error)    { return s.t.file(s.FS.Create(name)) }
+func (s fileSystem) Open(name string) (vfs.File, error)      { return s.t.file(s.FS.Open(name)) }
+func (s fileSystem) OpenWrite(name string) (vfs.File, error) { return s.t.file(s.FS.OpenWrite(name)) }
 
-type directCreator struct {
-	t  *Turn
-	fs vfs.DirectCreator
+func (s fileSystem) CreateDirect(name string) (vfs.File, error) {
+	return s.t.file(vfs.CreateDirect(s.FS, name))
 }
 
-func (d directCreator) CreateDirect(name string) (vfs.File, error) {
-	return d.t.file(d.fs.CreateDirect(name))
+func (s fileSystem) OpenDirect(name string) (vfs.File, error) {
+	return s.t.file(vfs.OpenDirect(s.FS, name))
 }
 
-type directOpener struct {
-	t  *Turn
-	fs vfs.DirectOpener
+func (s fileSystem) OpenWriteDirect(name string) (vfs.File, error) {
+	return s.t.file(vfs.OpenWriteDirect(s.FS, name))
 }
 
-func (d directOpener) OpenDirect(name string) (vfs.File, error) {
-	return d.t.file(d.fs.OpenDirect(name))
-}
-
-type directWriter struct {
-	t  *Turn
-	fs vfs.DirectWriter
-}
-
-func (d directWriter) OpenWriteDirect(name string) (vfs.File, error) {
-	return d.t.file(d.fs.OpenWriteDirect(name))
-}
-
-// file returns a file whose operations wait, with the abilities of in.
+// file returns a file whose operations wait.
 func (t *Turn) file(in vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{File: in, t: t}
-	f.flusher, _ = in.(vfs.Flusher)
-	f.vectored, _ = in.(vfs.Vectored)
-	preallocator, allocates := in.(vfs.Preallocator)
-	forgetter, forgets := in.(vfs.Forgetter)
-	r, reopens := in.(vfs.Reopener)
-	m, maps := in.(vfs.Mapper)
-	return files[set(allocates, forgets, reopens, maps)](withFile{f, preallocator, forgetter, reopener{t, r}, mapper{t, m}}), nil
+	return &file{File: in, t: t}, nil
 }
 
-// file is a file without the abilities that not all have. Each can be flushed, which is a hint,
-// and can move several buffers: without the ability of in, one after the other.
 type file struct {
 	vfs.File
-	t        *Turn
-	flusher  vfs.Flusher
-	vectored vfs.Vectored
-	dirty    atomic.Bool // a long write came after the last Sync
+	t     *Turn
+	dirty atomic.Bool // a long write came after the last Sync
 }
 
-func (f *file) Flush(off, n int64) error {
-	if f.flusher == nil {
-		return nil
-	}
-	return f.flusher.Flush(off, n)
-}
+func (f *file) Preallocate(size int64) error    { return vfs.Preallocate(f.File, size) }
+func (f *file) Truncate(size int64) error       { return vfs.Truncate(f.File, size) }
+func (f *file) Flush(off, n int64) error        { return vfs.Flush(f.File, off, n) }
+func (f *file) Forget() error                   { return vfs.Forget(f.File) }
+func (f *file) ReopenDirect() (vfs.File, error) { return f.t.file(vfs.ReopenDirect(f.File)) }
 
 // move does an operation on n bytes in the turn.
 func (t *Turn) move(n int64, do func() (int64, error)) (int64, error) {
@@ -168,28 +125,14 @@ func (f *file) Sync() error {
 }
 
 func (f *file) ReadV(into [][]byte, off int64) (int64, error) {
-	read := func(into [][]byte, off int64) (int64, error) { return f.vectored.ReadV(into, off) }
-	if f.vectored == nil {
-		read = func(into [][]byte, off int64) (int64, error) {
-			n, err := each(into, off, f.File.ReadAt)
-			if err == io.EOF {
-				err = nil
-			}
-			return n, err
-		}
-	}
-	return f.t.vector(into, off, read)
+	return f.t.vector(into, off, func(into [][]byte, off int64) (int64, error) { return vfs.ReadV(f.File, into, off) })
 }
 
 func (f *file) WriteV(from [][]byte, off int64) (int64, error) {
 	if length(from) >= Threshold {
 		f.dirty.Store(true)
 	}
-	write := func(from [][]byte, off int64) (int64, error) { return f.vectored.WriteV(from, off) }
-	if f.vectored == nil {
-		write = func(from [][]byte, off int64) (int64, error) { return each(from, off, f.File.WriteAt) }
-	}
-	return f.t.vector(from, off, write)
+	return f.t.vector(from, off, func(from [][]byte, off int64) (int64, error) { return vfs.WriteV(f.File, from, off) })
 }
 
 // vector moves buffers with as few operations as pieces allow: each has whole buffers.
@@ -219,18 +162,6 @@ func firstOf(of [][]byte, most int64) ([][]byte, int64) {
 	return of, n
 }
 
-// each moves buffers one after the other, until one moves in part.
-func each(of [][]byte, off int64, move func([]byte, int64) (int, error)) (moved int64, err error) {
-	for _, b := range of {
-		n, err := move(b, off+moved)
-		moved += int64(n)
-		if err != nil || n < len(b) {
-			return moved, err
-		}
-	}
-	return moved, nil
-}
-
 func length(of [][]byte) (n int64) {
 	for _, b := range of {
 		n += int64(len(b))
@@ -238,24 +169,12 @@ func length(of [][]byte) (n int64) {
 	return n
 }
 
-type reopener struct {
-	t  *Turn
-	in vfs.Reopener
-}
-
-func (r reopener) ReopenDirect() (vfs.File, error) { return r.t.file(r.in.ReopenDirect()) }
-
-type mapper struct {
-	t  *Turn
-	in vfs.Mapper
-}
-
-func (m mapper) Map(size int64) (vfs.Mapping, error) {
-	in, err := m.in.Map(size)
+func (f *file) Map(size int64) (vfs.Mapping, error) {
+	in, err := vfs.Map(f.File, size)
 	if err != nil {
 		return nil, err
 	}
-	return mapping{in, m.t}, nil
+	return mapping{in, f.t}, nil
 }
 
 // mapping is a file in memory, whose bytes move to the disk when it is synced.

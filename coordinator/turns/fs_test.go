@@ -6,8 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"reflect"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,52 +28,52 @@ func TestConform(t *testing.T) {
 	}
 }
 
-// TestAbilities wraps file systems and files with each set of abilities, and finds the
-// same set after that.
+// TestAbilities finds what the machine can do in the wrapped one, and ErrUnsupported where
+// it cannot.
 func TestAbilities(t *testing.T) {
 	turn := NewClient(t.TempDir(), Who{}, ClientOptions{}).Begin(Burst{})
 	defer turn.End()
-	of := func(x any) []bool {
-		_, a := x.(vfs.DirectCreator)
-		_, b := x.(vfs.DirectOpener)
-		_, c := x.(vfs.DirectWriter)
-		return []bool{a, b, c}
-	}
-	w := withFS{base: base{FS: vfs.OS{}, t: turn}, directCreator: directCreator{turn, vfs.OS{}},
-		directOpener: directOpener{turn, vfs.OS{}}, directWriter: directWriter{turn, vfs.OS{}}}
-	for n, make := range fileSystems {
-		in := make(w)
-		if want := []bool{n&1 > 0, n&2 > 0, n&4 > 0}; !reflect.DeepEqual(of(in), want) {
-			t.Errorf("set %b has %v", n, of(in))
+	name := filepath.Join(t.TempDir(), "f")
+	for fsys, want := range map[vfs.FS]error{vfs.OS{}: nil, plainFS{vfs.OS{}}: errors.ErrUnsupported} {
+		wrapped := turn.FS(fsys)
+		f, err := wrapped.Create(name)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if got := of(turn.FS(in)); !reflect.DeepEqual(got, of(in)) {
-			t.Errorf("set %b became %v", n, got)
+		_, mapped := vfs.Map(f, 0)
+		for ability, err := range map[string]error{
+			"preallocate": vfs.Preallocate(f, 4096), "truncate": vfs.Truncate(f, 100),
+			"forget": vfs.Forget(f), "map": ignore(mapped, syscall.EINVAL),
+			"reopen": opened(vfs.ReopenDirect(f)), "create": opened(vfs.CreateDirect(wrapped, name+"d")),
+			"open": opened(vfs.OpenDirect(wrapped, name)), "write": opened(vfs.OpenWriteDirect(wrapped, name)),
+		} {
+			if !errors.Is(err, want) {
+				t.Errorf("%T: %s returned %v, want %v", fsys, ability, err, want)
+			}
 		}
-	}
-	ofFile := func(x any) []bool {
-		_, a := x.(vfs.Preallocator)
-		_, b := x.(vfs.Forgetter)
-		_, c := x.(vfs.Reopener)
-		_, d := x.(vfs.Mapper)
-		return []bool{a, b, c, d}
-	}
-	f, err := vfs.OS{}.Create(filepath.Join(t.TempDir(), "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	in := &file{File: f, t: turn}
-	v := withFile{in, f.(vfs.Preallocator), f.(vfs.Forgetter), reopener{turn, f.(vfs.Reopener)}, mapper{turn, f.(vfs.Mapper)}}
-	for n, make := range files {
-		in := make(v)
-		if want := []bool{n&1 > 0, n&2 > 0, n&4 > 0, n&8 > 0}; !reflect.DeepEqual(ofFile(in), want) {
-			t.Errorf("set %b has %v", n, ofFile(in))
-		}
-		got, _ := turn.file(in, nil)
-		if !reflect.DeepEqual(ofFile(got), ofFile(in)) {
-			t.Errorf("set %b became %v", n, ofFile(got))
+		if err := errors.Join(f.Close(), fsys.Remove(name)); err != nil {
+			t.Error(err)
 		}
 	}
+}
+
+// opened closes a file, and returns the error of its opening unless it is that of a file system
+// without direct I/O.
+func opened(f vfs.File, err error) error {
+	if err == nil {
+		if _, waits := f.(*file); !waits {
+			return errors.New("the file does not wait for the turn")
+		}
+		return f.Close()
+	}
+	return ignore(err, syscall.EINVAL)
+}
+
+func ignore(err, what error) error {
+	if errors.Is(err, what) {
+		return nil
+	}
+	return err
 }
 
 // TestFileMoves moves bytes in each way, with and without the abilities of the machine.
@@ -110,8 +110,7 @@ func TestFileMoves(t *testing.T) {
 			t.Errorf("%s: read %d, %v across the end", name, n, err)
 		}
 		moved := int64(4*Threshold + 10)
-		if m, ok := f.(vfs.Mapper); ok {
-			mapped, err := m.Map(Threshold)
+		if mapped, err := f.(vfs.Mapper).Map(Threshold); !errors.Is(err, errors.ErrUnsupported) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,8 +30,7 @@ func createOutput(fsys vfs.FS, path string, trace tracer, buffered bool, limit i
 		return nil, err
 	}
 	if limit > 0 {
-		o.space.f, _ = o.file.File().(vfs.Preallocator)
-		o.space.limit = limit
+		o.space.f, o.space.limit = o.file.File(), limit
 	}
 	return o, nil
 }
@@ -130,8 +129,8 @@ func (o *output) discard() error {
 // takes in vain another lacks.
 type reservation struct {
 	mu    sync.Mutex
-	f     vfs.Preallocator // nil if the file has no such ability
-	full  bool             // no more is to be had
+	f     vfs.File // nil without a limit
+	full  bool     // no more is to be had
 	taken int64
 	limit int64 // of the length of the file
 }
@@ -156,7 +155,7 @@ func (r *reservation) reach(end int64) {
 		return
 	}
 	// Only a hint: where it fails, the writes will tell.
-	if r.f.Preallocate(size) != nil {
+	if vfs.Preallocate(r.f, size) != nil {
 		r.full = true
 		return
 	}
@@ -170,5 +169,8 @@ func (r *reservation) release(length int64) error {
 	if r.f == nil || r.taken <= length && !r.full {
 		return nil
 	}
-	return r.f.Truncate(length)
+	if err := vfs.Truncate(r.f, length); !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil // a file that is too long is found by its size
 }

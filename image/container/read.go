@@ -35,16 +35,14 @@ type container struct {
 // openContainer opens path, around the page cache where that works: restored bytes are needed
 // once.
 func openContainer(fsys vfs.FS, path string) (*container, error) {
-	if do, ok := fsys.(vfs.DirectOpener); ok {
-		if f, err := do.OpenDirect(path); err == nil {
-			c, err := readContainer(f, path)
-			if err == nil {
-				return c, nil
-			}
-			f.Close()
-			if !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
-				return nil, err
-			}
+	if f, err := vfs.OpenDirect(fsys, path); err == nil {
+		c, err := readContainer(f, path)
+		if err == nil {
+			return c, nil
+		}
+		f.Close()
+		if !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+			return nil, err
 		}
 	}
 	f, err := fsys.Open(path)

@@ -39,9 +39,11 @@ func openFragment(node Node, dir string, n int64, mapped, create bool) (fragment
 	if err != nil {
 		return nil, durable.Op("open", path, -1, err)
 	}
-	if pre, ok := f.(vfs.Preallocator); ok && create && mapped && n > 0 {
+	if create && mapped && n > 0 {
 		// A disk that is full says so now, and not when a mapped page is touched.
-		err = pre.Preallocate(n)
+		if err = vfs.Preallocate(f, n); errors.Is(err, errors.ErrUnsupported) {
+			err = nil
+		}
 	}
 	if err == nil && create {
 		err = f.Sync()
@@ -49,8 +51,8 @@ func openFragment(node Node, dir string, n int64, mapped, create bool) (fragment
 	if err != nil {
 		return nil, errors.Join(durable.Op("create", path, -1, err), f.Close())
 	}
-	if m, ok := f.(vfs.Mapper); ok && mapped && n > 0 {
-		if b, err := m.Map(n); err == nil {
+	if mapped && n > 0 {
+		if b, err := vfs.Map(f, n); err == nil {
 			return &mappedFragment{f, path, b}, nil
 		}
 	}

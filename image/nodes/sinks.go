@@ -183,8 +183,10 @@ func (c *copier) Finish(size int64) error {
 // complete makes the copy durable, and its name.
 func (c *copier) complete(size int64) error {
 	has, err := c.file.Size()
-	if p, ok := c.file.File().(vfs.Preallocator); ok && err == nil && has != size {
-		has, err = size, p.Truncate(size)
+	if err == nil && has != size {
+		if terr := vfs.Truncate(c.file.File(), size); !errors.Is(terr, errors.ErrUnsupported) {
+			has, err = size, terr
+		}
 	}
 	if err == nil && has != size {
 		err = fmt.Errorf("copy is %d bytes long, the file %d", has, size)

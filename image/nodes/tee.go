@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"sync"
 	"sync/atomic"
 
@@ -226,18 +225,12 @@ func (t *Teed) OpenWrite(name string) (vfs.File, error) { return t.handle(name, 
 
 // CreateDirect implements vfs.DirectCreator.
 func (t *Teed) CreateDirect(name string) (vfs.File, error) {
-	if dc, ok := t.FS.(vfs.DirectCreator); ok {
-		return t.handle(name, dc.CreateDirect)
-	}
-	return nil, &fs.PathError{Op: "create", Path: name, Err: errors.ErrUnsupported}
+	return t.handle(name, func(name string) (vfs.File, error) { return vfs.CreateDirect(t.FS, name) })
 }
 
 // OpenWriteDirect implements vfs.DirectWriter.
 func (t *Teed) OpenWriteDirect(name string) (vfs.File, error) {
-	if dw, ok := t.FS.(vfs.DirectWriter); ok {
-		return t.handle(name, dw.OpenWriteDirect)
-	}
-	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.ErrUnsupported}
+	return t.handle(name, func(name string) (vfs.File, error) { return vfs.OpenWriteDirect(t.FS, name) })
 }
 
 func (t *Teed) handle(name string, open func(string) (vfs.File, error)) (vfs.File, error) {
@@ -248,11 +241,7 @@ func (t *Teed) handle(name string, open func(string) (vfs.File, error)) (vfs.Fil
 	t.mu.Lock()
 	t.open++
 	t.mu.Unlock()
-	h := &teedFile{File: f, t: t}
-	if p, ok := f.(vfs.Preallocator); ok {
-		return &teedSpace{h, p}, nil
-	}
-	return h, nil
+	return &teedFile{File: f, t: t}, nil
 }
 
 // teedFile is a handle of the file. It hides what other ways of writing there are.
@@ -261,11 +250,11 @@ type teedFile struct {
 	t *Teed
 }
 
-// teedSpace is one that can take its room beforehand.
-type teedSpace struct {
-	*teedFile
-	vfs.Preallocator
-}
+// Preallocate implements vfs.Preallocator.
+func (f *teedFile) Preallocate(size int64) error { return vfs.Preallocate(f.File, size) }
+
+// Truncate implements vfs.Preallocator.
+func (f *teedFile) Truncate(size int64) error { return vfs.Truncate(f.File, size) }
 
 func (f *teedFile) WriteAt(p []byte, off int64) (int, error) { return f.t.write(f.File, p, off) }
 
@@ -283,12 +272,7 @@ func (f *teedFile) Sync() error {
 }
 
 // Flush implements vfs.Flusher.
-func (f *teedFile) Flush(off, n int64) error {
-	if fl, ok := f.File.(vfs.Flusher); ok {
-		return fl.Flush(off, n)
-	}
-	return nil
-}
+func (f *teedFile) Flush(off, n int64) error { return vfs.Flush(f.File, off, n) }
 
 // Close aborts the sinks if it closes the last handle, and there was no Sync.
 func (f *teedFile) Close() error {

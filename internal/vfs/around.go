@@ -21,27 +21,19 @@ type Around struct {
 // CreateAround makes a new file; buffered says that it is written through the page
 // cache in any case.
 func CreateAround(fsys FS, path string, buffered bool) (*Around, error) {
-	var direct func(string) (File, error)
-	if dc, ok := fsys.(DirectCreator); ok && !buffered {
-		direct = dc.CreateDirect
-	}
-	return openAround(fsys, path, direct, fsys.Create)
+	return openAround(fsys, path, !buffered, CreateDirect, fsys.Create)
 }
 
 // OpenAround opens a file that is there.
 func OpenAround(fsys FS, path string, buffered bool) (*Around, error) {
-	var direct func(string) (File, error)
-	if dw, ok := fsys.(DirectWriter); ok && !buffered {
-		direct = dw.OpenWriteDirect
-	}
-	return openAround(fsys, path, direct, fsys.OpenWrite)
+	return openAround(fsys, path, !buffered, OpenWriteDirect, fsys.OpenWrite)
 }
 
-func openAround(fsys FS, path string, direct, buffered func(string) (File, error)) (*Around, error) {
+func openAround(fsys FS, path string, try bool, direct func(FS, string) (File, error), buffered func(string) (File, error)) (*Around, error) {
 	a := &Around{fs: fsys, path: path}
 	err := errors.ErrUnsupported
-	if direct != nil {
-		a.file, err = direct(path)
+	if try {
+		a.file, err = direct(fsys, path)
 		a.direct = err == nil
 	}
 	if notDirect(err) {
@@ -95,9 +87,9 @@ func (a *Around) WriteAt(b []byte, off int64) (int, error) {
 		direct = false
 		n, err = f.WriteAt(b, off)
 	}
-	if fl, ok := f.(Flusher); ok && err == nil && !direct {
+	if err == nil && !direct {
 		// Only a hint: the disk should work while we go on.
-		_ = fl.Flush(off, int64(n))
+		_ = Flush(f, off, int64(n))
 	}
 	return n, err
 }

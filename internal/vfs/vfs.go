@@ -12,9 +12,10 @@
 // errors.Is with fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and the errno
 // of the kernel (syscall.ENOSPC and so on).
 //
-// Callers find further abilities by type assertion: a FS may be a DirectCreator,
-// DirectWriter, DirectOpener or LockTeller, a File may be a Preallocator, a Flusher, a Vectored,
-// a Forgetter or a Reopener.
+// A FS may have further abilities: it is then a DirectCreator, DirectWriter, DirectOpener or
+// LockTeller, and a File a Preallocator, Flusher, Vectored, Forgetter, Reopener or Mapper. The
+// functions of their methods' names call them, and return errors.ErrUnsupported otherwise.
+// Thereby a FS that wraps another can have all.
 package vfs
 
 import (

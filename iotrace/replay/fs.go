@@ -29,12 +29,8 @@ func asOpen(f vfs.File, err error) (openFile, error) {
 
 // direct opens the same file with O_DIRECT.
 func direct(f openFile) (openFile, error) {
-	r, ok := f.(vfs.Reopener)
-	if !ok {
-		return nil, ErrDirect
-	}
-	d, err := asOpen(r.ReopenDirect())
-	if errors.Is(err, syscall.EINVAL) {
+	d, err := asOpen(vfs.ReopenDirect(f))
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
 		err = ErrDirect
 	}
 	return d, err

@@ -265,9 +265,7 @@ func (r *running) prepareFile(ctx context.Context, i int32) (err error) {
 	if err := f.Sync(); err != nil {
 		return &Error{Op: "prepare", Path: r.path(i), Offset: iotrace.None, Rank: iotrace.None, Err: err}
 	}
-	if f, ok := f.(vfs.Forgetter); ok {
-		_ = f.Forget()
-	}
+	_ = vfs.Forget(f)
 	return nil
 }
 

@@ -24,29 +24,8 @@ type file struct {
 	dirty atomic.Bool
 }
 
-// An ableFile has all abilities of package vfs, as the one beneath.
-type ableFile struct {
-	file
-	able abilities
-}
-
-type abilities interface {
-	vfs.Preallocator
-	vfs.Flusher
-	vfs.Vectored
-	vfs.Forgetter
-	vfs.Reopener
-	vfs.Mapper
-}
-
-var _ abilities = (*ableFile)(nil)
-
-// slowFile puts a file on the disk. One that lacks an ability beneath gets none: a caller
-// that found the ability by its type would rely on it.
+// slowFile puts a file on the disk.
 func slowFile(d *disk, id uint64, direct bool, in vfs.File) vfs.File {
-	if able, ok := in.(abilities); ok {
-		return &ableFile{file{File: in, disk: d, id: id, direct: direct}, able}
-	}
 	return &file{File: in, disk: d, id: id, direct: direct}
 }
 
@@ -106,37 +85,37 @@ func (f *file) Sync() error {
 }
 
 // Preallocate implements vfs.Preallocator.
-func (f *ableFile) Preallocate(size int64) error { return f.able.Preallocate(size) }
+func (f *file) Preallocate(size int64) error { return vfs.Preallocate(f.File, size) }
 
 // Truncate implements vfs.Preallocator.
-func (f *ableFile) Truncate(size int64) error { return f.able.Truncate(size) }
+func (f *file) Truncate(size int64) error { return vfs.Truncate(f.File, size) }
 
 // Flush implements vfs.Flusher. The disk has served the writes already.
-func (f *ableFile) Flush(off, n int64) error { return f.able.Flush(off, n) }
+func (f *file) Flush(off, n int64) error { return vfs.Flush(f.File, off, n) }
 
 // Forget implements vfs.Forgetter.
-func (f *ableFile) Forget() error { return f.able.Forget() }
+func (f *file) Forget() error { return vfs.Forget(f.File) }
 
 // ReadV implements vfs.Vectored.
-func (f *ableFile) ReadV(into [][]byte, off int64) (int64, error) {
+func (f *file) ReadV(into [][]byte, off int64) (int64, error) {
 	came := f.disk.arrival()
-	n, err := f.able.ReadV(into, off)
+	n, err := vfs.ReadV(f.File, into, off)
 	f.fetch(came, off, n)
 	return n, err
 }
 
 // WriteV implements vfs.Vectored.
-func (f *ableFile) WriteV(from [][]byte, off int64) (int64, error) {
+func (f *file) WriteV(from [][]byte, off int64) (int64, error) {
 	came := f.disk.arrival()
-	n, err := f.able.WriteV(from, off)
+	n, err := vfs.WriteV(f.File, from, off)
 	f.dirty.Store(true)
 	f.disk.use(came, f.id, off, n, true)
 	return n, err
 }
 
 // ReopenDirect implements vfs.Reopener.
-func (f *ableFile) ReopenDirect() (vfs.File, error) {
-	in, err := f.able.ReopenDirect()
+func (f *file) ReopenDirect() (vfs.File, error) {
+	in, err := vfs.ReopenDirect(f.File)
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +123,8 @@ func (f *ableFile) ReopenDirect() (vfs.File, error) {
 }
 
 // Map implements vfs.Mapper.
-func (f *ableFile) Map(size int64) (vfs.Mapping, error) {
-	in, err := f.able.Map(size)
+func (f *file) Map(size int64) (vfs.Mapping, error) {
+	in, err := vfs.Map(f.File, size)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package slowfs
 
 import (
-	"errors"
 	"hash/fnv"
 	"io"
 	"io/fs"
@@ -57,19 +56,12 @@ func (s *FS) open(name string, direct bool, open func(string) (vfs.File, error))
 	return slowFile(s.disk, idOf(name), direct, f), nil
 }
 
-func unsupported(op, name string) error {
-	return &fs.PathError{Op: op, Path: name, Err: errors.ErrUnsupported}
-}
-
 // Create implements vfs.FS.
 func (s *FS) Create(name string) (vfs.File, error) { return s.open(name, false, s.in.Create) }
 
 // CreateDirect implements vfs.DirectCreator.
 func (s *FS) CreateDirect(name string) (vfs.File, error) {
-	if dc, ok := s.in.(vfs.DirectCreator); ok {
-		return s.open(name, true, dc.CreateDirect)
-	}
-	return nil, unsupported("create", name)
+	return s.open(name, true, func(name string) (vfs.File, error) { return vfs.CreateDirect(s.in, name) })
 }
 
 // Open implements vfs.FS.
@@ -80,18 +72,12 @@ func (s *FS) OpenWrite(name string) (vfs.File, error) { return s.open(name, fals
 
 // OpenWriteDirect implements vfs.DirectWriter.
 func (s *FS) OpenWriteDirect(name string) (vfs.File, error) {
-	if dw, ok := s.in.(vfs.DirectWriter); ok {
-		return s.open(name, true, dw.OpenWriteDirect)
-	}
-	return nil, unsupported("open", name)
+	return s.open(name, true, func(name string) (vfs.File, error) { return vfs.OpenWriteDirect(s.in, name) })
 }
 
 // OpenDirect implements vfs.DirectOpener.
 func (s *FS) OpenDirect(name string) (vfs.File, error) {
-	if do, ok := s.in.(vfs.DirectOpener); ok {
-		return s.open(name, true, do.OpenDirect)
-	}
-	return nil, unsupported("open", name)
+	return s.open(name, true, func(name string) (vfs.File, error) { return vfs.OpenDirect(s.in, name) })
 }
 
 // Rename implements vfs.FS.

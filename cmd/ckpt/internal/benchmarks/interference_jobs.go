@@ -261,10 +261,8 @@ func (r *reader) read() (took time.Duration, err error) {
 
 // openAround opens a file around the page cache if that works, which tmpfs for one does not.
 func openAround(fsys vfs.FS, name string) (vfs.File, error) {
-	if do, ok := fsys.(vfs.DirectOpener); ok {
-		if f, err := do.OpenDirect(name); err == nil {
-			return f, nil
-		}
+	if f, err := vfs.OpenDirect(fsys, name); err == nil {
+		return f, nil
 	}
 	return fsys.Open(name)
 }

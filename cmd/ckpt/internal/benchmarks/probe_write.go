@@ -29,20 +29,13 @@ func (r *probing) name() string {
 // open creates a file, or opens one that is there for writing.
 func (r *probing) open(name string, create, direct bool) (*probeFile, error) {
 	open := r.fs.OpenWrite
-	if create {
+	switch {
+	case create && direct:
+		open = func(name string) (vfs.File, error) { return vfs.CreateDirect(r.fs, name) }
+	case create:
 		open = r.fs.Create
-	}
-	if direct {
-		open = nil
-		if fsys, ok := r.fs.(vfs.DirectCreator); ok && create {
-			open = fsys.CreateDirect
-		}
-		if fsys, ok := r.fs.(vfs.DirectWriter); ok && !create {
-			open = fsys.OpenWriteDirect
-		}
-		if open == nil {
-			return nil, errors.ErrUnsupported
-		}
+	case direct:
+		open = func(name string) (vfs.File, error) { return vfs.OpenWriteDirect(r.fs, name) }
 	}
 	f, err := open(name)
 	if err != nil {
@@ -61,9 +54,8 @@ func (f *probeFile) write(b []byte, off int64) error {
 	if _, err := f.WriteAt(b, off); err != nil {
 		return durable.Op("write", f.name, off, err)
 	}
-	if fl, ok := f.File.(vfs.Flusher); ok && f.buffered {
-		// Only a hint.
-		_ = fl.Flush(off, int64(len(b)))
+	if f.buffered {
+		_ = vfs.Flush(f.File, off, int64(len(b))) // only a hint
 	}
 	return nil
 }

@@ -180,7 +180,7 @@ func TestEachProbe(t *testing.T) {
 		"no sync":          {func(m *Machine) { m.FS = faultfs.New(m.FS, faultfs.Fault{At: operation(t, "sync"), Err: syscall.EIO}) }, "store", Problem, "input/output"},
 		"no locks":         {func(m *Machine) { m.FS = lockless{m.FS.(direct), vfs.ErrNoLocks} }, "locks", Problem, "no locks"},
 		"useless locks":    {func(m *Machine) { m.FS = lockless{m.FS.(direct), nil} }, "locks", Problem, "keeps nobody out"},
-		"no direct I/O":    {func(m *Machine) { m.FS = m.FS.(direct).FS }, "direct I/O", Warning, "not supported"},
+		"no direct I/O":    {func(m *Machine) { m.FS = m.FS.(direct).FS }, "direct I/O", Warning, "unsupported operation"},
 		"in memory":        {volume(Volume{Kind: "tmpfs", Bytes: 1 << 40, Free: 1 << 39}), "file system", Warning, "reboot"},
 		"no inodes":        {volume(Volume{Kind: "ext4", Bytes: 1 << 40, Free: 1 << 39, Inodes: 10}), "inodes", Problem, "all 10"},
 		"few inodes":       {volume(Volume{Kind: "ext4", Bytes: 1 << 40, Free: 1 << 39, Inodes: 1e6, FreeInodes: 7}), "inodes", Warning, "only 7"},

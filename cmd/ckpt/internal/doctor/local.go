@@ -196,12 +196,9 @@ func (m *Machine) rate(dir string) (perSecond float64, err error) {
 
 // createFast makes a file around the page cache where that works, as checkpoints do.
 func (m *Machine) createFast(name string) (vfs.File, error) {
-	if d, ok := m.FS.(vfs.DirectCreator); ok {
-		f, err := d.CreateDirect(name)
-		if err == nil {
-			return f, nil
-		}
-		_ = m.FS.Remove(name) // a file system may make it and then refuse
+	if f, err := vfs.CreateDirect(m.FS, name); err == nil {
+		return f, nil
 	}
+	_ = m.FS.Remove(name) // a file system may make it and then refuse
 	return m.FS.Create(name)
 }

@@ -99,12 +99,8 @@ func (m *Machine) probe(dir string, create func(string) (vfs.File, error)) (err 
 // direct examines I/O around the page cache.
 func (m *Machine) direct(r *Report, dir string) {
 	const remedy = "checkpoints go through the page cache, which is slower; another file system may do better"
-	creator, ok := m.FS.(vfs.DirectCreator)
-	if !ok {
-		r.add("direct I/O", Warning, remedy, "not supported")
-		return
-	}
-	if err := m.probe(dir, creator.CreateDirect); err != nil {
+	direct := func(name string) (vfs.File, error) { return vfs.CreateDirect(m.FS, name) }
+	if err := m.probe(dir, direct); err != nil {
 		r.add("direct I/O", Warning, remedy, "does not work in %s: %v", dir, err)
 		return
 	}
