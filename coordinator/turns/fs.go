@@ -12,8 +12,8 @@ import (
 const Threshold = 64 << 10
 
 // FS returns a file system whose reads and writes of Threshold bytes or more wait for the turn,
-// as does the Sync of a file after such a write. All count as progress. What fsys cannot do is
-// errors.ErrUnsupported here, too. After End, and if t is nil, nothing waits.
+// as does the Sync of a file after such a write. All count as progress. It has the abilities of
+// fsys. After End, and if t is nil, nothing waits.
 func (t *Turn) FS(fsys vfs.FS) vfs.FS {
 	if t == nil {
 		return fsys
