@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Hierarchy is a job whose checkpoints go to several levels of storage. See the package
@@ -222,3 +224,97 @@ func (r *hrates) solve() {
 		}
 	}
 }
+
+// A LevelRow is a storage level in seconds.
+type LevelRow struct {
+	Name    string  `json:"name"`
+	Cost    float64 `json:"added_cost_s"`
+	Restart float64 `json:"restart_s"`
+	Share   float64 `json:"survived_share"`
+	Drain   float64 `json:"drain_s"`
+}
+
+// A PatternRow is a pattern and what it costs.
+type PatternRow struct {
+	Rule       string         `json:"rule"`
+	Interval   float64        `json:"interval_s"`
+	Levels     []PatternLevel `json:"pattern_level_list"`
+	Waste      float64        `json:"waste"`
+	FirstOrder *float64       `json:"waste_first_order"` // null where that order does not suffice
+	Total      float64        `json:"total_s"`
+}
+
+// A PatternLevel says which checkpoints of a pattern go to a level.
+type PatternLevel struct {
+	Name   string  `json:"name"`
+	Every  int     `json:"every_count"` // of all checkpoints, one of this many has this level
+	Period float64 `json:"level_period_s"`
+}
+
+// Rows are the levels.
+func (h *Hierarchy) Rows() (rows []LevelRow) {
+	for _, l := range h.Levels {
+		rows = append(rows, LevelRow{l.Name, l.Cost.Seconds(), l.Restart.Seconds(), l.Share, l.Drain.Seconds()})
+	}
+	return rows
+}
+
+// Row is what a run of work costs with a pattern.
+func (h *Hierarchy) Row(work time.Duration, p Pattern) (row PatternRow, err error) {
+	total, err := h.Total(work, p)
+	if err != nil {
+		return row, err
+	}
+	row.Interval, row.Total = p.Interval.Seconds(), total.Seconds()
+	if row.Waste, err = h.Waste(p); err != nil {
+		return row, err
+	}
+	if first, err := h.FirstOrderWaste(p); err == nil {
+		row.FirstOrder = &first
+	}
+	every := 1
+	for l := range h.Levels {
+		if l > 0 {
+			every *= p.Every[l-1]
+		}
+		period, err := h.Period(p, l)
+		if err != nil {
+			return row, err
+		}
+		row.Levels = append(row.Levels, PatternLevel{h.Levels[l].Name, every, period.Seconds()})
+	}
+	return row, nil
+}
+
+// A ShareFit is a share of failures that was counted.
+type ShareFit struct {
+	Count, Of int     // so many of all
+	Value     float64 // over 0 and below 1
+	// Low and High hold the true share in 95 of 100 cases or more.
+	Low, High float64
+}
+
+// fewFailures is how many failures leave the share open: of 30, the interval of 85 % is
+// 66 to 96 %.
+const fewFailures = 30
+
+// FitShare estimates a share from a count. The value is the mean under Jeffreys' prior,
+// (count+½)/(of+1), as the share of a level must be neither 0 nor 1; the interval is the
+// exact one of Clopper and Pearson (Biometrika 26(4), 1934).
+func FitShare(count, of int) (ShareFit, error) {
+	if of < 1 || count < 0 || count > of {
+		return ShareFit{}, outOfRange("number of failures", of, "does not tell a share", "run the job until failures are counted, or give the share")
+	}
+	x, n := float64(count), float64(of)
+	f := ShareFit{Count: count, Of: of, Value: (x + 0.5) / (n + 1), High: 1}
+	if count > 0 {
+		f.Low = distuv.Beta{Alpha: x, Beta: n - x + 1}.Quantile(0.025)
+	}
+	if count < of {
+		f.High = distuv.Beta{Alpha: x + 1, Beta: n - x}.Quantile(0.975)
+	}
+	return f, nil
+}
+
+// Few says that the count leaves the share open.
+func (f *ShareFit) Few() bool { return f.Of < fewFailures }

@@ -20,7 +20,7 @@ type App struct {
 	Inst *dataset.Instance
 }
 
-// appOf is the application of a workload.
+// AppOf is the application of a workload.
 func AppOf(inst *dataset.Instance) App { return App{inst.Name, inst.Class, inst.NP, inst} }
 
 // Instance is the evaluated workload; nil if none is known.
@@ -248,7 +248,7 @@ func (m *Model) openMPIShift() (shift, sd float64, n int) {
 	return c.Mean, c.SD, c.N
 }
 
-// shared predicts the shared zone of a process with pn of them on its node.
+// SharedZone predicts the shared zone of a process with pn of them on its node.
 func (m *Model) SharedZone(mpi, app string, pn int) fit.Estimate {
 	if f := m.Shared[mpi]; f != nil {
 		return f.Predict(app, pn)
@@ -256,7 +256,7 @@ func (m *Model) SharedZone(mpi, app string, pn int) fit.Estimate {
 	return fit.Estimate{Extrapolation: 1}
 }
 
-// data predicts the data zone of a process in one run. Only the thesis has different laws
+// DataZone predicts the data zone of a process in one run. Only the thesis has different laws
 // for one node and for several.
 func (m *Model) DataZone(a App, mpi string, law fit.Law, nodes int) (fit.Zone, error) {
 	e, err := m.meanData(a, mpi, law, nodes)

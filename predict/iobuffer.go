@@ -72,7 +72,7 @@ const (
 	excessPrior   = 2.5 // MiB
 )
 
-// An ioCase is one job of Tables 5.8-5.11, with the values known before it ran.
+// An IOCase is one job of Tables 5.8-5.11, with the values known before it ran.
 type IOCase struct {
 	MPI                 string
 	NP, Nodes           int
@@ -117,7 +117,7 @@ func (c IOCase) excessRow(first bool) []float64 {
 	return []float64{0, scale, scale * min(c.domain(), domainCap), extra}
 }
 
-// collectiveWrite is the size of one collective write by all processes, in MiB. BT-IO
+// CollectiveWrite is the size of one collective write by all processes, in MiB. BT-IO
 // writes its solution, five doubles for each grid point (40 bursts of 162.18 MiB for
 // class C, Figure 3.5). Other codes are unknown.
 func CollectiveWrite(inst *dataset.Instance) float64 {
@@ -128,7 +128,7 @@ func CollectiveWrite(inst *dataset.Instance) float64 {
 	return 40 * n * n * n / (1 << 20)
 }
 
-// caseOf describes the job of an image file.
+// CaseOf describes the job of an image file.
 func CaseOf(f dataset.ImageFile) (IOCase, *dataset.Instance, error) {
 	w, err := dataset.LoadWorkload(f.App)
 	if err != nil {
@@ -141,7 +141,7 @@ func CaseOf(f dataset.ImageFile) (IOCase, *dataset.Instance, error) {
 	return IOCase{f.MPI, f.NP, len(f.Mapping), f.Aggregators, bufferMiB(f.MPI), CollectiveWrite(inst)}, inst, nil
 }
 
-// ppnOf returns how many ranks share the node of a file's rank.
+// PpnOf returns how many ranks share the node of a file's rank.
 func PpnOf(f dataset.ImageFile) int {
 	r := f.Rank
 	for _, n := range f.Mapping {
@@ -222,7 +222,7 @@ func fitIO(mpi string, files []dataset.ImageFile, m *Model) (*ioFit, error) {
 	return f, nil
 }
 
-// plain predicts the file of a process other than an aggregator, in MiB.
+// File predicts the file of a process other than an aggregator, in MiB.
 func (f *ioFit) File(c IOCase, data, shared fit.Estimate) fit.Estimate {
 	row, known := c.plainRow(data.Value, shared.Value)
 	v := f.Plain.At(row) + known
@@ -232,7 +232,7 @@ func (f *ioFit) File(c IOCase, data, shared fit.Estimate) fit.Estimate {
 	return fit.Around(v, math.Sqrt(half*half+data.Half()*data.Half()), data.Extrapolation)
 }
 
-// excess predicts the additional memory of an aggregator, in MiB.
+// Aggregator predicts the additional memory of an aggregator, in MiB.
 func (f *ioFit) Aggregator(c IOCase, first bool) fit.Estimate {
 	row := c.excessRow(first)
 	v := f.Excess.At(row)

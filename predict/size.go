@@ -5,6 +5,7 @@ import (
 	"ckpt/predict/fit"
 	"ckpt/predict/modes"
 	"ckpt/predict/service"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -96,7 +97,7 @@ type File struct {
 // of MPICH grows with their square, and beyond that a prediction means nothing.
 const maxPPN = 1024
 
-// normal checks a request and fills in defaults.
+// Normal checks a request and fills in defaults.
 func (r Request) Normal() (Request, error) {
 	if r.App.NP < 1 {
 		return r, fit.RefuseFor(fit.GiveProcs, "%s.%s: the number of processes is missing", r.App.Name, r.App.Class)
@@ -166,7 +167,7 @@ func (m *Model) Size(r Request) (*Size, error) {
 	return m.Assemble(r, data)
 }
 
-// assemble adds the other zones to a known data zone.
+// Assemble adds the other zones to a known data zone.
 func (m *Model) Assemble(r Request, data fit.Zone) (*Size, error) {
 	s := &Size{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Engine: dataset.DMTCP, Model: data.Law, Basis: data.Basis}
 	for _, k := range kinds(r) {
@@ -218,7 +219,7 @@ func (s *Size) add(r Request) {
 	s.LowMiB, s.HighMiB = max(0, s.TotalMiB-MiB(width.below)), s.TotalMiB+MiB(width.above)
 }
 
-// managerMiB is the stored memory of the processes that manage a job under MPICH, in
+// ManagerMiB is the stored memory of the processes that manage a job under MPICH, in
 // MiB: mpiexec, the proxy of the first node, the restart script, and ssh, sshd and a
 // proxy for every other node (Table 3.1).
 func ManagerMiB(nodes int) float64 {
@@ -228,7 +229,7 @@ func ManagerMiB(nodes int) float64 {
 	return 18.69 + 18.89 + 0.01 + float64(nodes-1)*(17.24+2.5+2.7)
 }
 
-// blocks fills nodes with ppn processes each, the last with the rest.
+// Blocks fills nodes with ppn processes each, the last with the rest.
 func Blocks(np, ppn int) []int {
 	m := make([]int, 0, np/ppn+1)
 	for np > 0 {
@@ -238,7 +239,7 @@ func Blocks(np, ppn int) []int {
 	return m
 }
 
-// nodesOf divides and rounds up: processes over nodes, or over processes per node.
+// NodesOf divides and rounds up: processes over nodes, or over processes per node.
 func NodesOf(np, by int) int { return (np + by - 1) / by }
 
 // StoredParts predicts the time of an incremental checkpoint of ckpt by some of the ranks:
@@ -256,4 +257,23 @@ func (m *Model) StoredParts(s *Stored, probe *fit.Probe) modes.Storing {
 		t := m.Service.Time(&service.Job{NP: agree}, &c, fit.Range{}, s.Async, probe.Rate())
 		return fit.Range{Value: t.Pause.Value, Low: t.Pause.Low, High: t.Pause.High}, c.Total.Value / (1 << 20), nil
 	}
+}
+
+// MiB is a size in MiB, which JSON has in whole bytes.
+type MiB float64
+
+const mebi = 1 << 20
+
+// Bytes rounds a size to bytes.
+func (m MiB) Bytes() int64 { return int64(math.Round(float64(m) * mebi)) }
+
+// MarshalJSON writes bytes.
+func (m MiB) MarshalJSON() ([]byte, error) { return json.Marshal(m.Bytes()) }
+
+// UnmarshalJSON reads bytes.
+func (m *MiB) UnmarshalJSON(b []byte) error {
+	var bytes int64
+	err := json.Unmarshal(b, &bytes)
+	*m = MiB(bytes) / mebi
+	return err
 }

@@ -84,7 +84,7 @@ func (s *Size) doubtOf(probe *fit.Probe) float64 {
 	return s.doubt()
 }
 
-// loads sums the files of a job by node. The data zone compresses like data,
+// Loads sums the files of a job by node. The data zone compresses like data,
 // the rest like shared memory.
 func Loads(s *Size) []fit.Load {
 	// Files of equal nodes are counted together: each node of a kind gets its share of

@@ -57,7 +57,7 @@ func (ev *evaluator) examples() error {
 	return nil
 }
 
-// requestOf is the job of an example: equal nodes under MPICH.
+// RequestOf is the job of an example: equal nodes under MPICH.
 func RequestOf(e example) predict.Request {
 	return predict.Request{App: predict.App{Name: e.app, Class: e.class, NP: e.np}, Mapping: slices.Repeat([]int{e.pn}, e.nodes), MPI: "mpich", IO: predict.NoIO}
 }

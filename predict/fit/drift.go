@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// A drift calibrates the structure of an application: what a process stores is a share
+// A Drift calibrates the structure of an application: what a process stores is a share
 // of the arrays of its workload spec, and a runtime constant. The share is 1 under a
 // checkpointer that stores every page, and less under one that leaves out pages of zeros.
 //
@@ -39,7 +39,7 @@ const (
 	// driftTrend is the mean of the change itself; TestDriftTrend recomputes it.
 	driftTrend = -0.03
 	driftNoise = 0.10
-	// driftDoubt is the relative standard deviation of the constant of an unmeasured
+	// DriftDoubt is the relative standard deviation of the constant of an unmeasured
 	// spec.
 	DriftDoubt = 0.6
 	DriftDof   = 40
@@ -82,7 +82,7 @@ type structureFit struct {
 
 var errDrift = errors.New("calibration is singular")
 
-// add appends a measurement of a process whose arrays are known.
+// Add appends a measurement of a process whose arrays are known.
 func (d *Drift) Add(p, arrays, mib float64) {
 	d.X, d.R, d.arrays = append(d.X, math.Log(p)), append(d.R, mib-arrays), append(d.arrays, arrays)
 }
@@ -145,7 +145,7 @@ func (d *Drift) prepare() {
 	d.choose(values)
 }
 
-// missed is the left-out error of the chosen forms, 0 if there are too few points.
+// Missed is the left-out error of the chosen forms, 0 if there are too few points.
 func (d *Drift) Missed() float64 {
 	d.once.Do(d.prepare)
 	return d.leftOut
@@ -189,7 +189,7 @@ func (d *Drift) choose(values []float64) {
 	d.leftOut = relative(mean, values) / sum
 }
 
-// form returns the likeliest of the chosen forms with its coefficients: the share of the
+// Form returns the likeliest of the chosen forms with its coefficients: the share of the
 // arrays where it is not 1, and the constant where there is one.
 func (d *Drift) Form() (name string, coefficients []float64) {
 	d.once.Do(d.prepare)
@@ -212,7 +212,7 @@ func (d *Drift) Form() (name string, coefficients []float64) {
 	return best.form.name, coefficients
 }
 
-// calibrated names what the measurements of a series calibrate.
+// Calibrated names what the measurements of a series calibrate.
 func (d *Drift) Calibrated() string {
 	name, coefficients := d.Form()
 	switch {
@@ -258,7 +258,7 @@ func (f *structureFit) scatter(size float64) float64 {
 	return f.noise*f.noise*size*size + n*n
 }
 
-// predict returns what a process stores whose arrays are known, at p.
+// Predict returns what a process stores whose arrays are known, at p.
 func (d *Drift) Predict(p, arrays float64) (forecast, error) {
 	d.once.Do(d.prepare)
 	if len(d.fits) == 0 {

@@ -6,11 +6,12 @@
 package fit
 
 import (
+	"errors"
 	"math"
 	"strings"
 )
 
-// An estimated value is a number with an interval that contains the true value in 95
+// An Estimate is a number with an interval that contains the true value in 95
 // of 100 cases. The field that holds it determines the unit.
 type Estimate struct {
 	Value float64 `json:"value"`
@@ -21,25 +22,25 @@ type Estimate struct {
 	Extrapolation float64 `json:"extrapolation"`
 }
 
-// between is an estimate with these ends.
+// Between is an estimate with these ends.
 func Between(value, low, high, extrapolation float64) Estimate {
 	return Estimate{value, low, high, extrapolation}
 }
 
-// estimate makes an interval of half a width. Nonnegative quantities stay nonnegative.
+// Around makes an interval of half a width. Nonnegative quantities stay nonnegative.
 func Around(value, half, extrapolation float64) Estimate {
 	return Estimate{value, max(0, value-half), value + half, max(1, extrapolation)}
 }
 
-// half is the half width of the interval.
+// Half is the half width of the interval.
 func (e Estimate) Half() float64 { return max(e.High-e.Value, e.Value-e.Low) }
 
-// scale multiplies an estimate by a number known exactly.
+// Scale multiplies an estimate by a number known exactly.
 func (e Estimate) Scale(f float64) Estimate {
 	return Estimate{e.Value * f, e.Low * f, e.High * f, e.Extrapolation}
 }
 
-// independent adds estimates with independent errors: the squares of the widths add, on
+// Independent adds estimates with independent errors: the squares of the widths add, on
 // each side.
 func Independent(list ...Estimate) Estimate {
 	sum := Estimate{Extrapolation: 1}
@@ -54,10 +55,10 @@ func Independent(list ...Estimate) Estimate {
 	return sum
 }
 
-// contains reports whether v lies in the interval.
+// Contains reports whether v lies in the interval.
 func (e Estimate) Contains(v float64) bool { return e.Low <= v && v <= e.High }
 
-// beyond returns the factor by which x lies outside [low, high].
+// Beyond returns the factor by which x lies outside [low, high].
 func Beyond(x, low, high float64) float64 {
 	switch {
 	case x <= 0 || low <= 0 || high <= 0:
@@ -82,13 +83,13 @@ var noiseLevels = []noiseLevel{
 	{0.02, 0.10}, {0.03, 0.05}, {0.045, 0.025}, {0.08, 0.01}, {0.2, 0.004}, {0.6, 0.001},
 }
 
-// A zoneEstimate names the law and points behind the prediction of a zone.
+// A Zone names the law and points behind the prediction of a zone.
 type Zone struct {
 	Estimate
 	Law   string
 	Basis string
 	N     int
-	// warning says why the estimate deserves doubt, if it does.
+	// Warning says why the estimate deserves doubt, if it does.
 	Warning string
 }
 
@@ -159,3 +160,43 @@ func (r Range) Half() float64 { return max(r.High-r.Value, r.Value-r.Low) }
 
 // Range is the estimate without its extrapolation.
 func (e Estimate) Range() Range { return Range{e.Value, e.Low, e.High} }
+
+// A repeats has how runs of the same configuration differ, pooled over configurations: a
+// fit sees their means only, and a prediction is of a single run.
+type repeats struct {
+	// SD is the standard deviation of a run, as a share of the size.
+	SD float64 `json:"sd"`
+	// Dof is the number of runs beyond the first of each configuration.
+	Dof float64 `json:"dof"`
+}
+
+// AddRuns adds runs of one configuration, with their mean and scatter.
+func AddRuns(r *repeats, runs int, mean, scatter float64) *repeats {
+	if runs < 2 || mean <= 0 {
+		return r
+	}
+	if r == nil {
+		r = new(repeats)
+	}
+	dof := float64(runs - 1)
+	r.SD = math.Sqrt((r.SD*r.SD*r.Dof + scatter/mean*scatter/mean*dof) / (r.Dof + dof))
+	r.Dof += dof
+	return r
+}
+
+// Widen adds what a single run differs from the mean to an interval.
+func (r *repeats) Widen(e Estimate) Estimate {
+	if r == nil {
+		return e
+	}
+	extra := Student(math.Round(r.Dof)) * r.SD * e.Value
+	e.Low, e.High = max(0, e.Value-math.Hypot(e.Value-e.Low, extra)), e.Value+math.Hypot(e.High-e.Value, extra)
+	return e
+}
+
+func (r *repeats) Check() error {
+	if r != nil && !(r.SD >= 0 && r.SD < 1e3 && r.Dof >= 1 && r.Dof < 1e6) {
+		return errors.New("the scatter of repeated runs is impossible")
+	}
+	return nil
+}

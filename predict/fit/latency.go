@@ -8,7 +8,7 @@ import (
 	"ckpt/dataset"
 )
 
-// A latencyFit is the time of a coordinated checkpoint on nodes like that of
+// A Latency is the time of a coordinated checkpoint on nodes like that of
 // Tables 5.3-5.6 (64 cores, one local disk under ext3):
 //
 //	latency = coordination·np + management·stored + stored / (rate·ppn^γ)
@@ -18,11 +18,11 @@ import (
 // Management is the time that a codec adds. Under gzip it follows the bytes left after
 // compression: zeros cost next to nothing.
 //
-// Nodes have a disk each. Where they share a file system, see serverFit.
+// Nodes have a disk each. Where they share a file system, see Server.
 type Latency struct {
 	// Gamma is the exponent of concurrency.
 	Gamma float64 `json:"gamma"`
-	// linear has the coefficients of latencyRow, in seconds.
+	// Linear has the coefficients of latencyRow, in seconds.
 	Linear
 	// Low and High are the range of processes per node, LowMiB and HighMiB that
 	// of the bytes stored by a node.
@@ -101,7 +101,7 @@ func gzipRow(dataMiB, restMiB float64) []float64 { return []float64{dataMiB, mat
 // differ between runs and moments.
 const gzipPrior = 0.07
 
-// fitGzip finds what processes store under gzip.
+// FitGzip finds what processes store under gzip.
 func FitGzip(rows []dataset.Latency) (Linear, error) {
 	var basis [][]float64
 	var values []float64
@@ -134,18 +134,18 @@ func (f *Latency) Check() error {
 	return nil
 }
 
-// A codecModel has the compression ratios of a codec and its cost.
+// A Codec has the compression ratios of a codec and its cost.
 type Codec struct {
 	data, shared float64 // stored bytes per raw byte
 	gzip         *Linear // what a process stores, in place of the two
-	// assumed codecs were not measured by the thesis: secondsPerMiB is the time of one
+	// Assumed codecs were not measured by the thesis: secondsPerMiB is the time of one
 	// process for a MiB of raw data.
 	Assumed       bool
 	secondsPerMiB float64
 	Doubt         float64 // relative standard deviation of the stored bytes
 }
 
-// stored returns what a node stores, in MiB: never more than it has.
+// Stored returns what a node stores, in MiB: never more than it has.
 func (c Codec) Stored(n Load) float64 {
 	if c.gzip == nil {
 		return n.Data*c.data + n.Rest*c.shared
@@ -194,13 +194,13 @@ func (p *Probe) Rate() float64 {
 	return p.BytesPerS
 }
 
-// A nodeLoad is what one node of a job writes, in MiB.
+// A Load is what one node of a job writes, in MiB.
 type Load struct {
 	PPN               int
 	Data, Rest, Total float64
 }
 
-// parts are the three terms of a latency in seconds.
+// Parts are the three terms of a latency in seconds.
 type Parts struct {
 	Coordination float64 `json:"coordination"`
 	Management   float64 `json:"management"`
@@ -210,22 +210,22 @@ type Parts struct {
 
 func (p *Parts) Sum() { p.Total = p.Coordination + p.Management + p.Storage }
 
-// A writing is one checkpoint to be timed.
+// A Writing is one checkpoint to be timed.
 type Writing struct {
 	NP    int
 	Nodes []Load
 	Codec Codec
 	Name  string // of the codec
 	Probe *Probe
-	// doubt is the relative standard deviation of the bytes before compression.
+	// Doubt is the relative standard deviation of the bytes before compression.
 	Doubt float64
-	// shared tells that all nodes write to one file system, of the named system if
+	// Shared tells that all nodes write to one file system, of the named system if
 	// that is known.
 	Shared bool
 	System string
 }
 
-// predict returns the latency of a checkpoint in seconds, which is that of the slowest
+// Predict returns the latency of a checkpoint in seconds, which is that of the slowest
 // node. It also returns the bytes stored by all nodes, in MiB.
 func (f *Latency) Predict(w Writing) (Parts, Estimate, float64) {
 	var worst Parts
@@ -273,7 +273,7 @@ func (f *Latency) interval(p Parts, slowest float64, load Load, w Writing) Estim
 	return Around(p.Total, Student(dof)*relative*p.Total, factor)
 }
 
-// describe names the method and where it holds.
+// Describe names the method and where it holds.
 func (f *Latency) Describe(w Writing) (model, valid string) {
 	model = fmt.Sprintf("coordination(np) + management(stored) + stored / (rate · ppn^%.2f)", f.Gamma)
 	valid = fmt.Sprintf("%g to %g processes per node and %.1f to %.1f GiB per node, on local disks like that of AFS-1 (Tables 5.3-5.6)",

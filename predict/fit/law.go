@@ -62,7 +62,7 @@ func ParseLaw(s string) (Law, error) {
 	return "", Refuse("known laws: "+strings.Join(LawNames(), ", "), "law %q is unknown", s)
 }
 
-// fitted lists the laws that are fitted to points, in the order of tables.
+// FittedLaws lists the laws that are fitted to points, in the order of tables.
 func FittedLaws() []Law {
 	return append(falling(), weak()...)
 }
@@ -132,13 +132,13 @@ func (l Law) basis(p, exponent float64) []float64 {
 	return nil
 }
 
-// A point is one measurement of a zone: MiB at p.
+// A Point is one measurement of a zone: MiB at p.
 type Point struct {
 	P   float64 `json:"p"`
 	MiB float64 `json:"mib"`
 }
 
-// distinct counts the different p.
+// Distinct counts the different p.
 func Distinct(points []Point) int {
 	seen := map[float64]bool{}
 	for _, pt := range points {
@@ -147,7 +147,7 @@ func Distinct(points []Point) int {
 	return len(seen)
 }
 
-// span returns the smallest and largest p.
+// Span returns the smallest and largest p.
 func Span(points []Point) (low, high float64) {
 	p := func(a, b Point) int { return int(math.Copysign(1, a.P-b.P)) }
 	if len(points) == 0 {
@@ -156,7 +156,7 @@ func Span(points []Point) (low, high float64) {
 	return slices.MinFunc(points, p).P, slices.MaxFunc(points, p).P
 }
 
-// A lawFit is one law fitted to the points of a series.
+// A LawFit is one law fitted to the points of a series.
 type LawFit struct {
 	Law      Law     `json:"law"`
 	Exponent float64 `json:"exponent,omitempty"`
@@ -279,7 +279,7 @@ func fitPowerWithin(l Law, points []Point, low, high, tolerance float64) (*LawFi
 	return f, nil
 }
 
-// refit fits the law of f to fewer points. The exponent cannot have moved far, and its
+// Refit fits the law of f to fewer points. The exponent cannot have moved far, and its
 // fifth digit does not matter for errors.
 func (f *LawFit) Refit(points []Point) (*LawFit, error) {
 	if f.Law == Power || f.Law == PowerFloor {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A constant is a zone that is the same in every process: the library zone of
+// A Constant is a zone that is the same in every process: the library zone of
 // one MPI build.
 type Constant struct {
 	Mean float64 `json:"mean"` // MiB
@@ -49,7 +49,7 @@ const libraryStep = 0.2
 // to 1 GiB.
 const libraryRange = 7
 
-// fitLibrary finds the library zone of a large job. It is the same in every process, but
+// FitLibrary finds the library zone of a large job. It is the same in every process, but
 // not at every number of them: from some number on it may be larger, and then only the
 // runs from there on count. Whether there is such a step the measurements say; if they
 // leave it open, the interval holds both.

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// A linear fit has coefficients of a few basis functions, found by least squares over
+// A Linear fit has coefficients of a few basis functions, found by least squares over
 // relative errors: an error of 1 MiB matters more at 10 MiB than at 1600. Coefficients
 // are nonnegative where physics requires it.
 type Linear struct {
@@ -28,7 +28,7 @@ type Linear struct {
 
 var errSingular = errors.New("the points do not determine the coefficients")
 
-// fitLinear fits value ≈ Σ coef·row over rows of basis functions, weighting by
+// LeastSquares fits value ≈ Σ coef·row over rows of basis functions, weighting by
 // 1/weight². Coefficients i with free[i] false must not be negative; with at
 // most four of them every active set is tried, which is exact.
 func LeastSquares(rows [][]float64, values, weights []float64, free []bool) (*Linear, error) {
@@ -56,7 +56,7 @@ func LeastSquares(rows [][]float64, values, weights []float64, free []bool) (*Li
 	return best, nil
 }
 
-// fitRobust is fitLinear with bounded influence of single rows (Huber's weights), for
+// Robust is LeastSquares with bounded influence of single rows (Huber's weights), for
 // tables in which one row contradicts the others. A residual counts for no more than
 // the bound in the sum of squares, too.
 func Robust(rows [][]float64, values, weights []float64, free []bool) (*Linear, error) {
@@ -214,7 +214,7 @@ func invert(m, inverse *[maxParams][maxParams]float64, n int) bool {
 	return true
 }
 
-// at evaluates the fit at a row of basis functions.
+// At evaluates the fit at a row of basis functions.
 func (f *Linear) At(row []float64) float64 {
 	s := 0.0
 	for i, c := range f.Coef {
@@ -223,7 +223,7 @@ func (f *Linear) At(row []float64) float64 {
 	return s
 }
 
-// leverage returns the variance that the uncertain coefficients add at a row, in units
+// Leverage returns the variance that the uncertain coefficients add at a row, in units
 // of the variance of one point.
 func (f *Linear) Leverage(row []float64, weight float64) float64 {
 	k, s := len(f.Coef), 0.0
@@ -235,7 +235,7 @@ func (f *Linear) Leverage(row []float64, weight float64) float64 {
 	return max(0, s) / (weight * weight)
 }
 
-// valid refuses a fit from a file that cannot be evaluated. It must have k
+// Valid refuses a fit from a file that cannot be evaluated. It must have k
 // coefficients, of at most most parameters.
 func (f *Linear) Valid(k, most int) error {
 	if len(f.Coef) != k || len(f.Gram) != k*k || f.N < 1 || f.K < 1 || f.K > most || f.RSS < 0 {
@@ -255,7 +255,7 @@ func Finite(lists ...[]float64) error {
 	return nil
 }
 
-// student returns the two-sided 95 % quantile of Student's t.
+// Student returns the two-sided 95 % quantile of Student's t.
 func Student(dof float64) float64 {
 	if dof < 1 {
 		dof = 1

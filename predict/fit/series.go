@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// variant says why the laws are better than the structure: the spec describes another
+// Variant says why the laws are better than the structure: the spec describes another
 // variant of the program. It is "" where they are not.
 func (s *Series) Variant() string {
 	if s == nil || s.Drift == nil || s.Laws == nil {
@@ -26,7 +26,7 @@ func (s *Series) Variant() string {
 	return ""
 }
 
-// laws returns the laws of a series that the user asks for, and their points.
+// LawsFor returns the laws of a series that the user asks for, and their points.
 func (s *Series) LawsFor(law Law, nodes int) (*LawSet, []Point, error) {
 	switch {
 	case law == Thesis:
@@ -48,7 +48,7 @@ func (s *Series) LawsFor(law Law, nodes int) (*LawSet, []Point, error) {
 	return s.Laws, s.Points, nil
 }
 
-// table returns the table of a series; points do not store theirs.
+// Table returns the table of a series; points do not store theirs.
 func (s *Series) Table() string {
 	if len(s.Tables) == 0 {
 		return ""
@@ -56,7 +56,7 @@ func (s *Series) Table() string {
 	return s.Tables[0]
 }
 
-// auto replaces the law auto by what predictions use: the structure, unless the
+// AutoLaw replaces the law auto by what predictions use: the structure, unless the
 // measurements do not follow it.
 func (s *Series) AutoLaw(law Law) Law {
 	if (law == Auto || law == "") && s.Drift != nil && s.Variant() == "" {
@@ -72,7 +72,7 @@ const (
 	MaxRows   = 4000
 )
 
-// A series is the data zone of one application, class and MPI library over
+// A Series is the data zone of one application, class and MPI library over
 // process counts.
 type Series struct {
 	App    string   `json:"app"`
@@ -90,7 +90,7 @@ type Series struct {
 
 func (s *Series) Name() string { return s.App + "." + s.Class + " " + s.MPI }
 
-// fit calibrates the structure, unless w is nil, and fits the laws.
+// Fit calibrates the structure, unless w is nil, and fits the laws.
 func (s *Series) Fit(w *dataset.Workload) error {
 	if w != nil {
 		d := &Drift{}
@@ -113,7 +113,7 @@ func (s *Series) Fit(w *dataset.Workload) error {
 	return nil
 }
 
-// structure returns the size of the arrays of a process in MiB, without the runtime
+// Structure returns the size of the arrays of a process in MiB, without the runtime
 // constant of the spec.
 func Structure(inst *dataset.Instance) float64 {
 	return float64(inst.DataBytes()-inst.Runtime) / (1 << 20)
@@ -177,7 +177,7 @@ const (
 	LawBTDCount      = "BT class D used in tables 4.5/4.6"
 )
 
-// thesisLaw is the law that the thesis uses for a series, with its fit points. If it
+// ThesisLaw is the law that the thesis uses for a series, with its fit points. If it
 // uses none, it is the thesis's procedure: the power law through the three smallest
 // process counts.
 func ThesisLaw(s *Series, nodes int) (*LawFit, []Point, error) {

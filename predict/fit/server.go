@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// A serverFit is a file system that the nodes of a job share. An application that
+// A Server is a file system that the nodes of a job share. An application that
 // writes through MPI-IO from several nodes needs one, and its checkpoints go there too
 // (Tables 5.13 and 5.14):
 //
@@ -45,7 +45,7 @@ const (
 	serverDefault = "AFS-1"
 )
 
-// A serverTime is the storage time of a checkpoint on a shared file system, with the MiB
+// A ServerTime is the storage time of a checkpoint on a shared file system, with the MiB
 // that all nodes and the fullest one stored.
 type ServerTime struct {
 	system                   string
@@ -53,7 +53,7 @@ type ServerTime struct {
 	stored, fullest, seconds float64
 }
 
-// serverTime takes the time of a writing without its coordination.
+// ServerTime takes the time of a writing without its coordination.
 func (f *Latency) ServerTime(w Writing, seconds float64) ServerTime {
 	t := ServerTime{system: w.System, nodes: len(w.Nodes), seconds: seconds - f.Coef[0]*float64(w.NP)}
 	for _, n := range w.Nodes {
@@ -62,7 +62,7 @@ func (f *Latency) ServerTime(w Writing, seconds float64) ServerTime {
 	return t
 }
 
-// fitServer finds the rates of shared file systems.
+// FitServer finds the rates of shared file systems.
 func FitServer(list []ServerTime) (*Server, error) {
 	f := &Server{Systems: map[string]serverRate{}, Between: serverBetween, LowMiB: math.Inf(1)}
 	for _, t := range list {

@@ -30,7 +30,7 @@ const (
 	sharedPriorPoints = 3
 )
 
-// A sharedFit is the shared zone of one MPI library by processes per node.
+// A Shared fit is the shared zone of one MPI library by processes per node.
 type Shared struct {
 	Law string `json:"law"`
 	Linear
@@ -71,7 +71,7 @@ func SharedBasis(law string, pn float64) (row []float64, known float64) {
 	return []float64{1}, 0
 }
 
-// fitShared chooses by left-out error among all laws, and of those that err by much the
+// FitShared chooses by left-out error among all laws, and of those that err by much the
 // same by what the measurements and the known law of the library make likely. rows must
 // be of one MPI library, with a shared zone.
 //
@@ -222,7 +222,7 @@ func sharedLOO(law string, rows []dataset.Measurement) float64 {
 	return sum
 }
 
-// predict returns the shared zone of a process on a node with pn of them, in MiB.
+// Predict returns the shared zone of a process on a node with pn of them, in MiB.
 func (f *Shared) Predict(app string, pn int) Estimate {
 	if pn == 1 && f.Single != nil {
 		return f.Single.Predict()

@@ -7,10 +7,10 @@ import (
 	"ckpt/dataset"
 )
 
-// A coefficients pair is one power law of the thesis, a·p^b MiB.
+// A Coefficients pair is one power law of the thesis, a·p^b MiB.
 type Coefficients struct{ A, B float64 }
 
-// thesisCoefficients reads the laws that the thesis uses, printed or recovered
+// ThesisCoefficients reads the laws that the thesis uses, printed or recovered
 // from its estimates, from the built-in table models_coefficients. Keys are its
 // model names without "DTAPP ".
 var ThesisCoefficients = sync.OnceValues(func() (map[string]Coefficients, error) {
@@ -37,7 +37,7 @@ var ThesisCoefficients = sync.OnceValues(func() (map[string]Coefficients, error)
 	return out, nil
 })
 
-// thesisLibrary is the library zone of the thesis in MiB: 2.45 for MPICH, 2.73
+// ThesisLibrary is the library zone of the thesis in MiB: 2.45 for MPICH, 2.73
 // for Open MPI (Tables 4.1-4.3, 5.1).
 func ThesisLibrary(mpi string) float64 {
 	if mpi == "openmpi" {
@@ -46,7 +46,7 @@ func ThesisLibrary(mpi string) float64 {
 	return 2.45
 }
 
-// thesisShared is the shared zone of the thesis in MiB: Algorithm 2 for MPICH,
+// ThesisShared is the shared zone of the thesis in MiB: Algorithm 2 for MPICH,
 // the mean of Table 5.1 for Open MPI.
 func ThesisShared(mpi string, pn int) float64 {
 	if mpi == "openmpi" {
@@ -55,7 +55,7 @@ func ThesisShared(mpi string, pn int) float64 {
 	return Algorithm2(pn)
 }
 
-// thesisSeconds is the storage time of the thesis for one process, Eq 5.1-5.3, in
+// ThesisSeconds is the storage time of the thesis for one process, Eq 5.1-5.3, in
 // seconds for zones of so many MiB. The text calls x "the time of each zone", but the
 // worked examples (Tables 4.5, 4.6) show that x is the size in bytes.
 func ThesisSeconds(dataMiB, libraryMiB, sharedMiB float64) (data, library, shared float64) {
@@ -75,7 +75,7 @@ const (
 	algorithm2B  = 5
 )
 
-// algorithm2 is Algorithm 2: the shared zone under MPICH with p processes on a
+// Algorithm2 is Algorithm 2: the shared zone under MPICH with p processes on a
 // node, in MiB. The algorithm prints "or" where it must say "and". Its ranges
 // end at 63; for 64 the thesis uses the value of 63 (534.00, Table 4.3), while
 // the last line would give 547 against 534.6 measured.
@@ -98,7 +98,7 @@ func Algorithm2(p int) float64 {
 	return sum
 }
 
-// eq311 is Eq 3.11: the regression of the shared zone under MPICH, in MiB.
+// Eq311 is Eq 3.11: the regression of the shared zone under MPICH, in MiB.
 func Eq311(pn int) float64 {
 	n := float64(pn)
 	return 0.0617*n*n + 3.9983*n + 25.47

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ckpt/cmd/ckpt/internal/storage"
+	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/tune"
@@ -28,7 +28,7 @@ type launchOptions struct {
 	every                string
 	interval, overhead   string
 	model                string
-	tune                 storage.Options
+	tune                 predictions.StorageOptions
 	objective            string
 	sharedOnce, libsOnce bool
 	codec                string

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ckpt/cmd/ckpt/internal/storage"
+	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
@@ -29,7 +29,7 @@ type layoutOptions struct {
 	ui.Placement
 	writePath
 	contendOptions
-	storage     storage.Options
+	storage     predictions.StorageOptions
 	np, rank    int
 	mpi         string
 	rounds, all bool
@@ -98,12 +98,12 @@ type writePlan struct {
 	MPI     string      `json:"mpi"`
 	Zones   zones.Sizes `json:"zones"` // in memory, of the whole job
 	plan.Summary
-	Settings   settingsLine      `json:"settings"`
-	Forecast   *storage.Forecast `json:"forecast,omitempty"`        // with --on
-	Continuity *continuityLine   `json:"plan_continuity,omitempty"` // with --on
-	Contention *contention       `json:"contention,omitempty"`      // with --with
-	Schedule   *schedule         `json:"schedule,omitempty"`        // with --rounds
-	Notes      []string          `json:"notes,omitempty"`
+	Settings   settingsLine          `json:"settings"`
+	Forecast   *predictions.Forecast `json:"forecast,omitempty"`        // with --on
+	Continuity *continuityLine       `json:"plan_continuity,omitempty"` // with --on
+	Contention *contention           `json:"contention,omitempty"`      // with --with
+	Schedule   *schedule             `json:"schedule,omitempty"`        // with --rounds
+	Notes      []string              `json:"notes,omitempty"`
 }
 
 func runPlan(ctx context.Context, g *ui.Globals, o *layoutOptions, app string) error {
@@ -157,7 +157,7 @@ func runPlan(ctx context.Context, g *ui.Globals, o *layoutOptions, app string) e
 }
 
 // forecast predicts the plan on the storage of --on; nil without.
-func (o *layoutOptions) forecast(ctx context.Context, c tune.Case) (*storage.Forecast, error) {
+func (o *layoutOptions) forecast(ctx context.Context, c tune.Case) (*predictions.Forecast, error) {
 	var err error
 	if c.Background, err = o.storage.Background(); err != nil || o.storage.On == "" {
 		return nil, err
@@ -172,7 +172,7 @@ func (o *layoutOptions) forecast(ctx context.Context, c tune.Case) (*storage.For
 	if err != nil {
 		return nil, err
 	}
-	r := storage.Of(sys, &f)
+	r := predictions.ForecastOf(sys, &f)
 	return &r, nil
 }
 

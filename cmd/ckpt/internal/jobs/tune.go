@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/predictions"
-	"ckpt/cmd/ckpt/internal/storage"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/tune"
@@ -18,7 +17,7 @@ import (
 type tuneOptions struct {
 	ui.Placement
 	writePath
-	storage                       storage.Options
+	storage                       predictions.StorageOptions
 	np                            int
 	mpi, codec, objective, memory string
 	model                         string

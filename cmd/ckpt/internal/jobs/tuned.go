@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ckpt/cmd/ckpt/internal/storage"
+	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/tune"
@@ -32,11 +32,11 @@ type tunedResult struct {
 
 // wayResult is one way to write, with its forecast.
 type wayResult struct {
-	Settings settingsLine     `json:"settings"`
-	Codec    string           `json:"codec"`
-	Async    bool             `json:"async"`
-	Forecast storage.Forecast `json:"forecast"`
-	Why      string           `json:"why"`
+	Settings settingsLine         `json:"settings"`
+	Codec    string               `json:"codec"`
+	Async    bool                 `json:"async"`
+	Forecast predictions.Forecast `json:"forecast"`
+	Why      string               `json:"why"`
 }
 
 // wayLine is one of many.
@@ -65,7 +65,7 @@ func tunedOf(c *tune.Case, choice *tune.Choice, sys *pfs.System) tunedResult {
 }
 
 func wayOf(sys *pfs.System, o *tune.Option) wayResult {
-	return wayResult{settingsLine(o.Forecast.Settings), o.Codec, o.Async, storage.Of(sys, &o.Forecast), o.Why}
+	return wayResult{settingsLine(o.Forecast.Settings), o.Codec, o.Async, predictions.ForecastOf(sys, &o.Forecast), o.Why}
 }
 
 // launchFlagsOf are the flags that have ckpt launch write in this way. Those of its own

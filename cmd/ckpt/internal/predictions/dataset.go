@@ -1,6 +1,10 @@
+// Package predictions has the commands that predict checkpoints: their size, time,
+// number and interval, and the measurements behind that.
 package predictions
 
 import (
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/dataset"
 	"errors"
 	"fmt"
 	"os"
@@ -8,9 +12,6 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-
-	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/dataset"
 )
 
 func newDatasetCommand(g *ui.Globals) *cobra.Command {
@@ -148,4 +149,27 @@ func loadTable(name string) (*dataset.Table, error) {
 		err = ui.WithHint(err, "ckpt dataset shows the tables; "+spec.Hint())
 	}
 	return t, err
+}
+
+// Commands returns the commands of this package.
+func Commands(g *ui.Globals) []*cobra.Command {
+	return []*cobra.Command{newPredictCommand(g), intervalOfApp(g, newIntervalCommand(g)), newDatasetCommand(g)}
+}
+
+func newPredictCommand(g *ui.Globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "predict",
+		Short: "Predict the size, time and number of checkpoints before a run",
+		Long: `Predict the size, time and number of checkpoints before a run, from the
+structure of the application and measurements, those of the built-in tables
+(ckpt dataset) or your own (ckpt predict fit). Every number has an interval
+that holds the true value in 95 of 100 cases; what lies outside the points
+measured is marked as extrapolated. docs/PREDICT.md has the models.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPredictFitCommand(g), newPredictSizeCommand(g), newPredictTimeCommand(g),
+		newPredictCountCommand(g), newPredictScaleCommand(g),
+		newPredictPlanCommand(g), newPredictEvalCommand(g), ui.Moved("score", "predict eval"))
+	return cmd
 }

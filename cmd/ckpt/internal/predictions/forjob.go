@@ -1,16 +1,18 @@
 package predictions
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
-
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/tune"
 	"ckpt/dataset"
 	"ckpt/image/plan"
 	"ckpt/predict"
+	"ckpt/predict/fit"
 	"ckpt/predict/service"
+	"ckpt/zones"
+	"cmp"
+	"fmt"
+	"slices"
 )
 
 // ForJob predicts the checkpoints of a job that is to be launched, with the model in a
@@ -44,4 +46,51 @@ func ForJob(model, app string, np int, s *job.Spec) (*job.Prediction, error) {
 func predictedCheckpoint(c *service.Checkpoint, t *service.Time) job.PredictedCheckpoint {
 	return job.PredictedCheckpoint{Stored: int64(c.Total.Value), StoredLow: int64(c.Total.Low), StoredHigh: int64(c.Total.High),
 		Time: t.Total.Value, TimeLow: t.Total.Low, TimeHigh: t.Total.High, Pause: t.Pause.Value}
+}
+
+// AddContents has a case store what the jobs behind a model did: the shares of regions and
+// the ratios of codecs that they measured, with the doubt about them.
+func AddContents(model string, c *tune.Case) error {
+	o := jobOptions{model: model}
+	m, err := o.load()
+	if err != nil {
+		return err
+	}
+	r := predict.Request{Mapping: slices.Clone([]int(c.Mapping)), MPI: cmp.Or(dataset.MPIName(c.MPI), c.MPI)}
+	if r.App, err = m.Application(c.Instance.String(), 0); err != nil {
+		return inputErrors(err)
+	}
+	s, err := m.Stored(r, predict.Storing{Codec: c.Codec}, nil)
+	if err != nil {
+		return inputErrors(err)
+	}
+	addContents(m, &s.Size, c)
+	return nil
+}
+
+// addContents takes the contents of regions from what jobs stored.
+func addContents(m *predict.Model, size *service.Size, c *tune.Case) {
+	of := &size.Full
+	if c.Following {
+		of = &size.Next
+	}
+	if of.Total.Value > 0 {
+		c.Doubt = (of.Total.High - of.Total.Low) / 4 / of.Total.Value
+	}
+	regions := make(map[string]float64)
+	for _, a := range c.Instance.Arrays {
+		regions[a.Name] = float64(zones.PageRound(a.Bytes()))
+	}
+	regions["runtime"] = float64(zones.PageRound(c.Instance.Runtime))
+	cached := make(map[string]map[string]service.Content) // by codec
+	for _, codec := range fit.Codecs() {
+		cached[codec] = m.Service.Contents(c.Instance, codec, !c.Following)
+	}
+	c.Content = func(region, codec string) tune.Content {
+		x, ok := cached[codec][region]
+		if size := regions[region]; ok && size > 0 {
+			return tune.Content{Written: min(1, x.Bytes/size), Ratio: x.Ratio}
+		}
+		return tune.Content{Written: 1}
+	}
 }

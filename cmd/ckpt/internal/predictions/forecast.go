@@ -1,4 +1,4 @@
-package storage
+package predictions
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 // A Forecast is a tune.Forecast as --json prints it.
 type Forecast struct {
 	Storage    string   `json:"storage_name"`
-	Latency    Latency  `json:"latency_s"`
+	Latency    latency  `json:"latency_s"`
 	Low        float64  `json:"low_s"`
 	High       float64  `json:"high_s"`
 	Pause      float64  `json:"pause_s"`
@@ -30,14 +30,6 @@ type Forecast struct {
 	Codec      string   `json:"codec"`
 }
 
-// Latency has its parts in seconds.
-type Latency struct {
-	Coordination float64 `json:"coordination"`
-	Management   float64 `json:"management"`
-	Storage      float64 `json:"storage"`
-	Total        float64 `json:"total"`
-}
-
 // A Phase is where the time of writers goes.
 type Phase struct {
 	Name string  `json:"name"`
@@ -52,9 +44,9 @@ type Use struct {
 	Share float64 `json:"used_share"`
 }
 
-// Of puts a forecast into the form that is printed.
-func Of(sys *pfs.System, f *tune.Forecast) Forecast {
-	r := Forecast{Storage: sys.Name, Latency: Latency{f.Coordination, f.Management, f.Storage, f.Latency.Value},
+// ForecastOf puts a forecast into the form that is printed.
+func ForecastOf(sys *pfs.System, f *tune.Forecast) Forecast {
+	r := Forecast{Storage: sys.Name, Latency: latency{f.Coordination, f.Management, f.Storage, f.Latency.Value},
 		Low: f.Latency.Low, High: f.Latency.High, Pause: f.Pause.Value, PauseLow: f.Pause.Low, PauseHigh: f.Pause.High,
 		Packing: f.Packing, Stored: f.Bytes, Files: f.Files, Bottleneck: f.Bottleneck, LockWaits: f.Job.LockWaits,
 		Writers: f.Job.WritersPerTarget, Doubts: sys.Unknown, Codec: f.Codec, Use: []Use{}}

@@ -1,6 +1,4 @@
-// Package storage has what commands share that predict on a described storage: the flag
-// --on, and the forms of a forecast.
-package storage
+package predictions
 
 import (
 	"errors"
@@ -15,15 +13,15 @@ import (
 	"ckpt/image/pfs"
 )
 
-// Options are the flags of a prediction on a described storage.
-type Options struct {
+// StorageOptions are the flags of a prediction on a described storage.
+type StorageOptions struct {
 	On         string // empty: none is given
 	background string
 	flag       string
 }
 
 // AddFlags adds them; the first may have another name.
-func (o *Options) AddFlags(f *pflag.FlagSet, flag, usage string) {
+func (o *StorageOptions) AddFlags(f *pflag.FlagSet, flag, usage string) {
 	o.flag = flag
 	f.StringVar(&o.On, flag, "", usage+": "+strings.Join(pfs.Presets(), ", ")+", or a file of ckpt bench storage")
 	ui.Choices(f, flag, pfs.Presets()...)
@@ -31,15 +29,15 @@ func (o *Options) AddFlags(f *pflag.FlagSet, flag, usage string) {
 }
 
 // Load reads the description.
-func (o *Options) Load() (*pfs.System, error) {
+func (o *StorageOptions) Load() (*pfs.System, error) {
 	if o.On == "" {
 		return nil, ui.Missing("--"+o.flag, pfs.Presets()[0])
 	}
-	return Load(o.flag, o.On)
+	return LoadStorage(o.flag, o.On)
 }
 
 // Background is the share of the storage that others take.
-func (o *Options) Background() (float64, error) {
+func (o *StorageOptions) Background() (float64, error) {
 	switch {
 	case o.background == "":
 		return 0, nil
@@ -53,8 +51,8 @@ func (o *Options) Background() (float64, error) {
 	return share, err
 }
 
-// Load reads the description that a flag names.
-func Load(flag, name string) (*pfs.System, error) {
+// LoadStorage reads the description that a flag names.
+func LoadStorage(flag, name string) (*pfs.System, error) {
 	s, err := pfs.Load(name)
 	switch {
 	case err == nil:

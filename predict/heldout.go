@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// heldOutFiles has the files of the tables, each with its prediction from the jobs other
+// HeldOutFiles has the files of the tables, each with its prediction from the jobs other
 // than its own.
 func HeldOutFiles() ([]dataset.ImageFile, []fit.Estimate, error) {
 	files, err := dataset.ImageFiles()
@@ -18,7 +18,7 @@ func HeldOutFiles() ([]dataset.ImageFile, []fit.Estimate, error) {
 	return files, predicted, err
 }
 
-// filesWithout predicts every file from the jobs other than its own.
+// FilesWithout predicts every file from the jobs other than its own.
 func FilesWithout(files []dataset.ImageFile) ([]fit.Estimate, error) {
 	base, err := BuiltIn()
 	if err != nil {
@@ -68,7 +68,7 @@ func (m *Model) fileOf(f dataset.ImageFile) (fit.Estimate, error) {
 	return k.Estimate, err
 }
 
-// latencyWithout predicts row i from all others.
+// LatencyWithout predicts row i from all others.
 func LatencyWithout(rows []dataset.Latency, i int) (fit.Estimate, error) {
 	l := rows[i]
 	rest := slices.Delete(slices.Clone(rows), i, i+1)
@@ -88,7 +88,7 @@ func loadOf(l dataset.Latency) fit.Load {
 	return fit.Load{PPN: l.NP, Data: l.DataMiB, Rest: l.RawMiB - l.DataMiB, Total: l.RawMiB}
 }
 
-// volumeWithout predicts what row i stores under gzip from all others, in MiB.
+// VolumeWithout predicts what row i stores under gzip from all others, in MiB.
 func VolumeWithout(rows []dataset.Latency, i int) (fit.Estimate, error) {
 	g, err := fit.FitGzip(slices.Delete(slices.Clone(rows), i, i+1))
 	if err != nil {
@@ -103,7 +103,7 @@ func VolumeWithout(rows []dataset.Latency, i int) (fit.Estimate, error) {
 	return fit.Around(v, fit.Student(dof)*c.Doubt*v, 1), nil
 }
 
-// collectiveWithout predicts the time of row i from all others: of its system, or
+// CollectiveWithout predicts the time of row i from all others: of its system, or
 // without it (stranger) from other systems alone.
 func CollectiveWithout(base *Model, rows []dataset.CollectiveTime, i int, stranger bool) (fit.Estimate, error) {
 	rest := slices.Delete(slices.Clone(rows), i, i+1)
@@ -124,7 +124,7 @@ func CollectiveWithout(base *Model, rows []dataset.CollectiveTime, i int, strang
 	return e, nil
 }
 
-// requestFor is the job of a row.
+// RequestFor is the job of a row.
 func (m *Model) RequestFor(c dataset.CollectiveTime) (Request, error) {
 	a, err := m.Application(fmt.Sprintf("%s.%s.%d", c.App, c.Class, c.NP), 0)
 	return Request{App: a, Mapping: c.Mapping, MPI: c.MPI, IO: FullIO, Aggregators: c.Aggregators, BufferMiB: c.BufferMiB}, err
