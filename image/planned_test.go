@@ -16,7 +16,7 @@ import (
 	"ckpt/zones"
 )
 
-// TestPlanIsCarriedOut compares the plan that ckpt plan prints, which knows the sizes
+// TestPlanIsCarriedOut compares the plan that ckpt layout prints, which knows the sizes
 // of the regions alone, with the calls of all ranks that write them: each operation of
 // an individual writer is one call, each part of one that gathers, and each gather is
 // one pull.

@@ -52,7 +52,7 @@ var results = map[string]string{
 	"interval":           "predictions.runInterval() predictions.runLevels()",
 	"launch":             events,
 	"list":               "images.runListCheckpoints() images.listJobs()",
-	"plan":               "jobs.runPlan()",
+	"layout":             "jobs.runPlan()",
 	"predict-count":      "predictions.runPredictCount()",
 	"predict-fit":        "predictions.runPredictFit()",
 	"predict-plan":       "predictions.runPredictPlan() predictions.showLevelPlan()",

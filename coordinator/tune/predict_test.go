@@ -72,7 +72,7 @@ func TestPredictAddsUp(t *testing.T) {
 	}
 }
 
-// A forecast of the whole memory is of the plan that ckpt plan shows.
+// A forecast of the whole memory is of the plan that ckpt layout shows.
 func TestPredictStoresThePlan(t *testing.T) {
 	c := caseOf(t, "bt.A.4", 2)
 	m, err := job.PlanMemory(c.Instance, c.Mapping, c.MPI)

@@ -9,7 +9,7 @@
 //	for round := range p.WriterPlan(rank) {  // what the rank has to write
 //		// pull round.Gathers into the buffer, then carry out round.Writes
 //	}
-//	summary := p.Summary()                   // what `ckpt plan` prints
+//	summary := p.Summary()                   // what `ckpt layout` prints
 //
 // # Placement
 //

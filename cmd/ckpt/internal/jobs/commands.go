@@ -10,5 +10,5 @@ import (
 // Commands returns the commands of this package.
 func Commands(g *ui.Globals) []*cobra.Command {
 	return []*cobra.Command{newLaunchCommand(g), newRestartCommand(g), newCheckpointCommand(g), newStopCommand(g),
-		newStatusCommand(g), newTopCommand(g), newPlanCommand(g), newTuneCommand(g), newSDKCommand(g), NewRankCommand()}
+		newStatusCommand(g), newTopCommand(g), newLayoutCommand(g), ui.Moved("plan", "layout"), newTuneCommand(g), newSDKCommand(g), NewRankCommand()}
 }

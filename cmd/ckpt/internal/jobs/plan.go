@@ -35,10 +35,10 @@ type layoutOptions struct {
 	rounds, all bool
 }
 
-func newPlanCommand(g *ui.Globals) *cobra.Command {
+func newLayoutCommand(g *ui.Globals) *cobra.Command {
 	var o layoutOptions
 	cmd := &cobra.Command{
-		Use:   "plan APP",
+		Use:   "layout APP",
 		Short: "Show which rank writes which bytes of a checkpoint where",
 		Long: `Show which rank would write which bytes of a checkpoint where: the files, the
 writers, their operations and rounds, and the bytes that travel to them. The command
@@ -56,11 +56,11 @@ all fare side by side, in turns, and with targets that order requests (docs/TURN
 A job file has the keys app, start, user, read, and the flags of this command.
 
 ckpt launch takes the same flags, and writes as planned.`,
-		Example: `  ckpt plan bt.C.64 --nodes 4 --layout shared --aggregators auto
-  ckpt plan bt.C.64 --nodes 4 --layout aggregated --rounds --rank 16
-  ckpt plan bt.C.64 --nodes 4 --layout shared --on eos-spider2
-  ckpt plan bt.C.64 --nodes 4 --on nfs --with bt.C.64,nodes=4 --with other-job.yaml
-  ckpt plan cg.B --np 32 --map 8,8,8,8 --layout shared --stripe-count 4 --p4 --json`,
+		Example: `  ckpt layout bt.C.64 --nodes 4 --layout shared --aggregators auto
+  ckpt layout bt.C.64 --nodes 4 --layout aggregated --rounds --rank 16
+  ckpt layout bt.C.64 --nodes 4 --layout shared --on eos-spider2
+  ckpt layout bt.C.64 --nodes 4 --on nfs --with bt.C.64,nodes=4 --with other-job.yaml
+  ckpt layout cg.B --np 32 --map 8,8,8,8 --layout shared --stripe-count 4 --p4 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ui.Positive(cmd, "np", "nodes"); err != nil {

@@ -27,7 +27,7 @@ import (
 // mostOtherJob is far more than any file of a job of --with.
 const mostOtherJob = 1 << 20
 
-// otherJob is a job of --with: the settings of ckpt plan, and those of its own.
+// otherJob is a job of --with: the settings of ckpt layout, and those of its own.
 type otherJob struct {
 	ui.Placement
 	writePath
@@ -40,7 +40,7 @@ type otherJob struct {
 	set       *pflag.FlagSet // the settings, by their keys
 }
 
-// newOtherJob returns a job with the defaults of ckpt plan.
+// newOtherJob returns a job with the defaults of ckpt layout.
 func newOtherJob(with string) *otherJob {
 	o := &otherJob{with: with, set: pflag.NewFlagSet(with, pflag.ContinueOnError)}
 	o.set.StringVar(&o.app, "app", "", "")
@@ -237,7 +237,7 @@ func (o *otherJob) apply(key, value string) error {
 	return nil
 }
 
-// toCase plans the job as ckpt plan does.
+// toCase plans the job as ckpt layout does.
 func (o *otherJob) toCase() (tune.Case, error) {
 	if o.np < 0 || o.set.Changed("np") && o.np == 0 {
 		return tune.Case{}, fmt.Errorf("np %d: want a positive number", o.np)
