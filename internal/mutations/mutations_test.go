@@ -19,12 +19,12 @@ import (
 	"testing"
 )
 
-// A mutation replaces old by new in a file, after which the test must fail.
+// A mutation replaces old by new in a package, after which the test must fail.
 type mutation struct {
 	name     string
-	file     string // from the root of the module
+	pkg      string // from the root of the module
 	old, new string
-	test     string // in the package of the file, or as "image TestX" in another
+	test     string // in the package, or as "image TestX" in another
 }
 
 // where returns the package of the test, and its name.
@@ -32,44 +32,61 @@ func (m *mutation) where() (dir, test string) {
 	if dir, test, ok := strings.Cut(m.test, " "); ok {
 		return dir, test
 	}
-	return filepath.Dir(m.file), m.test
+	return m.pkg, m.test
 }
 
 // root is that of the module.
 const root = "../.."
 
-// apply returns the file with the mistake in it. The text to replace must stand
-// there exactly once, so that no mutation goes stale unseen.
-func (m *mutation) apply(t *testing.T) []byte {
+// apply returns the file with the mistake in it, and its name. The text to replace must
+// stand in the package exactly once, so that no mutation goes stale unseen.
+func (m *mutation) apply(t *testing.T) (file string, mistaken []byte) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(root, m.file))
-	if err != nil {
-		t.Fatal(err)
+	n := 0
+	for name, text := range sources(t, m.pkg) {
+		if k := strings.Count(text, m.old); k > 0 && !strings.HasSuffix(name, "_test.go") {
+			n += k
+			file, mistaken = name, []byte(strings.Replace(text, m.old, m.new, 1))
+		}
 	}
-	if n := strings.Count(string(b), m.old); n != 1 {
-		t.Fatalf("%s holds %d times what the mutation replaces, want once:\n%s", m.file, n, m.old)
+	if n != 1 {
+		t.Fatalf("%s holds %d times what the mutation replaces, want once:\n%s", m.pkg, n, m.old)
 	}
-	return []byte(strings.Replace(string(b), m.old, m.new, 1))
+	return file, mistaken
 }
 
 // tested reports whether the test is there.
 func (m *mutation) tested(t *testing.T) bool {
 	t.Helper()
 	dir, test := m.where()
-	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(b), "\nfunc "+test+"(t *testing.T) {") {
+	for _, text := range sources(t, dir) {
+		if strings.Contains(text, "\nfunc "+test+"(t *testing.T) {") {
 			return true
 		}
 	}
 	return false
+}
+
+// sources returns the texts of a package by their absolute names.
+func sources(t *testing.T, pkg string) map[string]string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join(root, pkg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := make(map[string]string)
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(b)
+	}
+	return texts
 }
 
 // TestList checks that each mutation changes something and names a test.
@@ -106,10 +123,7 @@ func TestMutations(t *testing.T) {
 func (m *mutation) run(t *testing.T) {
 	tmp := t.TempDir()
 	changed, overlay := filepath.Join(tmp, "changed.go"), filepath.Join(tmp, "overlay.json")
-	original, err := filepath.Abs(filepath.Join(root, m.file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	original, mistaken := m.apply(t)
 	b, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +131,7 @@ func (m *mutation) run(t *testing.T) {
 	if err := os.WriteFile(overlay, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(changed, m.apply(t), 0o600); err != nil {
+	if err := os.WriteFile(changed, mistaken, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	dir, test := m.where()
