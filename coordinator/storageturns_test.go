@@ -21,7 +21,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/turns"
 	"ckpt/image"
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 	"ckpt/image/nodes"
 	"ckpt/image/plan"
 	"ckpt/internal/testkit"
@@ -32,7 +32,7 @@ import (
 // serveTurns is a controller in a process of its own. Its lease is long: no test waits for
 // the end of one, and on a busy machine a holder may be silent for longer than by default.
 func serveTurns(dir string) error {
-	return turns.Serve(context.Background(), dir, turns.ServeOptions{Arbiter: arbiter.Options{Window: 50 * time.Millisecond, Lease: time.Minute}, IdleExit: time.Minute})
+	return turns.Serve(context.Background(), dir, turns.ServeOptions{Arbiter: iosched.TurnOptions{Window: 50 * time.Millisecond, Lease: time.Minute}, IdleExit: time.Minute})
 }
 
 // controllerWord has the test binary be a controller.

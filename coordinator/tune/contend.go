@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 	"ckpt/image/pfs"
 )
 
@@ -186,20 +186,20 @@ const manyWindows = 20_000
 
 // inTurns has the arbiter decide which job moves its bytes when.
 func (c *contest) inTurns(policy string, bytes []int64) (Order, error) {
-	bursts := make([]arbiter.Expected, len(c.jobs))
+	bursts := make([]iosched.Expected, len(c.jobs))
 	sum := time.Duration(0)
 	for i := range c.jobs {
 		j := &c.jobs[i]
-		bursts[i] = arbiter.Expected{App: fmt.Sprint(i), User: j.User, Arrival: nanoseconds(j.Start), Alone: nanoseconds(c.alone[i]), Bytes: bytes[i]}
+		bursts[i] = iosched.Expected{App: fmt.Sprint(i), User: j.User, Arrival: nanoseconds(j.Start), Alone: nanoseconds(c.alone[i]), Bytes: bytes[i]}
 		sum = min(sum+bursts[i].Alone, math.MaxInt64/2)
 	}
-	o := arbiter.Options{Policy: policy}
-	if window := sum / manyWindows; window > arbiter.DefaultWindow {
+	o := iosched.TurnOptions{Policy: policy}
+	if window := sum / manyWindows; window > iosched.DefaultWindow {
 		o.Window = window
 	}
 	// A job that gets the storage finds it elsewhere, and learns so by a message.
 	change := float64(c.sys.Targets.Seek) + 2*float64(c.sys.Host.Latency)
-	flows, err := arbiter.Predict(o, arbiter.Cost{Switch: nanoseconds(change)}, bursts)
+	flows, err := iosched.Predict(o, iosched.Cost{Switch: nanoseconds(change)}, bursts)
 	if err != nil {
 		return Order{}, err
 	}

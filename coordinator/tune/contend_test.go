@@ -6,7 +6,6 @@ import (
 
 	"ckpt/coordinator/tune"
 	"ckpt/image/iosched"
-	"ckpt/image/iosched/arbiter"
 	"ckpt/image/pfs"
 )
 
@@ -30,7 +29,7 @@ func contend(t *testing.T, sys *pfs.System, turns []string, jobs ...tune.Contend
 // first takes as long as alone: three quarters of the mean.
 func TestContendEqualJobs(t *testing.T) {
 	job := tune.Contender{Case: caseOf(t, "bt.B.16", 4)}
-	turns := arbiter.Policies()[1:]
+	turns := iosched.TurnPolicies()[1:]
 	c := contend(t, oneDisk(), turns, job, job)
 	none := c.Orders[0]
 	if none.Kind != tune.NoOrder || !near(none.Stretch[0], 2, .05) || !near(none.Stretch[1], 2, .05) {

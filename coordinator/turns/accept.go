@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 )
 
 const (
@@ -154,7 +154,7 @@ func (c *controller) drop(k *client) {
 		}
 	}
 	if k.joined {
-		_ = c.step(arbiter.Leave{Conn: k.id})
+		_ = c.step(iosched.Leave{Conn: k.id})
 		c.tell(k, Event{What: Left})
 	}
 }

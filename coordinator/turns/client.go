@@ -18,7 +18,7 @@ import (
 
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/wire"
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 	"ckpt/internal/vfs"
 )
 
@@ -319,7 +319,7 @@ func short(path string, use func(string) error) error {
 
 // Status is what a controller knows. Times are in seconds.
 type Status struct {
-	arbiter.Status
+	iosched.Status
 	Host string `json:"host"`
 	PID  int    `json:"pid"`
 	// Address is HOST:PORT for other hosts, "" without it.

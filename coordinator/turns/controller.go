@@ -2,7 +2,7 @@
 // Serve is the controller of one unit: it listens on a Unix socket in the directory, and for
 // other hosts on TCP. A Client is one process that moves bytes: it opens a burst with Begin,
 // moves its bytes through Turn.FS, or after Await, and closes it with End. Package
-// image/iosched/arbiter decides whose turn it is.
+// image/iosched decides whose turn it is.
 //
 // # Promises
 //
@@ -28,7 +28,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/wire"
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 )
 
 // A controller gives out the turns of one storage unit.
@@ -41,10 +41,10 @@ type controller struct {
 	changed chan struct{} // the next decision may be due sooner
 
 	mu      sync.Mutex
-	arbiter *arbiter.Arbiter
+	arbiter *iosched.Arbiter
 	clock   clock
-	conns   map[arbiter.Conn]*client
-	last    arbiter.Conn
+	conns   map[iosched.Conn]*client
+	last    iosched.Conn
 	users   map[string]int // connections
 	armed   time.Duration  // when the next decision is due
 	idle    time.Duration  // since when there is no connection
@@ -52,7 +52,7 @@ type controller struct {
 }
 
 type client struct {
-	id      arbiter.Conn
+	id      iosched.Conn
 	conn    net.Conn
 	link    *link
 	peer    peer
@@ -82,11 +82,11 @@ func (c *clock) now() time.Duration {
 }
 
 func newController(unit string, o ServeOptions) (*controller, error) {
-	a, err := arbiter.New(unit, o.Arbiter)
+	a, err := iosched.NewArbiter(unit, o.Arbiter)
 	if err != nil {
 		return nil, err
 	}
-	return &controller{o: o, arbiter: a, conns: map[arbiter.Conn]*client{}, users: map[string]int{},
+	return &controller{o: o, arbiter: a, conns: map[iosched.Conn]*client{}, users: map[string]int{},
 		changed: make(chan struct{}, 1), clock: clock{began: time.Now(), most: o.Beat}}, nil
 }
 
@@ -126,7 +126,7 @@ func (c *controller) decide(ctx context.Context) (why string) {
 		case <-timer.C:
 		}
 		c.mu.Lock()
-		_ = c.step(arbiter.Tick{})
+		_ = c.step(iosched.Tick{})
 		now := c.clock.now()
 		if now >= beat {
 			beat = now + c.o.Beat
@@ -155,7 +155,7 @@ func (c *controller) beat() {
 	}
 }
 
-func (c *controller) step(e arbiter.Event) error {
+func (c *controller) step(e iosched.Event) error {
 	actions, err := c.arbiter.Step(c.clock.now(), e)
 	for _, a := range actions {
 		k := c.conns[a.Conn]
@@ -164,13 +164,13 @@ func (c *controller) step(e arbiter.Event) error {
 		}
 		what := ""
 		switch a.Verb {
-		case arbiter.Grant:
+		case iosched.GrantTurn:
 			k.link.send(&granted{a.Burst, a.Turn})
 			what = Granted
-		case arbiter.Revoke:
+		case iosched.RevokeTurn:
 			k.link.send(&revoked{a.Burst, a.Turn})
 			what = Revoking
-		case arbiter.Evict:
+		case iosched.EvictTurn:
 			k.link.send(&evicted{a.Burst, a.Turn})
 			what = Evicted
 		}
@@ -206,7 +206,7 @@ func (c *controller) handle(k *client, m message) error {
 	switch m := m.(type) {
 	case *ask:
 		if !k.joined {
-			err := c.step(arbiter.Join{Conn: k.id, App: k.hello.App, User: k.user, Rank: int(k.hello.Rank), Weight: k.hello.Weight})
+			err := c.step(iosched.Join{Conn: k.id, App: k.hello.App, User: k.user, Rank: int(k.hello.Rank), Weight: k.hello.Weight})
 			if err != nil {
 				return err
 			}
@@ -214,19 +214,19 @@ func (c *controller) handle(k *client, m message) error {
 			c.tell(k, Event{What: Joined})
 		}
 		k.bursts++
-		return c.step(arbiter.Ask{Conn: k.id, Burst: m.Burst, Kind: m.Kind, File: m.File, Offset: m.Offset, Bytes: m.Bytes, Whole: m.Whole})
+		return c.step(iosched.Ask{Conn: k.id, Burst: m.Burst, Kind: m.Kind, File: m.File, Offset: m.Offset, Bytes: m.Bytes, Whole: m.Whole})
 	case *progress:
-		return c.step(arbiter.Progress{Conn: k.id, Burst: m.Burst, Bytes: int64(min(m.Bytes, math.MaxInt64))})
+		return c.step(iosched.Progress{Conn: k.id, Burst: m.Burst, Bytes: int64(min(m.Bytes, math.MaxInt64))})
 	case *idle:
-		return c.step(arbiter.Idle{Conn: k.id, Burst: m.Burst})
+		return c.step(iosched.Idle{Conn: k.id, Burst: m.Burst})
 	case *release:
-		return c.step(arbiter.Release{Conn: k.id, Burst: m.Burst, Turn: m.Turn})
+		return c.step(iosched.Release{Conn: k.id, Burst: m.Burst, Turn: m.Turn})
 	case *end:
 		k.bursts--
-		return c.step(arbiter.End{Conn: k.id, Burst: m.Burst})
+		return c.step(iosched.End{Conn: k.id, Burst: m.Burst})
 	case *alive:
 		if k.joined {
-			return c.step(arbiter.Alive{Conn: k.id})
+			return c.step(iosched.Alive{Conn: k.id})
 		}
 		return nil
 	case *status:

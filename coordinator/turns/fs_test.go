@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
@@ -141,7 +141,7 @@ func (p plainFS) Create(name string) (vfs.File, error) {
 // pass. After End nothing waits.
 func TestFileWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := newUnit(t, ServeOptions{Arbiter: arbiter.Options{Policy: "fifo"}})
+		u := newUnit(t, ServeOptions{Arbiter: iosched.TurnOptions{Policy: "fifo"}})
 		first := u.client("a", ClientOptions{}).Begin(Burst{Bytes: part})
 		hold(t, first)
 		turn := u.client("b", ClientOptions{}).Begin(Burst{Bytes: part})

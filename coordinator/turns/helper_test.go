@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs/memfs"
 )
@@ -154,7 +154,7 @@ func (u *unit) client(app string, o ClientOptions) *Client {
 }
 
 // status returns what the controller knows of an application.
-func (u *unit) status(app string) arbiter.AppStatus {
+func (u *unit) status(app string) iosched.AppStatus {
 	c := u.serves.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +163,7 @@ func (u *unit) status(app string) arbiter.AppStatus {
 			return a
 		}
 	}
-	return arbiter.AppStatus{}
+	return iosched.AppStatus{}
 }
 
 // pipeListener gives out the ends of pipes.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 	"ckpt/internal/vfs"
 )
 
@@ -59,7 +59,7 @@ func (r *rude) ends() (why string) {
 // TestRude has clients break the rules. Each loses its connection, and others are served.
 func TestRude(t *testing.T) {
 	dir := t.TempDir()
-	log, _ := serve(t, dir, ServeOptions{Arbiter: arbiter.Options{MaxBursts: 4}, MaxConns: 8, MaxUserConns: 4})
+	log, _ := serve(t, dir, ServeOptions{Arbiter: iosched.TurnOptions{MaxBursts: 4}, MaxConns: 8, MaxUserConns: 4})
 	greeting := &hello{Version: version, App: "rude"}
 	for name, c := range map[string]struct {
 		says []message
@@ -112,7 +112,7 @@ func TestRude(t *testing.T) {
 // too much piles up loses its connection.
 func TestSlowReader(t *testing.T) {
 	dir := t.TempDir()
-	serve(t, dir, ServeOptions{Arbiter: arbiter.Options{Lease: 50 * time.Millisecond}, Beat: time.Millisecond})
+	serve(t, dir, ServeOptions{Arbiter: iosched.TurnOptions{Lease: 50 * time.Millisecond}, Beat: time.Millisecond})
 	for n := range 20 {
 		newRude(t, dir).says(&hello{Version: version, App: fmt.Sprint("slow", n)}, &ask{Burst: 1, Bytes: part})
 	}

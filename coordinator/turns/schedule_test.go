@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -42,8 +42,8 @@ func TestSchedules(t *testing.T) {
 
 func runSchedule(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 19))
-	policy := arbiter.Policies()[rng.IntN(len(arbiter.Policies()))]
-	u := newUnit(t, ServeOptions{Arbiter: arbiter.Options{Policy: policy, MaxWait: 5 * second}})
+	policy := iosched.TurnPolicies()[rng.IntN(len(iosched.TurnPolicies()))]
+	u := newUnit(t, ServeOptions{Arbiter: iosched.TurnOptions{Policy: policy, MaxWait: 5 * second}})
 	over := make(chan struct{})
 	var trouble sync.WaitGroup
 	trouble.Go(func() { troubleUnit(u, rand.New(rand.NewPCG(seed, 20)), over) })

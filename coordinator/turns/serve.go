@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/wire"
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 	"ckpt/internal/vfs"
 	"ckpt/internal/wording"
 )
@@ -22,7 +22,7 @@ var ErrServed = errors.New("another process gives out the storage turns there")
 
 // ServeOptions say how a controller works. Zero values are defaults.
 type ServeOptions struct {
-	Arbiter arbiter.Options
+	Arbiter iosched.TurnOptions
 	// Listen is HOST or HOST:PORT for clients on other hosts; "" for this host only.
 	Listen string
 	// Group is the group of users that may connect besides the owner; 0: the directory's.
@@ -77,7 +77,7 @@ func Serve(ctx context.Context, dir string, o ServeOptions) (err error) {
 	info := Info{Dir: dir, Version: version, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Millisecond), Policy: o.Arbiter.Policy}
 	info.Host, _ = os.Hostname()
 	if info.Policy == "" {
-		info.Policy = arbiter.DefaultPolicy
+		info.Policy = iosched.DefaultPolicy
 	}
 	listeners, err := p.listen(&info, o.Listen)
 	defer closeAll(listeners)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/faultfs"
@@ -95,7 +95,7 @@ func TestServe(t *testing.T) {
 	}
 	log, stop := serve(t, dir, ServeOptions{})
 	i, err := Find(vfs.OS{}, deep)
-	if err != nil || i.Dir != dir || i.PID != os.Getpid() || i.Policy != arbiter.DefaultPolicy || i.Address != "" {
+	if err != nil || i.Dir != dir || i.PID != os.Getpid() || i.Policy != iosched.DefaultPolicy || i.Address != "" {
 		t.Errorf("found %+v, %v", i, err)
 	}
 	works(t, deep)

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 )
 
 const (
@@ -43,10 +43,10 @@ func (b *busy) move(t testing.TB, turn *Turn, n int64, takes time.Duration) {
 // TestOneAfterTheOther has two jobs take turns: never do both move bytes, and with fifo
 // the first is over before the second begins.
 func TestOneAfterTheOther(t *testing.T) {
-	for _, policy := range arbiter.Policies() {
+	for _, policy := range iosched.TurnPolicies() {
 		t.Run(policy, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				u := newUnit(t, ServeOptions{Arbiter: arbiter.Options{Policy: policy}})
+				u := newUnit(t, ServeOptions{Arbiter: iosched.TurnOptions{Policy: policy}})
 				var unit busy
 				var jobs sync.WaitGroup
 				var ended [2]time.Duration
@@ -98,7 +98,7 @@ func hold(t *testing.T, turn *Turn) {
 // TestWaits checks what a client says of its waiting.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := newUnit(t, ServeOptions{Arbiter: arbiter.Options{Policy: "fifo"}})
+		u := newUnit(t, ServeOptions{Arbiter: iosched.TurnOptions{Policy: "fifo"}})
 		a, b := u.client("a", ClientOptions{}), u.client("b", ClientOptions{})
 		first := a.Begin(Burst{Bytes: part})
 		if err := first.Await(t.Context(), part); err != nil {
@@ -176,7 +176,7 @@ func TestNobodyServes(t *testing.T) {
 // go on. At the next burst they take turns under the new one.
 func TestControllerDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := newUnit(t, ServeOptions{Arbiter: arbiter.Options{Policy: "fifo"}})
+		u := newUnit(t, ServeOptions{Arbiter: iosched.TurnOptions{Policy: "fifo"}})
 		a, b := u.client("a", ClientOptions{}), u.client("b", ClientOptions{})
 		first, next := a.Begin(Burst{Bytes: part}), (*Turn)(nil)
 		hold(t, first)
@@ -205,7 +205,7 @@ func TestControllerDies(t *testing.T) {
 // TestRejoin has a burst that passes take turns again as soon as the client is connected.
 func TestRejoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := newUnit(t, ServeOptions{Arbiter: arbiter.Options{Policy: "fifo"}})
+		u := newUnit(t, ServeOptions{Arbiter: iosched.TurnOptions{Policy: "fifo"}})
 		a, b := u.client("a", ClientOptions{}), u.client("b", ClientOptions{})
 		drain := a.Begin(Burst{Kind: Drain, Bytes: 10 * part})
 		move(t, drain, part, 0)
@@ -230,7 +230,7 @@ func TestRejoin(t *testing.T) {
 // for Patience, and then not at all until the controller answers again.
 func TestSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := newUnit(t, ServeOptions{Arbiter: arbiter.Options{Policy: "fifo"}})
+		u := newUnit(t, ServeOptions{Arbiter: iosched.TurnOptions{Policy: "fifo"}})
 		var why []string
 		a := u.client("a", ClientOptions{})
 		b := u.client("b", ClientOptions{OnPass: func(w string) { why = append(why, w) }})
@@ -291,7 +291,7 @@ func TestSilentFromTheStart(t *testing.T) {
 // operation.
 func TestRevoke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := newUnit(t, ServeOptions{Arbiter: arbiter.Options{Policy: "rr"}})
+		u := newUnit(t, ServeOptions{Arbiter: iosched.TurnOptions{Policy: "rr"}})
 		a, b := u.client("a", ClientOptions{}), u.client("b", ClientOptions{})
 		first := a.Begin(Burst{Bytes: 100 * part})
 		move(t, first, part, 0)
@@ -320,7 +320,7 @@ func TestRevoke(t *testing.T) {
 // TestMaxWait ends a wait that a controller does not end, though it lives.
 func TestMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := newUnit(t, ServeOptions{Arbiter: arbiter.Options{Policy: "fifo", Grace: 24 * time.Hour}})
+		u := newUnit(t, ServeOptions{Arbiter: iosched.TurnOptions{Policy: "fifo", Grace: 24 * time.Hour}})
 		a, b := u.client("a", ClientOptions{}), u.client("b", ClientOptions{MaxWait: time.Minute})
 		first := a.Begin(Burst{Bytes: part})
 		if err := first.Enter(t.Context()); err != nil { // and never leaves

@@ -18,7 +18,7 @@ func BenchmarkPolicies(b *testing.B) {
 }
 
 func benchmark(b *testing.B, policy string, waiting int) {
-	p, err := New(policy, Options{Rate: rate})
+	p, err := New(policy, Options{Rate: unitRate})
 	if err != nil {
 		b.Fatal(err)
 	}

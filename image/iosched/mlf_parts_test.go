@@ -189,7 +189,7 @@ func TestBetter(t *testing.T) {
 // TestWindowSizes: a window that was used grows up to what the unit moves in the
 // longest one, others shrink.
 func TestWindowSizes(t *testing.T) {
-	longest := rate / 2
+	longest := unitRate / 2
 	for _, c := range []struct {
 		quantum, used, want float64
 	}{

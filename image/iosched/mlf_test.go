@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	block = 32 << 10
-	rate  = 57e6 // of the disk of the thesis
-	seek  = 9 * ms
+	block    = 32 << 10
+	unitRate = 57e6 // of the disk of the thesis
+	seek     = 9 * ms
 )
 
 func mlfOptions(change func(*MLFOptions)) Options {
@@ -19,7 +19,7 @@ func mlfOptions(change func(*MLFOptions)) Options {
 	if change != nil {
 		change(&m)
 	}
-	return Options{Rate: rate, MLF: &m}
+	return Options{Rate: unitRate, MLF: &m}
 }
 
 func noWaits(m *MLFOptions) { m.ShiftWait, m.AggWait, m.IdleWait = 0, 0, 0 }
@@ -81,7 +81,7 @@ func TestOffsetFirst(t *testing.T) {
 		{"mlf", "10-20 20-30 30-40 40-50", 1, 3},
 	} {
 		s := newSim(t, c.policy, mlfOptions(noWaits), seek)
-		s.rate = 10e3
+		s.unitRate = 10e3
 		for i, offset := range []int64{30, 10, 20, 40} {
 			at := time.Duration(i/2) * ms // the first two, and then the others
 			s.at(at, func() { s.add(&Request{Rank: i, File: "f", Offset: offset, Bytes: 10}) })
@@ -126,7 +126,7 @@ func TestReadWaitsForWrites(t *testing.T) {
 		}
 	}
 	for _, policy := range Names() {
-		s := newSim(t, policy, Options{Rate: rate}, seek)
+		s := newSim(t, policy, Options{Rate: unitRate}, seek)
 		s.at(0, func() {
 			s.add(&Request{App: "w", File: "f", Op: Write, Offset: 0, Bytes: 10 * block})
 			s.add(&Request{App: "r", File: "f", Offset: 9 * block, Bytes: block})

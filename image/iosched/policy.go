@@ -2,7 +2,6 @@ package iosched
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -196,31 +195,55 @@ func DefaultMLF() MLFOptions {
 	}
 }
 
-// policies has what each name makes.
-var policies = map[string]func(Options) (Policy, error){
-	"fifo":     func(Options) (Policy, error) { return newFIFO(), nil },
-	"offset":   func(Options) (Policy, error) { return newOffset(), nil },
-	"deadline": func(o Options) (Policy, error) { return newDeadline(o) },
-	"rr":       func(o Options) (Policy, error) { return newRR(o), nil },
-	"srpt":     func(o Options) (Policy, error) { return newSRPT(o), nil },
-	"wsjf":     func(o Options) (Policy, error) { return newWSJF(o), nil },
-	"mlf":      newMLF,
+// policies are in the order in which they are listed for turns. Each orders requests, or
+// the turns of applications, or both.
+var policies = []struct {
+	name     string
+	requests func(Options) (Policy, error)
+	turns    *turnPolicy
+}{
+	{"none", nil, &turnPolicy{}},
+	{"fifo", func(Options) (Policy, error) { return newFIFO(), nil }, &turnPolicy{cost: (*Arbiter).place}},
+	{"rr", func(o Options) (Policy, error) { return newRR(o), nil }, &turnPolicy{cost: (*Arbiter).waitsSince}},
+	{"srpt", func(o Options) (Policy, error) { return newSRPT(o), nil }, &turnPolicy{cost: (*Arbiter).remaining, preempts: true}},
+	{"mlf", newMLF, &turnPolicy{cost: (*Arbiter).windowsUsed, levels: mlfLevels}},
+	{"wsjf", func(o Options) (Policy, error) { return newWSJF(o), nil }, &turnPolicy{cost: (*Arbiter).account, preempts: true, users: true}},
+	{"offset", func(Options) (Policy, error) { return newOffset(), nil }, nil},
+	{"deadline", func(o Options) (Policy, error) { return newDeadline(o) }, nil},
 }
 
-// Names returns the names of all policies, sorted.
-func Names() []string {
-	return slices.Sorted(maps.Keys(policies))
+// Names returns the names of the policies that order requests, sorted.
+func Names() (names []string) {
+	for _, p := range policies {
+		if p.requests != nil {
+			names = append(names, p.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TurnPolicies returns the names of the policies that order turns.
+func TurnPolicies() (names []string) {
+	for _, p := range policies {
+		if p.turns != nil {
+			names = append(names, p.name)
+		}
+	}
+	return names
 }
 
 // New returns the policy of a name.
 func New(name string, o Options) (Policy, error) {
-	make, ok := policies[name]
-	if !ok {
-		return nil, fmt.Errorf("unknown policy %q (want %s)", name, strings.Join(Names(), ", "))
+	for _, row := range policies {
+		if row.name != name || row.requests == nil {
+			continue
+		}
+		p, err := row.requests(o)
+		if err != nil {
+			return nil, fmt.Errorf("policy %s: %w", name, err)
+		}
+		return p, nil
 	}
-	p, err := make(o)
-	if err != nil {
-		return nil, fmt.Errorf("policy %s: %w", name, err)
-	}
-	return p, nil
+	return nil, fmt.Errorf("unknown policy %q (want %s)", name, strings.Join(Names(), ", "))
 }

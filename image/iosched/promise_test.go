@@ -14,7 +14,7 @@ import (
 func TestRepeatable(t *testing.T) {
 	for _, policy := range Names() {
 		run := func() (order []string) {
-			s := newSim(t, policy, Options{Rate: rate}, seek)
+			s := newSim(t, policy, Options{Rate: unitRate}, seek)
 			rnd := rand.New(rand.NewPCG(7, 8))
 			for i := range 4 {
 				for rank := range 3 {
@@ -36,7 +36,7 @@ func TestRepeatable(t *testing.T) {
 // TestAllocations has a request that comes again and again cost no memory.
 func TestAllocations(t *testing.T) {
 	for _, policy := range Names() {
-		p, err := New(policy, Options{Rate: rate, Quantum: block})
+		p, err := New(policy, Options{Rate: unitRate, Quantum: block})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,10 +22,10 @@ func TestCosts(t *testing.T) {
 		{"a user's applications share what it may have", "wsjf", "v", func(s *sim) { three(s, "u"); one(s) }},
 		{"a user with three shares", "wsjf", "a", func(s *sim) { three(s, "heavy"); one(s) }},
 		{"srpt knows no users", "srpt", "a", func(s *sim) { one(s); three(s, "u") }},
-		{"a burst counts that has not come yet", "srpt", "b", burst},
-		{"a burst counts that has not come yet", "wsjf", "b", burst},
+		{"a burst counts that has not come yet", "srpt", "b", burstOf},
+		{"a burst counts that has not come yet", "wsjf", "b", burstOf},
 	} {
-		s := newSim(t, c.policy, Options{Rate: rate, Weight: weight}, 0)
+		s := newSim(t, c.policy, Options{Rate: unitRate, Weight: weight}, 0)
 		s.at(0, func() { c.add(s) })
 		s.run()
 		if got := s.order[0].Request.App; got != c.first {
@@ -34,7 +34,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-func burst(s *sim) {
+func burstOf(s *sim) {
 	s.add(&Request{App: "a", File: "a", Bytes: block, Burst: 100 * block})
 	s.add(&Request{App: "b", File: "b", Bytes: 2 * block})
 }
@@ -43,7 +43,7 @@ func burst(s *sim) {
 // forgets that after a pause.
 func TestUnknownLength(t *testing.T) {
 	for pause, want := range map[time.Duration]string{0: "b a", 11 * time.Second: "a b"} {
-		s := newSim(t, "wsjf", Options{Rate: rate, IdleWait: -1}, 0)
+		s := newSim(t, "wsjf", Options{Rate: unitRate, IdleWait: -1}, 0)
 		s.at(0, func() { s.add(&Request{App: "a", File: "a", Bytes: 96 * block}) })
 		s.at(time.Second+pause, func() {
 			s.add(&Request{App: "a", File: "a", Bytes: block})
@@ -66,7 +66,7 @@ func TestUnknownLength(t *testing.T) {
 // other. Idling, wsjf ends one before it begins the other.
 func TestIdleForSynchronous(t *testing.T) {
 	for idle, want := range map[time.Duration]int{-1: 39, 0: 1} {
-		s := newSim(t, "wsjf", Options{Rate: rate, Quantum: 100 * block, IdleWait: idle}, seek)
+		s := newSim(t, "wsjf", Options{Rate: unitRate, Quantum: 100 * block, IdleWait: idle}, seek)
 		for _, app := range []string{"a", "b"} {
 			s.start(0, &reader{app: app, file: app, size: block, stride: block, count: 20, think: ms})
 		}

@@ -10,21 +10,21 @@ const ms = time.Millisecond
 
 // sim is a disk with a controller, and clients that act at times of their own.
 type sim struct {
-	t      testing.TB
-	c      *Controller
-	now    time.Duration
-	seek   time.Duration
-	rate   float64 // bytes a second
-	file   string
-	head   int64
-	events heap[*event]
-	seq    uint64
-	busy   int     // grants in service
-	order  []Grant // as they were served
-	came   func(r *Request)
-	done   func(r *Request)
-	begin  func(g Grant, at time.Duration)
-	left   map[*Request]int64
+	t        testing.TB
+	c        *Controller
+	now      time.Duration
+	seek     time.Duration
+	unitRate float64 // bytes a second
+	file     string
+	head     int64
+	events   heap[*event]
+	seq      uint64
+	busy     int     // grants in service
+	order    []Grant // as they were served
+	came     func(r *Request)
+	done     func(r *Request)
+	begin    func(g Grant, at time.Duration)
+	left     map[*Request]int64
 }
 
 type event struct {
@@ -39,7 +39,7 @@ func newSim(t testing.TB, policy string, o Options, seek time.Duration) *sim {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &sim{t: t, c: NewController("disk", p), seek: seek, rate: o.Rate, left: make(map[*Request]int64),
+	return &sim{t: t, c: NewController("disk", p), seek: seek, unitRate: o.Rate, left: make(map[*Request]int64),
 		events: heap[*event]{less: func(a, b *event) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }}}
 }
 
@@ -94,7 +94,7 @@ func (s *sim) serve() {
 	}
 	began := s.now
 	for _, g := range grants {
-		end := began + time.Duration(float64(g.Bytes)/s.rate*float64(time.Second)+0.5)
+		end := began + time.Duration(float64(g.Bytes)/s.unitRate*float64(time.Second)+0.5)
 		if g.Request.File != s.file || g.Offset != s.head {
 			end += s.seek
 		}

@@ -28,7 +28,7 @@ func TestStarvation(t *testing.T) {
 	} {
 		t.Run(c.policy, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
-				s := newSim(t, c.policy, Options{Rate: rate, Quantum: quantum, Bound: bound}, seek)
+				s := newSim(t, c.policy, Options{Rate: unitRate, Quantum: quantum, Bound: bound}, seek)
 				n := rapid.IntRange(1, 6).Draw(rt, "files")
 				var since [6]time.Duration
 				var pending [6]int
@@ -60,7 +60,7 @@ func TestStarvation(t *testing.T) {
 }
 
 // moving is how long the disk takes for so many bytes.
-func moving(bytes int64) time.Duration { return time.Duration(float64(bytes) / rate * 1e9) }
+func moving(bytes int64) time.Duration { return time.Duration(float64(bytes) / unitRate * 1e9) }
 
 // load has processes use file i: strided ones, a burst of requests at one time,
 // or requests anywhere.

@@ -7,7 +7,7 @@ import (
 
 // TestSweep: the policy offset goes on upwards before it begins again.
 func TestSweep(t *testing.T) {
-	s := newSim(t, "offset", Options{Rate: rate}, seek)
+	s := newSim(t, "offset", Options{Rate: unitRate}, seek)
 	s.at(0, func() { s.addBlocks("", "f", Read, 50, 1) })
 	s.at(ms, func() {
 		s.addBlocks("", "f", Read, 10, 1)
@@ -24,7 +24,7 @@ func TestSweep(t *testing.T) {
 // expired.
 func TestExpiry(t *testing.T) {
 	for expiry, want := range map[time.Duration]int64{10 * ms: 1000, time.Hour: 85} {
-		s := newSim(t, "deadline", Options{Rate: rate, Deadline: &DeadlineOptions{Read: expiry, Write: time.Hour, Batch: 4, Starved: 2}}, seek)
+		s := newSim(t, "deadline", Options{Rate: unitRate, Deadline: &DeadlineOptions{Read: expiry, Write: time.Hour, Batch: 4, Starved: 2}}, seek)
 		s.at(0, func() {
 			s.addBlocks("", "f", Read, 1000, 1)
 			for i := range int64(20) {
@@ -45,7 +45,7 @@ func TestExpiry(t *testing.T) {
 
 // TestStarvedWrite: reads go before a write in two batches, not in more.
 func TestStarvedWrite(t *testing.T) {
-	s := newSim(t, "deadline", Options{Rate: rate, Deadline: &DeadlineOptions{Read: time.Hour, Write: time.Hour, Batch: 4, Starved: 2}}, seek)
+	s := newSim(t, "deadline", Options{Rate: unitRate, Deadline: &DeadlineOptions{Read: time.Hour, Write: time.Hour, Batch: 4, Starved: 2}}, seek)
 	s.at(0, func() {
 		for i := range int64(20) {
 			s.addBlocks("r", "f", Read, i, 1)
@@ -62,7 +62,7 @@ func TestStarvedWrite(t *testing.T) {
 
 // TestSeeks: a request of another file is a seek, whatever its offset.
 func TestSeeks(t *testing.T) {
-	s := newSim(t, "fifo", Options{Rate: rate}, seek)
+	s := newSim(t, "fifo", Options{Rate: unitRate}, seek)
 	s.at(0, func() {
 		s.addBlocks("", "f", Read, 0, 1)
 		s.addBlocks("", "f", Read, 1, 1)

@@ -11,7 +11,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/dataset"
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 	"ckpt/internal/vfs/slowfs"
 )
 
@@ -57,7 +57,7 @@ the first job alone takes about a second, with the seeks of a disk of 50 MB/s an
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.jobs, "jobs", "bt.A.16,bt.A.16,reader", "applications, and reader or reader=SIZE for one that reads files of a size (default 16MiB)")
-	f.StringVar(&o.policy, "policy", strings.Join(arbiter.Policies(), ","), "policies to compare; none is without a controller, and always measured")
+	f.StringVar(&o.policy, "policy", strings.Join(iosched.TurnPolicies(), ","), "policies to compare; none is without a controller, and always measured")
 	f.IntVar(&o.rounds, "rounds", 10, "times that everything is measured")
 	f.StringVar(&o.throttle, "throttle", "auto", "a slow disk, like 50MB/s,seek=9ms,unit=1MiB; none; or auto")
 	f.StringVar(&o.plot, "plot", "", "draw the result to this .svg, .png or .pdf")
@@ -127,9 +127,9 @@ func parsePolicies(text string) ([]string, error) {
 	list := []string{none}
 	for name := range strings.SplitSeq(text, ",") {
 		name = strings.TrimSpace(name)
-		if !slices.Contains(arbiter.Policies(), name) {
-			hint := "policies: " + strings.Join(arbiter.Policies(), ", ")
-			if near := ui.Nearest(name, arbiter.Policies()); near != "" {
+		if !slices.Contains(iosched.TurnPolicies(), name) {
+			hint := "policies: " + strings.Join(iosched.TurnPolicies(), ", ")
+			if near := ui.Nearest(name, iosched.TurnPolicies()); near != "" {
 				hint = "did you mean " + near + "? " + hint
 			}
 			return nil, ui.BadUsage(fmt.Sprintf("--policy %s: no policy %q", text, name), hint)
@@ -176,7 +176,7 @@ func runInterference(ctx context.Context, g *ui.Globals, dir string, o *interfer
 		return err
 	}
 	if o.plot != "" && len(policies) == 1 {
-		return ui.BadUsage("--plot compares policies with none, and --policy has no other", "add a policy, like --policy none,"+arbiter.DefaultPolicy)
+		return ui.BadUsage("--plot compares policies with none, and --policy has no other", "add a policy, like --policy none,"+iosched.DefaultPolicy)
 	}
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()

@@ -12,7 +12,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/turns"
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/slowfs"
 )
@@ -307,7 +307,9 @@ var errControllerEnded = errors.New("the controller has ended by itself")
 func serveTurns(ctx context.Context, dir, policy string) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan error, 1)
-	go func() { over <- turns.Serve(ctx, dir, turns.ServeOptions{Arbiter: arbiter.Options{Policy: policy}}) }()
+	go func() {
+		over <- turns.Serve(ctx, dir, turns.ServeOptions{Arbiter: iosched.TurnOptions{Policy: policy}})
+	}()
 	stop = func() error {
 		select {
 		case err := <-over: // what was measured since was measured without turns

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 	"ckpt/internal/figure"
 )
 
@@ -227,7 +227,7 @@ func (b *interference) print(g *ui.Globals) error {
 		if broken := l.broken(); len(broken) > 0 {
 			text = strings.Join(broken, ", ")
 		}
-		if l.Policy == arbiter.DefaultPolicy {
+		if l.Policy == iosched.DefaultPolicy {
 			mark = " (default)"
 		}
 		if err := g.Printf("  %s%s: %s\n", l.Policy, mark, text); err != nil {

@@ -13,7 +13,6 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/tune"
 	"ckpt/image/iosched"
-	"ckpt/image/iosched/arbiter"
 )
 
 // contendOptions are the flags about jobs that use the storage at the same time.
@@ -30,7 +29,7 @@ func (o *contendOptions) addFlags(f *pflag.FlagSet) {
 
 // turnPolicies are those of turns that keep an order.
 func turnPolicies() []string {
-	return slices.DeleteFunc(arbiter.Policies(), func(p string) bool { return p == "none" })
+	return slices.DeleteFunc(iosched.TurnPolicies(), func(p string) bool { return p == "none" })
 }
 
 // policyNames are those of turns and of targets, in the order of turns.

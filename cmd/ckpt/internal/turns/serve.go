@@ -21,7 +21,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/turns"
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 )
 
 func Commands(g *ui.Globals) []*cobra.Command { return []*cobra.Command{newStorageCommand(g)} }
@@ -84,8 +84,8 @@ window each; none, all at once.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.policy, "policy", arbiter.DefaultPolicy, "who has the next turn: "+strings.Join(arbiter.Policies(), ", "))
-	ui.Choices(flags, "policy", arbiter.Policies()...)
+	flags.StringVar(&f.policy, "policy", iosched.DefaultPolicy, "who has the next turn: "+strings.Join(iosched.TurnPolicies(), ", "))
+	ui.Choices(flags, "policy", iosched.TurnPolicies()...)
 	flags.StringVar(&f.window, "window", "500ms", "time of a turn after which others are looked at")
 	flags.StringVar(&f.lease, "lease", "5s", "a holder that is silent for so long loses its turn")
 	flags.StringVar(&f.longest, "longest-wait", "1min", "who has waited so long goes next, whatever the policy")
@@ -99,13 +99,13 @@ window each; none, all at once.`,
 func (f *serveFlags) options() (turns.ServeOptions, error) {
 	var q ui.Quantities
 	o := turns.ServeOptions{Listen: f.listen, IdleExit: q.Duration("--idle-exit", f.idle)}
-	o.Arbiter = arbiter.Options{Policy: f.policy, Window: q.Duration("--window", f.window), Lease: q.Duration("--lease", f.lease),
+	o.Arbiter = iosched.TurnOptions{Policy: f.policy, Window: q.Duration("--window", f.window), Lease: q.Duration("--lease", f.lease),
 		MaxWait: q.Duration("--longest-wait", f.longest)}
 	if q.Err != nil {
 		return o, q.Err
 	}
-	if !slices.Contains(arbiter.Policies(), f.policy) {
-		return o, ui.BadUsage(fmt.Sprintf("--policy %q: want %s", f.policy, strings.Join(arbiter.Policies(), ", ")), "")
+	if !slices.Contains(iosched.TurnPolicies(), f.policy) {
+		return o, ui.BadUsage(fmt.Sprintf("--policy %q: want %s", f.policy, strings.Join(iosched.TurnPolicies(), ", ")), "")
 	}
 	for flag, d := range map[string]bool{"--window " + f.window: o.Arbiter.Window > 0, "--lease " + f.lease: o.Arbiter.Lease > 0,
 		"--longest-wait " + f.longest: o.Arbiter.MaxWait > 0, "--idle-exit " + f.idle: f.idle == "" || o.IdleExit > 0} {

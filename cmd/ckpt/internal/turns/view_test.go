@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 )
 
 // busy is a unit with a holder, one that waits, and one that has left.
 func busy() *unitStatus {
 	flow, longest, short, stretch, left := 14.5, 15.0, 10.0, 1.04, int64(512<<20)
-	return &unitStatus{Host: "h0", PID: 4242, Status: arbiter.Status{Unit: "/scratch", Policy: "wsjf", Uptime: 62.5, Window: 0.5, Lease: 5, MaxWait: 60,
+	return &unitStatus{Host: "h0", PID: 4242, Status: iosched.Status{Unit: "/scratch", Policy: "wsjf", Uptime: 62.5, Window: 0.5, Lease: 5, MaxWait: 60,
 		Holder: "ana", Held: 0.25, Windows: 12, Turns: 7, Evictions: 1, Bytes: 3 << 30, Busy: 50.0004,
-		Apps: []arbiter.AppStatus{
+		Apps: []iosched.AppStatus{
 			{App: "ana", User: "ana", State: "holds", Kind: "checkpoint", Connections: 16, Granted: 16, Remaining: &left, Requests: 64,
 				Aggregates: 4, Aggregated: 64, Largest: 16, Last: 16, Windows: 9, Bytes: 2 << 30, Flows: 3, Waited: 1.5, LongestWait: 0.75,
 				Held: 40, FlowTime: &flow, LongestFlow: &longest, Stretch: &stretch},
@@ -67,7 +67,7 @@ func TestStatusText(t *testing.T) {
 	if u.Revoked = true; !strings.Contains(shown(t, u, ""), "and is to give it back") {
 		t.Error("the text does not say that the turn is wanted back")
 	}
-	if text := shown(t, &unitStatus{Status: arbiter.Status{Policy: "fifo"}}, ""); !strings.Contains(text, "nobody has the turn") || !strings.Contains(text, "no job or command") {
+	if text := shown(t, &unitStatus{Status: iosched.Status{Policy: "fifo"}}, ""); !strings.Contains(text, "nobody has the turn") || !strings.Contains(text, "no job or command") {
 		t.Errorf("an idle unit:\n%s", text)
 	}
 }

@@ -1,4 +1,4 @@
-package arbiter
+package iosched
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ const horizon = 1 << 60
 // Predict runs bursts through an Arbiter on a virtual clock, and returns their
 // flow times in the same order. Bursts of one application that overlap have
 // their turns together and share the rate of the unit.
-func Predict(o Options, c Cost, bursts []Expected) ([]Flow, error) {
+func Predict(o TurnOptions, c Cost, bursts []Expected) ([]Flow, error) {
 	if c.Together == 0 {
 		c.Together = 1
 	}
@@ -52,7 +52,7 @@ func Predict(o Options, c Cost, bursts []Expected) ([]Flow, error) {
 	}
 	o.Lease, o.Grace = horizon, horizon // Every client lives here.
 	o.MaxConns, o.MaxBursts = math.MaxInt, math.MaxInt
-	a, err := New("predicted", o)
+	a, err := NewArbiter("predicted", o)
 	if err != nil {
 		return nil, err
 	}
@@ -219,12 +219,12 @@ func (f *forecast) step(e Event) error {
 		for _, x := range actions {
 			b := f.bursts[x.Conn]
 			switch x.Verb {
-			case Grant:
+			case GrantTurn:
 				f.granted(b)
-			case Revoke:
+			case RevokeTurn:
 				b.granted = false
 				queue = append(queue, Release{Conn: x.Conn, Burst: x.Burst, Turn: x.Turn})
-			case Evict:
+			case EvictTurn:
 				return fmt.Errorf("a burst of %q was evicted in a prediction", b.App)
 			}
 		}
@@ -239,7 +239,7 @@ func (f *forecast) granted(b *expected) {
 		b.flow.Began = f.now
 	}
 	if app := b.User + "\x00" + b.App; app != f.last {
-		if f.last != "" && f.a.o.Policy != "none" {
+		if f.last != "" && f.a.policy.cost != nil {
 			f.busy = max(f.busy, f.now) + f.cost.Switch
 		}
 		f.last = app

@@ -1,4 +1,4 @@
-package arbiter
+package iosched
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 
 // A turn is the right of one application to use the unit.
 type turn struct {
-	app       *app // nil: the unit is free
+	app       *applicant // nil: the unit is free
 	number    uint64
 	since     time.Duration
 	windowEnd time.Duration
@@ -49,7 +49,7 @@ func (a *Arbiter) advance(now time.Duration) {
 
 // settle takes all decisions that are due.
 func (a *Arbiter) settle() {
-	if a.o.Policy == "none" {
+	if a.policy.cost == nil {
 		for _, p := range a.apps {
 			a.admit(p)
 		}
@@ -95,13 +95,10 @@ func (a *Arbiter) review() {
 		} else {
 			a.revoke()
 		}
-	case a.asked && !t.overdue && a.preempts() && a.choose(true) != p:
+	case a.asked && !t.overdue && a.policy.preempts && a.choose(true) != p:
 		a.revoke()
 	}
 }
-
-// preempts reports whether the policy looks at the others when somebody asks.
-func (a *Arbiter) preempts() bool { return a.o.Policy == "srpt" || a.o.Policy == "wsjf" }
 
 // next gives the unit to the application that goes first.
 func (a *Arbiter) next() {
@@ -109,7 +106,7 @@ func (a *Arbiter) next() {
 	if p == nil {
 		// A silent client is better than an idle unit: it loses the turn as
 		// soon as somebody else asks.
-		i := slices.IndexFunc(a.apps, func(p *app) bool { return len(p.bursts) > 0 })
+		i := slices.IndexFunc(a.apps, func(p *applicant) bool { return len(p.bursts) > 0 })
 		if i < 0 {
 			return
 		}
@@ -137,7 +134,7 @@ func (a *Arbiter) newWindow(overdue bool) {
 }
 
 // admit grants all bursts of an application that may start, in their order.
-func (a *Arbiter) admit(p *app) {
+func (a *Arbiter) admit(p *applicant) {
 	first := slices.IndexFunc(p.bursts, func(b *burst) bool { return b.granted })
 	count := 0
 	for i, b := range p.bursts {
@@ -168,7 +165,7 @@ func (a *Arbiter) behind(earlier []*burst, b *burst) bool {
 }
 
 func (a *Arbiter) grant(b *burst) {
-	if a.o.Policy == "none" {
+	if a.policy.cost == nil {
 		a.turn.number++
 	}
 	p := b.conn.app
@@ -183,7 +180,7 @@ func (a *Arbiter) grant(b *burst) {
 	if a.turn.app == p {
 		window = max(0, a.turn.windowEnd-a.now)
 	}
-	a.out = append(a.out, Action{Verb: Grant, Conn: b.conn.id, Burst: b.id, Turn: b.turn, Window: window, Lease: a.o.Lease})
+	a.out = append(a.out, Action{Verb: GrantTurn, Conn: b.conn.id, Burst: b.id, Turn: b.turn, Window: window, Lease: a.o.Lease})
 }
 
 // drop takes the turn from a burst, or notes that it has given it back.
@@ -215,7 +212,7 @@ func (a *Arbiter) revoke() {
 		if b.granted {
 			t.app.status.Revocations++
 			a.status.Revocations++
-			a.out = append(a.out, Action{Verb: Revoke, Conn: b.conn.id, Burst: b.id, Turn: b.turn})
+			a.out = append(a.out, Action{Verb: RevokeTurn, Conn: b.conn.id, Burst: b.id, Turn: b.turn})
 		}
 	}
 }
@@ -235,7 +232,7 @@ func (a *Arbiter) evictLate() {
 		a.straggles(b, true)
 		p.status.Evictions++
 		a.status.Evictions++
-		a.out = append(a.out, Action{Verb: Evict, Conn: b.conn.id, Burst: b.id, Turn: b.turn})
+		a.out = append(a.out, Action{Verb: EvictTurn, Conn: b.conn.id, Burst: b.id, Turn: b.turn})
 	}
 }
 
@@ -252,7 +249,7 @@ func (a *Arbiter) lingers() bool {
 	return a.now < t.lingerEnd
 }
 
-func (p *app) expects() int {
+func (p *applicant) expects() int {
 	if p.expected == 0 {
 		return p.conns
 	}
@@ -270,7 +267,7 @@ func (a *Arbiter) endTurn() {
 
 // unused reports whether nothing of an application is under way: its bursts
 // said so, or nothing has come from it for longer than its operations take.
-func (a *Arbiter) unused(p *app) bool {
+func (a *Arbiter) unused(p *applicant) bool {
 	if p.idle() {
 		return a.now-p.ended >= idlePatience
 	}
@@ -278,15 +275,15 @@ func (a *Arbiter) unused(p *app) bool {
 }
 
 // idle reports whether all bursts of an application that are granted are idle.
-func (p *app) idle() bool {
+func (p *applicant) idle() bool {
 	return !slices.ContainsFunc(p.bursts, func(b *burst) bool { return b.granted && !b.idle })
 }
 
-func (a *Arbiter) stall(p *app) time.Duration { return max(a.o.Stall, 4*p.gap) }
+func (a *Arbiter) stall(p *applicant) time.Duration { return max(a.o.Stall, 4*p.gap) }
 
 // rivals reports whether another application waits for the unit.
-func (a *Arbiter) rivals(p *app) bool {
-	return slices.ContainsFunc(a.apps, func(q *app) bool { return q != p && a.eligible(q) })
+func (a *Arbiter) rivals(p *applicant) bool {
+	return slices.ContainsFunc(a.apps, func(q *applicant) bool { return q != p && a.eligible(q) })
 }
 
 // solo reports whether exactly one application has turns. Stragglers do not count.

@@ -1,4 +1,4 @@
-package arbiter_test
+package iosched_test
 
 import (
 	"container/heap"
@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 )
 
 // A sim is a virtual world: clients, a network with delays, one disk, and a
@@ -16,11 +16,11 @@ type sim struct {
 	now    time.Duration
 	seq    uint64
 	agenda agenda
-	o      arbiter.Options
+	o      iosched.TurnOptions
 
 	ctl     *controller // nil while it is down
 	lives   int         // controllers so far
-	nextID  arbiter.Conn
+	nextID  iosched.Conn
 	clients []*client
 	disk    disk
 	faults  []string
@@ -48,7 +48,7 @@ func (a *agenda) Pop() any {
 	return x
 }
 
-func newSim(seed uint64, o arbiter.Options) *sim {
+func newSim(seed uint64, o iosched.TurnOptions) *sim {
 	return &sim{rng: rand.New(rand.NewPCG(seed, 19)), o: o, disk: disk{rate: 100e6}}
 }
 
@@ -112,17 +112,17 @@ func (d *disk) serve(now time.Duration, owner string, n int64) time.Duration {
 type controller struct {
 	s     *sim
 	life  int
-	a     *arbiter.Arbiter
-	links map[arbiter.Conn]*link
+	a     *iosched.Arbiter
+	links map[iosched.Conn]*link
 	wake  time.Duration
 	hung  bool
-	inbox []arbiter.Event // while hung
+	inbox []iosched.Event // while hung
 	mirror
 }
 
 // A link is a connection: both directions keep their order.
 type link struct {
-	id       arbiter.Conn
+	id       iosched.Conn
 	ctl      *controller
 	client   *client
 	up, down time.Duration // when the newest message of each direction arrives
@@ -130,12 +130,12 @@ type link struct {
 }
 
 func (s *sim) startController() {
-	a, err := arbiter.New("disk", s.o)
+	a, err := iosched.NewArbiter("disk", s.o)
 	if err != nil {
 		panic(err)
 	}
 	s.lives++
-	s.ctl = &controller{s: s, life: s.lives, a: a, links: map[arbiter.Conn]*link{}, mirror: newMirror(s)}
+	s.ctl = &controller{s: s, life: s.lives, a: a, links: map[iosched.Conn]*link{}, mirror: newMirror(s)}
 }
 
 // killController loses all connections at once.
@@ -170,19 +170,19 @@ func (s *sim) delay() time.Duration {
 }
 
 // send carries an event to the controller, after those sent before it.
-func (l *link) send(e arbiter.Event) {
+func (l *link) send(e iosched.Event) {
 	s := l.ctl.s
 	l.up = max(l.up, s.now+s.delay())
 	s.after(l.up-s.now, func() { l.ctl.receive(l, e) })
 }
 
-func (ctl *controller) receive(l *link, e arbiter.Event) {
+func (ctl *controller) receive(l *link, e iosched.Event) {
 	switch {
 	case ctl.s.ctl != ctl || l.left:
 	case ctl.hung:
 		ctl.inbox = append(ctl.inbox, e)
 	default:
-		_, l.left = e.(arbiter.Leave)
+		_, l.left = e.(iosched.Leave)
 		ctl.step(e)
 	}
 }
@@ -194,11 +194,11 @@ func (ctl *controller) resume() {
 	for _, e := range inbox {
 		ctl.step(e)
 	}
-	ctl.step(arbiter.Tick{})
+	ctl.step(iosched.Tick{})
 	clear(ctl.since)
 }
 
-func (ctl *controller) step(e arbiter.Event) {
+func (ctl *controller) step(e iosched.Event) {
 	actions, err := ctl.a.Step(ctl.s.now, e)
 	if err != nil {
 		ctl.s.fault("%#v: %v", e, err)
@@ -226,7 +226,7 @@ func (ctl *controller) alarm() {
 	ctl.wake = at
 	ctl.s.after(at-ctl.s.now, func() {
 		if ctl.s.ctl == ctl && !ctl.hung && ctl.wake == ctl.s.now {
-			ctl.step(arbiter.Tick{})
+			ctl.step(iosched.Tick{})
 		}
 	})
 }

@@ -1,11 +1,11 @@
-package arbiter_test
+package iosched_test
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 )
 
 // A mix is what runs on one disk of 100 MB/s that seeks for 10 ms.
@@ -19,7 +19,7 @@ type mix []struct {
 // play runs a mix under a policy.
 func play(t *testing.T, policy string, m mix) *sim {
 	t.Helper()
-	s := newSim(1, arbiter.Options{Policy: policy, Window: 500 * ms, Lease: 5 * second, Grace: 10 * second, MaxWait: time.Minute, Linger: 2 * ms, Stall: second})
+	s := newSim(1, iosched.TurnOptions{Policy: policy, Window: 500 * ms, Lease: 5 * second, Grace: 10 * second, MaxWait: time.Minute, Linger: 2 * ms, Stall: second})
 	s.disk.seek = 10 * ms
 	s.startController()
 	for _, x := range m {
@@ -108,7 +108,7 @@ func TestUsersShareAlike(t *testing.T) {
 	for i := range 10 {
 		m = append(m, mix{{fmt.Sprint("many", i), "u", 1, 1000, 0, 50 << 20, 4 << 20}}...)
 	}
-	s := newSim(1, arbiter.Options{Policy: "wsjf", Window: 500 * ms, Lease: 5 * second, Grace: 10 * second, MaxWait: time.Minute, Linger: 2 * ms, Stall: second})
+	s := newSim(1, iosched.TurnOptions{Policy: "wsjf", Window: 500 * ms, Lease: 5 * second, Grace: 10 * second, MaxWait: time.Minute, Linger: 2 * ms, Stall: second})
 	s.disk.seek = 10 * ms
 	s.startController()
 	for _, x := range m {

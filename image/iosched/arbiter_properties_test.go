@@ -1,4 +1,4 @@
-package arbiter_test
+package iosched_test
 
 import (
 	"fmt"
@@ -7,14 +7,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 )
 
 // anyEvents passes events in any order to an Arbiter, right ones and wrong
 // ones, and holds its actions against the mirror.
 func anyEvents(t *rapid.T) {
-	o := arbiter.Options{
-		Policy: rapid.SampledFrom(arbiter.Policies()).Draw(t, "policy"),
+	o := iosched.TurnOptions{
+		Policy: rapid.SampledFrom(iosched.TurnPolicies()).Draw(t, "policy"),
 		Window: 100 * ms, Lease: 400 * ms, Grace: 500 * ms, MaxWait: second, Linger: 2 * ms, Stall: 200 * ms,
 		MaxConns: 7, MaxBursts: 3,
 	}
@@ -27,7 +27,7 @@ func anyEvents(t *rapid.T) {
 				t.Fatalf("%v: the arbiter wants to wake at %v", s.now, at)
 			}
 			s.now = at
-			feed(s, arbiter.Tick{})
+			feed(s, iosched.Tick{})
 		}
 		s.now = until
 		feed(s, drawEvent(t))
@@ -39,56 +39,56 @@ func anyEvents(t *rapid.T) {
 }
 
 // feed passes an event on. A wrong one may only be a sign of life.
-func feed(s *sim, e arbiter.Event) {
+func feed(s *sim, e iosched.Event) {
 	actions, err := s.ctl.a.Step(s.now, e)
 	if err != nil {
 		if c := connOf(e); s.ctl.conns[c] != nil {
-			if _, joins := e.(arbiter.Join); !joins {
+			if _, joins := e.(iosched.Join); !joins {
 				s.ctl.hear(c, s.now)
 			}
 		}
-		e = arbiter.Tick{}
+		e = iosched.Tick{}
 	}
 	s.ctl.see(s.now, e, actions)
 }
 
-func connOf(e arbiter.Event) arbiter.Conn {
+func connOf(e iosched.Event) iosched.Conn {
 	switch e := e.(type) {
-	case arbiter.Ask:
+	case iosched.Ask:
 		return e.Conn
-	case arbiter.Progress:
+	case iosched.Progress:
 		return e.Conn
-	case arbiter.Idle:
+	case iosched.Idle:
 		return e.Conn
-	case arbiter.Release:
+	case iosched.Release:
 		return e.Conn
-	case arbiter.End:
+	case iosched.End:
 		return e.Conn
 	}
 	return 0
 }
 
-func drawEvent(t *rapid.T) arbiter.Event {
-	c := arbiter.Conn(rapid.IntRange(1, 8).Draw(t, "conn"))
+func drawEvent(t *rapid.T) iosched.Event {
+	c := iosched.Conn(rapid.IntRange(1, 8).Draw(t, "conn"))
 	b := uint64(rapid.IntRange(1, 4).Draw(t, "burst"))
 	n := rapid.Int64().Draw(t, "bytes")
 	switch rapid.IntRange(0, 13).Draw(t, "event") {
 	case 0, 1:
-		return arbiter.Join{Conn: c, App: fmt.Sprint(c % 4), User: fmt.Sprint(c % 2), Weight: float64(n % 3)}
+		return iosched.Join{Conn: c, App: fmt.Sprint(c % 4), User: fmt.Sprint(c % 2), Weight: float64(n % 3)}
 	case 2, 3, 4:
-		return arbiter.Ask{Conn: c, Burst: b, File: fmt.Sprint(b % 3), Bytes: n}
+		return iosched.Ask{Conn: c, Burst: b, File: fmt.Sprint(b % 3), Bytes: n}
 	case 5, 6:
-		return arbiter.Progress{Conn: c, Burst: b, Bytes: n}
+		return iosched.Progress{Conn: c, Burst: b, Bytes: n}
 	case 7, 8:
-		return arbiter.Release{Conn: c, Burst: b, Turn: uint64(rapid.IntRange(0, 20).Draw(t, "turn"))}
+		return iosched.Release{Conn: c, Burst: b, Turn: uint64(rapid.IntRange(0, 20).Draw(t, "turn"))}
 	case 9, 10:
-		return arbiter.End{Conn: c, Burst: b}
+		return iosched.End{Conn: c, Burst: b}
 	case 11:
-		return arbiter.Idle{Conn: c, Burst: b}
+		return iosched.Idle{Conn: c, Burst: b}
 	case 12:
-		return arbiter.Leave{Conn: c}
+		return iosched.Leave{Conn: c}
 	}
-	return arbiter.Alive{Conn: c}
+	return iosched.Alive{Conn: c}
 }
 
 // checkStatus compares the counts with the mirror.
@@ -124,9 +124,9 @@ func TestAnyEvents(t *testing.T) { rapid.Check(t, anyEvents) }
 
 func FuzzEvents(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anyEvents)) }
 
-func drawBursts(t *rapid.T) (bursts []arbiter.Expected, alone time.Duration) {
+func drawBursts(t *rapid.T) (bursts []iosched.Expected, alone time.Duration) {
 	for i := range rapid.IntRange(1, 8).Draw(t, "bursts") {
-		b := arbiter.Expected{
+		b := iosched.Expected{
 			App:     fmt.Sprint(i),
 			User:    fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "user")),
 			Arrival: time.Duration(rapid.IntRange(0, 20000).Draw(t, "arrival")) * ms,
@@ -144,8 +144,8 @@ func drawBursts(t *rapid.T) (bursts []arbiter.Expected, alone time.Duration) {
 func TestPredictIsWorkConserving(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bursts, _ := drawBursts(t)
-		policy := rapid.SampledFrom(arbiter.Policies()).Draw(t, "policy")
-		flows, err := arbiter.Predict(arbiter.Options{Policy: policy}, arbiter.Cost{}, bursts)
+		policy := rapid.SampledFrom(iosched.TurnPolicies()).Draw(t, "policy")
+		flows, err := iosched.Predict(iosched.TurnOptions{Policy: policy}, iosched.Cost{}, bursts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,8 +163,8 @@ func TestPredictIsWorkConserving(t *testing.T) {
 }
 
 // lastAlone is when a unit that is never free beside work has done all.
-func lastAlone(bursts []arbiter.Expected) (end time.Duration) {
-	rest := append([]arbiter.Expected(nil), bursts...)
+func lastAlone(bursts []iosched.Expected) (end time.Duration) {
+	rest := append([]iosched.Expected(nil), bursts...)
 	for len(rest) > 0 {
 		first := 0
 		for i, b := range rest {
@@ -184,7 +184,7 @@ func TestPredictSRPTIsBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bursts, _ := drawBursts(t)
 		sum := func(policy string) (sum time.Duration) {
-			flows, err := arbiter.Predict(arbiter.Options{Policy: policy, MaxWait: 1000 * time.Hour}, arbiter.Cost{}, bursts)
+			flows, err := iosched.Predict(iosched.TurnOptions{Policy: policy, MaxWait: 1000 * time.Hour}, iosched.Cost{}, bursts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +194,7 @@ func TestPredictSRPTIsBest(t *testing.T) {
 			return sum
 		}
 		best := sum("srpt")
-		for _, policy := range arbiter.Policies() {
+		for _, policy := range iosched.TurnPolicies() {
 			if s := sum(policy); float64(best) > 1.1*float64(s) {
 				t.Errorf("the sum of flow times is %v under srpt, %v under %s", best, s, policy)
 			}
@@ -206,15 +206,15 @@ func TestPredictSRPTIsBest(t *testing.T) {
 // is done, the ten have had no more than it, and one burst under way.
 func TestPredictTenJobsOfOneUser(t *testing.T) {
 	for _, length := range []time.Duration{5 * second, 10 * second, 30 * second} {
-		bursts := []arbiter.Expected{
+		bursts := []iosched.Expected{
 			{App: "b", User: "v", Arrival: second, Alone: length, Bytes: int64(length / 10)},
 			{App: "c", User: "w", Arrival: second, Alone: length, Bytes: int64(length / 10)},
 		}
 		for i := range 10 {
-			bursts = append(bursts, arbiter.Expected{App: fmt.Sprint("a", i), User: "u", Alone: 10 * second, Bytes: 1e9})
+			bursts = append(bursts, iosched.Expected{App: fmt.Sprint("a", i), User: "u", Alone: 10 * second, Bytes: 1e9})
 		}
-		o := arbiter.Options{MaxWait: time.Hour}
-		flows, err := arbiter.Predict(o, arbiter.Cost{}, bursts)
+		o := iosched.TurnOptions{MaxWait: time.Hour}
+		flows, err := iosched.Predict(o, iosched.Cost{}, bursts)
 		if err != nil {
 			t.Fatal(err)
 		}

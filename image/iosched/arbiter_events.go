@@ -1,4 +1,4 @@
-package arbiter
+package iosched
 
 import "time"
 
@@ -91,21 +91,21 @@ type Verb uint8
 
 const (
 	// Grant lets a burst use the unit.
-	Grant Verb = iota + 1
+	GrantTurn Verb = iota + 1
 	// Revoke asks a burst to finish its current operation, and no more, and
 	// to answer with Release.
-	Revoke
+	RevokeTurn
 	// Evict says that a burst has lost its turn already.
-	Evict
+	EvictTurn
 )
 
 func (v Verb) String() string {
 	switch v {
-	case Grant:
+	case GrantTurn:
 		return "grant"
-	case Revoke:
+	case RevokeTurn:
 		return "revoke"
-	case Evict:
+	case EvictTurn:
 		return "evict"
 	}
 	return "unknown"

@@ -1,9 +1,9 @@
-package arbiter_test
+package iosched_test
 
 import (
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 )
 
 // A job is one burst that a client has to do, after a time of thinking.
@@ -62,7 +62,7 @@ func (c *client) beat() {
 	}
 	if !c.stopped {
 		if c.link != nil {
-			c.link.send(arbiter.Alive{Conn: c.link.id})
+			c.link.send(iosched.Alive{Conn: c.link.id})
 		} else {
 			c.join()
 		}
@@ -75,7 +75,7 @@ func (c *client) join() {
 		return
 	}
 	c.granted, c.answer = false, 0
-	c.link.send(arbiter.Join{Conn: c.link.id, App: c.app, User: c.user})
+	c.link.send(iosched.Join{Conn: c.link.id, App: c.app, User: c.user})
 	if c.active {
 		c.ask()
 	}
@@ -87,13 +87,13 @@ func (c *client) ask() {
 	if c.jobs[0].unknown {
 		n = -1
 	}
-	c.link.send(arbiter.Ask{Conn: c.link.id, Burst: c.number, File: c.jobs[0].file, Offset: c.moved, Bytes: n})
+	c.link.send(iosched.Ask{Conn: c.link.id, Burst: c.number, File: c.jobs[0].file, Offset: c.moved, Bytes: n})
 }
 
 func (c *client) next() {
 	if len(c.jobs) == 0 {
 		if c.link != nil {
-			c.link.send(arbiter.Leave{Conn: c.link.id})
+			c.link.send(iosched.Leave{Conn: c.link.id})
 			c.link = nil
 		}
 		c.dead = true
@@ -133,7 +133,7 @@ func (c *client) work() {
 	}
 	if c.jobs[0].meet && c.moved*2 >= c.jobs[0].bytes && !c.met() {
 		if !c.jobs[0].quiet && c.link != nil {
-			c.link.send(arbiter.Idle{Conn: c.link.id, Burst: c.number})
+			c.link.send(iosched.Idle{Conn: c.link.id, Burst: c.number})
 		}
 		return
 	}
@@ -167,9 +167,9 @@ func (c *client) operated(n int64) {
 	c.moved += n
 	c.served += n
 	if c.link != nil {
-		c.link.send(arbiter.Progress{Conn: c.link.id, Burst: c.number, Bytes: n})
+		c.link.send(iosched.Progress{Conn: c.link.id, Burst: c.number, Bytes: n})
 		if c.answer > 0 {
-			c.link.send(arbiter.Release{Conn: c.link.id, Burst: c.number, Turn: c.answer})
+			c.link.send(iosched.Release{Conn: c.link.id, Burst: c.number, Turn: c.answer})
 			c.answer = 0
 		}
 	}
@@ -184,7 +184,7 @@ func (c *client) end() {
 		c.s.fault("%s has moved %d bytes of %d", c.app, c.moved, c.jobs[0].bytes)
 	}
 	if c.link != nil {
-		c.link.send(arbiter.End{Conn: c.link.id, Burst: c.number})
+		c.link.send(iosched.End{Conn: c.link.id, Burst: c.number})
 	}
 	c.met()
 	c.active, c.granted, c.answer = false, false, 0
@@ -195,16 +195,16 @@ func (c *client) end() {
 }
 
 // receive handles an action of the controller.
-func (c *client) receive(l *link, x arbiter.Action) {
+func (c *client) receive(l *link, x iosched.Action) {
 	c.do(func() {
 		if l != c.link || x.Burst != c.number || !c.active {
 			return // for a burst that is over
 		}
 		switch x.Verb {
-		case arbiter.Grant:
+		case iosched.GrantTurn:
 			c.granted, c.turn = true, x.Turn
 			c.work()
-		case arbiter.Revoke, arbiter.Evict:
+		case iosched.RevokeTurn, iosched.EvictTurn:
 			if x.Turn != c.turn {
 				return
 			}
@@ -213,7 +213,7 @@ func (c *client) receive(l *link, x arbiter.Action) {
 				c.answer = x.Turn
 				return
 			}
-			c.link.send(arbiter.Release{Conn: l.id, Burst: x.Burst, Turn: x.Turn})
+			c.link.send(iosched.Release{Conn: l.id, Burst: x.Burst, Turn: x.Turn})
 		}
 	})
 }
@@ -236,7 +236,7 @@ func (c *client) kill(hostLives bool) {
 	c.dead, c.excused = true, true
 	c.missed()
 	if l := c.link; l != nil && hostLives {
-		l.send(arbiter.Leave{Conn: l.id})
+		l.send(iosched.Leave{Conn: l.id})
 	}
 }
 

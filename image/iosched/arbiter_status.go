@@ -1,4 +1,4 @@
-package arbiter
+package iosched
 
 import "time"
 
@@ -79,13 +79,13 @@ func (s *AppStatus) granted(n int) {
 }
 
 // waited notes that the wait of an application is over.
-func (a *Arbiter) waited(p *app) {
+func (a *Arbiter) waited(p *applicant) {
 	a.waits(p, &p.status)
 	p.waiting = false
 }
 
 // waits counts the wait of an application so far.
-func (a *Arbiter) waits(p *app, s *AppStatus) {
+func (a *Arbiter) waits(p *applicant, s *AppStatus) {
 	if p.waiting {
 		wait := (a.now - p.waitFrom).Seconds()
 		s.Waited += wait
@@ -95,7 +95,7 @@ func (a *Arbiter) waits(p *app, s *AppStatus) {
 
 // alone estimates how many seconds the bursts of an application, now over, take alone:
 // at the rate of the unit, or as long as they had turns.
-func (a *Arbiter) alone(p *app) float64 {
+func (a *Arbiter) alone(p *applicant) float64 {
 	if p.served == 0 || a.rate.time == 0 {
 		return p.held.Seconds()
 	}
@@ -121,7 +121,7 @@ func (a *Arbiter) Status(now time.Duration) Status {
 	return s
 }
 
-func (p *app) state() string {
+func (p *applicant) state() string {
 	switch {
 	case p.grants > 0:
 		return "holds"
@@ -131,7 +131,7 @@ func (p *app) state() string {
 	return "idle"
 }
 
-func (a *Arbiter) statusOf(p *app, state string) AppStatus {
+func (a *Arbiter) statusOf(p *applicant, state string) AppStatus {
 	s := p.status
 	s.App, s.User, s.State, s.Connections = p.name, p.user.name, state, p.conns
 	s.Granted, s.Waiting = p.grants, len(p.bursts)-p.grants
@@ -161,7 +161,7 @@ type rate struct {
 	perSecond float64
 	bytes     float64
 	time      time.Duration
-	app       *app
+	app       *applicant
 	from      time.Duration // how long app had been served at its last progress
 }
 
@@ -173,7 +173,7 @@ const (
 )
 
 // moved notes that an application has moved n bytes.
-func (r *rate) moved(p *app, n int64, solo bool) {
+func (r *rate) moved(p *applicant, n int64, solo bool) {
 	if r.app == p && solo {
 		r.bytes += float64(n)
 		r.time += p.held - r.from

@@ -1,4 +1,4 @@
-package arbiter
+package iosched
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ const DefaultPolicy = "wsjf"
 const DefaultWindow = 500 * time.Millisecond
 
 // Options say how an Arbiter decides. Zero values are defaults.
-type Options struct {
+type TurnOptions struct {
 	// Policy is one of Policies.
 	Policy string
 	// Window is how long a turn lasts before the others are looked at;
@@ -47,15 +47,12 @@ type Options struct {
 	MaxConns, MaxBursts int
 }
 
-// Policies returns the names of all policies.
-func Policies() []string { return []string{"none", "fifo", "rr", "srpt", "mlf", "wsjf"} }
-
-func (o Options) withDefaults() (Options, error) {
+func (o TurnOptions) withDefaults() (TurnOptions, error) {
 	if o.Policy == "" {
 		o.Policy = DefaultPolicy
 	}
-	if !slices.Contains(Policies(), o.Policy) {
-		return o, fmt.Errorf("unknown policy %q of storage turns (want %s)", o.Policy, strings.Join(Policies(), ", "))
+	if !slices.Contains(TurnPolicies(), o.Policy) {
+		return o, fmt.Errorf("unknown policy %q of storage turns (want %s)", o.Policy, strings.Join(TurnPolicies(), ", "))
 	}
 	for _, d := range []struct {
 		name string
@@ -98,15 +95,16 @@ func (o Options) withDefaults() (Options, error) {
 
 // An Arbiter decides about one storage unit. It is not for several goroutines.
 type Arbiter struct {
-	unit string
-	o    Options
+	unit   string
+	o      TurnOptions
+	policy *turnPolicy
 
 	began, now time.Duration
 	started    bool
 	seq        uint64 // of the newest ask
 	conns      map[Conn]*conn
-	apps       []*app // in order of their first connection
-	users      map[string]*user
+	apps       []*applicant // in order of their first connection
+	users      map[string]*account
 	left       []AppStatus // of applications that have gone, newest last
 
 	turn turn
@@ -114,7 +112,7 @@ type Arbiter struct {
 	// that preempt look at the others then.
 	asked bool
 	// skip had nothing under way and lost its turn: another goes next.
-	skip *app
+	skip *applicant
 	out  []Action
 
 	rate   rate
@@ -123,7 +121,7 @@ type Arbiter struct {
 
 type conn struct {
 	id     Conn
-	app    *app
+	app    *applicant
 	heard  time.Duration // when it gave a sign of life
 	bursts map[uint64]*burst
 }
@@ -144,16 +142,22 @@ type burst struct {
 }
 
 // New returns an Arbiter for a storage unit.
-func New(unit string, o Options) (*Arbiter, error) {
+func NewArbiter(unit string, o TurnOptions) (*Arbiter, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Arbiter{
+	a := &Arbiter{
 		unit: unit, o: o,
-		conns: map[Conn]*conn{}, users: map[string]*user{},
+		conns: map[Conn]*conn{}, users: map[string]*account{},
 		rate: rate{perSecond: defaultRate},
-	}, nil
+	}
+	for _, row := range policies {
+		if row.name == o.Policy {
+			a.policy = row.turns
+		}
+	}
+	return a, nil
 }
 
 // Step tells the Arbiter of an event at a time, and returns what to send. An

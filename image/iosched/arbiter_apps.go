@@ -1,4 +1,4 @@
-package arbiter
+package iosched
 
 import (
 	"math"
@@ -27,9 +27,9 @@ const (
 )
 
 // An app is an application: connections that have their turns together.
-type app struct {
+type applicant struct {
 	name   string
-	user   *user
+	user   *account
 	weight float64
 	conns  int
 	bursts []*burst // in the order of their asks
@@ -62,14 +62,14 @@ type app struct {
 // more: a user that comes back starts from the least account of those that have
 // bursts then, so that time without work earns no credit. Only differences
 // between accounts count.
-type user struct {
+type account struct {
 	name    string
 	share   float64
 	apps    int
 	account float64 // bytes over share
 }
 
-func (a *Arbiter) application(name, owner string) *app {
+func (a *Arbiter) application(name, owner string) *applicant {
 	for _, p := range a.apps {
 		if p.name == name && p.user.name == owner {
 			return p
@@ -77,21 +77,21 @@ func (a *Arbiter) application(name, owner string) *app {
 	}
 	u := a.users[owner]
 	if u == nil {
-		u = &user{name: owner, share: a.o.Share(owner)}
+		u = &account{name: owner, share: a.o.Share(owner)}
 		if !(u.share > 0 && u.share <= maxWeight) {
 			u.share = 1
 		}
 		a.users[owner] = u
 	}
 	u.apps++
-	p := &app{name: name, user: u, seen: map[*conn]bool{}}
+	p := &applicant{name: name, user: u, seen: map[*conn]bool{}}
 	a.apps = append(a.apps, p)
 	return p
 }
 
 // forget drops an application whose last connection has gone.
-func (a *Arbiter) forget(p *app) {
-	a.apps = slices.DeleteFunc(a.apps, func(x *app) bool { return x == p })
+func (a *Arbiter) forget(p *applicant) {
+	a.apps = slices.DeleteFunc(a.apps, func(x *applicant) bool { return x == p })
 	a.left = append(a.left, a.statusOf(p, "left"))
 	if len(a.left) > leftKept {
 		a.left = slices.Delete(a.left, 0, len(a.left)-leftKept)
@@ -113,7 +113,7 @@ func (a *Arbiter) forget(p *app) {
 }
 
 // begin notes the first ask of an application that had no burst.
-func (a *Arbiter) begin(p *app) {
+func (a *Arbiter) begin(p *applicant) {
 	least := a.leastAccount()
 	p.arrived, p.served, p.whole, p.progressed, p.held = a.now, 0, 0, false, 0
 	p.ended = -idlePatience
@@ -127,7 +127,7 @@ func (a *Arbiter) begin(p *app) {
 }
 
 // over notes that an application has no burst left.
-func (a *Arbiter) over(p *app) {
+func (a *Arbiter) over(p *applicant) {
 	a.waited(p)
 	flow := (a.now - p.arrived).Seconds()
 	p.status.Flows++
@@ -136,8 +136,8 @@ func (a *Arbiter) over(p *app) {
 	p.alone += a.alone(p)
 }
 
-func (a *Arbiter) active(u *user) bool {
-	return slices.ContainsFunc(a.apps, func(p *app) bool { return p.user == u && len(p.bursts) > 0 })
+func (a *Arbiter) active(u *account) bool {
+	return slices.ContainsFunc(a.apps, func(p *applicant) bool { return p.user == u && len(p.bursts) > 0 })
 }
 
 // leastAccount is the smallest account of the users with bursts, or the largest
@@ -176,7 +176,7 @@ func (a *Arbiter) moved(b *burst, n int64, working bool) {
 }
 
 // eligible reports whether a burst waits whose connection gives signs of life.
-func (a *Arbiter) eligible(p *app) bool {
+func (a *Arbiter) eligible(p *applicant) bool {
 	for i, b := range p.bursts {
 		if a.ready(b) && !a.behind(p.bursts[:i], b) {
 			return true
@@ -195,7 +195,7 @@ func (a *Arbiter) silent(c *conn) bool { return a.now-c.heard >= a.o.Lease }
 // remaining estimates the bytes that an application has left to move. The ranks of a job
 // ask one after the other: without the whole that it said, each would seem to make the job
 // larger than one that waits.
-func (a *Arbiter) remaining(p *app) float64 {
+func (a *Arbiter) remaining(p *applicant) float64 {
 	sum := 0.0
 	for _, b := range p.bursts {
 		sum += a.left1(b)
@@ -238,6 +238,6 @@ func (a *Arbiter) stage(done float64) float64 {
 
 // unseen estimates what each burst of an application that reports no progress
 // has moved.
-func (a *Arbiter) unseen(p *app) float64 {
+func (a *Arbiter) unseen(p *applicant) float64 {
 	return p.held.Seconds() * a.rate.perSecond / float64(max(1, len(p.bursts)))
 }

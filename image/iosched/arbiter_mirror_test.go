@@ -1,18 +1,18 @@
-package arbiter_test
+package iosched_test
 
 import (
 	"maps"
 	"slices"
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 )
 
 // A mirror is what a test knows of an Arbiter from its events and actions
 // alone; it checks the promises.
 type mirror struct {
 	s       *sim
-	conns   map[arbiter.Conn]*mirrored
+	conns   map[iosched.Conn]*mirrored
 	bursts  map[key]*request
 	asks    int
 	granted int64
@@ -21,7 +21,7 @@ type mirror struct {
 }
 
 type key struct {
-	conn  arbiter.Conn
+	conn  iosched.Conn
 	burst uint64
 }
 
@@ -40,11 +40,11 @@ type request struct {
 }
 
 func newMirror(s *sim) mirror {
-	return mirror{s: s, conns: map[arbiter.Conn]*mirrored{}, bursts: map[key]*request{}, since: map[string]time.Duration{}}
+	return mirror{s: s, conns: map[iosched.Conn]*mirrored{}, bursts: map[key]*request{}, since: map[string]time.Duration{}}
 }
 
 // see notes an event and the actions that followed.
-func (m *mirror) see(now time.Duration, e arbiter.Event, actions []arbiter.Action) {
+func (m *mirror) see(now time.Duration, e iosched.Event, actions []iosched.Action) {
 	m.note(now, e)
 	for _, x := range actions {
 		m.act(x)
@@ -84,58 +84,58 @@ func (m *mirror) checkWaits(now time.Duration) {
 	}
 }
 
-func (m *mirror) note(now time.Duration, e arbiter.Event) {
+func (m *mirror) note(now time.Duration, e iosched.Event) {
 	switch e := e.(type) {
-	case arbiter.Join:
+	case iosched.Join:
 		m.conns[e.Conn] = &mirrored{app: e.App, user: e.User, heard: now}
-	case arbiter.Ask:
+	case iosched.Ask:
 		m.hear(e.Conn, now)
 		m.asks++
 		m.bursts[key{e.Conn, e.Burst}] = &request{order: m.asks, file: e.File}
-	case arbiter.Progress:
+	case iosched.Progress:
 		m.hear(e.Conn, now)
 		m.bursts[key{e.Conn, e.Burst}].moved += e.Bytes
-	case arbiter.Idle:
+	case iosched.Idle:
 		m.hear(e.Conn, now)
-	case arbiter.Release:
+	case iosched.Release:
 		m.hear(e.Conn, now)
 		if r := m.bursts[key{e.Conn, e.Burst}]; r.turn == e.Turn {
 			r.granted, r.straggler = false, false
 		}
-	case arbiter.End:
+	case iosched.End:
 		m.hear(e.Conn, now)
 		delete(m.bursts, key{e.Conn, e.Burst})
-	case arbiter.Alive:
+	case iosched.Alive:
 		m.hear(e.Conn, now)
-	case arbiter.Leave:
+	case iosched.Leave:
 		delete(m.conns, e.Conn)
 		maps.DeleteFunc(m.bursts, func(k key, _ *request) bool { return k.conn == e.Conn })
 	}
 }
 
-func (m *mirror) hear(c arbiter.Conn, now time.Duration) {
+func (m *mirror) hear(c iosched.Conn, now time.Duration) {
 	m.conns[c].heard = now
 }
 
-func (m *mirror) act(x arbiter.Action) {
+func (m *mirror) act(x iosched.Action) {
 	r := m.bursts[key{x.Conn, x.Burst}]
 	if r == nil {
 		m.s.fault("%v of burst %d.%d, which is over", x.Verb, x.Conn, x.Burst)
 		return
 	}
 	switch x.Verb {
-	case arbiter.Grant:
+	case iosched.GrantTurn:
 		if r.granted {
 			m.s.fault("burst %d.%d is granted twice", x.Conn, x.Burst)
 		}
 		m.checkOrder(x, r)
 		r.granted, r.straggler, r.turn = true, false, x.Turn
 		m.granted++
-	case arbiter.Revoke, arbiter.Evict:
+	case iosched.RevokeTurn, iosched.EvictTurn:
 		if !r.granted || r.turn != x.Turn {
 			m.s.fault("%v of burst %d.%d, which does not have turn %d", x.Verb, x.Conn, x.Burst, x.Turn)
 		}
-		if x.Verb == arbiter.Evict {
+		if x.Verb == iosched.EvictTurn {
 			r.granted, r.straggler = false, true
 		}
 	}
@@ -174,7 +174,7 @@ func (m *mirror) checkConserving(now time.Duration) {
 
 // checkOrder: no earlier burst of the application on this file waits whose
 // client lives.
-func (m *mirror) checkOrder(x arbiter.Action, r *request) {
+func (m *mirror) checkOrder(x iosched.Action, r *request) {
 	c := m.conns[x.Conn]
 	for k, e := range m.bursts {
 		d := m.conns[k.conn]

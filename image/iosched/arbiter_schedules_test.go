@@ -1,4 +1,4 @@
-package arbiter_test
+package iosched_test
 
 import (
 	"flag"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 	"ckpt/internal/testkit"
 )
 
@@ -60,8 +60,8 @@ func (c *counts) add(d counts) {
 
 // schedule draws a world from a seed, and runs it to its end.
 func schedule(seed uint64) (*sim, counts) {
-	policies := arbiter.Policies()
-	o := arbiter.Options{
+	policies := iosched.TurnPolicies()
+	o := iosched.TurnOptions{
 		Policy: policies[seed%uint64(len(policies))],
 		Window: 200 * ms, Lease: 2 * time.Second, Grace: 4 * time.Second,
 		MaxWait: 10 * time.Second, Linger: 2 * ms, Stall: time.Second,

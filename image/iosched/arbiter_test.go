@@ -1,11 +1,11 @@
-package arbiter_test
+package iosched_test
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 )
 
 const ms = time.Millisecond
@@ -13,12 +13,12 @@ const ms = time.Millisecond
 // A table is an Arbiter whose actions a test compares as text.
 type table struct {
 	t *testing.T
-	a *arbiter.Arbiter
+	a *iosched.Arbiter
 }
 
-func newTable(t *testing.T, o arbiter.Options) *table {
+func newTable(t *testing.T, o iosched.TurnOptions) *table {
 	t.Helper()
-	a, err := arbiter.New("disk", o)
+	a, err := iosched.NewArbiter("disk", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func newTable(t *testing.T, o arbiter.Options) *table {
 
 // at passes events at a time, in milliseconds, and wants actions such as
 // "grant 1.1 #1": connection, burst, turn.
-func (x *table) at(when int, want string, events ...arbiter.Event) {
+func (x *table) at(when int, want string, events ...iosched.Event) {
 	x.t.Helper()
 	got := ""
 	for _, e := range events {
@@ -47,18 +47,18 @@ func (x *table) at(when int, want string, events ...arbiter.Event) {
 	}
 }
 
-func join(c arbiter.Conn, app, user string) arbiter.Event {
-	return arbiter.Join{Conn: c, App: app, User: user}
+func join(c iosched.Conn, app, user string) iosched.Event {
+	return iosched.Join{Conn: c, App: app, User: user}
 }
 
-func ask(c arbiter.Conn, b uint64, n int64) arbiter.Event {
-	return arbiter.Ask{Conn: c, Burst: b, Bytes: n}
+func ask(c iosched.Conn, b uint64, n int64) iosched.Event {
+	return iosched.Ask{Conn: c, Burst: b, Bytes: n}
 }
 
-func end(c arbiter.Conn, b uint64) arbiter.Event { return arbiter.End{Conn: c, Burst: b} }
+func end(c iosched.Conn, b uint64) iosched.Event { return iosched.End{Conn: c, Burst: b} }
 
 func TestFIFOServesOneApplicationAfterTheOther(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "fifo"})
+	x := newTable(t, iosched.TurnOptions{Policy: "fifo"})
 	x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"))
 	x.at(1, "grant 1.1 #1", ask(1, 1, 100))
 	x.at(2, "", ask(3, 1, 1))

@@ -1,4 +1,4 @@
-package arbiter
+package iosched
 
 import (
 	"math"
@@ -13,23 +13,20 @@ const holderFactor = 0.75
 const mlfLevels = 4
 
 // window returns how long the next window of an application lasts.
-func (a *Arbiter) window(p *app) time.Duration {
-	if a.o.Policy == "mlf" {
-		return max(1, a.o.Window>>max(0, mlfLevels-p.level))
-	}
-	return a.o.Window
+func (a *Arbiter) window(p *applicant) time.Duration {
+	return max(1, a.o.Window>>max(0, a.policy.levels-p.level))
 }
 
 // overdue reports whether an application has waited too long.
-func (a *Arbiter) overdue(p *app) bool {
+func (a *Arbiter) overdue(p *applicant) bool {
 	return p.waiting && a.now-p.waitFrom >= a.o.MaxWait
 }
 
 // choose returns the application that goes first, or nil. Preempting says that somebody
 // asks within a window: then those that are overdue have no privilege.
-func (a *Arbiter) choose(preempting bool) *app {
+func (a *Arbiter) choose(preempting bool) *applicant {
 	hold := a.turn.app
-	var list []*app
+	var list []*applicant
 	for _, p := range a.apps {
 		if p == hold && (p.grants > 0 || a.eligible(p)) || p != hold && p != a.skip && a.eligible(p) {
 			list = append(list, p)
@@ -44,7 +41,7 @@ func (a *Arbiter) choose(preempting bool) *app {
 	return a.best(list, hold)
 }
 
-func (a *Arbiter) longestOverdue(list []*app) (best *app) {
+func (a *Arbiter) longestOverdue(list []*applicant) (best *applicant) {
 	for _, p := range list {
 		if a.overdue(p) && (best == nil || p.waitFrom < best.waitFrom) {
 			best = p
@@ -56,15 +53,15 @@ func (a *Arbiter) longestOverdue(list []*app) (best *app) {
 // best compares applications by cost; those that are equal go in the order in
 // which they asked. The holder has an advantage, so that small differences do
 // not cost a change.
-func (a *Arbiter) best(list []*app, hold *app) (best *app) {
-	if a.o.Policy == "wsjf" {
+func (a *Arbiter) best(list []*applicant, hold *applicant) (best *applicant) {
+	if a.policy.users {
 		list = a.firstOfUsers(list)
 	}
 	var least float64
 	for _, p := range list {
-		c := a.cost(p)
-		if p == hold {
-			c *= a.advantage()
+		c := a.policy.cost(a, p)
+		if p == hold && a.policy.preempts {
+			c *= holderFactor
 		}
 		if best == nil || c < least || c == least && p.order() < best.order() {
 			best, least = p, c
@@ -73,34 +70,35 @@ func (a *Arbiter) best(list []*app, hold *app) (best *app) {
 	return best
 }
 
-// advantage is the factor for the cost of the holder.
-func (a *Arbiter) advantage() float64 {
-	if a.preempts() {
-		return holderFactor
-	}
-	return 1
+// A turnPolicy is a policy of turns: the application of the least cost goes first.
+type turnPolicy struct {
+	cost     func(*Arbiter, *applicant) float64 // nil: all have turns at once
+	preempts bool                               // it looks at the others when somebody asks
+	users    bool                               // one application of each user is compared
+	levels   int                                // how often a window doubles
 }
 
-// cost is what a policy has the least of first.
-func (a *Arbiter) cost(p *app) float64 {
-	switch a.o.Policy {
-	case "rr":
-		if !p.waiting { // It goes to the end of the line.
-			return math.Inf(1)
-		}
-		return float64(p.waitFrom)
-	case "srpt":
-		return a.remaining(p)
-	case "mlf":
-		return float64(min(p.level, mlfLevels))
-	case "wsjf":
-		return a.remaining(p)/p.user.share + p.user.account - a.leastAccount()
+// place is the cost under fifo.
+func (a *Arbiter) place(p *applicant) float64 { return float64(p.order()) }
+
+// waitsSince is the cost under rr: who has had its turn goes to the end of the line.
+func (a *Arbiter) waitsSince(p *applicant) float64 {
+	if !p.waiting {
+		return math.Inf(1)
 	}
-	return float64(p.order())
+	return float64(p.waitFrom)
+}
+
+// windowsUsed is the cost under mlf.
+func (a *Arbiter) windowsUsed(p *applicant) float64 { return float64(min(p.level, mlfLevels)) }
+
+// account is the cost under wsjf: what is left, and what the user was given before others.
+func (a *Arbiter) account(p *applicant) float64 {
+	return a.remaining(p)/p.user.share + p.user.account - a.leastAccount()
 }
 
 // order is the place in line of an application: its first burst has it.
-func (p *app) order() uint64 {
+func (p *applicant) order() uint64 {
 	least := uint64(math.MaxUint64)
 	for _, b := range p.bursts {
 		least = min(least, b.order)
@@ -110,8 +108,8 @@ func (p *app) order() uint64 {
 
 // firstOfUsers leaves one application of each user: the one with the least left
 // to move over its weight.
-func (a *Arbiter) firstOfUsers(list []*app) (firsts []*app) {
-	index := map[*user]int{}
+func (a *Arbiter) firstOfUsers(list []*applicant) (firsts []*applicant) {
+	index := map[*account]int{}
 	for _, p := range list {
 		i, ok := index[p.user]
 		if !ok {
@@ -128,7 +126,7 @@ func (a *Arbiter) firstOfUsers(list []*app) (firsts []*app) {
 	return firsts
 }
 
-func (a *Arbiter) weighted(p *app) float64 {
+func (a *Arbiter) weighted(p *applicant) float64 {
 	x := a.remaining(p) / p.weight
 	if p == a.turn.app {
 		x *= holderFactor

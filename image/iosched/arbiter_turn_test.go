@@ -1,4 +1,4 @@
-package arbiter_test
+package iosched_test
 
 import (
 	"fmt"
@@ -7,24 +7,24 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 )
 
-func askFile(c arbiter.Conn, b uint64, file string) arbiter.Event {
-	return arbiter.Ask{Conn: c, Burst: b, File: file, Bytes: 1 << 20}
+func askFile(c iosched.Conn, b uint64, file string) iosched.Event {
+	return iosched.Ask{Conn: c, Burst: b, File: file, Bytes: 1 << 20}
 }
 
-func release(c arbiter.Conn, b, turn uint64) arbiter.Event {
-	return arbiter.Release{Conn: c, Burst: b, Turn: turn}
+func release(c iosched.Conn, b, turn uint64) iosched.Event {
+	return iosched.Release{Conn: c, Burst: b, Turn: turn}
 }
 
-func progress(c arbiter.Conn, b uint64, n int64) arbiter.Event {
-	return arbiter.Progress{Conn: c, Burst: b, Bytes: n}
+func progress(c iosched.Conn, b uint64, n int64) iosched.Event {
+	return iosched.Progress{Conn: c, Burst: b, Bytes: n}
 }
 
-func alive(c ...arbiter.Conn) (events []arbiter.Event) {
+func alive(c ...iosched.Conn) (events []iosched.Event) {
 	for _, c := range c {
-		events = append(events, arbiter.Alive{Conn: c})
+		events = append(events, iosched.Alive{Conn: c})
 	}
 	return events
 }
@@ -36,7 +36,7 @@ func (x *table) tick(when int, want string) {
 	if !ok || at != time.Duration(when)*ms {
 		x.t.Fatalf("Wake: %v, %t, want %d ms", at, ok, when)
 	}
-	x.at(when, want, arbiter.Tick{})
+	x.at(when, want, iosched.Tick{})
 }
 
 func three(x *table) {
@@ -45,7 +45,7 @@ func three(x *table) {
 }
 
 func TestRRGivesWindowsInTurn(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "rr"})
+	x := newTable(t, iosched.TurnOptions{Policy: "rr"})
 	three(x)
 	x.at(1, "grant 1.1 #1", ask(1, 1, 1000))
 	x.at(2, "", ask(2, 1, 1000), ask(3, 1, 1000))
@@ -58,7 +58,7 @@ func TestRRGivesWindowsInTurn(t *testing.T) {
 
 func TestShorterBurstPreempts(t *testing.T) {
 	for _, policy := range []string{"srpt", "wsjf"} {
-		x := newTable(t, arbiter.Options{Policy: policy})
+		x := newTable(t, iosched.TurnOptions{Policy: policy})
 		three(x)
 		x.at(0, "grant 1.1 #1", ask(1, 1, 8<<30))
 		x.at(10, "revoke 1.1 #1", ask(2, 1, 1<<20))
@@ -72,7 +72,7 @@ func TestShorterBurstPreempts(t *testing.T) {
 }
 
 func TestFIFOKeepsTheTurnOverWindows(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "fifo"})
+	x := newTable(t, iosched.TurnOptions{Policy: "fifo"})
 	three(x)
 	x.at(0, "grant 1.1 #1", ask(1, 1, 8<<30))
 	x.at(1, "", ask(2, 1, 1))
@@ -90,7 +90,7 @@ func TestFIFOKeepsTheTurnOverWindows(t *testing.T) {
 
 // A rank that asks in the first window has the place in line of its application.
 func TestFIFOCountsLateRanksWithTheFirst(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "fifo"})
+	x := newTable(t, iosched.TurnOptions{Policy: "fifo"})
 	x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"))
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1000))
 	x.at(1, "", ask(3, 1, 1000))
@@ -100,7 +100,7 @@ func TestFIFOCountsLateRanksWithTheFirst(t *testing.T) {
 }
 
 func TestMLFPutsNewApplicationsFirst(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "mlf", Window: 800 * ms})
+	x := newTable(t, iosched.TurnOptions{Policy: "mlf", Window: 800 * ms})
 	three(x)
 	x.at(0, "grant 1.1 #1", ask(1, 1, -1))
 	x.at(10, "", ask(2, 1, -1))
@@ -115,7 +115,7 @@ func TestMLFPutsNewApplicationsFirst(t *testing.T) {
 }
 
 func TestNoneGrantsAll(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "none"})
+	x := newTable(t, iosched.TurnOptions{Policy: "none"})
 	three(x)
 	x.at(0, "grant 1.1 #1, grant 2.1 #2", ask(1, 1, 1), ask(2, 1, 1))
 	x.at(100000, "grant 3.1 #3", ask(3, 1, 1))
@@ -125,13 +125,13 @@ func TestNoneGrantsAll(t *testing.T) {
 }
 
 func TestLatecomersJoinTheirApplication(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "rr"})
+	x := newTable(t, iosched.TurnOptions{Policy: "rr"})
 	x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"), join(4, "a", "v"))
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1000))
 	x.at(10, "", ask(3, 1, 1000))
 	x.at(20, "", ask(4, 1, 1000)) // the same name, of another user
 	x.at(400, "grant 2.1 #1", ask(2, 1, 1000))
-	x.at(500, "revoke 1.1 #1, revoke 2.1 #1", arbiter.Tick{})
+	x.at(500, "revoke 1.1 #1, revoke 2.1 #1", iosched.Tick{})
 	x.at(501, "", ask(1, 2, 1000)) // after the window
 	x.at(502, "", release(1, 1, 1))
 	x.at(503, "grant 3.1 #2", release(2, 1, 1))
@@ -140,7 +140,7 @@ func TestLatecomersJoinTheirApplication(t *testing.T) {
 }
 
 func TestNobodyJoinsATurnThatEnds(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "rr"})
+	x := newTable(t, iosched.TurnOptions{Policy: "rr"})
 	x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"))
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1000))
 	x.at(1, "", ask(3, 1, 1000))
@@ -148,7 +148,7 @@ func TestNobodyJoinsATurnThatEnds(t *testing.T) {
 }
 
 func TestSilentHolderIsEvictedForOthers(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "fifo"})
+	x := newTable(t, iosched.TurnOptions{Policy: "fifo"})
 	three(x)
 	x.at(1000, "grant 1.1 #1", ask(1, 1, 1000))
 	x.at(9000, "", join(4, "d", "u"))
@@ -167,7 +167,7 @@ func TestSilentHolderIsEvictedForOthers(t *testing.T) {
 }
 
 func TestLeaseEndsAfterTheLastSign(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "fifo", Window: time.Hour, MaxWait: time.Hour})
+	x := newTable(t, iosched.TurnOptions{Policy: "fifo", Window: time.Hour, MaxWait: time.Hour})
 	three(x)
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1000))
 	x.at(1000, "", ask(2, 1, 1000))
@@ -182,7 +182,7 @@ func TestLeaseEndsAfterTheLastSign(t *testing.T) {
 }
 
 func TestRevocationWithoutAnswer(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "rr", Lease: 5 * second, Grace: 10 * second})
+	x := newTable(t, iosched.TurnOptions{Policy: "rr", Lease: 5 * second, Grace: 10 * second})
 	three(x)
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1000))
 	x.at(1, "", ask(2, 1, 1000))
@@ -195,11 +195,11 @@ func TestRevocationWithoutAnswer(t *testing.T) {
 }
 
 func TestReleaseOfAnOlderTurnIsIgnored(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "rr"})
+	x := newTable(t, iosched.TurnOptions{Policy: "rr"})
 	three(x)
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1000))
 	x.at(1, "", ask(2, 1, 1000))
-	x.at(500, "revoke 1.1 #1", arbiter.Tick{})
+	x.at(500, "revoke 1.1 #1", iosched.Tick{})
 	x.at(501, "grant 2.1 #2", release(1, 1, 1))
 	x.at(600, "grant 1.1 #3", end(2, 1))
 	x.at(700, "", ask(2, 2, 1), release(1, 1, 1), release(1, 1, 2))
@@ -209,12 +209,12 @@ func TestReleaseOfAnOlderTurnIsIgnored(t *testing.T) {
 }
 
 func TestIdleHolderGivesTheTurnToTheNext(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "wsjf"})
+	x := newTable(t, iosched.TurnOptions{Policy: "wsjf"})
 	three(x)
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1<<20))
 	x.at(1, "", ask(2, 1, 1<<30))
 	x.at(2, "", progress(1, 1, 1))
-	x.at(5, "revoke 1.1 #1", arbiter.Idle{Conn: 1, Burst: 1})
+	x.at(5, "revoke 1.1 #1", iosched.Idle{Conn: 1, Burst: 1})
 	// It is shorter, and still the other one goes.
 	x.at(6, "grant 2.1 #2", release(1, 1, 1))
 	x.tick(506, "revoke 2.1 #2")
@@ -223,15 +223,15 @@ func TestIdleHolderGivesTheTurnToTheNext(t *testing.T) {
 
 // Progress ends what Idle said.
 func TestIdleUntilTheNextProgress(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "fifo"})
+	x := newTable(t, iosched.TurnOptions{Policy: "fifo"})
 	three(x)
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1<<20))
-	x.at(5, "", arbiter.Idle{Conn: 1, Burst: 1}, progress(1, 1, 1))
+	x.at(5, "", iosched.Idle{Conn: 1, Burst: 1}, progress(1, 1, 1))
 	x.at(6, "", ask(2, 1, 1<<30))
 }
 
 func TestStalledHolderGivesTheTurnToTheNext(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "fifo", Window: 10 * second, Stall: second})
+	x := newTable(t, iosched.TurnOptions{Policy: "fifo", Window: 10 * second, Stall: second})
 	three(x)
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1<<30))
 	x.at(1, "", ask(2, 1, 1<<30))
@@ -242,7 +242,7 @@ func TestStalledHolderGivesTheTurnToTheNext(t *testing.T) {
 }
 
 func TestUnitLingersForExpectedConnections(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "fifo"})
+	x := newTable(t, iosched.TurnOptions{Policy: "fifo"})
 	x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"))
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1))
 	x.at(1, "", ask(3, 1, 1))
@@ -257,7 +257,7 @@ func TestUnitLingersForExpectedConnections(t *testing.T) {
 }
 
 func TestConnectionsThatNeverAskAreNotWaitedForLong(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "fifo"})
+	x := newTable(t, iosched.TurnOptions{Policy: "fifo"})
 	x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"))
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1))
 	lingers := 0
@@ -270,7 +270,7 @@ func TestConnectionsThatNeverAskAreNotWaitedForLong(t *testing.T) {
 		}
 		if len(actions) == 0 {
 			lingers++
-			x.at(now+10, fmt.Sprintf("grant 3.%d #%d", i+1, 2*i+2), arbiter.Tick{})
+			x.at(now+10, fmt.Sprintf("grant 3.%d #%d", i+1, 2*i+2), iosched.Tick{})
 		}
 		x.at(now+20, "", end(3, i+1))
 		x.at(now+30, fmt.Sprintf("grant 1.%d #%d", i+2, 2*i+3), ask(1, i+2, 1))
@@ -283,7 +283,7 @@ func TestConnectionsThatNeverAskAreNotWaitedForLong(t *testing.T) {
 // A later burst does not overtake an evicted one on the same file whose client
 // lives and has not answered.
 func TestBurstsOnAFileKeepTheirOrder(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "rr", Grace: second})
+	x := newTable(t, iosched.TurnOptions{Policy: "rr", Grace: second})
 	x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"))
 	x.at(0, "grant 1.1 #1", askFile(1, 1, "f"))
 	x.at(1, "", askFile(3, 1, "h"))
@@ -295,14 +295,14 @@ func TestBurstsOnAFileKeepTheirOrder(t *testing.T) {
 }
 
 func TestLongestWait(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "srpt", MaxWait: 10 * second})
+	x := newTable(t, iosched.TurnOptions{Policy: "srpt", MaxWait: 10 * second})
 	three(x)
 	x.at(0, "grant 1.1 #1", ask(1, 1, 1<<20))
 	x.at(1, "", ask(2, 1, 1<<40))
 	burst := uint64(1)
 	for now := 400; now < 20000; now += 400 { // A stream of short bursts, two at a time.
-		a, b := arbiter.Conn(1+2*(burst%2)), arbiter.Conn(1+2*((burst+1)%2))
-		x.at(now-200, "", arbiter.Alive{Conn: 2}, ask(a, burst, 1<<20))
+		a, b := iosched.Conn(1+2*(burst%2)), iosched.Conn(1+2*((burst+1)%2))
+		x.at(now-200, "", iosched.Alive{Conn: 2}, ask(a, burst, 1<<20))
 		_ = b
 		actions, err := x.a.Step(time.Duration(now)*ms, end(b, max(1, burst-1)))
 		if err != nil {
@@ -326,9 +326,9 @@ func TestLongestWait(t *testing.T) {
 }
 
 func TestRulesOfConnections(t *testing.T) {
-	x := newTable(t, arbiter.Options{MaxConns: 2, MaxBursts: 2})
+	x := newTable(t, iosched.TurnOptions{MaxConns: 2, MaxBursts: 2})
 	x.at(0, "grant 1.1 #1, grant 1.2 #1", join(1, "a", "u"), join(2, "a", "u"), ask(1, 1, 1), ask(1, 2, 1))
-	for want, e := range map[string]arbiter.Event{
+	for want, e := range map[string]iosched.Event{
 		"connection 1 has joined already": join(1, "a", "u"),
 		"2 connections have joined":       join(3, "a", "u"),
 		"connection 1 has 2 bursts":       ask(1, 3, 1),
@@ -336,10 +336,10 @@ func TestRulesOfConnections(t *testing.T) {
 		"connection 1 has no burst 9":     end(1, 9),
 		"connection 2 has no burst 1":     progress(2, 1, 1),
 		"progress of burst 1 is -1 bytes": progress(1, 1, -1),
-		"connection 8 has not joined":     arbiter.Leave{Conn: 8},
+		"connection 8 has not joined":     iosched.Leave{Conn: 8},
 		"connection 2 has no burst 3":     release(2, 3, 1),
-		"connection 2 has no burst 4":     arbiter.Idle{Conn: 2, Burst: 4},
-		"connection 6 has not joined":     arbiter.Alive{Conn: 6},
+		"connection 2 has no burst 4":     iosched.Idle{Conn: 2, Burst: 4},
+		"connection 6 has not joined":     iosched.Alive{Conn: 6},
 		"unknown event <nil>":             nil,
 	} {
 		if _, err := x.a.Step(0, e); err == nil || !strings.Contains(err.Error(), want) {
@@ -349,15 +349,15 @@ func TestRulesOfConnections(t *testing.T) {
 }
 
 func TestWeights(t *testing.T) {
-	x := newTable(t, arbiter.Options{})
+	x := newTable(t, iosched.TurnOptions{})
 	for _, w := range []float64{math.NaN(), math.Inf(1), -1, 1 << 21} {
-		if _, err := x.a.Step(0, arbiter.Join{Conn: 1, Weight: w}); err == nil || !strings.Contains(err.Error(), "weight") {
+		if _, err := x.a.Step(0, iosched.Join{Conn: 1, Weight: w}); err == nil || !strings.Contains(err.Error(), "weight") {
 			t.Errorf("weight %v: %v, want an error", w, err)
 		}
 	}
 	// Twice the weight is half the length, among bursts of one user.
 	x.at(0, "grant 1.1 #1", join(1, "a", "u"), ask(1, 1, 1<<20))
-	x.at(1, "", arbiter.Join{Conn: 2, App: "b", User: "u", Weight: 2}, ask(2, 1, 30<<20))
+	x.at(1, "", iosched.Join{Conn: 2, App: "b", User: "u", Weight: 2}, ask(2, 1, 30<<20))
 	x.at(2, "", join(3, "c", "u"), ask(3, 1, 20<<20))
 	x.at(3, "grant 2.1 #2", end(1, 1))
 }
@@ -365,7 +365,7 @@ func TestWeights(t *testing.T) {
 // A user is not held back for bytes that it was given while no other wanted the
 // unit, nor for bytes of a time after which all had what they wanted.
 func TestAccountsOfUsers(t *testing.T) {
-	x := newTable(t, arbiter.Options{})
+	x := newTable(t, iosched.TurnOptions{})
 	x.at(0, "grant 1.1 #1", join(1, "a", "u"), ask(1, 1, 9<<30))
 	x.at(1000, "", progress(1, 1, 8<<30))
 	// u has 1 GiB left and is ahead by nothing: v, with 2 GiB, waits.
@@ -386,7 +386,7 @@ func TestAccountsOfUsers(t *testing.T) {
 
 // Sums do not overflow, whatever a client says.
 func TestHugeBursts(t *testing.T) {
-	x := newTable(t, arbiter.Options{})
+	x := newTable(t, iosched.TurnOptions{})
 	x.at(0, "grant 1.1 #1, grant 1.2 #1", join(1, "a", "u"), ask(1, 1, math.MaxInt64), ask(1, 2, math.MaxInt64))
 	if r := *x.a.Status(ms).Apps[0].Remaining; r <= 0 {
 		t.Errorf("%d bytes remain", r)
@@ -398,14 +398,14 @@ func TestHugeBursts(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for want, o := range map[string]arbiter.Options{
+	for want, o := range map[string]iosched.TurnOptions{
 		`unknown policy "best"`:             {Policy: "best"},
 		"window of storage turns is -1s":    {Window: -second},
 		"lease of storage turns is -1ns":    {Lease: -1},
 		"grace of storage turns is -1ms":    {Grace: -ms},
 		"longest wait of storage turns is ": {MaxWait: -1},
 	} {
-		if _, err := arbiter.New("disk", o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := iosched.NewArbiter("disk", o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", o, err, want)
 		}
 	}
@@ -415,10 +415,10 @@ func TestOptions(t *testing.T) {
 // not take the unit from each other if they said how large they are.
 func TestRanksThatAskInTurn(t *testing.T) {
 	for whole, want := range map[int64]string{0: "revoke 1.1 #1, revoke 3.1 #1", 8 << 20: ""} {
-		x := newTable(t, arbiter.Options{Policy: "wsjf"})
+		x := newTable(t, iosched.TurnOptions{Policy: "wsjf"})
 		x.at(0, "", join(1, "a", "u"), join(2, "b", "u"), join(3, "a", "u"), join(4, "b", "u"))
-		part := func(c arbiter.Conn) arbiter.Event {
-			return arbiter.Ask{Conn: c, Burst: 1, Bytes: 4 << 20, Whole: whole}
+		part := func(c iosched.Conn) iosched.Event {
+			return iosched.Ask{Conn: c, Burst: 1, Bytes: 4 << 20, Whole: whole}
 		}
 		x.at(1, "grant 1.1 #1", part(1))
 		x.at(2, "grant 3.1 #1", part(3))
@@ -428,7 +428,7 @@ func TestRanksThatAskInTurn(t *testing.T) {
 
 // TestMoreThanSaid: a burst that goes beyond its bytes does not seem to have everything left.
 func TestMoreThanSaid(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "wsjf"})
+	x := newTable(t, iosched.TurnOptions{Policy: "wsjf"})
 	three(x)
 	x.at(0, "grant 1.1 #1", ask(1, 1, 64<<20))
 	x.at(1, "", ask(2, 1, 64<<20))
@@ -441,12 +441,12 @@ func TestMoreThanSaid(t *testing.T) {
 // is left of it is idle.
 func TestTimeToCommit(t *testing.T) {
 	for _, commits := range []bool{true, false} {
-		x := newTable(t, arbiter.Options{Policy: "fifo"})
+		x := newTable(t, iosched.TurnOptions{Policy: "fifo"})
 		x.at(0, "", join(1, "a", "u"), join(2, "a", "u"), join(3, "b", "u"))
 		x.at(0, "grant 1.1 #1", ask(1, 1, 0))
 		x.at(0, "grant 2.1 #1", ask(2, 1, 1<<20))
 		x.at(1, "", ask(3, 1, 1<<20))
-		x.at(2, "", arbiter.Idle{Conn: 1, Burst: 1})
+		x.at(2, "", iosched.Idle{Conn: 1, Burst: 1})
 		x.at(10, "", end(2, 1))
 		if commits {
 			x.at(60, "", progress(1, 1, 0))
@@ -460,7 +460,7 @@ func TestTimeToCommit(t *testing.T) {
 
 // TestRRKeepsWindows: who asks within a window of rr does not end it, whoever joined first.
 func TestRRKeepsWindows(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "rr"})
+	x := newTable(t, iosched.TurnOptions{Policy: "rr"})
 	three(x)
 	x.at(0, "grant 2.1 #1", ask(2, 1, 1<<30))
 	x.at(10, "", ask(1, 1, 1<<30))
@@ -470,17 +470,17 @@ func TestRRKeepsWindows(t *testing.T) {
 // TestWholeOfTheNext: what an application says of its next work counts, though bursts of
 // the last are not over.
 func TestWholeOfTheNext(t *testing.T) {
-	x := newTable(t, arbiter.Options{Policy: "wsjf"})
+	x := newTable(t, iosched.TurnOptions{Policy: "wsjf"})
 	three(x)
 	x.at(0, "grant 1.1 #1", ask(1, 1, 8<<20))
 	x.at(1, "", progress(1, 1, 7<<20))
-	x.at(2, "grant 1.2 #1", arbiter.Ask{Conn: 1, Burst: 2, Whole: 8 << 20})
+	x.at(2, "grant 1.2 #1", iosched.Ask{Conn: 1, Burst: 2, Whole: 8 << 20})
 	x.at(3, "revoke 1.1 #1, revoke 1.2 #1", ask(2, 1, 4<<20))
 }
 
 // TestStatusUnknown: numbers that are not known are null, not 0.
 func TestStatusUnknown(t *testing.T) {
-	x := newTable(t, arbiter.Options{})
+	x := newTable(t, iosched.TurnOptions{})
 	x.at(0, "grant 1.1 #1", join(1, "a", "u"), ask(1, 1, -1))
 	if s := x.a.Status(ms).Apps[0]; s.Remaining != nil || s.FlowTime != nil || s.LongestFlow != nil || s.Stretch != nil {
 		t.Errorf("%+v", s)

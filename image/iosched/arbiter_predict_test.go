@@ -1,4 +1,4 @@
-package arbiter_test
+package iosched_test
 
 import (
 	"fmt"
@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/image/iosched/arbiter"
+	"ckpt/image/iosched"
 )
 
 const second = time.Second
 
-func predict(t *testing.T, o arbiter.Options, c arbiter.Cost, bursts []arbiter.Expected) []arbiter.Flow {
+func predict(t *testing.T, o iosched.TurnOptions, c iosched.Cost, bursts []iosched.Expected) []iosched.Flow {
 	t.Helper()
-	flows, err := arbiter.Predict(o, c, bursts)
+	flows, err := iosched.Predict(o, c, bursts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func predict(t *testing.T, o arbiter.Options, c arbiter.Cost, bursts []arbiter.E
 
 // Table 5.1 of Lebre 2006: p = 50, 5, 20; r = 0, 10, 15.
 func TestPredictTable51(t *testing.T) {
-	bursts := []arbiter.Expected{
+	bursts := []iosched.Expected{
 		{App: "A1", User: "u", Alone: 50 * second, Bytes: 50e8},
 		{App: "A2", User: "u", Arrival: 10 * second, Alone: 5 * second, Bytes: 5e8},
 		{App: "A3", User: "u", Arrival: 15 * second, Alone: 20 * second, Bytes: 20e8},
@@ -34,7 +34,7 @@ func TestPredictTable51(t *testing.T) {
 		"none": {75, 12.5, 42.5},
 		"rr":   {75, 12.5, 42.5}, // windows of 0.5 s, so nearly sharing
 	} {
-		flows := predict(t, arbiter.Options{Policy: policy, MaxWait: time.Hour}, arbiter.Cost{}, bursts)
+		flows := predict(t, iosched.TurnOptions{Policy: policy, MaxWait: time.Hour}, iosched.Cost{}, bursts)
 		for i, f := range flows {
 			if off := math.Abs(f.Flow.Seconds() - want[i]); off > 0.01 && policy != "rr" || off > 1 {
 				t.Errorf("%s: flow time of %s is %v, want %v s", policy, bursts[i].App, f.Flow, want[i])
@@ -45,12 +45,12 @@ func TestPredictTable51(t *testing.T) {
 
 func TestPredictTwoEqualBursts(t *testing.T) {
 	for _, users := range [][2]string{{"u", "u"}, {"u", "v"}} {
-		bursts := []arbiter.Expected{
+		bursts := []iosched.Expected{
 			{App: "a", User: users[0], Alone: 40 * second, Bytes: 4e9},
 			{App: "b", User: users[1], Alone: 40 * second, Bytes: 4e9},
 		}
-		side := predict(t, arbiter.Options{Policy: "none"}, arbiter.Cost{}, bursts)
-		turns := predict(t, arbiter.Options{}, arbiter.Cost{Switch: 10 * ms}, bursts)
+		side := predict(t, iosched.TurnOptions{Policy: "none"}, iosched.Cost{}, bursts)
+		turns := predict(t, iosched.TurnOptions{}, iosched.Cost{Switch: 10 * ms}, bursts)
 		if mean := (turns[0].Flow + turns[1].Flow).Seconds() / (side[0].Flow + side[1].Flow).Seconds(); mean > 0.752 {
 			t.Errorf("users %v: mean flow time is %.4f of side by side, want 0.75", users, mean)
 		}
@@ -64,11 +64,11 @@ func TestPredictTwoEqualBursts(t *testing.T) {
 // whether they are of one user or of two, and a short one behind a long one is done sooner.
 func TestUnknownSizes(t *testing.T) {
 	mean := func(policy string, users []string, alone ...time.Duration) time.Duration {
-		var list []arbiter.Expected
+		var list []iosched.Expected
 		for i, d := range alone {
-			list = append(list, arbiter.Expected{App: fmt.Sprint("command", i), User: users[i%len(users)], Arrival: time.Duration(i) * 100 * time.Millisecond, Alone: d, Bytes: -1})
+			list = append(list, iosched.Expected{App: fmt.Sprint("command", i), User: users[i%len(users)], Arrival: time.Duration(i) * 100 * time.Millisecond, Alone: d, Bytes: -1})
 		}
-		flows, err := arbiter.Predict(arbiter.Options{Policy: policy}, arbiter.Cost{Switch: 20 * time.Millisecond, Together: 0.9}, list)
+		flows, err := iosched.Predict(iosched.TurnOptions{Policy: policy}, iosched.Cost{Switch: 20 * time.Millisecond, Together: 0.9}, list)
 		if err != nil {
 			t.Fatal(err)
 		}
