@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ckpt/coordinator/dmtcp/dmtcpfake"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/rank"
 	"ckpt/coordinator/wire"
@@ -22,6 +23,7 @@ import (
 // TestMain makes the test binary serve as the process of a rank, too: ranks
 // are started from the executable of their coordinator.
 func TestMain(m *testing.M) {
+	dmtcpfake.Serve()
 	if len(os.Args) > 2 && os.Args[1] == "rank" && os.Getenv(wire.EnvSocket) != "" {
 		if err := rank.Run(context.Background(), rankFS(os.Args[2]), os.Getenv); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -53,6 +55,11 @@ func TestMain(m *testing.M) {
 		os.Exit(2)
 	}
 	remove := testkit.InMemory()
+	fakes, err := fakesOfDMTCP()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	if !testkit.Nightly() { // ranks live too short for their garbage to matter
 		if err := os.Setenv("GOGC", "400"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -65,6 +72,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
+	fakes()
 	remove()
 	os.Exit(code)
 }
