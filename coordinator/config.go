@@ -100,10 +100,8 @@ func (d *driver) addKnown(cfg *supervisor.Config, from *image.Manifest) error {
 		return err
 	}
 	known[from.Number] = from.Iteration
-	if d.tier != nil {
-		for n, m := range d.tier.versions {
-			known[n] = m.Iteration
-		}
+	for n, m := range d.groups[0].level.versions() {
+		known[n] = m.Iteration
 	}
 	for _, n := range slices.Sorted(maps.Keys(known)) {
 		if n <= from.Number {

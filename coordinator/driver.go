@@ -92,7 +92,6 @@ type driver struct {
 	pace     pace
 	turns    turnTaker
 	tuning   *tuning            // nil: the way to write stays
-	tier     *tier              // nil: checkpoints go to the store at once
 	wall     *protocol.Walltime // nil: the run has no limit
 	logWaits map[int]error      // why ranks wait for their message logs
 
@@ -118,7 +117,7 @@ func newDriver(spec *job.Resolved, j *image.Job, store string, library libraryID
 		groups = [][]int{{0}}
 	}
 	for id, ranks := range groups {
-		d.groups = append(d.groups, &group{setting: set, d: d, id: id, ranks: ranks})
+		d.groups = append(d.groups, newGroup(set, d, id, ranks))
 		d.members = append(d.members, make([]*member, len(ranks))...)
 	}
 	d.run(&processes{launch.Local{}, d}, nil)

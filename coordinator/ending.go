@@ -23,7 +23,9 @@ func (d *driver) recordEnding(result *Result, err error) {
 
 // settle lets the ranks leave, ends those that do not, and cleans up.
 func (d *driver) settle() {
-	d.letGo()
+	for _, g := range d.groups {
+		g.level.letGo()
+	}
 	if d.broken == nil && d.outcome.Result != protocol.Failed && !d.hurried {
 		d.engine.settle()
 	}
@@ -32,7 +34,9 @@ func (d *driver) settle() {
 			d.out.Warn(err.Error())
 		}
 	}
-	d.storeLast()
+	for _, g := range d.groups {
+		g.level.drain()
+	}
 	for _, g := range d.groups {
 		g.cleanUp()
 	}
@@ -59,7 +63,7 @@ func (d *driver) verdict() (*Result, error) {
 			return &d.result, cause
 		}
 		newest, err := d.job.Latest()
-		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.spec.Several() || err == nil && newest > 0 || d.tier != nil && len(d.tier.versions) > 0, Several: d.spec.Several(),
+		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.spec.Several() || err == nil && newest > 0 || len(d.groups[0].level.versions()) > 0, Several: d.spec.Several(),
 			Tried: d.spec.AutoRestart}
 	}
 	if err := d.checkPlace(); err != nil {

@@ -144,9 +144,7 @@ func (g *group) report(n protocol.Notice) {
 		g.d.allCompute(now)
 		g.durable = g.restored.iter
 		g.d.paceFrom(g)
-		if g.d.tier != nil {
-			g.d.tier.started()
-		}
+		g.level.computing()
 		if g.spec.Several() {
 			g.d.tellStart()
 			return
@@ -168,8 +166,8 @@ func (g *group) report(n protocol.Notice) {
 		}
 		g.d.engine.settled(n.Checkpoint, false)
 		g.d.event(&AbortedEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
-		if t := g.d.tier; t != nil && t.taking == n.Checkpoint && len(n.Body) > 0 {
-			t.refused(err)
+		if len(n.Body) > 0 {
+			g.level.ended(n.Checkpoint, err)
 		}
 		g.d.stopIfFull(err)
 	case protocol.Waiting:
@@ -231,9 +229,7 @@ func (g *group) tell(n protocol.Notice) {
 	g.d.engine.settled(m.Number, true)
 	ev := job.DescribeCheckpoint(m.Summary())
 	ev.Job = g.job.Name()
-	if m.Tier != nil {
-		ev.StorageLevel = string(g.d.tier.ledger.State(m.Number))
-	}
+	ev.StorageLevel = g.landed
 	ev.Latency.Storage += (n.Commit - min(n.Commit, g.late)).Seconds()
 	ev.TurnWait += min(n.Commit, g.late).Seconds()
 	ev.Latency.Total += n.Commit.Seconds()
@@ -241,11 +237,11 @@ func (g *group) tell(n protocol.Notice) {
 	g.durable = int(m.Iteration)
 	g.noteTaken(m.Number, g.d.now())
 	g.d.result.Checkpoints++
-	g.d.tookWall(ev.Latency.Total + g.d.lastStored())
+	g.d.tookWall(ev.Latency.Total + g.level.facts().lag)
 	if g.spec.Program != nil && g.d.result.Checkpoints == 1 && m.Bytes.Data == 0 {
 		g.d.out.Warn("the program protects nothing: its checkpoints hold no data; call ckpt_protect before ckpt_boundary")
 	}
-	g.d.crowded = g.spec.Keep > 0 && m.Tier == nil // else once it is in the store
+	g.d.crowded = g.spec.Keep > 0 && g.landed == "" // else once it is in the store
 	g.d.result.addLog(m.Log)
 	g.d.result.Last = m.Number
 	g.d.requests.note(ev)

@@ -66,13 +66,9 @@ func (g *group) examine(number int) {
 		g.checked = incarnation
 		return
 	}
-	var version *image.Manifest
-	var scrubs *scrubbing
-	if g.d.tier != nil {
-		version, scrubs = g.d.tier.versions[number], g.d.tier.scrubs
-	}
+	find := g.level.find(number)
 	g.d.helpers.Go(func() {
-		p, err := g.find(number, version, scrubs)
+		p, err := find()
 		m := p.m
 		if err == nil {
 			err = g.spec.CheckTaken(g.job, m)
@@ -90,9 +86,7 @@ func (g *group) examine(number int) {
 			}
 			g.restored.iter, g.restored.step = int(m.Iteration), m.Step
 			g.restored.local, g.restored.stored, g.restored.id = p.local, p.stored, m.ID
-			if g.d.tier != nil {
-				g.d.tier.restoring(p)
-			}
+			g.level.found(p)
 			if m.NP != g.spec.NP {
 				g.restored.otherNP = m.NP
 			}
@@ -100,15 +94,6 @@ func (g *group) examine(number int) {
 			g.welcome()
 		})
 	})
-}
-
-// find finds a checkpoint where its ranks are to read it.
-func (g *group) find(number int, version *image.Manifest, scrubs *scrubbing) (finding, error) {
-	if g.d.tier != nil {
-		return g.d.tier.find(number, version, scrubs)
-	}
-	m, err := g.job.Manifest(number)
-	return finding{m: m, stored: err == nil}, err
 }
 
 // checkUnread verifies the files of a checkpoint that restoring it does not

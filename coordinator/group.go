@@ -57,7 +57,8 @@ type group struct {
 	id    int
 	ranks []int // ascending
 
-	way *job.Way // how the next checkpoint is written; nil: as the description says
+	level level    // the first
+	way   *job.Way // how the next checkpoint is written; nil: as the description says
 
 	life
 	attempt
@@ -67,8 +68,15 @@ type group struct {
 	computed   bool                  // in this run
 	takenAt    map[int]time.Duration // when its checkpoints were committed; 0: when it began to compute
 	expect     int64                 // the least that a checkpoint has stored; 0 unknown
-	taken      *image.Manifest       // the last one
+	taken      *image.Manifest       // the last one,
+	landed     string                // and the state that it has on its level; empty in the store
 	late       time.Duration         // for which its commit waited for a turn of the library zone
+}
+
+func newGroup(set *setting, d *driver, id int, ranks []int) *group {
+	g := &group{setting: set, d: d, id: id, ranks: ranks}
+	g.level = &storeLevel{g: g}
+	return g
 }
 
 // name names the ranks of the group.

@@ -64,16 +64,13 @@ func (g *group) start(a protocol.Spawn) {
 		}
 		g.d.members[rank] = &member{proc: proc}
 	}
-	if t := g.d.tier; t == nil || t.ways == nil { // else once the nodes can be reached
-		g.examine(a.From)
-	}
+	g.level.begin(a.From)
 }
 
 // cleanUp removes what an incarnation that has ended has left in the store.
 func (g *group) cleanUp() {
-	g.discardAny()
-	if t := g.d.tier; t != nil && g.d.outcome == nil && g.d.broken == nil {
-		t.ranksGone()
+	g.abort()
+	if g.level.gone() {
 		return // a restart does not wait for the store
 	}
 	if g.d.writing() {
@@ -116,10 +113,7 @@ func (g *group) endIncarnation() error {
 		g.d.members[rank] = nil
 	}
 	g.unlinkSegments()
-	g.d.loseNodes()
-	if t := g.d.tier; t != nil && t.ways != nil {
-		t.ways.end()
-	}
+	g.level.unreached()
 	return nil
 }
 

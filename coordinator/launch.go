@@ -64,14 +64,6 @@ func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 	return d.runNew(ctx, opt)
 }
 
-func runJob(ctx context.Context, spec *job.Resolved, j *image.Job, store *image.Store, library libraryID, from *image.Manifest, opt Options) (*Result, error) {
-	d, err := opt.simulated(spec, j, store, library)
-	if err != nil {
-		return nil, err
-	}
-	return d.drive(ctx, from, opt.Failures, opt.Interrupts)
-}
-
 // simulated returns the driver of a job of simulated ranks.
 func (o Options) simulated(spec *job.Resolved, j *image.Job, store *image.Store, library libraryID) (*driver, error) {
 	launcher, err := launch.New(spec.Launcher, spec.NP)

@@ -33,12 +33,9 @@ func (d *driver) rate() float64 {
 
 // underWay returns the number of a checkpoint that is being written, 0 if there is none.
 func (d *driver) underWay() int {
-	if d.tier != nil {
-		return d.tier.attempt.number
-	}
 	for _, g := range d.groups {
-		if g.tx != nil {
-			return g.tx.Number()
+		if n := g.level.facts().underWay; n > 0 {
+			return n
 		}
 	}
 	return 0

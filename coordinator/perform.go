@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
-	"ckpt/coordinator/wire"
 	"ckpt/internal/durable"
 )
 
@@ -73,16 +71,19 @@ func (g *group) perform(a protocol.Action, rest []supervisor.Action) error {
 	case protocol.Prepare:
 		// Note output before the checkpoint, so that a restart does not repeat it.
 		if err := g.d.noteOutput(); err != nil {
-			g.later(protocol.CommitFailed{Number: a.Number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
+			g.later(commitFailed(a.Number, err))
 			break
 		}
-		g.prepare(a.Number)
+		g.level.prepare(a.Number)
 	case protocol.Commit:
-		g.commit(a.Checkpoint)
+		m, err := g.d.engine.manifest(g, a.Checkpoint)
+		g.level.commit(a.Checkpoint, m, err)
 	case protocol.Discard:
 		// At the end, ranks may still be writing: settle ends them first.
 		if !slices.ContainsFunc(rest, func(a supervisor.Action) bool { _, ends := a.Action.(protocol.Finish); return ends }) {
-			g.discard(a.Number)
+			if g.level.facts().underWay == a.Number {
+				g.abort()
+			}
 		}
 	case protocol.Examine:
 		g.examineLogs(a)
@@ -116,22 +117,10 @@ func (d *driver) logAction(a protocol.Action) {
 // to write, which names each rank's files.
 func (g *group) broadcast(m protocol.Message) {
 	if w, ok := m.(protocol.Write); ok {
-		if t := g.local(); t != nil {
-			t.attempt.order = &w
-			t.write()
-			return
-		}
-		if g.tx == nil {
-			return // it could not be prepared, and is being aborted
-		}
-		for _, rank := range g.ranks {
-			w.Body = job.Encode(g.order(rank))
-			g.d.send(rank, w)
-		}
+		g.level.place(w)
 		return
 	}
-	if _, quit := m.(protocol.Quit); quit && g.d.tier != nil && g.d.tier.ways != nil {
-		g.d.tier.leaving = true // letGo tells them
+	if _, quit := m.(protocol.Quit); quit && !g.level.mayLeave() {
 		return
 	}
 	frame, err := protocol.AppendFrame(nil, m)

@@ -8,7 +8,6 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
-	"ckpt/image/nodes"
 	"ckpt/internal/wording"
 )
 
@@ -135,11 +134,8 @@ func (d *driver) thin() {
 		return
 	}
 	d.crowded = false
-	keep, of := d.spec.Keep, g.lineage.numbers
-	if keep == 0 { // the store has what the nodes could not take, and is not to have all checkpoints
-		keep, of = nodes.Slots, d.tier.bypass.stored
-	}
-	removed, err := job.Thin(d.job, keep, of)
+	facts := g.level.facts()
+	removed, err := job.Thin(d.job, facts.keep, facts.of)
 	d.result.Removed += len(removed)
 	if err != nil {
 		d.out.Warn(notRemoved + err.Error())
@@ -148,10 +144,7 @@ func (d *driver) thin() {
 
 // writing reports whether any group has a checkpoint under way.
 func (d *driver) writing() bool {
-	if d.tier != nil && d.tier.copying != nil {
-		return true
-	}
-	return slices.ContainsFunc(d.groups, func(g *group) bool { return g.tx != nil || g.committing })
+	return slices.ContainsFunc(d.groups, func(g *group) bool { return g.level.facts().busy })
 }
 
 // startPrunes does what has waited, in the loop: what a checkpoint is to refer

@@ -94,13 +94,14 @@ func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, store *i
 	if err != nil {
 		return nil, err
 	}
-	if from == nil { // there are message logs, perhaps
-		return runJob(ctx, spec, j, store, library, nil, opt.Options)
-	}
-	if from.Library != nil && from.Library.Blake3 != library.digest {
+	if from != nil && from.Library != nil && from.Library.Blake3 != library.digest {
 		return nil, &job.OtherBuildError{Checkpoint: from.Number}
 	}
-	return runJob(ctx, spec, j, store, library, from, opt.Options)
+	d, err := opt.simulated(spec, j, store, library)
+	if err != nil {
+		return nil, err
+	}
+	return d.drive(ctx, from, opt.Failures, opt.Interrupts) // without a checkpoint there are message logs, perhaps
 }
 
 // choose returns the checkpoint to continue from, wherever it is.

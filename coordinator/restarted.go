@@ -122,9 +122,6 @@ func (d *driver) hasRead(rank int, body []byte) {
 	if r == nil || json.Unmarshal(body, &report) != nil {
 		return
 	}
-	if d.tier != nil && report.Source != "" {
-		d.tier.hasFound(rank, report.Source, report.Passed)
-	}
 	r.unread = slices.DeleteFunc(r.unread, func(k int) bool { return k == rank })
 	r.read.Read, r.read.Log = max(r.read.Read, report.Read), max(r.read.Log, report.Log)
 	r.read.TurnWait = max(r.read.TurnWait, report.TurnWait)

@@ -38,11 +38,10 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 		return nil, err
 	}
 	d.journal = job.OpenJournal(d.job)
-	if d.tier != nil {
-		d.journal.Behind()
-		defer d.tier.record.wait()
-	}
 	defer d.journal.Close()
+	for _, g := range d.groups {
+		g.level.open()
+	}
 	d.openTurns(ctx)
 	defer d.turns.client.Close()
 	d.parent = cfg.From
@@ -107,8 +106,8 @@ func (d *driver) close() {
 		}
 	}
 	d.helpers.Wait()
-	if d.tier != nil {
-		d.tier.nodes.Release()
+	for _, g := range d.groups {
+		g.level.close()
 	}
 	d.socket.remove(d.job)
 }

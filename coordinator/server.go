@@ -126,10 +126,8 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 			return
 		}
 	}
-	if g.d.serves() {
-		if msg = g.meet(rank, m, msg); msg == nil {
-			return
-		}
+	if msg = g.level.hear(rank, m, msg); msg == nil {
+		return
 	}
 	if hello, ok := msg.(protocol.Hello); ok {
 		m.addr, m.hello = hello.Address, true
@@ -155,10 +153,6 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 		d.logState(rank, msg)
 	case protocol.Placed:
 		g.placed(rank, msg)
-	case protocol.Stored, protocol.StoreFailed:
-		if d.tier != nil {
-			d.tier.answered(rank, msg)
-		}
 	case protocol.Share:
 		if all, ok := g.exchange.add(rank, msg); ok {
 			g.broadcast(protocol.Shares{Number: msg.Number, Round: msg.Round, Body: all})
@@ -200,7 +194,7 @@ func (g *group) welcomeRank(rank int) {
 		Spec: g.spec.Spec, Job: g.job.Name(), StoreDir: g.store, Program: g.libraryPath(),
 		Segment: g.segment(node), Sharing: g.perNode()[node], Leads: g.leads(rank), Channels: g.channels(), Peers: g.peers(), InjectAt: g.d.inject.iterations(rank),
 		Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter, Step: g.restored.step,
-		Local: g.restored.local, Stored: g.restored.stored, ID: g.restored.id, Served: g.servers(), Again: again, Reach: g.restored.iter + repeated})})
+		Local: g.restored.local, Stored: g.restored.stored, ID: g.restored.id, Served: g.level.served(), Again: again, Reach: g.restored.iter + repeated})})
 }
 
 // peers are the addresses of all ranks that are there. Those of other groups are

@@ -26,8 +26,8 @@ func (d *driver) tellAborted() {
 	if d.spec.Several() || r.Checkpoints == 0 {
 		remedy = "free space in " + d.store
 	}
-	if d.tier != nil { // the store was not what they were waiting for
-		remedy = "free space in " + d.tier.nodes.Setting().Dir + ", which holds two checkpoints of a node's ranks and what protects those of others"
+	if r := d.groups[0].level.facts().remedy; r != "" { // the store was not what they were waiting for
+		remedy = r
 	}
 	d.out.Warn(fmt.Sprintf("%d of %d checkpoints were aborted because the storage is full, and %s; %s", r.Full, r.Checkpoints+r.Lost, newest, remedy))
 }

@@ -15,13 +15,14 @@ import (
 // A tier is the directories of the nodes, in a run whose checkpoints go there first. Its
 // fields belong to the driver's loop. Nothing that the ranks wait for touches the store.
 type tier struct {
-	g        *group
-	nodes    *nodes.Tier
-	ledger   *nodes.Ledger
-	versions map[int]*image.Manifest // that have a slot, and are committed
-	record   *recordKeeper
-	ways     *nodeWays // to nodes on several hosts; nil: all are on this one
-	leaving  bool      // ranks are to leave, and have not been told
+	level   // the store
+	g       *group
+	nodes   *nodes.Tier
+	ledger  *nodes.Ledger
+	kept    map[int]*image.Manifest // that have a slot, and are committed
+	record  *recordKeeper
+	ways    *nodeWays // to nodes on several hosts; nil: all are on this one
+	leaving bool      // ranks are to leave, and have not been told
 
 	attempt tierAttempt
 	bypass  bypass
@@ -51,7 +52,7 @@ type tierAttempt struct {
 }
 
 func newTier(g *group, on *nodes.Tier) *tier {
-	return &tier{g: g, nodes: on, ledger: nodes.NewLedger(on.Setting()), versions: map[int]*image.Manifest{},
+	return &tier{level: &storeLevel{g: g, under: true}, g: g, nodes: on, ledger: nodes.NewLedger(on.Setting()), kept: map[int]*image.Manifest{},
 		record: newRecordKeeper(g.job), reclaiming: map[int]bool{}, lost: map[int]bool{}, told: map[int]bool{}, sources: map[nodes.Source]int{}}
 }
 
@@ -68,11 +69,11 @@ func (t *tier) prepare(number int) {
 		t.goPast()
 		return
 	}
-	t.begin()
+	t.slot()
 }
 
-// begin gives the version that is to be written a slot, or has it wait.
-func (t *tier) begin() {
+// slot gives the version that is to be written a slot, or has it wait.
+func (t *tier) slot() {
 	a := &t.attempt
 	if a.number == 0 || a.begun || a.past || t.g.d.over() { // then no slot is worth trying again for
 		return
@@ -126,6 +127,19 @@ func (t *tier) wait() {
 	t.g.later(protocol.Postponed{Number: a.number})
 }
 
+// versions are those that the nodes have.
+func (t *tier) versions() map[int]*image.Manifest { return t.kept }
+
+// place keeps the order to write back until the version has its directories.
+func (t *tier) place(w protocol.Write) {
+	if t.attempt.past {
+		t.level.place(w)
+		return
+	}
+	t.attempt.order = &w
+	t.write()
+}
+
 // write sends the order to write that was kept back, once all is there that it needs.
 func (t *tier) write() {
 	a := &t.attempt
@@ -135,7 +149,9 @@ func (t *tier) write() {
 	w := *a.order
 	a.order = nil
 	for _, rank := range t.g.ranks {
-		w.Body = job.Encode(t.g.order(rank))
+		o := t.g.order(rank)
+		o.Local, o.Rank = true, t.g.job.FilePath(nodes.RankFile(a.number, rank))
+		w.Body = job.Encode(o)
 		t.g.d.send(rank, w)
 	}
 	if a.waits {
@@ -146,8 +162,9 @@ func (t *tier) write() {
 	}
 }
 
-// discard removes what there is of the version that was being written, and frees its slot.
-func (t *tier) discard() {
+// abort removes what there is of the version that was being written, and frees its slot.
+func (t *tier) abort() {
+	t.level.abort()
 	number, begun := t.attempt.number, t.attempt.begun
 	t.attempt = tierAttempt{}
 	if number == 0 || !begun {
@@ -164,12 +181,12 @@ func (t *tier) discarded(number int, err error) {
 		t.g.d.out.Warn(notRemoved + err.Error())
 	}
 	t.ledger.Aborted(number)
-	t.begin()
+	t.slot()
 }
 
 // committed notes a version that exists on the nodes.
 func (t *tier) committed(m *image.Manifest) nodes.State {
-	t.versions[m.Number] = m
+	t.kept[m.Number] = m
 	clear(t.lost)
 	t.bypass.aborted, t.bypass.left = 0, 0
 	return t.ledger.Commit(m.Number)
@@ -198,7 +215,7 @@ func (t *tier) tellCopied(ev *LevelEvent) {
 func (t *tier) describe() *nodes.Record {
 	r := &nodes.Record{Setting: t.nodes.Setting(), Mapping: slices.Clone(t.g.spec.Mapping)}
 	for _, e := range t.ledger.Entries() {
-		if m := t.versions[e.Number]; m != nil {
+		if m := t.kept[e.Number]; m != nil {
 			known := nodes.KnownOf(m, e.State)
 			if b, err := m.Encode(); err == nil && t.ways != nil {
 				known.Manifest = string(b)
@@ -242,7 +259,7 @@ func (t *tier) remove(number int) {
 				return
 			}
 			t.ledger.Reclaimed(number)
-			delete(t.versions, number)
+			delete(t.kept, number)
 			t.tell(number, nodes.Reclaimed, 0)
 			t.removed(number)
 		})
@@ -255,7 +272,7 @@ const reclaimPause = time.Second
 // removed goes on after a version was removed, or is to be removed again.
 func (t *tier) removed(number int) {
 	delete(t.reclaiming, number)
-	t.begin()
+	t.slot()
 }
 
 // next begins what can be done behind the computation.

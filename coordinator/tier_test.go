@@ -457,17 +457,19 @@ func TestTierEndsWithoutNode(t *testing.T) {
 	}
 	d := &driver{setting: &setting{}, loop: loop{done: make(chan struct{}), mailbox: newMailbox()}, reporter: reporter{out: &recorder{t: t}}}
 	g := &group{setting: d.setting, d: d, life: life{started: true}}
-	d.groups, d.tier = []*group{g}, newTier(g, on)
+	tier := newTier(g, on)
+	d.groups = []*group{g}
+	g.level = tier
 	for number := range nodes.Slots {
-		d.tier.ledger.Begin(number+1, 0)
-		d.tier.ledger.Commit(number + 1)
+		tier.ledger.Begin(number+1, 0)
+		tier.ledger.Commit(number + 1)
 	}
-	d.tier.attempt.number = nodes.Slots + 1
-	d.tier.begin()
-	if len(d.tier.reclaiming) != 1 {
-		t.Fatalf("%d versions are being removed, want one", len(d.tier.reclaiming))
+	tier.attempt.number = nodes.Slots + 1
+	tier.slot()
+	if len(tier.reclaiming) != 1 {
+		t.Fatalf("%d versions are being removed, want one", len(tier.reclaiming))
 	}
 	d.outcome = &protocol.Outcome{Result: protocol.Failed}
-	d.storeLast()
+	tier.drain()
 	d.helpers.Wait()
 }

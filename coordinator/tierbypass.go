@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"ckpt/coordinator/protocol"
-	"ckpt/image"
 	"ckpt/image/nodes"
 )
 
@@ -18,15 +17,6 @@ type bypass struct {
 	aborted int   // versions in a row that the nodes did not take
 	left    int   // versions that go past the nodes even after it ended
 	stored  []int // that went past the nodes of a job which does not store all its versions
-}
-
-// local returns the tier if the checkpoint that is being written goes to the nodes, nil if
-// it goes to the store.
-func (g *group) local() *tier {
-	if t := g.d.tier; t != nil && !t.attempt.past {
-		return t
-	}
-	return nil
 }
 
 // failing notes that a node failed, and has checkpoints go to the store until all work.
@@ -67,11 +57,11 @@ func (t *tier) goPast() {
 		t.g.d.helpers.Go(func() { _ = t.nodes.Discard(was.number) }) // else it goes when the nodes work again
 	}
 	t.attempt, t.taking = tierAttempt{number: was.number, past: true}, 0
-	t.g.prepareStored(was.number)
+	t.level.prepare(was.number)
 	if was.order == nil {
 		return
 	}
-	t.g.broadcast(*was.order)
+	t.level.place(*was.order)
 	if was.waits {
 		t.g.later(protocol.Ordered{Number: was.number})
 	}
@@ -98,11 +88,18 @@ func (t *tier) limit() {
 	})
 }
 
-// wentPast notes that a version is in the store that never was on the nodes.
-func (t *tier) wentPast(m *image.Manifest) {
-	t.ledger.PassedBy(m.Number, t.g.id)
+// ended notes a version that is in the store and never was on the nodes, or one that was
+// aborted.
+func (t *tier) ended(number int, err error) {
+	if err != nil {
+		if t.taking == number {
+			t.refused(err)
+		}
+		return
+	}
+	t.ledger.PassedBy(number, t.g.id)
 	if t.nodes.Setting().Drain.Mode != nodes.DrainBehind && t.g.spec.Keep == 0 {
-		t.bypass.stored = append(t.bypass.stored, m.Number)
+		t.bypass.stored = append(t.bypass.stored, number)
 		t.g.d.crowded = true
 		t.g.d.thin()
 	}

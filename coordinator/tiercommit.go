@@ -7,20 +7,25 @@ import (
 	"fmt"
 	"slices"
 
-	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 )
 
-// commitLocal makes a version exist on the nodes.
-func (g *group) commitLocal(cp protocol.Checkpoint, m *image.Manifest, err error) {
-	t, recorded := g.d.tier, g.recorded
+// commit makes a version exist on the nodes.
+func (t *tier) commit(cp protocol.Checkpoint, m *image.Manifest, err error) {
+	past := t.attempt.past
+	t.attempt = tierAttempt{}
+	if past {
+		t.level.commit(cp, m, err)
+		return
+	}
+	g, recorded := t.g, t.g.recorded
 	if err == nil {
 		m.Tier = t.nodes.Describe(nil)
 		m.Tier.Parities, err = paritiesOf(cp)
 	}
-	t.attempt, g.committing = tierAttempt{}, true
+	g.committing = true
 	g.d.helpers.Go(func() {
 		if err == nil {
 			err = t.nodes.Commit(context.Background(), m)
@@ -32,12 +37,13 @@ func (g *group) commitLocal(cp protocol.Checkpoint, m *image.Manifest, err error
 			g.committing, g.complete = false, false
 			if err != nil {
 				t.ledger.Aborted(cp.Number)
-				g.d.step(g.id, protocol.CommitFailed{Number: cp.Number, Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
+				g.d.step(g.id, commitFailed(cp.Number, err))
 				return
 			}
 			g.taken = m
 			g.lineage.committed(m.Number)
 			state := t.committed(m)
+			g.landed = string(state)
 			g.d.step(g.id, protocol.Committed{Number: cp.Number})
 			t.tellCommitted(m, state)
 		})

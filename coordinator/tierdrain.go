@@ -39,7 +39,7 @@ var errRestarted = errors.New("the ranks were restarted")
 
 // copy has the ranks copy a version into the store, while they compute.
 func (t *tier) copy(number int) {
-	c := &copying{number: number, m: t.versions[number], left: map[int]bool{}, began: time.Now()}
+	c := &copying{number: number, m: t.kept[number], left: map[int]bool{}, began: time.Now()}
 	t.copying = c
 	t.tell(number, nodes.Draining, storedBytes(c.m))
 	t.g.d.againTurns()
@@ -132,12 +132,12 @@ func (t *tier) answered(rank int, m protocol.Message) {
 	case c.err != nil:
 		t.drop(c)
 	default:
-		t.commit(c)
+		t.commitCopy(c)
 	}
 }
 
-// commit makes the version exist in the store.
-func (t *tier) commit(c *copying) {
+// commitCopy makes the version exist in the store.
+func (t *tier) commitCopy(c *copying) {
 	c.ended = true
 	t.g.d.helpers.Go(func() {
 		err := c.tx.Commit(context.Background(), inStore(c.m, c.library))
@@ -203,8 +203,17 @@ func (t *tier) failed(c *copying) {
 		t.alarmed = true
 		t.g.d.out.Warn(fmt.Sprintf("checkpoint %d is not in the store yet, and the job goes on: %v; it is tried again in %v, and then after longer pauses", c.number, c.err, pause))
 	}
-	t.begin()
+	t.slot()
 	t.next()
+}
+
+// gone leaves the store alone while the run goes on: a restart does not wait for it.
+func (t *tier) gone() bool {
+	if t.g.d.outcome != nil || t.g.d.broken != nil {
+		return false
+	}
+	t.ranksGone()
+	return true
 }
 
 // ranksGone ends a copy whose ranks have ended.
@@ -230,13 +239,13 @@ func (t *tier) unstored() *image.Manifest {
 	if !ok {
 		return nil
 	}
-	return t.versions[n]
+	return t.kept[n]
 }
 
 // newestVersion returns the newest that the nodes have, nil if there is none.
 func (t *tier) newestVersion() *image.Manifest {
-	if len(t.versions) == 0 {
+	if len(t.kept) == 0 {
 		return nil
 	}
-	return t.versions[slices.Max(slices.Collect(maps.Keys(t.versions)))]
+	return t.kept[slices.Max(slices.Collect(maps.Keys(t.kept)))]
 }

@@ -58,13 +58,10 @@ func beginStoring(j *image.Job, number int) (*image.Tx, error) {
 	return tx, err
 }
 
-// storeLast stores the newest version before the run is over, or says that it is on the
+// drain stores the newest version before the run is over, or says that it is on the
 // nodes only. The ranks have ended.
-func (d *driver) storeLast() {
-	t := d.tier
-	if t == nil {
-		return
-	}
+func (t *tier) drain() {
+	d := t.g.d
 	if s := t.scrubs; s != nil && !d.hurried && d.broken == nil {
 		_ = d.interruptible(func(ctx context.Context) error {
 			select {
@@ -100,7 +97,7 @@ func (d *driver) storeLast() {
 	begun := d.now()
 	var report turns.Report
 	if err := d.interruptible(func(ctx context.Context) (err error) {
-		report, err = storeVersion(ctx, d.turns.client, d.job, t.nodes, m, d.groups[0].storedLibrary)
+		report, err = storeVersion(ctx, d.turns.client, d.job, t.nodes, m, t.g.storedLibrary)
 		return err
 	}); err != nil {
 		d.out.Warn(notStored(d.job.Name(), m.Number, err))
@@ -113,7 +110,7 @@ func (d *driver) storeLast() {
 			continue
 		}
 		t.ledger.Reclaimed(n)
-		delete(t.versions, n)
+		delete(t.kept, n)
 	}
 	t.tellCopied(&LevelEvent{Number: m.Number, Level: nodes.Stored, Bytes: storedBytes(m), Seconds: (d.now() - begun).Seconds(),
 		TurnWait: report.Waited.Seconds()})

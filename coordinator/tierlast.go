@@ -10,11 +10,17 @@ import (
 // lookAgain is how often it is seen to that the ranks that store the last version live.
 const lookAgain = time.Second
 
+// mayLeave keeps the ranks that reach the nodes until letGo.
+func (t *tier) mayLeave() bool {
+	t.leaving = t.ways != nil
+	return !t.leaving
+}
+
 // letGo lets the ranks leave. On several hosts they stay until the newest version is in the
 // store: without them nobody reaches the directories of their nodes.
-func (d *driver) letGo() {
-	t := d.tier
-	if t == nil || !t.leaving {
+func (t *tier) letGo() {
+	d := t.g.d
+	if !t.leaving {
 		return
 	}
 	t.leaving = false

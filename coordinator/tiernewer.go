@@ -18,7 +18,8 @@ func (e *newerError) Error() string {
 
 // beginWith has the ranks read the checkpoint that they are to begin with, now that the
 // nodes can be reached.
-func (g *group) beginWith(number int) {
+func (t *tier) beginWith(number int) {
+	g := t.g
 	v := g.d.inventory
 	if v == nil || !v.newest {
 		g.examine(number)
@@ -27,7 +28,7 @@ func (g *group) beginWith(number int) {
 	v.newest = false // the next incarnations know what there is
 	incarnation := g.incarnation
 	g.d.helpers.Go(func() {
-		newer := g.d.tier.newerThan(number)
+		newer := t.newerThan(number)
 		g.d.post(func() {
 			switch {
 			case incarnation != g.incarnation || g.d.over():

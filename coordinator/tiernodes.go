@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -34,24 +35,72 @@ func newNodeWays(count int) *nodeWays {
 func (w *nodeWays) of(node int) vfs.FS { return w.to[node] }
 
 // serves reports whether the ranks serve each other the directories of their nodes.
-func (d *driver) serves() bool {
-	return d.tier != nil && (d.tier.ways != nil || d.spec.Tier.Protect.Coded())
+func (t *tier) serves() bool { return t.ways != nil || t.g.spec.Tier.Protect.Coded() }
+
+// begin has the ranks begin, once the nodes can be reached.
+func (t *tier) begin(from int) {
+	if t.ways == nil {
+		t.level.begin(from)
+	}
+}
+
+// hear takes what ranks say of the directories that they serve, of the copies that they make,
+// and of where they have found their parts.
+func (t *tier) hear(rank int, m *member, msg protocol.Message) protocol.Message {
+	switch msg := msg.(type) {
+	case protocol.Stored, protocol.StoreFailed:
+		t.answered(rank, msg)
+	case protocol.Restored:
+		var r wire.RestoreReport
+		if err := json.Unmarshal(msg.Body, &r); err == nil && r.Source != "" {
+			t.hasFound(rank, r.Source, r.Passed)
+		}
+	}
+	if t.serves() {
+		return t.meet(rank, m, msg)
+	}
+	return msg
+}
+
+// unreached removes the directories that failures were to take, now that no rank runs.
+func (t *tier) unreached() {
+	t.loseNodes()
+	if t.ways != nil {
+		t.ways.end()
+	}
+}
+
+func (t *tier) open() { t.g.d.journal.Behind() }
+
+func (t *tier) close() {
+	t.record.wait()
+	t.nodes.Release()
+}
+
+func (t *tier) facts() levelFacts {
+	f := t.level.facts()
+	f.underWay, f.busy, f.lag = t.attempt.number, f.busy || t.copying != nil, t.last
+	if f.keep == 0 { // the store has what the nodes could not take, and is not to have all checkpoints
+		f.keep, f.of = nodes.Slots, t.bypass.stored
+	}
+	f.remedy = "free space in " + t.nodes.Setting().Dir + ", which holds two checkpoints of a node's ranks and what protects those of others"
+	return f
 }
 
 // meet has a rank serve the directory of its node before anything else happens with it. It
 // returns the message to go on with, nil if that is still to come.
-func (g *group) meet(rank int, m *member, msg protocol.Message) protocol.Message {
+func (t *tier) meet(rank int, m *member, msg protocol.Message) protocol.Message {
 	switch msg := msg.(type) {
 	case protocol.Hello:
 		m.first = msg
-		g.askToServe(rank)
+		t.askToServe(rank)
 		return nil
 	case protocol.Serving:
 		if m.first == nil {
 			return nil
 		}
-		if err := g.serving(rank, m, msg); err != nil {
-			g.d.fail(err)
+		if err := t.serving(rank, m, msg); err != nil {
+			t.g.d.fail(err)
 			return nil
 		}
 		first := m.first
@@ -62,10 +111,11 @@ func (g *group) meet(rank int, m *member, msg protocol.Message) protocol.Message
 }
 
 // askToServe asks a rank that has come to serve the directory of its node.
-func (g *group) askToServe(rank int) {
+func (t *tier) askToServe(rank int) {
+	g := t.g
 	node := g.spec.Nodes[rank]
 	o := wire.ServeOrder{Dir: g.spec.Tier.NodeDir(node), Job: g.job.Name()}
-	if w := g.d.tier.ways; w != nil && g.leads(rank) && w.lost[node] {
+	if w := t.ways; w != nil && g.leads(rank) && w.lost[node] {
 		o.Lose = true
 		delete(w.lost, node)
 	}
@@ -74,13 +124,14 @@ func (g *group) askToServe(rank int) {
 
 // serving takes note of a rank that serves. Once all do, the checkpoint to restore is looked
 // for.
-func (g *group) serving(rank int, m *member, msg protocol.Serving) error {
+func (t *tier) serving(rank int, m *member, msg protocol.Serving) error {
+	g := t.g
 	node := g.spec.Nodes[rank]
 	if msg.Text != "" {
 		return fmt.Errorf("node %d on host %s: %w", node, m.hostName, wire.DecodeError(msg.Body, msg.Text))
 	}
 	m.served = &wire.Served{Address: msg.Address, Host: m.host, HostName: m.hostName}
-	w := g.d.tier.ways
+	w := t.ways
 	if w == nil {
 		return nil
 	}
@@ -95,16 +146,17 @@ func (g *group) serving(rank int, m *member, msg protocol.Serving) error {
 		}
 	}
 	if g.spawned.From > 0 {
-		g.beginWith(g.spawned.From)
+		t.beginWith(g.spawned.From)
 	} else {
-		g.takeNodes()
+		t.takeNodes()
 	}
 	return nil
 }
 
 // takeNodes makes the directories of the nodes, which may be those of another job.
-func (g *group) takeNodes() {
-	incarnation, nodes, computed := g.incarnation, g.d.tier.nodes, g.computed
+func (t *tier) takeNodes() {
+	g := t.g
+	incarnation, nodes, computed := g.incarnation, t.nodes, g.computed
 	g.d.helpers.Go(func() {
 		err := takeDirectories(nodes, g.job.Name(), func(err error) error {
 			if computed {
@@ -157,9 +209,10 @@ func (w *nodeWays) end() {
 	w.clients = nil
 }
 
-// servers says where the ranks serve the directories of their nodes; nil if they do not.
-func (g *group) servers() []wire.Served {
-	if !g.d.serves() {
+// served says where the ranks serve the directories of their nodes; nil if they do not.
+func (t *tier) served() []wire.Served {
+	g := t.g
+	if !t.serves() {
 		return nil
 	}
 	all := make([]wire.Served, len(g.d.members))

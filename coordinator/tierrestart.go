@@ -64,40 +64,33 @@ func announceTo(j *image.Job, m *image.Manifest) error {
 	return j.Announce(&again)
 }
 
-// A finding is where a checkpoint to be restored was found.
-type finding struct {
-	m             *image.Manifest
-	local, stored bool
-	lost          []int   // nodes that should have it and have not
-	wrong         []error // of the directories of nodes
-	passed        error   // why it is not read from the nodes
-}
-
-// find finds a checkpoint on the nodes and in the store. Version is as the nodes have it,
-// nil if they have not.
-func (t *tier) find(number int, version *image.Manifest, scrubs *scrubbing) (finding, error) {
-	var p finding
-	scrubs.end() // ranks are to look for their parts
-	if version != nil {
-		p.m = version
-		p.lost, p.wrong, p.passed = t.findLocal(version)
-		p.local = p.passed == nil
-	}
-	m, err := t.g.job.Manifest(number)
-	if err == nil && (version == nil || m.ID == version.ID) {
-		p.stored = true
-		if !p.local {
-			p.m = m
+// find finds a checkpoint on the nodes and in the store.
+func (t *tier) find(number int) func() (finding, error) {
+	version, scrubs := t.kept[number], t.scrubs // nil: the nodes have it not
+	return func() (finding, error) {
+		var p finding
+		scrubs.end() // ranks are to look for their parts
+		if version != nil {
+			p.m = version
+			p.lost, p.wrong, p.passed = t.findLocal(version)
+			p.local = p.passed == nil
 		}
+		m, err := t.g.job.Manifest(number)
+		if err == nil && (version == nil || m.ID == version.ID) {
+			p.stored = true
+			if !p.local {
+				p.m = m
+			}
+		}
+		if p.local || p.stored {
+			return p, nil
+		}
+		return p, errors.Join(p.passed, err)
 	}
-	if p.local || p.stored {
-		return p, nil
-	}
-	return p, errors.Join(p.passed, err)
 }
 
-// restoring takes note of where the ranks read.
-func (t *tier) restoring(p finding) {
+// found takes note of where the ranks read.
+func (t *tier) found(p finding) {
 	for _, node := range p.lost {
 		t.lost[node] = true
 		t.ledger.NodeLost(node)
@@ -151,10 +144,10 @@ func (t *tier) hasFound(rank int, source string, passed []string) {
 	t.scrub()
 }
 
-// started goes on with what waits for the ranks to compute. Versions of a future that
+// computing goes on with what waits for the ranks to compute. Versions of a future that
 // this run has left aside go.
-func (t *tier) started() {
-	for n := range t.versions {
+func (t *tier) computing() {
+	for n := range t.kept {
 		if n > t.g.restored.number {
 			t.remove(n)
 		}
@@ -163,18 +156,19 @@ func (t *tier) started() {
 }
 
 // loseNodes removes the directories that failures were to take from nodes. No rank runs.
-func (d *driver) loseNodes() {
-	if d.tier == nil || d.inject == nil {
+func (t *tier) loseNodes() {
+	d := t.g.d
+	if d.inject == nil {
 		return
 	}
 	for _, node := range d.inject.lost {
-		d.tier.ledger.NodeLost(node)
-		d.tier.lost[node] = true
-		if d.tier.ways != nil {
-			d.tier.ways.lost[node] = true // by the rank that serves it next
+		t.ledger.NodeLost(node)
+		t.lost[node] = true
+		if t.ways != nil {
+			t.ways.lost[node] = true // by the rank that serves it next
 			continue
 		}
-		dir := filepath.Join(d.tier.nodes.Nodes()[node].Dir, "jobs", d.job.Name())
+		dir := filepath.Join(t.nodes.Nodes()[node].Dir, "jobs", d.job.Name())
 		if err := durable.RemoveAll(d.job.FS(), dir); err != nil {
 			d.out.Warn(fmt.Sprintf("node %d has not lost its directory: %v", node, err))
 		}
@@ -366,11 +360,7 @@ func (d *driver) openTier(ctx context.Context, from *image.Manifest) (*image.Man
 		return nil, err
 	}
 	if ways != nil { // which lead nowhere yet
-		d.tier = newTier(d.groups[0], nodes)
-		d.tier.ways = ways
-		if v != nil && from != nil {
-			d.tier.adopt(v, from.Number)
-		}
+		newTier(d.groups[0], nodes).take(v, from).ways = ways
 		return from, nil
 	}
 	err = takeDirectories(nodes, d.job.Name(), func(err error) error {
@@ -386,11 +376,17 @@ func (d *driver) openTier(ctx context.Context, from *image.Manifest) (*image.Man
 	for _, err := range nodes.Sweep(ctx, v.known()) {
 		d.out.Warn(notRemoved + err.Error())
 	}
-	d.tier = newTier(d.groups[0], nodes)
-	if v != nil && from != nil {
-		d.tier.adopt(v, from.Number)
-	}
+	newTier(d.groups[0], nodes).take(v, from)
 	return from, nil
+}
+
+// take makes the nodes the first level of their group, with what an earlier run has left.
+func (t *tier) take(v *inventory, from *image.Manifest) *tier {
+	t.g.level = t
+	if v != nil && from != nil {
+		t.adopt(v, from.Number)
+	}
+	return t
 }
 
 // known returns the versions that the nodes are to keep.
@@ -413,7 +409,7 @@ func (t *tier) adopt(v *inventory, from int) {
 		if n > from {
 			t.g.d.out.Warn(fmt.Sprintf("checkpoint %d, which the nodes have, is of a future that this run leaves aside", n))
 		}
-		t.versions[n] = m
+		t.kept[n] = m
 		t.ledger.Adopt(n, t.g.id, v.isStored(m))
 	}
 	if v.versions[from] == nil {

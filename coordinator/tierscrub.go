@@ -28,7 +28,7 @@ func (s *scrubbing) end() {
 // scrub restores what protects the version that the ranks have read, if some of it was
 // lost, while they compute. None of them looks for its part any more.
 func (t *tier) scrub() {
-	m := t.versions[t.g.restored.number]
+	m := t.kept[t.g.restored.number]
 	lost := len(t.lost) > 0 || t.sources[nodes.FromLocal] < len(t.g.ranks)
 	if m == nil || !lost || t.nodes.Setting().Protect.Kind() == nodes.None || t.g.d.over() {
 		return

@@ -33,6 +33,9 @@ type storeDisk struct {
 	dir, gate string
 }
 
+// diskErrors are the errors of a store.
+var diskErrors = map[string]error{"fail": syscall.EIO, "full": syscall.ENOSPC, "read-only": syscall.EROFS}
+
 func (d storeDisk) change(name string) error {
 	if !strings.HasPrefix(name, d.dir+"/") {
 		return nil
@@ -42,8 +45,8 @@ func (d storeDisk) change(name string) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
-		case string(mode) == "fail":
-			return &fs.PathError{Op: "write", Path: name, Err: syscall.EIO}
+		case diskErrors[string(mode)] != nil:
+			return &fs.PathError{Op: "write", Path: name, Err: diskErrors[string(mode)]}
 		case string(mode) != "stall":
 			return nil
 		}

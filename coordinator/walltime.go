@@ -34,11 +34,3 @@ func (d *driver) timeIsUp() {
 	d.out.Warn("the time of this run is nearly up")
 	d.interrupt(false)
 }
-
-// lastStored is how many seconds the last copy from the nodes into the store took.
-func (d *driver) lastStored() float64 {
-	if d.tier == nil {
-		return 0
-	}
-	return d.tier.last
-}

@@ -1,0 +1,170 @@
+package coordinator
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"ckpt/coordinator/job"
+	"ckpt/image"
+	"ckpt/internal/vfs"
+)
+
+// A secondLevel keeps a copy of each version in a second directory, from which it repairs the
+// store. A level overrides what it does, and leaves the rest to the next one.
+type secondLevel struct {
+	level
+	g   *group
+	fs  vfs.FS
+	dir string
+}
+
+func (s *secondLevel) path(number int) string { return filepath.Join(s.dir, fmt.Sprint(number)) }
+
+// ended copies a version that the store has.
+func (s *secondLevel) ended(number int, err error) {
+	s.level.ended(number, err)
+	if err != nil {
+		return
+	}
+	if err := s.copyDir(s.path(number), s.g.job.NumberDir(number)); err != nil {
+		s.g.d.out.Warn(fmt.Sprintf("checkpoint %d is in the store only: %v", number, err))
+	}
+}
+
+func (s *secondLevel) copyDir(to, from string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		at := filepath.Join(to, path[len(from):])
+		if e.IsDir() {
+			return s.fs.Mkdir(at)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		f, err := s.fs.Create(at)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = f.WriteAt(b, 0)
+		return err
+	})
+}
+
+// find repairs a version that the store has lost.
+func (s *secondLevel) find(number int) func() (finding, error) {
+	next := s.level.find(number)
+	return func() (finding, error) {
+		if f, err := next(); err == nil {
+			return f, nil
+		}
+		if err := os.CopyFS(s.g.job.NumberDir(number), os.DirFS(s.path(number))); err != nil {
+			return finding{}, err
+		}
+		return next()
+	}
+}
+
+// launchSecond is Launch with a second level.
+func launchSecond(t *testing.T, spec job.Spec, opt Options, dir string) *Result {
+	t.Helper()
+	store, err := image.CreateStore(opt.fileSystem(), opt.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := spec.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := createJob(store, opt.Job, spec.App, text, forsake)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Unlock()
+	library, err := identifySelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := opt.simulated(resolved(t, spec), j, store, library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := d.groups[0]
+	g.level = &secondLevel{level: g.level, g: g, fs: opt.fileSystem(), dir: dir}
+	r, err := d.drive(t.Context(), nil, opt.Failures, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestLevels: whatever befalls the directory of a level, a job completes, restarts from what
+// the levels have between them, and what the store has is sound.
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"store", "nodes", "second"} {
+		for _, state := range []string{"sound", "lost", "full", "read-only", "10e6"} { // the last is a rate
+			t.Run(name+" "+state, func(t *testing.T) {
+				t.Parallel()
+				s := newSpec(t, "bt.S.4", 2)
+				if name == "nodes" {
+					s = tiered(t, "bt.S.4", 2, "partner", "behind")
+				}
+				s.AutoRestart, s.Iterations = true, 40
+				want := undisturbed(t, s)
+				opt := Options{Store: t.TempDir(), Job: "level-" + name + "-" + state,
+					Failures: []Failure{{Rank: 1, Node: -1, Iter: 25}}}
+				dir := map[string]string{"store": opt.Store, "second": t.TempDir()}[name]
+				if name == "nodes" {
+					dir = s.Tier.NodeDir(0)
+				}
+				gate := filepath.Join(t.TempDir(), "gate")
+				forRank(t, opt.Job, envStore, dir+":"+gate)
+				opt.FS = storeDisk{vfs.OS{}, dir, gate}
+				s.Schedule.Every = 10
+				rec := &recorder{t: t}
+				rec.on = func(ev any) {
+					if _, failed := ev.(*FailureEvent); failed && state == "lost" {
+						lose(t, name, dir, opt)
+					}
+					if cp, ok := ev.(*job.CheckpointEvent); ok && cp.Number == 1 && state != "sound" && state != "lost" {
+						if err := os.WriteFile(gate, []byte(state), 0o600); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				opt.Observer = rec
+				var r *Result
+				if name == "second" {
+					r = launchSecond(t, s, opt, dir)
+				} else {
+					r, _, _ = mustLaunch(t, s, opt)
+				}
+				if r.Digest != want.Digest || r.Failures != 1 || r.Checkpoints == 0 {
+					t.Errorf("%+v, want digest %s: %q", r, want.Digest, rec.warned)
+				}
+				_ = os.Remove(gate)
+				if state != "lost" || name == "second" {
+					verifyAll(t, opt)
+				}
+			})
+		}
+	}
+}
+
+// lose removes what a level has of the newest checkpoint when a rank dies. With a second level
+// the store loses it, which the second one repairs.
+func lose(t *testing.T, name, dir string, opt Options) {
+	if name == "second" {
+		dir = opt.Store
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "jobs", opt.Job, "0002")); err != nil {
+		t.Error(err)
+	}
+}
