@@ -2,13 +2,19 @@ package coordinator
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"maps"
 	"slices"
+	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/msglog"
+	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 // supervisorConfig describes the job to its protocol.
@@ -134,4 +140,135 @@ func (d *driver) forgoLogs(cfg supervisor.Config) error {
 	}
 	l.Taken, l.Unlogged = slices.Clone(l.Base), true
 	return nil
+}
+
+// guessedRate is how many bytes are stored per second, before anything is known.
+const guessedRate = 256 << 20
+
+// guessedPause is what the first checkpoint of a program may cost: how much it protects
+// is not known before.
+const guessedPause = time.Second
+
+// expectedCost is for how long checkpoints will stop the application, before this run
+// has measured any: as long as those of the runs before, or as predicted, or at a
+// guess.
+func (d *driver) expectedCost(resumed bool, data int64) protocol.Cost {
+	if resumed {
+		if cost := d.formerCost(); cost > 0 {
+			return protocol.Cost{First: cost, Next: cost}
+		}
+	}
+	if p := d.spec.Prediction; p != nil && p.First.Pause > 0 {
+		first, next, high := p.Costs()
+		return protocol.Cost{First: seconds(first), FirstHigh: seconds(high), Next: seconds(next)}
+	}
+	if d.spec.Program != nil {
+		return protocol.Cost{First: guessedPause, FirstHigh: guessedPause}
+	}
+	guess := seconds(float64(data+d.library.bytes) / guessedRate)
+	return protocol.Cost{First: guess, FirstHigh: guess}
+}
+
+// formerCost is the median of the newest checkpoints of the job, 0 if there are none.
+func (d *driver) formerCost() time.Duration {
+	const newest = 5
+	summaries, _ := d.job.Summaries(newest) // those that can be read
+	events := job.ReadEvents(d.job, newest)
+	var list []float64
+	for _, s := range summaries {
+		_, pause := events.Describe(s).Costs(d.spec.Async)
+		list = append(list, pause)
+	}
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return seconds(list[(len(list)-1)/2])
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// incarnationsPerRun separates the incarnations of one run from those of the next,
+// which does not know how many there were.
+const incarnationsPerRun = 1 << 20
+
+// takeOver makes the incarnations of this run differ from those of earlier runs. It is
+// the first step that changes a stored job.
+func (d *driver) takeOver() error {
+	if err := d.output.Cut(); err != nil {
+		return err
+	}
+	if d.spec.Residuals > 0 {
+		_ = d.output.Reserve(0) // if it fails, lines will tell
+	}
+	if !d.spec.Several() {
+		return nil
+	}
+	if err := d.job.FS().Mkdir(job.LogsDir(d.job)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	d.baseline.Incarnation += incarnationsPerRun
+	err := d.noteBaseline()
+	if derr := d.dropBelow(d.baseline.Base); derr != nil {
+		d.out.Warn(notRemoved + derr.Error())
+	}
+	if !errors.Is(err, durable.ErrStorageFull) {
+		return err
+	}
+	// There may be room now.
+	if _, serr := d.job.Sweep(); serr != nil {
+		return errors.Join(err, serr)
+	}
+	if err := d.noteBaseline(); err != nil {
+		return d.cannotGoOn(err)
+	}
+	return nil
+}
+
+// noteBaseline writes d.line, and does what follows from it.
+func (d *driver) noteBaseline() error {
+	if err := job.WriteBaseline(d.job, d.baseline); err != nil || !d.baseline.Unlogged {
+		return err
+	}
+	return d.resetLogs()
+}
+
+// resetLogs removes what lies behind the checkpoints that the job resumes from, after
+// that was noted: newer checkpoints, and all that was logged. The next frame of a log
+// has the number at which the checkpoint was taken. A run that was cut short here is
+// taken up again by the next.
+func (d *driver) resetLogs() error {
+	numbers, err := d.job.Checkpoints()
+	if err != nil {
+		return err
+	}
+	base := d.baseline.Base
+	newer := slices.DeleteFunc(numbers, func(n int) bool { return n <= base[(n-1)%len(base)] })
+	slices.Reverse(newer)
+	if err := d.forget(newer); err != nil {
+		return err
+	}
+	for g, number := range base {
+		first := make(map[int]uint64)
+		if number > 0 {
+			m, err := d.job.Manifest(number)
+			if err != nil {
+				return err
+			}
+			for _, r := range m.Ranks {
+				first[r.Rank] = r.LogFrom
+			}
+		}
+		for _, rank := range d.groups[g].ranks {
+			id, err := job.LogID(d.job, rank)
+			if err != nil {
+				return err
+			}
+			if err := msglog.Reset(d.job.FS(), job.LogDir(d.job, rank), id, msglog.LSN(max(1, first[rank]))); err != nil {
+				return err
+			}
+		}
+	}
+	d.baseline.Unlogged = false
+	return job.WriteBaseline(d.job, d.baseline)
 }

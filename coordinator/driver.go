@@ -1,16 +1,44 @@
+// Package coordinator runs a parallel job under checkpoints: it starts the
+// ranks as processes, takes coordinated checkpoints into a store, notices
+// deaths, restarts from the last committed checkpoint, and serves requests from
+// other terminals.
+//
+// [Launch] begins a new job and [Restart] continues one; both return when the job has
+// ended. Package job knows what the store keeps of the job, package rank is the other
+// side of the connections, package wire is what goes over them.
+//
+// The decisions are in package protocol, a pure state machine; this package
+// carries them out. One goroutine, the loop of a [driver], owns all state of
+// the job; connections, processes and timers post to its mailbox.
+//
+// # Promises
+//
+//   - A checkpoint that is reported taken is durable for all ranks.
+//   - A failed write, a full disk included, neither ends the job nor harms an
+//     earlier checkpoint.
+//   - No rank outlives the coordinator: a rank leaves when its connection ends.
+//   - Ranks and requests prove themselves with a random token of the run; the
+//     coordinator listens on a Unix socket only.
 package coordinator
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
+	"ckpt/coordinator/dmtcp"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+	"ckpt/internal/wording"
 )
 
 // A setting is what a run is given. It does not change.
@@ -128,4 +156,225 @@ func newDriver(spec *job.Resolved, j *image.Job, store string, library libraryID
 // nil.
 func (d *driver) run(e engine, alive *launch.Account) {
 	d.engine, d.launcher = e, launch.WithAccount(e, alive, d.job.Name())
+}
+
+// A loop does what is posted to it, one thing after the other. The driver waits for its
+// helpers, which post what they find.
+type loop struct {
+	*mailbox
+	since   time.Time     // the start of the run
+	done    chan struct{} // closed when the loop has ended
+	helpers sync.WaitGroup
+}
+
+func (l *loop) now() time.Duration { return time.Since(l.since) }
+
+// A mailbox holds what is to be done in the loop of a driver. Putting something in
+// never waits: while the loop stands still in an operation of the store, messages of
+// ranks are still read, and count as signs of life.
+type mailbox struct {
+	mu    sync.Mutex
+	list  []func()
+	ready chan struct{} // holds a token while list is not empty
+}
+
+func newMailbox() *mailbox { return &mailbox{ready: make(chan struct{}, 1)} }
+
+// post has the loop run do, unless it has ended.
+func (b *mailbox) post(do func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list = append(b.list, do)
+	b.signal()
+}
+
+// take removes the oldest. The caller has received the token.
+func (b *mailbox) take() func() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	do := b.list[0]
+	b.list[0] = nil
+	if b.list = b.list[1:]; len(b.list) > 0 {
+		b.signal()
+	}
+	return do
+}
+
+func (b *mailbox) signal() {
+	select {
+	case b.ready <- struct{}{}:
+	default:
+	}
+}
+
+// step passes an event of a group, or of supervisor.Job, to the protocol.
+func (d *driver) step(group int, ev protocol.Event) {
+	if !d.over() {
+		now := d.now()
+		d.tellSigns(now)
+		d.perform(d.machine.Step(now, supervisor.Event{Group: group, Event: ev}))
+	}
+}
+
+// request passes a request to the protocol; answer is called in the loop.
+func (d *driver) request(r protocol.Request, answer answerFunc) {
+	r.ID = d.requests.add(answer)
+	d.step(supervisor.Job, protocol.Requested{Request: r})
+}
+
+// later passes an event to the protocol from outside of the loop.
+func (g *group) later(ev protocol.Event) {
+	g.d.helpers.Go(func() { g.d.post(func() { g.d.step(g.id, ev) }) })
+}
+
+// Options are what a run needs besides the description of the job.
+type Options struct {
+	Store    string // directory
+	Job      string // name; Launch makes one up if it is empty
+	Failures []Failure
+	Limits   protocol.Limits // zero: protocol.DefaultLimits
+	Observer Observer
+	Log      *slog.Logger // of the coordinator's actions; nil for none
+	// Interrupts asks the run to stop: the first after a last checkpoint, the
+	// second at once, with a *LeftError if the store blocks it.
+	Interrupts <-chan struct{}
+	// Checkpoints asks the run for a checkpoint now; nil for never.
+	Checkpoints <-chan struct{}
+	// Until is when the run has to have ended, zero for no limit. It stops the job after a
+	// last checkpoint, early enough for that.
+	Until time.Time
+	// Streams are those of a program of the user, and Nodes its nodes where the hosts of its
+	// ranks are not to tell; may be nil.
+	Streams launch.Streams
+	Nodes   func(np int) (job.Mapping, error)
+	// StopOnFull ends the run when a checkpoint is aborted because the storage
+	// is full; otherwise that checkpoint is skipped. The error answers to
+	// durable.ErrStorageFull.
+	StopOnFull bool
+	// FS holds the store; nil is the machine's.
+	FS vfs.FS
+
+	// Listen is the address, HOST or HOST:PORT, at which ranks on other hosts reach the
+	// coordinator; empty for a job on this host.
+	Listen string
+
+	// Room refuses so many ranks on this machine if they would be without threads or memory
+	// in the middle of the run; may be nil.
+	Room func(ranks int) error
+	// StartTurns starts a controller of storage turns for a directory, and returns when it can
+	// be found or cannot be started; nil: none is started.
+	StartTurns func(ctx context.Context, dir string) error
+
+	DMTCP dmtcp.Options // zero: the usual
+
+	watch func(protocol.Action)
+	ways  func(checkpoint int) *job.Way // of tests: how to write it
+	alive *launch.Account               // of the run; may be nil
+	// excused of tests takes the place of launch.WaitsForStorage.
+	excused func(pid int) bool
+	grace   time.Duration // of tests, if longer than endGrace
+
+	withoutLog bool
+	input      *launch.Input // of a program
+	inventory  *inventory    // of the nodes of a stored job; may be nil
+	levels     *job.Levels   // where its checkpoints are; nil if it has no nodes
+}
+
+func (o Options) fileSystem() vfs.FS {
+	if o.FS == nil {
+		return vfs.OS{}
+	}
+	return o.FS
+}
+
+// RestartOptions say how to continue a job.
+type RestartOptions struct {
+	Options
+	Checkpoint int // 0: the newest
+	Mapping    func(np int) (job.Mapping, error)
+	// NP is the number of ranks to restart with, 0 for those of the checkpoint, or for as
+	// many as Command starts. Command starts a program of the user in
+	// place of the command that the job was launched with; nil for that one.
+	NP          int
+	Command     []string
+	Dir         string // takes the place of the directory that a program was launched in
+	AutoRestart bool   // besides what the job was launched with
+	// Moved says that the store was moved here from another file system, so that the
+	// directories of its nodes are still its own.
+	Moved bool
+	// WithoutLog has a job of several groups resume from the newest checkpoints that
+	// fit together without what the message logs hold, which is removed: a *LogError
+	// tells which ones they are.
+	WithoutLog bool
+	// StorageTurns takes the place of what the job was launched with; nil: that holds.
+	StorageTurns *job.StorageTurns
+}
+
+// A LeftError says that a run was left behind: it had been interrupted twice and did
+// not end, since an operation of its store does not return. Its ranks are killed. For
+// the next run it is as if its coordinator had been.
+type LeftError struct {
+	Job string // "" if it had none yet
+}
+
+func (e *LeftError) Error() string {
+	return fmt.Sprintf("interrupted; %s was left as it is: its storage does not answer", e.name())
+}
+
+func (e *LeftError) name() string {
+	if e.Job == "" {
+		return "the run"
+	}
+	return "job " + e.Job
+}
+
+// A JobFailedError says that a job failed and was not restarted.
+type JobFailedError struct {
+	Job         string
+	Err         error
+	Restartable bool // from a checkpoint, or from a recovery line
+	Several     bool // it has several groups: from a line, which needs no checkpoint
+	Tried       bool // to restart it, again and again
+}
+
+func (e *JobFailedError) Error() string { return fmt.Sprintf("job %s failed: %v", e.Job, e.Err) }
+func (e *JobFailedError) Unwrap() error { return e.Err }
+
+// Hint says how to go on.
+func (e *JobFailedError) Hint() string {
+	from := "the last checkpoint"
+	if e.Several {
+		from = "its recovery line"
+	}
+	switch {
+	case e.Restartable && e.Tried:
+		return wording.Sprintf("{restart %s} continues from %s, once it is clear what kills it", e.Job, from)
+	case e.Tried:
+		return wording.Sprintf("failures come faster than checkpoints; launch it again with more of them: {every}, {interval} or {count}")
+	case e.Restartable:
+		return wording.Sprintf("{restart %s} continues from %s; {auto-restart} does so by itself", e.Job, from)
+	}
+	return wording.Sprintf("there is no checkpoint yet; launch it again, with {every}, {interval} or {count} to take some")
+}
+
+// A fullError says that a job cannot go on without room in the store.
+type fullError struct {
+	job string
+	err error
+}
+
+func (e *fullError) Error() string { return fmt.Sprintf("job %s cannot go on: %v", e.job, e.err) }
+func (e *fullError) Unwrap() error { return e.err }
+
+// Hint says how to go on.
+func (e *fullError) Hint() string {
+	return wording.Sprintf("free some space; {restart %s} continues then", e.job)
+}
+
+// cannotGoOn returns err with what to do about it if it is a full disk.
+func (d *driver) cannotGoOn(err error) error {
+	if errors.Is(err, durable.ErrStorageFull) {
+		return &fullError{d.job.Name(), err}
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -127,4 +128,89 @@ func (f Failure) victims(m job.Mapping) []int {
 		ranks = append(ranks, m.First(f.Node)+i)
 	}
 	return ranks
+}
+
+// injector carries the failures of a run out. It belongs to the driver's loop.
+type injector struct {
+	d       *driver
+	pending []Failure // those at iterations that have yet to strike
+	timers  []*time.Timer
+	lost    []int // nodes that are to lose their directories
+}
+
+func newInjector(d *driver, failures []Failure) *injector {
+	in := &injector{d: d}
+	for _, f := range failures {
+		switch {
+		case f.MTBF > 0:
+			in.killAgain(f, rand.New(rand.NewPCG(f.Seed, 0)))
+		case f.Iter > 0:
+			in.pending = append(in.pending, f)
+		default:
+			in.later(f.After, func() { in.strike(f) })
+		}
+	}
+	return in
+}
+
+// killAgain kills a random rank after an exponential time, for ever.
+func (in *injector) killAgain(f Failure, rng *rand.Rand) {
+	wait := time.Duration(rng.ExpFloat64() * float64(f.MTBF))
+	rank := rng.IntN(in.d.spec.NP)
+	in.later(wait, func() {
+		in.kill([]int{rank})
+		in.killAgain(f, rng)
+	})
+}
+
+func (in *injector) later(wait time.Duration, do func()) {
+	in.timers = append(in.timers, time.AfterFunc(wait, func() { in.d.post(do) }))
+}
+
+// iterations returns where a rank has to stop and ask to be killed.
+func (in *injector) iterations(rank int) []int {
+	var iters []int
+	for _, f := range in.pending {
+		for _, v := range f.victims(in.d.spec.Mapping) {
+			if v == rank {
+				iters = append(iters, f.Iter)
+			}
+		}
+	}
+	return iters
+}
+
+// reached strikes when a rank has reached such an iteration.
+func (in *injector) reached(rank, iter int) {
+	for i, f := range in.pending {
+		for _, v := range f.victims(in.d.spec.Mapping) {
+			if v == rank && f.Iter == iter {
+				in.pending = append(in.pending[:i:i], in.pending[i+1:]...)
+				in.strike(f)
+				return
+			}
+		}
+	}
+}
+
+// strike kills the victims of a failure. The directory that their node is to lose goes
+// when no rank runs any more that could write it again.
+func (in *injector) strike(f Failure) {
+	ranks := f.victims(in.d.spec.Mapping)
+	if f.LoseLocal && len(ranks) > 0 {
+		in.lost = append(in.lost, in.d.spec.Nodes[ranks[0]])
+	}
+	in.kill(ranks)
+}
+
+func (in *injector) kill(ranks []int) {
+	for _, r := range ranks {
+		in.d.kill(r)
+	}
+}
+
+func (in *injector) stop() {
+	for _, t := range in.timers {
+		t.Stop()
+	}
 }

@@ -1,12 +1,24 @@
 package coordinator
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
+	"syscall"
 	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
+	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/protocol/channel"
+	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/image/container"
+	"ckpt/internal/vfs"
+	"ckpt/internal/wording"
 )
 
 // spawn ends what is left of the previous incarnation and starts the next, after
@@ -127,4 +139,244 @@ func (d *driver) scratch(rank int) string {
 		return d.store
 	}
 	return d.socket.run.Scratch(d.spec.Nodes[rank])
+}
+
+// examineLogs answers what can be rebuilt from the log of a rank, after the
+// processes of its group have ended.
+func (g *group) examineLogs(a protocol.Examine) {
+	if err := g.endIncarnation(); err != nil {
+		g.d.broken = err
+		return
+	}
+	g.d.helpers.Go(func() {
+		ev := protocol.Examined{Round: a.Round, Rank: a.Rank, States: make(map[int][]channel.Vector)}
+		for _, n := range a.Numbers {
+			states, err := g.examineLog(a.Rank, n)
+			if err != nil {
+				g.d.out.Warn(fmt.Sprintf("rank %d does not go back to checkpoint %d, 0 the beginning: %v", a.Rank, n, err))
+				continue
+			}
+			ev.States[n] = states
+		}
+		g.d.post(func() { g.d.step(supervisor.Job, ev) })
+	})
+}
+
+// examineLog returns the states behind a checkpoint. The group does not go back to states
+// that cannot be read, and may lose them for good. So where only descriptors or memory
+// are short, examineLog tries again, as often as a group is restarted, with growing
+// pauses.
+func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
+	pause := 10 * time.Millisecond
+	for try := 0; ; try++ {
+		states, err := job.LoggedStates(context.Background(), g.job, g.spec, rank, number)
+		if err == nil || !mpi.Shortage(err) || try == g.limits.Restarts {
+			return states, err
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, 5*time.Second)
+		case <-g.d.done:
+			return nil, err
+		}
+	}
+}
+
+// examine checks what no rank will read of the checkpoint that is to be
+// restored, while the ranks are starting, and then lets them in.
+func (g *group) examine(number int) {
+	incarnation := g.incarnation
+	g.restored = restored{number: number}
+	g.lineage.restored(number)
+	if number == 0 {
+		g.checked = incarnation
+		return
+	}
+	find := g.level.find(number)
+	g.d.helpers.Go(func() {
+		p, err := find()
+		m := p.m
+		if err == nil {
+			err = g.spec.CheckTaken(g.job, m)
+		}
+		if err == nil && !g.spec.Lone() { // else all of it is read
+			err = g.checkUnread(m)
+		}
+		g.d.post(func() {
+			if incarnation != g.incarnation {
+				return
+			}
+			if err != nil {
+				g.d.step(g.id, protocol.Unusable{Incarnation: incarnation, Damaged: job.Unrestorable(err), Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
+				return
+			}
+			g.restored.iter, g.restored.step = int(m.Iteration), m.Step
+			g.restored.local, g.restored.stored, g.restored.id = p.local, p.stored, m.ID
+			g.level.found(p)
+			if m.NP != g.spec.NP {
+				g.restored.otherNP = m.NP
+			}
+			g.checked = incarnation
+			g.welcome()
+		})
+	})
+}
+
+// checkUnread verifies the files of a checkpoint that restoring it does not
+// read: the library zone, and shared segments under another mapping.
+func (g *group) checkUnread(m *image.Manifest) error {
+	if m.Library != nil && m.Library.Blake3 != g.library.digest {
+		return &job.OtherBuildError{Checkpoint: m.Number}
+	}
+	same := job.Mapping(m.Mapping).String() == g.spec.Mapping.String() && m.MPI == g.spec.MPI
+	var paths []string
+	for _, f := range m.Files {
+		if f.Kind == container.KindLibrary || (f.Kind == container.KindShared && !same) {
+			paths = append(paths, f.Path)
+		}
+	}
+	return g.job.Check(context.Background(), m, paths)
+}
+
+// placeSegments makes the shared memory of each node, at once in its full size:
+// a rank that ran out of it later would die of it.
+func (g *group) placeSegments() error {
+	if g.spec.Program != nil {
+		return nil // its ranks share memory by themselves, or do not
+	}
+	if g.overNetwork() { // the ranks do, each on its host
+		g.segments = make([]string, len(g.spec.Mapping))
+		return nil
+	}
+	_, need, err := g.spec.Memory()
+	if err != nil {
+		return err
+	}
+	err = g.makeSegments(mpi.SegmentDir(need))
+	if errors.Is(err, syscall.ENOSPC) && mpi.SegmentDir(need) != os.TempDir() {
+		// Somebody else was quicker to take what there was.
+		g.unlinkSegments()
+		err = g.makeSegments(os.TempDir())
+	}
+	if err != nil {
+		g.unlinkSegments()
+	}
+	return err
+}
+
+func (g *group) makeSegments(dir string) error {
+	for node, ranks := range g.perNode() {
+		if ranks == 0 {
+			g.segments = append(g.segments, "")
+			continue
+		}
+		path := g.d.socket.run.Segment(dir, g.id, g.incarnation, node)
+		g.segments = append(g.segments, path)
+		seg, err := mpi.OpenSegment(path, g.spec.Implementation, ranks)
+		if err != nil {
+			return err
+		}
+		if err := seg.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// segment is the path of the shared memory of a node, "" for a program.
+func (g *group) segment(node int) string {
+	if node < len(g.segments) {
+		return g.segments[node]
+	}
+	return ""
+}
+
+// unlinkSegments removes the names of the shared memory: once all ranks have
+// mapped it, it needs none, and nothing is left behind whoever dies.
+func (g *group) unlinkSegments() {
+	if !g.overNetwork() {
+		for _, path := range g.segments {
+			_ = vfs.OS{}.Remove(path)
+		}
+	}
+	g.segments = nil
+}
+
+// overNetwork reports whether ranks may run on other hosts.
+func (s *setting) overNetwork() bool { return s.listen != "" }
+
+// remote reports whether a rank runs on another host, where it cannot be signalled.
+func (d *driver) remote(m *member) bool { return d.overNetwork() && m.host != "" && m.host != d.here }
+
+// terminate kills a rank. On another host, the end of its connection has it exit.
+func (d *driver) terminate(m *member) {
+	m.proc.Kill()
+	if m.link != nil && d.remote(m) {
+		m.link.HangUp()
+	}
+}
+
+// outlive ends the connections of ranks on hosts that cannot be reached any more, when
+// these ranks have ended by themselves: before the silence is over that counts as death
+// (see rank).
+func (g *group) outlive() {
+	for _, rank := range g.ranks {
+		if m := g.d.members[rank]; m != nil && m.link != nil && g.d.remote(m) {
+			heard := time.Duration(m.signs.heard.Load())
+			time.AfterFunc(max(0, heard+g.limits.Silence-g.d.now()), m.link.Close)
+		}
+	}
+}
+
+// killTime is how long killed ranks may take to be gone.
+func (s *setting) killTime() time.Duration {
+	switch {
+	case s.overNetwork():
+		return killGrace + s.limits.Silence
+	case s.spec.Lone():
+		return endTime
+	}
+	return killGrace
+}
+
+// checkHosts refuses ranks of one node on several hosts: they could not share memory.
+func (g *group) checkHosts() error {
+	for _, rank := range g.ranks {
+		first := g.first(rank)
+		a, b := g.d.members[first], g.d.members[rank]
+		if a.host == b.host || g.perNode()[g.spec.Nodes[rank]] == 1 {
+			continue
+		}
+		return &job.UsageError{
+			Text: fmt.Sprintf("ranks %d and %d are of node %d and share memory, but %s runs them on hosts %s and %s",
+				first, rank, g.spec.Nodes[rank], g.spec.Launcher, a.hostName, b.hostName),
+			Fix: wording.Sprintf("{map} gives the ranks of each node, in the order in which the launcher places them; or have the launcher place them in blocks"),
+		}
+	}
+	return nil
+}
+
+// placed notes where the first rank of a node has made its shared memory, and lets the
+// others of the node in.
+func (g *group) placed(rank int, m protocol.Placed) {
+	if !g.leads(rank) || g.segments == nil {
+		return
+	}
+	node := g.spec.Nodes[rank]
+	g.segments[node] = m.Path
+	for _, other := range g.ranks {
+		if g.spec.Nodes[other] == node && other != rank {
+			g.welcomeRank(other)
+		}
+	}
+}
+
+// beatsPerSecond bounds the signs of life of all ranks together, as long as those
+// that Limits.Silence asks for are fewer.
+const beatsPerSecond = 500
+
+// beatPeriod is short where that is cheap: a rank that dies is known to have come
+// as far as it has told.
+func beatPeriod(np int, silence time.Duration) time.Duration {
+	return min(silence/4, max(100*time.Millisecond, time.Duration(np)*time.Second/beatsPerSecond))
 }

@@ -1,8 +1,13 @@
 package coordinator
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
 	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/wire"
 )
 
 // An outage is one failure, from the death of ranks until all that have to be
@@ -103,4 +108,183 @@ func (all outages) sum(r *Result, now time.Duration) {
 		r.Restarts, r.WorkLost = append(r.Restarts, o.ranks), append(r.WorkLost, o.lost)
 		r.Recovery = append(r.Recovery, (o.until - o.since).Seconds())
 	}
+}
+
+// A restarting is one restart: of the ranks that a failure takes back, or of all ranks when
+// a user restarts the job. It is reported when all of them are where they were before, or
+// when it is certain that they never will be.
+type restarting struct {
+	cause    *outage // nil: a user
+	groups   []int
+	from     []int // checkpoints of these, 0 the beginning
+	ranks    []int
+	read     wire.RestoreReport // the longest times, the sums of bytes
+	repeated int                // iterations, of all ranks
+	lost     time.Duration      // that these took at first; 0 unknown
+	replay   time.Duration      // that they take now
+	until    time.Duration      // all compute
+	unread   []int              // ranks that have not told what they read
+	behind   map[int]behind     // by rank, of those that are not where they were
+}
+
+// A behind is how far a rank has to come, and since when it computes.
+type behind struct {
+	iter  int
+	since time.Duration
+}
+
+// restartings are the restarts under way.
+type restartings []*restarting
+
+// of returns the restart that a rank is part of, nil if there is none.
+func (all restartings) of(rank int) *restarting {
+	for _, r := range all {
+		if slices.Contains(r.ranks, rank) {
+			return r
+		}
+	}
+	return nil
+}
+
+// again reports whether a group restarts, and how many iterations its ranks repeat.
+func (g *group) again() (cause *outage, repeated int, yes bool) {
+	if o := g.d.outages.of(g.id); o != nil {
+		return o, o.lostBy[g.id], true
+	}
+	return nil, 0, !g.computed && g.d.resumed()
+}
+
+// resumed reports whether a user restarted the job, so that all groups restart.
+func (d *driver) resumed() bool { return d.parent > 0 || len(d.stored) > 0 }
+
+// restarted notes that all ranks of a group compute, before the outage hears of it.
+func (g *group) restarted(now time.Duration) {
+	cause, repeated, yes := g.again()
+	g.computed = true
+	if !yes {
+		return
+	}
+	i := slices.IndexFunc(g.d.restarts, func(r *restarting) bool { return r.cause == cause && r.until == 0 })
+	if i < 0 {
+		i = len(g.d.restarts)
+		g.d.restarts = append(g.d.restarts, &restarting{cause: cause, behind: map[int]behind{}})
+	}
+	r := g.d.restarts[i]
+	r.groups, r.from = append(r.groups, g.id), append(r.from, g.restored.number)
+	r.repeated += repeated * len(g.ranks)
+	for _, rank := range g.ranks {
+		r.ranks, r.unread = append(r.ranks, rank), append(r.unread, rank)
+		if repeated > 0 {
+			r.behind[rank] = behind{g.restored.iter + repeated, now}
+		}
+	}
+	if cause != nil {
+		if at, ok := g.takenAt[g.restored.number]; ok && cause.since > at {
+			r.lost = max(r.lost, cause.since-at)
+		}
+	}
+}
+
+// noteTaken notes when a checkpoint was taken, or, with number 0, when the group first
+// began to compute. Of many checkpoints the newest count.
+func (g *group) noteTaken(number int, now time.Duration) {
+	if g.takenAt == nil {
+		g.takenAt = map[int]time.Duration{}
+	}
+	if _, ok := g.takenAt[number]; ok || number == 0 && g.restored.number > 0 {
+		return
+	}
+	if len(g.takenAt) >= maxTaken {
+		delete(g.takenAt, slices.Min(slices.Collect(maps.Keys(g.takenAt))))
+	}
+	g.takenAt[number] = now
+}
+
+// maxTaken is for how many checkpoints a group remembers when they were taken.
+const maxTaken = 64
+
+// allCompute notes that no rank of a restart is missing any more.
+func (d *driver) allCompute(now time.Duration) {
+	for _, r := range d.restarts {
+		if r.until > 0 {
+			continue
+		}
+		if r.cause != nil && r.cause.until > 0 || r.cause == nil && len(r.groups) == len(d.groups) {
+			r.until = now
+		}
+	}
+}
+
+// hasRead takes what a rank read when it was restarted.
+func (d *driver) hasRead(rank int, body []byte) {
+	r := d.restarts.of(rank)
+	var report wire.RestoreReport
+	if r == nil || json.Unmarshal(body, &report) != nil {
+		return
+	}
+	r.unread = slices.DeleteFunc(r.unread, func(k int) bool { return k == rank })
+	r.read.Read, r.read.Log = max(r.read.Read, report.Read), max(r.read.Log, report.Log)
+	r.read.TurnWait = max(r.read.TurnWait, report.TurnWait)
+	r.read.ReadBytes += report.ReadBytes
+	r.read.LogBytes += report.LogBytes
+	d.tellRestarted(r)
+}
+
+// reached notes how far a rank is.
+func (d *driver) reached(rank, iter int, now time.Duration) {
+	r := d.restarts.of(rank)
+	if r == nil {
+		return
+	}
+	b, ok := r.behind[rank]
+	if !ok || iter < b.iter {
+		return
+	}
+	delete(r.behind, rank)
+	r.replay = max(r.replay, now-b.since)
+	d.tellRestarted(r)
+}
+
+// endRestarting reports the restart of a rank that has died again, as far as it came. With
+// a negative rank it reports all of them: the run ends.
+func (d *driver) endRestarting(rank int) {
+	for _, r := range slices.Clone(d.restarts) {
+		if rank < 0 || slices.Contains(r.ranks, rank) {
+			d.reportRestarted(r)
+		}
+	}
+}
+
+// tellRestarted reports a restart of which all is known.
+func (d *driver) tellRestarted(r *restarting) {
+	if r.until > 0 && len(r.unread) == 0 && len(r.behind) == 0 {
+		d.reportRestarted(r)
+	}
+}
+
+// reportRestarted reports what a restart cost, unless its ranks never computed.
+func (d *driver) reportRestarted(r *restarting) {
+	d.restarts = slices.DeleteFunc(d.restarts, func(other *restarting) bool { return other == r })
+	if r.until == 0 {
+		return
+	}
+	ev := &job.RestartedEvent{Type: "restarted", Groups: len(r.groups), Ranks: len(r.ranks), From: r.from, Seconds: r.until.Seconds(),
+		Read: r.read.Read.Seconds(), ReadBytes: r.read.ReadBytes, Log: r.read.Log.Seconds(), LogBytes: r.read.LogBytes,
+		TurnWait: r.read.TurnWait.Seconds(),
+		Repeated: r.repeated, LostWork: r.lost.Seconds()}
+	if d.spec.Lone() {
+		ev.Ranks = d.spec.NP
+	}
+	if r.cause != nil {
+		ev.Failed, ev.Seconds = true, (r.until - r.cause.since).Seconds()
+	}
+	if len(r.behind) == 0 && r.repeated > 0 {
+		s := r.replay.Seconds()
+		ev.Replay = &s
+	}
+	if d.spec.Several() {
+		slices.Sort(r.ranks)
+		ev.Of = r.ranks
+	}
+	d.event(ev)
 }

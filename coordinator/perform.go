@@ -1,10 +1,12 @@
 package coordinator
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/internal/durable"
@@ -151,4 +153,90 @@ func (d *driver) fail(err error) {
 		d.full = d.cannotGoOn(err)
 	}
 	d.outcome = &protocol.Outcome{Result: protocol.StoppedByRequest, Rank: -1}
+}
+
+// exchange collects what the ranks that write a checkpoint together tell each
+// other, round after round. It belongs to the driver's loop.
+type exchange struct {
+	number, round int
+	ranks         []int
+	told          [][]byte
+	left          int
+}
+
+func newExchange(number int, ranks []int) *exchange {
+	return &exchange{number: number, ranks: ranks, told: make([][]byte, len(ranks)), left: len(ranks)}
+}
+
+// add takes what a rank tells and, when it was the last of its round, returns what
+// all have told.
+func (x *exchange) add(rank int, m protocol.Share) (all []byte, complete bool) {
+	if x == nil || m.Number != x.number || m.Round != x.round {
+		return nil, false // of a checkpoint that was aborted
+	}
+	i, ok := slices.BinarySearch(x.ranks, rank)
+	if !ok || x.told[i] != nil {
+		return nil, false
+	}
+	x.told[i] = append([]byte{}, m.Body...)
+	if x.left--; x.left > 0 {
+		return nil, false
+	}
+	for _, b := range x.told {
+		all = binary.AppendUvarint(all, uint64(len(b)))
+		all = append(all, b...)
+	}
+	clear(x.told)
+	x.left = len(x.told)
+	x.round++
+	return all, true
+}
+
+// An answerFunc takes the answer to a request, with the checkpoint that it tells of, or
+// the error that aborted one.
+type answerFunc func(a protocol.Answer, taken *job.CheckpointEvent, aborted error)
+
+// requests are those that wait for an answer.
+type requests struct {
+	last    int // number given
+	waiting map[int]answerFunc
+	taken   map[int]*job.CheckpointEvent // by number, since a request began to wait
+	aborted error                        // of a checkpoint, in the actions under way
+}
+
+func newRequests() requests {
+	return requests{waiting: map[int]answerFunc{}, taken: map[int]*job.CheckpointEvent{}}
+}
+
+// add returns the number of a request.
+func (r *requests) add(answer answerFunc) int {
+	r.last++
+	r.waiting[r.last] = answer
+	return r.last
+}
+
+// note keeps a checkpoint that an answer may tell of.
+func (r *requests) note(ev *job.CheckpointEvent) {
+	if len(r.waiting) > 0 {
+		r.taken[ev.Number] = ev
+	}
+}
+
+func (r *requests) answer(a protocol.Answer) {
+	answer, taken := r.waiting[a.ID], r.taken[a.Number]
+	delete(r.waiting, a.ID)
+	if len(r.waiting) == 0 {
+		clear(r.taken)
+	}
+	if answer != nil {
+		answer(a, taken, r.aborted)
+	}
+}
+
+// end answers what is left when the job has ended.
+func (r *requests) end() {
+	for id, answer := range r.waiting {
+		delete(r.waiting, id)
+		answer(protocol.Answer{ID: id, Err: "the job has ended"}, nil, nil)
+	}
 }

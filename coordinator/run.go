@@ -10,7 +10,9 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/recovery"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
+	"ckpt/internal/wording"
 )
 
 // drive runs the job to its end. The caller holds the job's lock. The error is a
@@ -188,4 +190,156 @@ func (d *driver) afterInterrupt(a protocol.Answer, _ *job.CheckpointEvent, _ err
 	}
 	d.out.Warn("stopping without a last checkpoint: " + a.Err)
 	d.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *job.CheckpointEvent, error) {})
+}
+
+// recordEnding notes how the run has ended, before anybody can learn that it has. A
+// restart that never came to compute leaves the last result alone.
+func (d *driver) recordEnding(result *Result, err error) {
+	if !d.result.began {
+		return
+	}
+	if result == nil {
+		job.RecordEnding(d.job, job.StateInterrupted, "", err, d.beginning(), nil)
+		return
+	}
+	job.RecordEnding(d.job, result.Outcome, result.Digest, err, d.beginning(), result)
+}
+
+// settle lets the ranks leave, ends those that do not, and cleans up.
+func (d *driver) settle() {
+	for _, g := range d.groups {
+		g.level.letGo()
+	}
+	if d.broken == nil && d.outcome.Result != protocol.Failed && !d.hurried {
+		d.engine.settle()
+	}
+	for _, g := range d.groups {
+		if err := g.endIncarnation(); err != nil {
+			d.out.Warn(err.Error())
+		}
+	}
+	for _, g := range d.groups {
+		g.level.drain()
+	}
+	for _, g := range d.groups {
+		g.cleanUp()
+	}
+	d.startPrunes()
+	d.requests.end()
+}
+
+// verdict makes the result, or the error, of the run.
+func (d *driver) verdict() (*Result, error) {
+	if d.broken != nil {
+		return nil, d.broken
+	}
+	o := d.outcome
+	d.result.Outcome = o.Result.String()
+	if d.full != nil && o.Result == protocol.StoppedByRequest {
+		return &d.result, d.full
+	}
+	if o.Result == protocol.Failed {
+		cause := errors.New(o.Text)
+		if len(o.Body) > 0 {
+			cause = wire.DecodeError(o.Body, o.Text)
+		}
+		if o.Restored {
+			return &d.result, cause
+		}
+		newest, err := d.job.Latest()
+		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.spec.Several() || err == nil && newest > 0 || len(d.groups[0].level.versions()) > 0, Several: d.spec.Several(),
+			Tried: d.spec.AutoRestart}
+	}
+	if err := d.checkPlace(); err != nil {
+		return &d.result, err
+	}
+	d.tellAborted()
+	if o.Result == protocol.Completed {
+		d.tellIdle()
+		if err := d.engine.complete(o.Results); err != nil {
+			return nil, err
+		}
+	}
+	return &d.result, nil
+}
+
+// tellAborted says that half of the checkpoints of the run, or more, did not fit into the
+// storage.
+func (d *driver) tellAborted() {
+	r := &d.result
+	if r.Full == 0 || 2*r.Full < r.Checkpoints+r.Lost {
+		return
+	}
+	newest := "no other was taken"
+	if r.Checkpoints > 0 {
+		newest = fmt.Sprintf("the newest is of iteration %d", d.groups[0].durable)
+		if d.spec.Several() {
+			newest = fmt.Sprintf("%d others were taken", r.Checkpoints)
+		}
+	}
+	remedy := wording.Sprintf("{prune %s} {keep} 1 frees space, and a launch with {keep} 2 keeps it free", d.job.Name())
+	if d.spec.Several() || r.Checkpoints == 0 {
+		remedy = "free space in " + d.store
+	}
+	if r := d.groups[0].level.facts().remedy; r != "" { // the store was not what they were waiting for
+		remedy = r
+	}
+	d.out.Warn(fmt.Sprintf("%d of %d checkpoints were aborted because the storage is full, and %s; %s", r.Full, r.Checkpoints+r.Lost, newest, remedy))
+}
+
+// tellIdle says that the schedule never came to a checkpoint in a job that has none.
+func (d *driver) tellIdle() {
+	if d.result.Checkpoints+d.result.Lost > 0 || d.result.Last > 0 {
+		return
+	}
+	switch s := d.spec.Schedule; {
+	case s.Interval > 0:
+		d.out.Warn(wording.Sprintf("no checkpoint was taken: the job ended after %v, before the first {interval} of %v",
+			d.now().Round(10*time.Millisecond), s.Interval))
+	case s.Overhead > 0:
+		d.out.Warn(wording.Sprintf("no checkpoint was taken: the job ended before one fitted into {overhead} %g%%", 100*s.Overhead))
+	}
+}
+
+// checkPlace looks whether the directory of the job is still there. A result is shown
+// all the same; a job that was to be continued cannot be.
+func (d *driver) checkPlace() error {
+	err := d.job.InPlace()
+	if err == nil {
+		return nil
+	}
+	if d.outcome.Result == protocol.Completed {
+		d.out.Warn("nothing of this run is stored: " + err.Error())
+		return nil
+	}
+	return fmt.Errorf("job %s has no last checkpoint: %w", d.job.Name(), err)
+}
+
+// limitTime sets the limit of time of the run, if it has one.
+func (d *driver) limitTime(end time.Time, cost time.Duration) {
+	if !end.IsZero() {
+		d.wall = protocol.NewWalltime(max(time.Millisecond, end.Sub(d.since)), cost)
+	}
+}
+
+// wallDue returns when the run is to be stopped for its limit of time, false if never.
+func (d *driver) wallDue() (time.Duration, bool) {
+	if d.wall == nil || d.result.Interrupted || !d.result.began {
+		return 0, false
+	}
+	return d.wall.At(), true
+}
+
+// tookWall notes what a checkpoint took.
+func (d *driver) tookWall(latency float64) {
+	if d.wall != nil {
+		d.wall.Took(seconds(latency), d.result.Checkpoints == 1)
+	}
+}
+
+// timeIsUp stops the job after a last checkpoint, to be queued again.
+func (d *driver) timeIsUp() {
+	d.result.Requeue = true
+	d.out.Warn("the time of this run is nearly up")
+	d.interrupt(false)
 }

@@ -3,7 +3,10 @@ package coordinator
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
+	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
@@ -219,4 +222,44 @@ func (g *group) channels() *wire.ChannelSetup {
 		c.Incarnations = append(c.Incarnations, uint64(g.d.groups[of].incarnation))
 	}
 	return c
+}
+
+// cannotAccept ends a job whose ranks wait to be let in. A job that computes does not
+// need connections.
+func (d *driver) cannotAccept(err error) {
+	d.post(func() {
+		waits := func(m *member) bool { return m != nil && m.link == nil }
+		if !d.over() && slices.ContainsFunc(d.members, waits) {
+			d.fail(fmt.Errorf("ranks cannot connect: %w", err))
+		}
+	})
+}
+
+// tellSigns tells the protocol, before it looks for silent ranks, when each rank gave its
+// last sign of life, however late the loop takes its messages.
+func (d *driver) tellSigns(now time.Duration) {
+	if at, ok := d.machine.Deadline(); !ok || now < at {
+		return
+	}
+	for rank, m := range d.members {
+		if m == nil || m.link == nil {
+			continue
+		}
+		at := time.Duration(m.signs.heard.Load())
+		if now-at >= d.limits.Silence/2 && m.proc.PID() > 0 && d.excused(m.proc.PID()) {
+			d.excuse(rank, m, now-at)
+			at = now
+		}
+		d.machine.Heard(rank, at)
+	}
+}
+
+// excuse tells the user, once, of a silent rank that is not declared dead.
+func (d *driver) excuse(rank int, m *member, silent time.Duration) {
+	if silent < d.limits.Silence || m.excused {
+		return
+	}
+	m.excused = true
+	d.out.Warn(fmt.Sprintf("rank %d has given no sign of life for %v; its process waits for a disk, and is not declared dead",
+		rank, silent.Round(time.Second/10)))
 }

@@ -1,12 +1,18 @@
 package coordinator
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/nodes"
 	"ckpt/internal/wording"
@@ -313,4 +319,159 @@ func notStored(name string, number int, err error) string {
 		why = ": " + err.Error()
 	}
 	return wording.Sprintf("checkpoint %d of job %s is on the nodes only, not in the store%s; {restart %s} continues from it while the directories of the nodes are there, and stores it", number, name, why, name)
+}
+
+// commit makes a version exist on the nodes.
+func (t *tier) commit(cp protocol.Checkpoint, m *image.Manifest, err error) {
+	past := t.attempt.past
+	t.attempt = tierAttempt{}
+	if past {
+		t.level.commit(cp, m, err)
+		return
+	}
+	g, recorded := t.g, t.g.recorded
+	if err == nil {
+		m.Tier = t.nodes.Describe(nil)
+		m.Tier.Parities, err = paritiesOf(cp)
+	}
+	g.committing = true
+	g.d.helpers.Go(func() {
+		if err == nil {
+			err = t.nodes.Commit(context.Background(), m)
+		}
+		if err != nil {
+			_ = t.nodes.Discard(cp.Number) // what is left of it is removed with the next of its slot
+		}
+		g.d.post(func() {
+			g.committing, g.complete = false, false
+			if err != nil {
+				t.ledger.Aborted(cp.Number)
+				g.d.step(g.id, commitFailed(cp.Number, err))
+				return
+			}
+			g.taken = m
+			g.lineage.committed(m.Number)
+			state := t.committed(m)
+			g.landed = string(state)
+			g.d.step(g.id, protocol.Committed{Number: cp.Number})
+			t.tellCommitted(m, state)
+		})
+		if err == nil && recorded != nil {
+			g.d.keepTrace(m, recorded, cp.Bodies)
+		}
+	})
+}
+
+// paritiesOf collects the parities that the ranks of a set report alike.
+func paritiesOf(cp protocol.Checkpoint) ([]image.Parity, error) {
+	var list []image.Parity
+	for _, body := range cp.Bodies {
+		var w wire.WriteReport
+		if err := json.Unmarshal(body, &w); err != nil {
+			return nil, err
+		}
+		for _, p := range w.Parities {
+			i := slices.IndexFunc(list, func(o image.Parity) bool { return o.Path == p.Path })
+			if i < 0 {
+				list = append(list, p)
+			} else if list[i] != p {
+				return nil, fmt.Errorf("ranks do not agree on %s", p.Path)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b image.Parity) int { return cmp.Compare(a.Path, b.Path) })
+	return list, nil
+}
+
+// A recordKeeper keeps the record of what the nodes have, in the store, beside the loop: a
+// store that does not answer holds nobody up. Only the newest record counts.
+type recordKeeper struct {
+	job  *image.Job
+	mu   sync.Mutex
+	next *nodes.Record
+	busy bool
+	idle *sync.Cond // not a WaitGroup: records come while somebody waits
+}
+
+func newRecordKeeper(j *image.Job) *recordKeeper {
+	k := &recordKeeper{job: j}
+	k.idle = sync.NewCond(&k.mu)
+	return k
+}
+
+// keep has a record written soon.
+func (k *recordKeeper) keep(r *nodes.Record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.next = r
+	if !k.busy {
+		k.busy = true
+		go k.write()
+	}
+}
+
+func (k *recordKeeper) write() {
+	for {
+		k.mu.Lock()
+		r := k.next
+		k.next = nil
+		if r == nil {
+			k.busy = false
+			k.idle.Broadcast()
+			k.mu.Unlock()
+			return
+		}
+		k.mu.Unlock()
+		_ = r.Write(k.job) // the manifests on the nodes decide
+	}
+}
+
+// wait waits until the last record is written.
+func (k *recordKeeper) wait() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for k.busy {
+		k.idle.Wait()
+	}
+}
+
+// A LevelEvent says that a checkpoint has come to another level of storage: local or
+// protected (on the nodes), draining, stored, or reclaimed (not on the nodes any more).
+type LevelEvent struct {
+	Type   string      `json:"type"` // "storage_level"
+	Number int         `json:"number"`
+	Level  nodes.State `json:"storage_level"`
+	// With draining, what is to be copied; with stored, what was, and in which time.
+	Bytes   int64   `json:"bytes,omitempty"`
+	Seconds float64 `json:"copy_s,omitempty"`
+	// TurnWait is the part of that in which the copy waited for other jobs.
+	TurnWait float64 `json:"turn_wait_s,omitempty"`
+}
+
+// A WaitsEvent says that a checkpoint waits for a slot on the nodes, and which ones have
+// them.
+type WaitsEvent struct {
+	Type   string `json:"type"` // "waits"
+	Number int    `json:"number"`
+	For    []int  `json:"waits_for"`
+}
+
+// A SourcesEvent says where ranks that were restarted have found their parts of a
+// checkpoint.
+type SourcesEvent struct {
+	Type   string `json:"type"` // "recovered"
+	Number int    `json:"number"`
+	Local  int    `json:"local_ranks"`   // ranks whose node had the part
+	Copied int    `json:"copied_ranks"`  // another node had a copy
+	Built  int    `json:"rebuilt_ranks"` // from parities
+	Stored int    `json:"stored_ranks"`  // the store had it
+}
+
+// A RedundancyEvent says that what protects a checkpoint was restored after a node was
+// lost.
+type RedundancyEvent struct {
+	Type    string  `json:"type"` // "scrubbed"
+	Number  int     `json:"number"`
+	Bytes   int64   `json:"bytes"`
+	Seconds float64 `json:"scrub_s"`
 }
