@@ -172,7 +172,7 @@ func TestFilesOfCoordinator(t *testing.T) {
 		"coordinator/dmtcp/directory.go": "files that DMTCP writes",
 		"coordinator/mpi/memory.go":      "the program of the ranks, mapped",
 		"coordinator/mpi/segment.go":     "shared memory in /dev/shm",
-		"coordinator/lasting.go":         "the directory of a run, outside the store",
+		"coordinator/socket.go":          "the directory of a run, outside the store",
 		"coordinator/launch/input.go":    "the standard input of a program",
 		"coordinator/launch/digest.go":   "the file that processes run",
 		"coordinator/launch/external.go": "/proc/PID/environ",
