@@ -31,40 +31,43 @@ func (c *Coverage) add(e fit.Estimate, measured float64) {
 	c.Share, c.MedianWidth = float64(c.Covered)/float64(c.Of), c.widths[len(c.widths)/2]
 }
 
+// coverages counts by what was left out, in the order of the report.
+type coverages []Coverage
+
+func (c coverages) of(what string) *Coverage {
+	return &c[slices.IndexFunc(c, func(c Coverage) bool { return c.What == what })]
+}
+
 // leaveOneOut leaves out every row of every table in turn, predicts it from the
 // others, and counts how many fall into the 95 % interval.
-func leaveOneOut() ([]Coverage, error) {
-	rows, err := dataset.Measurements()
-	if err != nil {
-		return nil, err
+func (ev *evaluator) leaveOneOut() []Coverage {
+	var out coverages
+	for _, what := range []string{"data, structural", "data, laws", "library", "shared, mpich", "shared, openmpi",
+		"image files with I/O, mpich", "image files with I/O, openmpi", "latency",
+		"volume under gzip", "latency, shared file system", "latency, another system"} {
+		out = append(out, Coverage{What: what})
 	}
-	out := []Coverage{{What: "data, structural"}, {What: "data, laws"}, {What: "library"}, {What: "shared, mpich"}, {What: "shared, openmpi"},
-		{What: "image files with I/O, mpich"}, {What: "image files with I/O, openmpi"}, {What: "latency"},
-		{What: "volume under gzip"}, {What: "latency, shared file system"}, {What: "latency, another system"}}
-	by := func(what string) *Coverage {
-		return &out[slices.IndexFunc(out, func(c Coverage) bool { return c.What == what })]
-	}
-	for i := range rows {
-		if err := leaveOutRow(rows, i, by); err != nil {
-			return nil, err
+	left := func(what string, measured float64) func(fit.Estimate, error) {
+		return func(e fit.Estimate, err error) {
+			ev.note(err)
+			out.of(what).add(e, measured)
 		}
 	}
-	if err := leaveOutFiles(by); err != nil {
-		return nil, err
+	for i := range ev.rows {
+		ev.leaveOutRow(i, left)
 	}
-	latencies, err := dataset.Latencies()
-	if err != nil {
-		return nil, err
+	for i, f := range ev.files {
+		left("image files with I/O, "+f.MPI, f.MiB)(ev.heldFiles[i], nil)
 	}
-	for i, l := range latencies {
-		e, err := predict.LatencyWithout(latencies, i)
-		if err != nil {
-			return nil, err
+	for i, l := range ev.latencies {
+		left("latency", l.Seconds)(predict.LatencyWithout(ev.latencies, i))
+		if l.Codec == "gzip" {
+			left("volume under gzip", l.StoredMiB)(predict.VolumeWithout(ev.latencies, i))
 		}
-		by("latency").add(e, l.Seconds)
 	}
-	if err := leaveOutTimes(latencies, by); err != nil {
-		return nil, err
+	for i, c := range ev.times {
+		left("latency, shared file system", c.Seconds)(predict.CollectiveWithout(ev.base, ev.times, i, false))
+		left("latency, another system", c.Seconds)(predict.CollectiveWithout(ev.base, ev.times, i, true))
 	}
 	all := Coverage{What: "all"}
 	for _, c := range out {
@@ -73,49 +76,16 @@ func leaveOneOut() ([]Coverage, error) {
 	}
 	slices.Sort(all.widths)
 	all.Share, all.MedianWidth = float64(all.Covered)/float64(all.Of), all.widths[len(all.widths)/2]
-	return append(out, all), nil
-}
-
-// leaveOutTimes predicts volumes under gzip, and times on shared file systems.
-func leaveOutTimes(latencies []dataset.Latency, by func(string) *Coverage) error {
-	for i, l := range latencies {
-		if l.Codec != "gzip" {
-			continue
-		}
-		e, err := predict.VolumeWithout(latencies, i)
-		if err != nil {
-			return err
-		}
-		by("volume under gzip").add(e, l.StoredMiB)
-	}
-	base, err := predict.BuiltIn()
-	if err != nil {
-		return err
-	}
-	times, err := dataset.CollectiveTimes()
-	if err != nil {
-		return err
-	}
-	for i, c := range times {
-		for what, stranger := range map[string]bool{"latency, shared file system": false, "latency, another system": true} {
-			e, err := predict.CollectiveWithout(base, times, i, stranger)
-			if err != nil {
-				return err
-			}
-			by(what).add(e, c.Seconds)
-		}
-	}
-	return nil
+	return append(out, all)
 }
 
 // leaveOutRow predicts the zones of one row from all other rows. Rows of other tables
 // with the same process count stay, because they are measurements too.
-func leaveOutRow(rows []dataset.Measurement, i int, by func(string) *Coverage) error {
-	r := rows[i]
-	var points []fit.Point
-	var library []fit.Point
+func (ev *evaluator) leaveOutRow(i int, left func(what string, measured float64) func(fit.Estimate, error)) {
+	r := ev.rows[i]
+	var points, library []fit.Point
 	var shared []dataset.Measurement
-	for j, o := range rows {
+	for j, o := range ev.rows {
 		if j == i || o.MPI != r.MPI {
 			continue
 		}
@@ -129,55 +99,40 @@ func leaveOutRow(rows []dataset.Measurement, i int, by func(string) *Coverage) e
 			shared = append(shared, o)
 		}
 	}
-	p := float64(r.NP)
 	if w, err := dataset.LoadWorkload(r.App); err == nil && len(points) > 0 {
-		d := &fit.Drift{}
-		for _, pt := range points {
-			inst, err := w.Instance(r.Class, int(pt.P))
-			if err != nil {
-				return err
-			}
-			d.Add(pt.P, fit.Structure(inst), pt.MiB)
-		}
-		inst, err := w.Instance(r.Class, r.NP)
-		if err != nil {
-			return err
-		}
-		b, err := d.Predict(p, fit.Structure(inst))
-		if err != nil {
-			return err
-		}
-		by("data, structural").add(b.Estimate(1), r.Data)
+		left("data, structural", r.Data)(structureWithout(w, r, points))
 	}
 	if fit.Distinct(points) >= 2 {
 		set, err := fit.ChooseLaws(points)
-		if err != nil {
-			return err
+		if ev.note(err); err == nil {
+			left("data, laws", r.Data)(set.Predict(float64(r.NP)), nil)
 		}
-		by("data, laws").add(set.Predict(p), r.Data)
 	}
 	if r.Library > 0 {
-		by("library").add(fit.FitLibrary(library).Predict(), r.Library)
+		left("library", r.Library)(fit.FitLibrary(library).Predict(), nil)
 	}
 	if r.Shared > 0 && !r.SharedDoubtful {
 		f, err := fit.FitShared(r.MPI, shared)
-		if err != nil {
-			return err
+		if ev.note(err); err == nil {
+			left("shared, "+r.MPI, r.Shared)(f.Predict(r.App, r.PPN), nil)
 		}
-		by("shared, "+r.MPI).add(f.Predict(r.App, r.PPN), r.Shared)
 	}
-	return nil
 }
 
-// leaveOutFiles predicts the files of each job of Tables 5.8, 5.9 and 5.11 from
-// the other jobs.
-func leaveOutFiles(by func(string) *Coverage) error {
-	files, predicted, err := predict.HeldOutFiles()
+// structureWithout predicts the data zone of a row by a structure that other points calibrate.
+func structureWithout(w *dataset.Workload, r dataset.Measurement, points []fit.Point) (fit.Estimate, error) {
+	d := &fit.Drift{}
+	for _, pt := range points {
+		inst, err := w.Instance(r.Class, int(pt.P))
+		if err != nil {
+			return fit.Estimate{}, err
+		}
+		d.Add(pt.P, fit.Structure(inst), pt.MiB)
+	}
+	inst, err := w.Instance(r.Class, r.NP)
 	if err != nil {
-		return err
+		return fit.Estimate{}, err
 	}
-	for i, f := range files {
-		by("image files with I/O, "+f.MPI).add(predicted[i], f.MiB)
-	}
-	return nil
+	b, err := d.Predict(float64(r.NP), fit.Structure(inst))
+	return b.Estimate(1), err
 }

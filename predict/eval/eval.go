@@ -6,9 +6,11 @@ import (
 	"ckpt/dataset"
 	"ckpt/predict"
 	"ckpt/predict/fit"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // A Row compares a prediction with a measurement. Sizes are in MiB, times in seconds.
@@ -66,34 +68,75 @@ type QuantityErrors struct {
 // of each application, class and MPI library), the others leave out the predicted job
 // or row.
 func Evaluate() (*Evaluation, error) {
-	ev := &evaluator{}
-	var err error
-	if ev.rows, err = dataset.Measurements(); err != nil {
+	ev, err := newEvaluator()
+	if err != nil {
 		return nil, err
 	}
-	if ev.calibrated, err = onePoint(ev.rows); err != nil {
-		return nil, err
-	}
-	if ev.base, err = predict.BuiltIn(); err != nil {
-		return nil, err
-	}
-	for _, step := range []func() error{ev.estimates, ev.zones, ev.examples, ev.useCase, ev.imageFiles, ev.mappings, ev.buffers, ev.latencies,
-		ev.volumes, ev.minighost, ev.traced, ev.tracedTime, ev.ioZones, ev.openMPIBuffers, ev.flash, ev.cloud, ev.areas, ev.collectiveWrites,
-		ev.collectives, ev.runs, ev.increases} {
-		if err := step(); err != nil {
-			return nil, err
+	for _, c := range comparisons {
+		t := ev.sheet(c.table)
+		if c.rows(ev, t); ev.err != nil {
+			return nil, fmt.Errorf("table %s: %w", c.table, ev.err)
 		}
 	}
 	out := &Evaluation{Rows: ev.out}
 	if out.Tables, err = tableUses(ev.out); err != nil {
 		return nil, err
 	}
-	out.Summary.Quantities = summarise(ev.out)
-	if out.Summary.Coverage, err = leaveOneOut(); err != nil {
-		return nil, err
-	}
-	out.Summary.Misprints, err = misprints()
-	return out, err
+	out.Summary = Summary{summarise(ev.out), ev.leaveOneOut(), ev.misprints()}
+	return out, ev.err
+}
+
+// comparisons are the tables in the order of their rows, and what is compared of each. They
+// calibrate nothing of what predicts them.
+var comparisons = []struct {
+	table string
+	rows  func(ev *evaluator, t *sheet)
+}{
+	{"4.1", (*evaluator).estimates}, {"4.2", (*evaluator).estimates}, {"4.3", (*evaluator).estimates},
+	{"5.1", (*evaluator).zones},
+	{"4.5", (*evaluator).example}, {"4.6", (*evaluator).example},
+	{"fig_4_2", (*evaluator).useCase},
+	{"5.8", (*evaluator).imageFiles},
+	{"3.1", (*evaluator).mappings}, {"5.17", (*evaluator).mappings}, {"5.18", (*evaluator).mappings},
+	{"5.10", (*evaluator).aggregators}, {"fig_5_9", (*evaluator).buffers},
+	{"5.3", (*evaluator).latency}, {"5.3", (*evaluator).volumes},
+	{"4.7", (*evaluator).minighost},
+	{"2.5", (*evaluator).tracers}, {"2.6", (*evaluator).tracers},
+	{"fig_5_14", (*evaluator).bursts}, {"fig_5_10", (*evaluator).tracedSizes}, {"fig_5_10", (*evaluator).tracedTimes},
+	{"5.7", (*evaluator).ioZones},
+	{"5.12", (*evaluator).openMPIAggregators}, {"fig_5_8", (*evaluator).openMPIComponents},
+	{"5.15", (*evaluator).flash}, {"5.19", (*evaluator).cloud},
+	{"5.20", (*evaluator).area}, {"5.21", (*evaluator).area},
+	{"fig_3_5", (*evaluator).collectiveWrite},
+	{"5.13", (*evaluator).collectives},
+	{"5.22", (*evaluator).runs}, {"5.23", (*evaluator).runs}, {"5.24", (*evaluator).increases},
+}
+
+// An evaluator adds rows. After its first error what it returns means nothing.
+type evaluator struct {
+	rows       []dataset.Measurement
+	base       *predict.Model
+	calibrated *predict.Model
+	latencies  []dataset.Latency
+	times      []dataset.CollectiveTime
+	files      []dataset.ImageFile
+	heldFiles  []fit.Estimate // files, each predicted from the jobs other than its own
+	laws       map[string]fit.Coefficients
+	out        []Row
+	err        error
+}
+
+func newEvaluator() (*evaluator, error) {
+	ev := &evaluator{}
+	var errs [7]error
+	ev.rows, errs[0] = dataset.Measurements()
+	ev.calibrated, errs[1] = onePoint(ev.rows)
+	ev.base, errs[2] = predict.BuiltIn()
+	ev.latencies, errs[3] = dataset.Latencies()
+	ev.times, errs[4] = dataset.CollectiveTimes()
+	ev.files, ev.heldFiles, errs[5] = predict.HeldOutFiles()
+	ev.laws, errs[6] = fit.ThesisCoefficients()
+	return ev, errors.Join(errs[:]...)
 }
 
 // onePoint calibrates with the first row of the smallest number of processes of
@@ -114,37 +157,32 @@ func onePoint(rows []dataset.Measurement) (*predict.Model, error) {
 	return predict.FitSizes(chosen)
 }
 
-// unitOf returns the unit in which the tables give a quantity.
-func unitOf(quantity string) string {
-	switch quantity {
-	case "time":
-		return "s"
-	case "count", "write count":
-		return ""
+// note keeps the first error.
+func (ev *evaluator) note(err error) {
+	if ev.err == nil {
+		ev.err = err
 	}
-	return "MiB"
 }
 
-type evaluator struct {
-	rows       []dataset.Measurement
-	base       *predict.Model
-	calibrated *predict.Model
-	out        []Row
-}
+// units are those in which the tables give quantities other than sizes.
+var units = map[string]string{"time": "s", "count": "", "write count": ""}
 
 // add appends a row. Zero or NaN stands for a missing value.
 func (ev *evaluator) add(table, row, quantity string, measured, thesis float64, ours fit.Estimate, note string) {
-	r := Row{Table: table, Row: row, Quantity: quantity, Unit: unitOf(quantity), Measured: number(measured), Thesis: number(thesis),
+	unit, ok := units[quantity]
+	if !ok {
+		unit = "MiB"
+	}
+	r := Row{Table: table, Row: row, Quantity: quantity, Unit: unit, Measured: number(measured), Thesis: number(thesis),
 		Ours: number(ours.Value), Low: number(ours.Low), High: number(ours.High), Note: note}
 	if r.Low == nil && r.Ours != nil {
-		zero := 0.
-		r.Low = &zero
+		r.Low = new(float64)
 	}
 	if r.Measured != nil && r.Thesis != nil {
-		r.ThesisError = number3(thesis/measured - 1)
+		r.ThesisError = exactly(thesis/measured - 1)
 	}
 	if r.Measured != nil && r.Ours != nil {
-		r.OurError = number3(ours.Value/measured - 1)
+		r.OurError = exactly(ours.Value/measured - 1)
 	}
 	ev.out = append(ev.out, r)
 }
@@ -156,11 +194,92 @@ func number(v float64) *float64 {
 	return &v
 }
 
-// number3 keeps an error of exactly 0.
-func number3(v float64) *float64 { return &v }
+// exactly keeps an error of 0.
+func exactly(v float64) *float64 { return &v }
+
+// A sheet reads the numbers of a table for an evaluator, which keeps the errors.
+type sheet struct {
+	*dataset.Table
+	label string
+	ev    *evaluator
+}
+
+func (ev *evaluator) sheet(name string) *sheet {
+	t, err := dataset.LoadTable(name)
+	if ev.note(err); err != nil {
+		t = &dataset.Table{}
+	}
+	return &sheet{t, dataset.TableLabel(t.Name), ev}
+}
+
+// value is 0 for an empty cell.
+func (s *sheet) value(row int, column string) float64 {
+	v, err := s.Number(row, column)
+	s.ev.note(err)
+	if math.IsNaN(v) {
+		return 0
+	}
+	return v
+}
+
+// nodesOf reads a mapping of equal nodes, as in 4N x 1P, 4n x 1p or 4I x 1P.
+func (s *sheet) nodesOf(row int, column string) (nodes, ppn int) {
+	text := strings.NewReplacer("N", "", "n", "", "I", "", "P", "", "p", "").Replace(s.Text(row, column))
+	if _, err := fmt.Sscanf(text, "%d x %d", &nodes, &ppn); err != nil {
+		s.ev.note(fmt.Errorf("mapping %q: %w", s.Text(row, column), err))
+	}
+	return nodes, ppn
+}
+
+// app is an application of the tables.
+func (ev *evaluator) app(name string) predict.App {
+	a, err := ev.base.Application(name, 0)
+	ev.note(err)
+	return a
+}
+
+// size predicts a job.
+func (ev *evaluator) size(r predict.Request) *predict.Size {
+	s, err := ev.base.Size(r)
+	if ev.note(err); err != nil {
+		return &predict.Size{Files: make([]predict.File, 1)}
+	}
+	return s
+}
+
+// time predicts a checkpoint of a job.
+func (ev *evaluator) time(r predict.Request) *predict.Time {
+	t, err := ev.base.Time(r, "none", nil)
+	if ev.note(err); err != nil {
+		return &predict.Time{}
+	}
+	return t
+}
+
+// heldZones are the zones of a process held out of the fits.
+type heldZones struct{ data, library, shared fit.Estimate }
+
+func (z heldZones) file() fit.Estimate { return fit.Independent(z.data, z.library, z.shared) }
+
+// heldOut predicts them.
+func (ev *evaluator) heldOut(app, class, mpi string, np, pn int) (z heldZones) {
+	a, err := ev.calibrated.Application(fmt.Sprintf("%s.%s.%d", app, class, np), 0)
+	ev.note(err)
+	if err != nil {
+		return z
+	}
+	data, err := ev.calibrated.DataZone(a, mpi, fit.Structural, 1)
+	ev.note(err)
+	return heldZones{data.Estimate, ev.base.Library[mpi].Predict(), ev.sharedWithout(app, mpi, pn)}
+}
+
+// imageOf predicts the file of a process without I/O, held out of the fits.
+func (ev *evaluator) imageOf(app, class string, np, pn int) fit.Estimate {
+	return ev.heldOut(app, class, "mpich", np, pn).file()
+}
 
 // sharedWithout predicts the shared zone of pn processes from rows of other pn.
-func (ev *evaluator) sharedWithout(app, mpi string, pn int) (fit.Estimate, error) {
+func (ev *evaluator) sharedWithout(app, mpi string, pn int) fit.Estimate {
 	var rest []dataset.Measurement
 	for _, r := range ev.rows {
 		if r.MPI == mpi && r.PPN != pn && r.Shared > 0 && !r.SharedDoubtful {
@@ -168,115 +287,16 @@ func (ev *evaluator) sharedWithout(app, mpi string, pn int) (fit.Estimate, error
 		}
 	}
 	f, err := fit.FitShared(mpi, rest)
-	if err != nil {
-		return fit.Estimate{}, err
+	if ev.note(err); err != nil {
+		return fit.Estimate{}
 	}
-	return f.Predict(app, pn), nil
+	return f.Predict(app, pn)
 }
 
-// heldOut predicts the zones of a process held out of the fits.
-func (ev *evaluator) heldOut(app, class, mpi string, np, pn int) (data, library, shared fit.Estimate, err error) {
-	a, err := ev.calibrated.Application(fmt.Sprintf("%s.%s.%d", app, class, np), 0)
-	if err != nil {
-		return data, library, shared, err
-	}
-	z, err := ev.calibrated.DataZone(a, mpi, fit.Structural, 1)
-	if err != nil {
-		return data, library, shared, err
-	}
-	shared, err = ev.sharedWithout(app, mpi, pn)
-	return z.Estimate, ev.base.Library[mpi].Predict(), shared, err
-}
-
-// estimates are the predicted rows of Tables 4.1-4.3.
-func (ev *evaluator) estimates() error {
-	for _, t := range thesisTables {
-		rows, err := t.read()
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			data, library, shared, err := ev.heldOut(t.app, t.class, "mpich", r.np, r.pn)
-			if err != nil {
-				return err
-			}
-			file := fit.Independent(data, library, shared)
-			note := ""
-			if r.doubtful {
-				note = "the measured shared zone equals Eq 3.11: computed, not measured"
-			}
-			ev.add(t.number, r.name, "data", r.measured.Data, r.estimated.Data, data, "")
-			ev.add(t.number, r.name, "library", r.measured.Library, r.estimated.Library, library, "")
-			ev.add(t.number, r.name, "shared", r.measured.Shared, r.estimated.Shared, shared, note)
-			ev.add(t.number, r.name, "file", r.measuredFile, r.estimatedFile, file, note)
-			if r.measuredTotal > 0 {
-				ev.add(t.number, r.name, "total", r.measuredTotal, r.estimatedTotal, file.Scale(float64(r.pn*r.nodes)), note)
-			}
-		}
-	}
-	return nil
-}
-
-// zones are the other rows of zone sizes that calibrated nothing.
-func (ev *evaluator) zones() error {
-	for _, r := range ev.rows {
-		if r.Table[0] == '4' {
-			continue
-		}
-		s := ev.calibrated.SeriesOf(r.App, r.Class, r.MPI)
-		name := fmt.Sprintf("%s.%s.%d %s", r.App, r.Class, r.NP, r.MPI)
-		if s.Drift == nil {
-			// Lulesh, whose structure is not known: measured once, so its data zone has
-			// no prediction.
-			shared, err := ev.sharedWithout(r.App, r.MPI, r.PPN)
-			if err != nil {
-				return err
-			}
-			ev.add(r.Table, name, "library", r.Library, fit.ThesisLibrary(r.MPI), ev.base.Library[r.MPI].Predict(), "")
-			ev.add(r.Table, name, "shared", r.Shared, fit.ThesisShared(r.MPI, r.PPN), shared, "")
-			continue
-		}
-		data, library, shared, err := ev.heldOut(r.App, r.Class, r.MPI, r.NP, r.PPN)
-		if err != nil {
-			return err
-		}
-		thesis := 0.
-		if c, ok := thesisFor(r); ok {
-			thesis = c.A * math.Pow(float64(r.NP), c.B)
-		}
-		if s.Points[0].P != float64(r.NP) {
-			ev.add(r.Table, name, "data", r.Data, thesis, data, "")
-		}
-		if r.Library > 0 {
-			ev.add(r.Table, name, "library", r.Library, fit.ThesisLibrary(r.MPI), library, "")
-		}
-		if r.Shared > 0 {
-			note := ""
-			if r.SharedDoubtful {
-				note = "the measured shared zone equals Eq 3.11: computed, not measured"
-			}
-			ev.add(r.Table, name, "shared", r.Shared, fit.ThesisShared(r.MPI, r.PPN), shared, note)
-		}
-		if r.File > 0 {
-			t := 0.
-			if thesis > 0 {
-				t = thesis + fit.ThesisLibrary(r.MPI) + fit.ThesisShared(r.MPI, r.PPN)
-			}
-			ev.add(r.Table, name, "file", r.File, t, fit.Independent(data, library, shared), "")
-		}
-	}
-	return nil
-}
-
-// thesisFor is the law that the thesis would use for a row.
-func thesisFor(r dataset.Measurement) (fit.Coefficients, bool) {
-	all, err := fit.ThesisCoefficients()
-	if err != nil || r.MPI != "mpich" {
-		return fit.Coefficients{}, false
-	}
-	key := map[string]string{"bt.B": fit.ThesisBTB, "sp.B": fit.ThesisSPB, "bt.D": fit.ThesisBTDOneNode}[r.App+"."+r.Class]
-	c, ok := all[key]
-	return c, ok
+// managers adds the files of the processes that manage a job, within 30 %.
+func managers(files fit.Estimate, nodes int) fit.Estimate {
+	mib := predict.ManagerMiB(nodes)
+	return fit.Independent(files, fit.Around(mib, 0.3*mib, 1))
 }
 
 // summarise sorts absolute errors by quantity.

@@ -85,66 +85,61 @@ func TestThesisEstimates(t *testing.T) {
 		t.Fatal(err)
 	}
 	estimates, worst := 0, 0.
-	for _, tab := range thesisTables {
-		rows, err := tab.read()
-		if err != nil {
-			t.Fatal(err)
-		}
+	ev := &evaluator{}
+	for number, tab := range thesisTables {
+		rows := tab.read(ev.sheet(number))
 		c := laws[tab.law]
 		for _, r := range rows {
 			data := c.A * math.Pow(float64(r.np), c.B)
 			if math.Abs(data-r.estimated.Data) > 0.05 {
-				t.Errorf("Table %s %s: data zone %.3f, printed %.2f", tab.number, r.name, data, r.estimated.Data)
+				t.Errorf("Table %s %s: data zone %.3f, printed %.2f", number, r.name, data, r.estimated.Data)
 			}
 			worst = max(worst, math.Abs(data-r.estimated.Data))
 			estimates++
 			shared := fit.Algorithm2(r.pn)
 			if math.Abs(shared-r.estimated.Shared) > 0.05 {
 				if math.Abs(fit.Eq311(r.pn)-r.estimated.Shared) > 0.05 {
-					t.Errorf("Table %s %s: shared zone %.2f, printed %.2f is not Eq 3.11 either", tab.number, r.name, shared, r.estimated.Shared)
+					t.Errorf("Table %s %s: shared zone %.2f, printed %.2f is not Eq 3.11 either", number, r.name, shared, r.estimated.Shared)
 				}
 				shared = r.estimated.Shared // a misprint, see TestMisprints
 			}
 			if total := data + fit.ThesisLibrary("mpich") + shared; math.Abs(total-r.estimatedFile) > 0.05 {
-				t.Errorf("Table %s %s: file %.3f, printed %.2f", tab.number, r.name, total, r.estimatedFile)
+				t.Errorf("Table %s %s: file %.3f, printed %.2f", number, r.name, total, r.estimatedFile)
 			} else if n := float64(r.pn * r.nodes); r.estimatedTotal > 0 && math.Abs(n*total-r.estimatedTotal)/n > 0.05 {
-				t.Errorf("Table %s %s: Gstored %.2f, printed %.2f", tab.number, r.name, n*total, r.estimatedTotal)
+				t.Errorf("Table %s %s: Gstored %.2f, printed %.2f", number, r.name, n*total, r.estimatedTotal)
 			}
 		}
 	}
-	examples, err := examplesOf()
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := laws[fit.LawBTDCount]
-	for _, e := range examples {
+	for _, table := range []string{"4.5", "4.6"} {
+		e := exampleOf(ev.sheet(table))
 		data := c.A * math.Pow(float64(e.np), c.B)
 		if math.Abs(data-e.estimated.Data) > 0.05 {
-			t.Errorf("Table %s: data zone %.3f, printed %.2f", e.table, data, e.estimated.Data)
+			t.Errorf("Table %s: data zone %.3f, printed %.2f", table, data, e.estimated.Data)
 		}
 		worst = max(worst, math.Abs(data-e.estimated.Data))
 		estimates++
 		if math.Abs(fit.Eq311(e.pn)-e.estimated.Shared) > 0.05 {
-			t.Errorf("Table %s: shared zone %.3f, printed %.2f", e.table, fit.Eq311(e.pn), e.estimated.Shared)
+			t.Errorf("Table %s: shared zone %.3f, printed %.2f", table, fit.Eq311(e.pn), e.estimated.Shared)
 		}
 		d, l, s := fit.ThesisSeconds(e.estimated.Data, e.estimated.Library, e.estimated.Shared)
 		for i, v := range []float64{d, l, s} {
 			if math.Abs(v-e.estimatedTimes[i]) > 0.01 {
-				t.Errorf("Table %s: time of zone %d is %.3f s, printed %.2f", e.table, i, v, e.estimatedTimes[i])
+				t.Errorf("Table %s: time of zone %d is %.3f s, printed %.2f", table, i, v, e.estimatedTimes[i])
 			}
 		}
 		if math.Abs(d+l+s-e.estCheckpoint) > 0.01 {
-			t.Errorf("Table %s: %.3f s, printed %.2f", e.table, d+l+s, e.estCheckpoint)
+			t.Errorf("Table %s: %.3f s, printed %.2f", table, d+l+s, e.estCheckpoint)
 		}
+	}
+	if ev.err != nil {
+		t.Fatal(ev.err)
 	}
 	t.Logf("%d estimates of the data zone, worst difference %.4f MiB", estimates, worst)
 }
 
 func TestMisprints(t *testing.T) {
-	list, err := misprints()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := evaluation(t).Summary.Misprints
 	text := strings.Join(list, "\n")
 	t.Log("\n" + text)
 	for _, want := range []string{"534.08", "249.37", "156.96", "492.43", "1638.40", "47.02"} {
@@ -160,18 +155,16 @@ func TestMisprints(t *testing.T) {
 // The sizes of MiniGhost are those of Tables 4.7 to 4.9 to the last digit, but for the one
 // that is a misprint. The increased workload of Table 4.7 is in hundredths of a GiB.
 func TestMiniGhostSizes(t *testing.T) {
-	rows, err := miniGhostRows()
-	if err != nil {
-		t.Fatal(err)
+	ev := &evaluator{}
+	rows := ev.miniGhostRows()
+	if ev.err != nil {
+		t.Fatal(ev.err)
 	}
 	if len(rows) != 3+3+12+12+2 {
 		t.Fatalf("%d rows", len(rows))
 	}
 	for _, r := range rows {
-		s, err := r.predict()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := r.predict(ev)
 		got := float64(s.Total) / (1 << 20)
 		printed, ours := fmt.Sprintf("%.3f", r.mib), fmt.Sprintf("%.3f", got)
 		switch {
@@ -189,9 +182,10 @@ func TestMiniGhostSizes(t *testing.T) {
 // The writes of Table 4.8 are predicted exactly for buffers of 32 and 64 MiB, and those of
 // 4 MiB for a buffer of 4 MB; all of them are in the range.
 func TestMiniGhostWrites(t *testing.T) {
-	rows, err := miniGhostRows()
-	if err != nil {
-		t.Fatal(err)
+	ev := &evaluator{}
+	rows := ev.miniGhostRows()
+	if ev.err != nil {
+		t.Fatal(ev.err)
 	}
 	counted, most := 0, 0.
 	for _, r := range rows {
@@ -199,19 +193,14 @@ func TestMiniGhostWrites(t *testing.T) {
 			continue
 		}
 		counted++
-		s, err := r.predict()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := r.predict(ev)
 		most = max(most, r.writes-math.Ceil(float64(s.Total)/float64(r.buffer)))
 		if r.writes < float64(s.Writes) || r.writes > float64(s.WritesHigh) {
 			t.Errorf("%v, %d aggregators: %v writes are not between %d and %d", &r, r.aggregators, r.writes, s.Writes, s.WritesHigh)
 		}
 		if r.buffer == 4<<20 {
 			r.buffer = 4_000_000
-			if s, err = r.predict(); err != nil {
-				t.Fatal(err)
-			}
+			s = r.predict(ev)
 		}
 		if r.buffer != 16<<20 && r.writes != float64(s.Writes) {
 			t.Errorf("%v, %d aggregators: %v writes, predicted %d", &r, r.aggregators, r.writes, s.Writes)

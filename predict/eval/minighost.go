@@ -22,20 +22,20 @@ type miniGhostRow struct {
 func (r *miniGhostRow) misprinted() bool { return r.table == "4.9" && r.np == 32 }
 
 // predict predicts the row.
-func (r *miniGhostRow) predict() (*predict.ApplicationSize, error) {
-	w, err := dataset.LoadWorkload("minighost")
-	if err != nil {
-		return nil, err
-	}
-	inst, err := w.Instance(r.class, r.np)
-	if err != nil {
-		return nil, err
+func (r *miniGhostRow) predict(ev *evaluator) *predict.ApplicationSize {
+	inst, err := dataset.ParseApp("minighost."+r.class, r.np)
+	if ev.note(err); err != nil {
+		return &predict.ApplicationSize{}
 	}
 	mapping := make([]int, max(1, r.nodes))
 	for i := range mapping {
 		mapping[i] = r.np / len(mapping)
 	}
-	return predict.ApplicationOf(inst, mapping, r.aggregators, r.buffer)
+	s, err := predict.ApplicationOf(inst, mapping, r.aggregators, r.buffer)
+	if ev.note(err); err != nil {
+		return &predict.ApplicationSize{}
+	}
+	return s
 }
 
 func (r *miniGhostRow) String() string {
@@ -50,21 +50,17 @@ func (r *miniGhostRow) String() string {
 }
 
 // miniGhostRows reads the tables.
-func miniGhostRows() ([]miniGhostRow, error) {
-	var out []miniGhostRow
-	for _, src := range []struct{ table, label, class, column string }{
-		{"4.7", "4.7", "B", "ckpt_file_default_workload_MiB"},
-		{"4.7", "4.7", "C", "ckpt_file_increased_workload_MiB"},
-		{"4.8", "4.8", "C", "total_size_written_MiB"},
-		{"4.9", "4.9", "B", "ckpt_file_MiB"},
-		{"fig_4_10", "fig 4.10", "B", "ckpt_file_MiB"},
+func (ev *evaluator) miniGhostRows() (out []miniGhostRow) {
+	for _, src := range []struct{ table, class, column string }{
+		{"4.7", "B", "ckpt_file_default_workload_MiB"},
+		{"4.7", "C", "ckpt_file_increased_workload_MiB"},
+		{"4.8", "C", "total_size_written_MiB"},
+		{"4.9", "B", "ckpt_file_MiB"},
+		{"fig_4_10", "B", "ckpt_file_MiB"},
 	} {
-		t, err := openSheet(src.table)
-		if err != nil {
-			return nil, err
-		}
+		t := ev.sheet(src.table)
 		for i := range t.Rows {
-			r := miniGhostRow{table: src.label, class: src.class, np: int(t.value(i, "n_processes")), nodes: int(t.value(i, "n_nodes")),
+			r := miniGhostRow{table: t.label, class: src.class, np: int(t.value(i, "n_processes")), nodes: int(t.value(i, "n_nodes")),
 				aggregators: int(t.value(i, "n_aggregators")), buffer: int64(t.value(i, "cb_buffer_size_MiB")) << 20,
 				mib: t.value(i, src.column), writes: t.value(i, "n_writes")}
 			if r.np == 0 {
@@ -72,51 +68,32 @@ func miniGhostRows() ([]miniGhostRow, error) {
 			}
 			out = append(out, r)
 		}
-		if t.err != nil {
-			return nil, t.err
-		}
 	}
-	return out, nil
+	return out
 }
 
 // minighost are Tables 4.7 to 4.9 and Figure 4.10: checkpoints at application level, in one
 // file, with the same size for any mapping, buffer and number of aggregators. Table 4.8
 // counts the writes, too.
-func (ev *evaluator) minighost() error {
-	rows, err := miniGhostRows()
-	if err != nil {
-		return err
-	}
-	for _, r := range rows {
+func (ev *evaluator) minighost(*sheet) {
+	for _, r := range ev.miniGhostRows() {
 		if r.misprinted() {
 			continue
 		}
-		s, err := r.predict()
-		if err != nil {
-			return err
-		}
+		s := r.predict(ev)
 		ev.add(r.table, r.String(), "total", r.mib, 0, fit.Around(float64(s.Total)/(1<<20), 0, 1), "checkpoint of the application, one file")
 		if r.writes > 0 {
 			ours := fit.Between(float64(s.Writes), float64(s.Writes), float64(s.WritesHigh), 1)
 			ev.add(r.table, r.String(), "write count", r.writes, 0, ours, "requests of the checkpoint of the application")
 		}
 	}
-	return nil
 }
 
 // NoteMeasured notes what the thesis has of the application, or misprints.
 func NoteMeasured(s *predict.ApplicationSize) error {
-	rows, err := miniGhostRows()
-	if err != nil {
-		return err
-	}
-	noted := map[string]bool{}
-	for _, r := range rows {
-		p, err := r.predict()
-		if err != nil {
-			return err
-		}
-		if p.App != s.App || noted[r.table] {
+	ev, noted := &evaluator{}, map[string]bool{}
+	for _, r := range ev.miniGhostRows() {
+		if r.predict(ev).App != s.App || noted[r.table] {
 			continue
 		}
 		noted[r.table] = true
@@ -126,5 +103,5 @@ func NoteMeasured(s *predict.ApplicationSize) error {
 		}
 		s.Note = fit.Join(s.Note, strings.Replace(text, "Table fig", "Figure", 1))
 	}
-	return nil
+	return ev.err
 }
