@@ -3,8 +3,10 @@ package analyze
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/finding"
 )
 
 // Balance measures how evenly ranks share the I/O. The time of a rank is the time in
@@ -121,4 +123,224 @@ func peerMedian(tr *iotrace.Trace, work []rankWork, w *rankWork, of func(*rankWo
 		}
 	}
 	return median(values)
+}
+
+// A slowRank takes longer than ranks that move as many bytes.
+type slowRank struct {
+	index int     // into Trace.Ranks
+	late  float64 // s beyond the median of its like
+}
+
+const (
+	// blamed is the share of the slow ranks that a node or target must have, and the
+	// share of its ranks that must be slow.
+	blamed = 0.75
+	// narrow files have few targets, which tell something about the rank that uses them.
+	narrow = 8
+)
+
+// slowFacts says of the slow ranks which loses most, in what it differs from its like,
+// and which node or targets the slow ranks share.
+func (a *analysis) slowFacts() finding.Slow {
+	if len(a.slow) == 0 {
+		return finding.Slow{}
+	}
+	worst := slices.MaxFunc(a.slow, func(x, y slowRank) int {
+		return cmp.Or(cmp.Compare(x.late, y.late), cmp.Compare(y.index, x.index))
+	})
+	w := &a.work[worst.index]
+	s := finding.Slow{Ranks: len(a.slow), Rank: a.trace.Ranks[worst.index].Rank, Node: a.trace.Ranks[worst.index].Node,
+		Late: worst.late, Factor: ratio(w.time, w.time-worst.late)}
+	s.Bytes = ratio(float64(w.bytes), peerMedian(a.trace, a.work, w, func(o *rankWork) float64 { return float64(o.bytes) }))
+	s.Requests = ratio(float64(w.requests), peerMedian(a.trace, a.work, w, func(o *rankWork) float64 { return float64(o.requests) }))
+	s.MeanBytes = share(w.bytes, w.requests)
+	slow := make([]bool, len(a.trace.Ranks)+1)
+	for _, x := range a.slow {
+		slow[x.index] = true
+	}
+	s.WholeNode = a.slowNode(slow, s.Node)
+	s.OSTs = a.slowTargets(slow)
+	return s
+}
+
+// slowNode reports whether the slow ranks are those of one node. A node with a single
+// rank cannot be told from its rank.
+func (a *analysis) slowNode(slow []bool, node string) bool {
+	var all, of, onNode int
+	for i, r := range a.trace.Ranks {
+		if !isRank(a.trace, i) || !a.work[i].begun {
+			continue
+		}
+		here := r.Node == node && node != ""
+		if here {
+			onNode++
+		}
+		if slow[i] {
+			all++
+			if here {
+				of++
+			}
+		}
+	}
+	_, nodes := members(a.trace)
+	return nodes > 1 && onNode > 1 && blames(of, all, onNode)
+}
+
+// blames reports whether so many slow ranks of all slow ones, and of all those of a
+// node or target, put the blame on it.
+func blames(slow, allSlow, ranks int) bool {
+	return float64(slow) >= blamed*float64(allSlow) && float64(slow) >= blamed*float64(ranks)
+}
+
+// slowTargets returns the targets (OSTs) of which ranks are slow: one if three quarters
+// of the slow ranks use it and three quarters of its ranks are slow; several if their
+// ranks together are so. Files on many targets tell nothing.
+func (a *analysis) slowTargets(slow []bool) []int64 {
+	of := map[int32][]int64{}
+	for _, s := range a.trace.Striping {
+		if len(s.OSTs) <= narrow {
+			of[s.File] = append(of[s.File], s.OSTs...)
+		}
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	users := map[int64]map[int32]bool{}
+	use := func(file, rank int32) {
+		for _, o := range of[file] {
+			if users[o] == nil {
+				users[o] = map[int32]bool{}
+			}
+			users[o][rank] = true
+		}
+	}
+	for _, s := range a.streams.list {
+		if len(s.requests) > 0 {
+			use(s.file, s.rank)
+		}
+	}
+	for _, c := range a.records.list {
+		if c.Rank >= 0 && known(c.Reads)+known(c.Writes) > 0 {
+			use(c.File, c.Rank)
+		}
+	}
+	var osts []int64
+	ranks, late := map[int32]bool{}, map[int32]bool{}
+	for ost, by := range users {
+		n := 0
+		for r := range by {
+			if slow[r] {
+				n++
+			}
+		}
+		if float64(n) < blamed*float64(len(by)) {
+			continue
+		}
+		osts = append(osts, ost)
+		for r := range by {
+			ranks[r] = true
+			if slow[r] {
+				late[r] = true
+			}
+		}
+	}
+	// If nearly every target has slow ranks, or each slow rank its own, none is to blame.
+	if len(osts) == 0 || 2*len(osts) > len(users) || len(late) < 2 || 2*len(osts) > len(late) || !blames(len(late), len(a.slow), len(ranks)) {
+		return nil
+	}
+	slices.Sort(osts)
+	return osts
+}
+
+// begins finds ranks that begin their reads or writes later than the others in a phase
+// of the job: I/O of any rank between silences.
+type begins struct {
+	gap, until int64
+	begun      bool
+	cur        []begin // ranks of this phase, in the order in which they begin
+	place      []int32 // of a rank in cur, plus one
+	late       map[int32]float64
+	lost       float64
+}
+
+type begin struct {
+	rank       int32
+	start, end int64
+	bytes      int64
+}
+
+const (
+	fewRanks = 4    // of a phase, at least, so that most can have begun
+	punctual = 0.75 // of them begin in time
+	muchLate = 3    // times the time in which those begin
+)
+
+func newBegins(gap time.Duration, ranks int) begins {
+	return begins{gap: int64(gap), place: make([]int32, ranks), late: map[int32]float64{}}
+}
+
+func (b *begins) add(rank int, e *iotrace.Event) {
+	if b.begun && after(b.until, e.Start, b.gap) {
+		b.finish()
+	}
+	if !b.begun || e.End > b.until {
+		b.until, b.begun = max(e.Start, e.End), true
+	}
+	if b.place[rank] == 0 {
+		b.cur = append(b.cur, begin{rank: int32(rank), start: e.Start, end: e.Start})
+		b.place[rank] = int32(len(b.cur))
+	}
+	x := &b.cur[b.place[rank]-1]
+	x.end, x.bytes = max(x.end, e.End), iotrace.Sum(x.bytes, max(e.Bytes, 0))
+}
+
+// finish ends a phase. Ranks that move less than half of the mean do not count, as a
+// rank that adds a line to a log.
+func (b *begins) finish() {
+	var bytes float64
+	for i := range b.cur {
+		bytes += float64(b.cur[i].bytes)
+		b.place[b.cur[i].rank] = 0
+	}
+	n := len(b.cur)
+	mean := ratio(bytes, float64(n))
+	all := slices.DeleteFunc(b.cur, func(x begin) bool { return 2*float64(x.bytes) < mean })
+	b.cur, b.begun = b.cur[:0], false
+	if len(all) < fewRanks || 4*len(all) < 3*n {
+		return
+	}
+	last := int(punctual*float64(len(all))) - 1 // of those that begin in time
+	first, bound := all[0].start, all[last].start
+	done := all[0].end
+	for _, x := range all[:last+1] {
+		done = max(done, x.end)
+	}
+	var lost float64
+	for _, x := range all[last+1:] {
+		delay := seconds(bound, x.start)
+		if delay <= muchLate*seconds(first, bound) {
+			done = max(done, x.end)
+			continue
+		}
+		delay = min(delay, seconds(done, x.end))
+		b.late[x.rank] += delay
+		lost = max(lost, delay)
+	}
+	b.lost += lost
+}
+
+// facts names the rank that loses most.
+func (b *begins) facts(tr *iotrace.Trace) finding.Late {
+	l := finding.Late{Gain: b.lost}
+	most := 0.0
+	for rank, late := range b.late {
+		if late > most || late == most && late > 0 && int(rank) < l.Rank {
+			most, l.Rank = late, int(rank)
+		}
+	}
+	if l.Ranks = len(b.late); most == 0 || l.Rank >= len(tr.Ranks) {
+		return finding.Late{}
+	}
+	l.Rank = tr.Ranks[l.Rank].Rank
+	return l
 }

@@ -29,12 +29,12 @@
 //     confirm it.
 //   - Use of the machine (timeline.go, balance.go): bandwidth over time, ranks
 //     active at the same time, stragglers.
-//   - A description (pattern.go) whose length does not depend on the number of ranks
+//   - A description (package pattern) whose length does not depend on the number of ranks
 //     if they do the same.
-//   - Layers (layerwork.go): what MPI-IO makes of calls, and which ranks do its POSIX
+//   - Layers (layers.go): what MPI-IO makes of calls, and which ranks do its POSIX
 //     I/O. Sums count no byte of both layers twice.
 //   - Counters (counted.go): what they tell of a job without events, and add to events.
-//   - Insights (insight.go): findings with the numbers behind them, by thresholds
+//   - Insights (package finding): findings with the numbers behind them, by thresholds
 //     from a YAML file.
 //
 // # JSON

@@ -2,7 +2,13 @@ package replay
 
 import (
 	"cmp"
+	"container/heap"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"slices"
+	"syscall"
 
 	"ckpt/iotrace"
 )
@@ -130,3 +136,129 @@ func (res *Result) measured(r *running) {
 	res.PreparedBytes, res.Opens = r.preparedBytes, r.opens.Load()
 	res.DirectRequests, res.MissingBytes = r.direct.Load(), r.missed.Load()
 }
+
+// A summation adds up operations in the order in which they begin.
+type summation struct {
+	sums                         [iotrace.Barrier + 1]Sum
+	total                        Side
+	ranks, files                 map[int32]bool
+	first, last, busyUntil, busy int64
+	active                       moments // ends of operations under way
+}
+
+func newSummation() *summation {
+	return &summation{ranks: make(map[int32]bool), files: make(map[int32]bool)}
+}
+
+// add adds an operation that lasted from begin to end.
+func (s *summation) add(e *iotrace.Event, begin, end int64) {
+	if s.total.Operations == 0 {
+		s.first, s.last, s.busyUntil = begin, end, begin
+	}
+	s.total.Operations++
+	s.last = max(s.last, end)
+	s.ranks[e.Rank] = true
+	if e.File != iotrace.None {
+		s.files[e.File] = true
+	}
+	c := &s.sums[e.Op]
+	c.Count++
+	c.Time += float64(end-begin) / 1e9
+	switch e.Op {
+	case iotrace.Read:
+		s.total.BytesRead += e.Bytes
+		c.Bytes += e.Bytes
+	case iotrace.Write:
+		s.total.BytesWritten += e.Bytes
+		c.Bytes += e.Bytes
+	case iotrace.Barrier:
+		return
+	}
+	if end > s.busyUntil {
+		s.busy += end - max(begin, s.busyUntil)
+		s.busyUntil = end
+	}
+	for len(s.active) > 0 && s.active[0] <= begin {
+		heap.Pop(&s.active)
+	}
+	heap.Push(&s.active, end)
+	s.total.AtOnce = max(s.total.AtOnce, int64(len(s.active)))
+}
+
+func (s *summation) side() Side {
+	s.total.Processes, s.total.Files = len(s.ranks), len(s.files)
+	s.total.Wall, s.total.Busy = float64(s.last-s.first)/1e9, float64(s.busy)/1e9
+	return s.total
+}
+
+// moments are times, the earliest first.
+type moments []int64
+
+func (m moments) Len() int           { return len(m) }
+func (m moments) Less(i, j int) bool { return m[i] < m[j] }
+func (m moments) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
+func (m *moments) Push(x any)        { *m = append(*m, x.(int64)) }
+func (m *moments) Pop() any {
+	last := len(*m) - 1
+	x := (*m)[last]
+	*m = (*m)[:last]
+	return x
+}
+
+// An Error is a failed operation of the replay.
+type Error struct {
+	Op     string // write, open, prepare …
+	Path   string
+	Offset int64 // iotrace.None if it has none
+	Bytes  int64
+	Rank   int // iotrace.None before and after the replay itself
+	Err    error
+}
+
+func (e *Error) Error() string {
+	what := e.Op + " " + e.Path
+	if e.Offset != iotrace.None {
+		what = fmt.Sprintf("%s %s: %d bytes at offset %d", e.Op, e.Path, e.Bytes, e.Offset)
+	}
+	if e.Rank != iotrace.None {
+		what = fmt.Sprintf("rank %d: %s", e.Rank, what)
+	}
+	// The message has the path already.
+	err := e.Err
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		err = path.Err
+	}
+	if link := (*os.LinkError)(nil); errors.As(err, &link) {
+		err = link.Err
+	}
+	return fmt.Sprintf("%s: %v", what, err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Hint returns a remedy, or "".
+func (e *Error) Hint() string {
+	switch {
+	case errors.Is(e.Err, syscall.ENOSPC), errors.Is(e.Err, syscall.EDQUOT):
+		return "free some space, or replay into another directory"
+	case errors.Is(e.Err, fs.ErrExist):
+		return "name an empty directory, or one that is not there, or overwrite the files"
+	case errors.Is(e.Err, ErrDirect):
+		return "leave out O_DIRECT: this file system does not support it"
+	case errors.Is(e.Err, syscall.EMFILE):
+		return "ulimit -n raises the number of files that may be open"
+	case errors.Is(e.Err, fs.ErrPermission):
+		return "name a directory that you may write to"
+	}
+	return ""
+}
+
+// ErrDirect marks failures of O_DIRECT.
+var ErrDirect = errors.New("O_DIRECT is not supported")
+
+// An OptionError is an invalid option, possibly only for this trace.
+type OptionError struct{ text string }
+
+func (e *OptionError) Error() string { return e.text }
+
+func optionError(format string, args ...any) error { return &OptionError{fmt.Sprintf(format, args...)} }

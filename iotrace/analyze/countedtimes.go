@@ -1,7 +1,11 @@
 package analyze
 
 import (
+	"cmp"
+	"slices"
+
 	"ckpt/iotrace"
+	"ckpt/iotrace/analyze/finding"
 	"ckpt/iotrace/analyze/pattern"
 )
 
@@ -102,4 +106,109 @@ func (o *order) ahead(c *iotrace.Counters, h *half, touching float64, size int64
 		return pattern.Verdict{Detail: pattern.Sequential}
 	}
 	return pattern.Verdict{Detail: pattern.StridedVariable}
+}
+
+// busyEstimate estimates the time in which some rank reads or writes, and counts the
+// phases: parts of the time from the first read or write of any file to the last, with
+// silences of the burst gap in between. A phase takes the time of the slowest rank in
+// each file of all ranks, plus that of the slowest rank in the other files, as
+// darshan-parser estimates the performance; at most the time that its files span.
+func (a *analysis) busyEstimate() (busy float64, phases int) {
+	type window struct {
+		from, to int64
+		rank     int32
+		took     float64
+		bytes    int64
+	}
+	var windows []window
+	for _, c := range a.records.list {
+		if data, _ := a.adds(c); !data {
+			continue
+		}
+		both := halves(c)
+		all := both[0].time + both[1].time
+		for d := range both {
+			h := &both[d]
+			if h.requests == 0 || h.from < 0 || h.to <= h.from {
+				continue
+			}
+			w := window{h.from, h.to, c.Rank, h.time, h.bytes}
+			switch {
+			case c.Rank >= 0:
+			case c.Slowest.Time > 0:
+				w.took = min(h.time, c.Slowest.Time.Seconds()*ratio(h.time, all))
+			default:
+				w.took /= float64(max(a.records.ranks, 1))
+			}
+			windows = append(windows, w)
+		}
+	}
+	slices.SortStableFunc(windows, func(x, y window) int { return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to)) })
+	own := map[int32]float64{}
+	var slowest, alone float64
+	var u union
+	var moved []int64 // by phase
+	end := func() {
+		busy += min(u.time, slowest+alone)
+		clear(own)
+		slowest, alone, u.time = 0, 0, 0
+	}
+	for _, w := range windows {
+		if !u.begun || after(u.until, w.from, int64(a.options.BurstGap)) {
+			end()
+			moved = append(moved, 0)
+		}
+		last := &moved[len(moved)-1]
+		*last = iotrace.Sum(*last, w.bytes)
+		u.add(w.from, w.to)
+		if w.rank >= 0 {
+			own[w.rank] += w.took
+			alone = max(alone, own[w.rank])
+		} else {
+			slowest += w.took
+		}
+	}
+	end()
+	return busy, phasesAmong(moved)
+}
+
+// exchangeFacts fills in how long a rank is in the calls of MPI-IO on a file. Only
+// counters tell: DXT does not say which calls were collective.
+func exchangeFacts(x *finding.File, r *File, inRequests float64) {
+	m := r.MPIIO
+	if m == nil || m.Calls == nil || m.Callers == 0 || m.PosixWrites == 0 && m.PosixReads == 0 {
+		return
+	}
+	for _, l := range r.Layers {
+		if l.Layer == moduleNames[iotrace.MPIIO] {
+			x.InCalls, x.InRequests = (l.WriteTime+l.ReadTime)/float64(m.Callers), inRequests
+		}
+	}
+}
+
+// inRequests returns by file how long its slowest rank reads and writes through POSIX,
+// as far as counters tell.
+func (a *analysis) inRequests() map[int32]float64 {
+	type place struct{ file, rank int32 }
+	own, slowest, all := map[place]float64{}, map[int32]float64{}, map[int32]float64{}
+	for _, c := range a.records.list {
+		if c.Module != iotrace.POSIX {
+			continue
+		}
+		took := max(0, c.ReadTime.Seconds()) + max(0, c.WriteTime.Seconds())
+		switch n, _, _ := a.records.movers(c); {
+		case c.Rank >= 0:
+			p := place{c.File, c.Rank}
+			own[p] += took
+			slowest[c.File] = max(slowest[c.File], own[p])
+		case c.Slowest.Time > 0:
+			all[c.File] += min(took, c.Slowest.Time.Seconds())
+		default:
+			all[c.File] += took / float64(max(n, 1))
+		}
+	}
+	for file, took := range all {
+		slowest[file] += took
+	}
+	return slowest
 }
