@@ -29,7 +29,7 @@ type Options struct {
 }
 
 // Steps returns the last value of Progress. Each event is visited in trace order, and
-// again with those of its file and rank.
+// again with its file and rank.
 func Steps(tr *iotrace.Trace) int64 { return 2 * int64(len(tr.Events)) }
 
 func (o Options) prepared() Options {
@@ -72,7 +72,7 @@ type analysis struct {
 	busy       union // time of all reads and writes
 	// Time of reads and writes with events, and of those that only counters have.
 	tracedTime, untracedTime float64
-	concurrent               *concurrent // those of ranks
+	concurrent               *concurrent // ranks
 	streams                  *streams
 	grouper                  *pattern.Grouper
 	total                    *activity
@@ -254,7 +254,7 @@ func (a *analysis) span() (from, to int64) {
 // inOrder visits the events in their order.
 func (a *analysis) inOrder() {
 	gap := int64(a.options.BurstGap)
-	// The ranks of a burst of writes and one of reads together. Those of a burst that
+	// The ranks of a burst of writes and one of reads together. Ranks of a burst that
 	// ended long ago may have begun another one meanwhile; then there are too few.
 	a.job.joined = func(write, read int32) (n int) {
 		for rank := range a.jobRanks[0] {

@@ -163,7 +163,7 @@ func (a *analysis) slowFacts() finding.Slow {
 	return s
 }
 
-// slowNode reports whether the slow ranks are those of one node. A node with a single
+// slowNode reports whether one node has the slow ranks. A node with a single
 // rank cannot be told from its rank.
 func (a *analysis) slowNode(slow []bool, node string) bool {
 	var all, of, onNode int
@@ -244,7 +244,7 @@ func (a *analysis) slowTargets(slow []bool) []int64 {
 			}
 		}
 	}
-	// If nearly every target has slow ranks, or each slow rank its own, none is to blame.
+	// If nearly every target has slow ranks, or each slow rank its own, the targets are not to blame.
 	if len(osts) == 0 || 2*len(osts) > len(users) || len(late) < 2 || 2*len(osts) > len(late) || !blames(len(late), len(a.slow), len(ranks)) {
 		return nil
 	}

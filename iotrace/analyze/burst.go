@@ -20,7 +20,7 @@ type Burst struct {
 	Op    string `json:"op"` // write, read, or both
 	Count int64  `json:"count"`
 	Bytes int64  `json:"bytes"`
-	// Count and Bytes are those of the writes and the reads together.
+	// Count and Bytes add up writes and reads.
 	Writes       int64 `json:"writes"`
 	Reads        int64 `json:"reads"`
 	BytesWritten int64 `json:"bytes_written"`
@@ -34,7 +34,7 @@ type Burst struct {
 	Kind  string `json:"kind"`
 	Ranks int    `json:"ranks"` // that take part; 0 for other processes only
 	// pattern.Spatial, Detail and Sizes describe the burst as they do a file. Bursts of the
-	// job have none.
+	// job lack them.
 	Spatial pattern.Spatial `json:"spatial,omitempty"`
 	Detail  pattern.Detail  `json:"detail,omitempty"`
 	Sizes   string          `json:"size_kind,omitempty"`
@@ -230,7 +230,7 @@ func (b *rawBurst) report() Burst {
 	return out
 }
 
-// phasesAmong counts those of some bursts that move a thousandth of the largest one or
+// phasesAmong counts the bursts that move a thousandth of the largest one or
 // more: a few bytes of settings or of a log are no phase.
 func phasesAmong(bytes []int64) (n int) {
 	if len(bytes) == 0 {

@@ -284,7 +284,7 @@ func (f *fileWork) report(r *Activity) {
 	r.WriteTime, r.ReadTime, r.MetadataTime, r.SyncTime = f.time[0], f.time[1], f.metaTime, f.syncTime
 	for d, x := range []*Direction{&r.Writing, &r.Reading} {
 		x.Time, x.SmallTime = f.time[d], f.smallTime[d]
-		x.RandomTime = min(x.RandomTime, x.Time) // that of a request is rounded
+		x.RandomTime = min(x.RandomTime, x.Time) // the time of a request is rounded
 	}
 	r.Start, r.End = float64(f.start)/1e9, float64(f.end)/1e9
 }

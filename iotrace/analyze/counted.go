@@ -14,7 +14,7 @@ import (
 // and MPI-IO only. So counters are used for what no event shows, file by file:
 //
 //   - Reads and writes of an interface count if the file has no events of them, and
-//     those beyond the events if it has (see countBeyond). Those of MPI-IO count only
+//     the rest beyond the events if it has (see countBeyond). MPI-IO counts only
 //     if nothing is known of POSIX on that file.
 //   - Other operations count if the file has no events of other operations.
 
@@ -95,7 +95,7 @@ func nextFile(streams *[]stream, counted *[]*iotrace.Counters) (of []stream, rec
 	return of, records, file
 }
 
-// extend extends the time of all operations, and that of reads and writes.
+// extend extends the time of all operations, and the time of reads and writes.
 func (r *records) extend(from, to, dataFrom, dataTo int64) (int64, int64, int64, int64) {
 	for _, c := range r.list {
 		if first, last, ok := recordSpan(c); ok {
@@ -162,7 +162,7 @@ func halves(c *iotrace.Counters) [2]half {
 // movers returns how many ranks read or write, with the only one if that is known.
 //
 // A record of all ranks does not count them. There are no more than requests. If the
-// slowest moves all bytes, it is the only one. If the fastest moves none, not all do:
+// slowest moves all bytes, it is the only one. If the fastest moves no bytes, not all ranks do:
 // of n ranks of which k move equally much, and the others nothing, the bytes have the
 // variance mean² · (n/k - 1). Otherwise k is a little less than their number.
 func (r *records) movers(c *iotrace.Counters) (n int, only int32, estimated bool) {
@@ -334,7 +334,7 @@ func (a *analysis) countRequests(d int, h *half) {
 	}
 }
 
-// countOther adds the other operations of a record to those of the job.
+// countOther adds the other operations of a record to the job.
 func (a *analysis) countOther(c *iotrace.Counters) {
 	for _, o := range [...]struct {
 		op iotrace.Op
@@ -352,8 +352,8 @@ func (f *fileWork) during(from, to int64) {
 	f.start, f.end = min(f.start, from), max(f.end, to)
 }
 
-// countOther adds the operations of a record that neither read nor write. Darshan
-// counts the time of syncs as that of writes.
+// countOther adds the operations of a record that move no bytes. Darshan
+// counts the time of syncs as time of writes.
 func (f *fileWork) countOther(c *iotrace.Counters) {
 	f.metadata = iotrace.Sum(f.metadata, iotrace.Sum(max(c.Opens, 0), iotrace.Sum(max(c.Stats, 0), max(c.Maps, 0))))
 	f.opens = iotrace.Sum(f.opens, max(c.Opens, 0))
@@ -410,7 +410,7 @@ func (a *analysis) finishCounted(r *Report) {
 	a.load.active.time = r.Busy
 }
 
-// stripings returns the striping of the files, that of the widest part.
+// stripings returns the striping of the widest part of each file.
 func stripings(tr *iotrace.Trace) map[int32]*Striping {
 	all := map[int32]*Striping{}
 	for _, s := range tr.Striping {

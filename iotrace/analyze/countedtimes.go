@@ -21,7 +21,7 @@ type order struct {
 // of its rank, and as consecutive if directly behind it; the first one of a rank may be
 // sequential, too. Strides are the distances in between, of writes and reads.
 //
-// MPI-IO counts none of that. STDIO counts calls that seek: a stream without any is
+// MPI-IO does not count that. STDIO counts calls that seek: a stream without any is
 // contiguous.
 func orderOf(c *iotrace.Counters, h *half, ranks int) order {
 	n := h.requests
@@ -96,7 +96,7 @@ func (o *order) ahead(c *iotrace.Counters, h *half, touching float64, size int64
 	case regularly:
 		return pattern.Verdict{Detail: pattern.StridedSimple, Stride: iotrace.Sum(top.Size, size)}
 	case touching >= 0.5:
-		return pattern.Verdict{Detail: pattern.Sequential} // the median hole is none
+		return pattern.Verdict{Detail: pattern.Sequential} // the median hole is 0
 	}
 	hole := ratio(sum, float64(all))
 	if 2*all < o.forward && c.Rank >= 0 && h.last >= 0 {
@@ -111,7 +111,7 @@ func (o *order) ahead(c *iotrace.Counters, h *half, touching float64, size int64
 // busyEstimate estimates the time in which some rank reads or writes, and counts the
 // phases: parts of the time from the first read or write of any file to the last, with
 // silences of the burst gap in between. A phase takes the time of the slowest rank in
-// each file of all ranks, plus that of the slowest rank in the other files, as
+// each file of all ranks, plus the time of the slowest rank in the other files, as
 // darshan-parser estimates the performance; at most the time that its files span.
 func (a *analysis) busyEstimate() (busy float64, phases int) {
 	type window struct {

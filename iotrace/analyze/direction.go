@@ -16,7 +16,7 @@ type Direction struct {
 	Requests int64   `json:"-"`
 	Bytes    int64   `json:"-"`
 	Time     float64 `json:"-"`
-	// Small and large requests are those of Sizes; Random ones are in no order. Their
+	// Small and large are as in Sizes; Random requests are in no order. Their
 	// times are added up over the ranks, in seconds.
 	Small       int64               `json:"small_count"`
 	SmallBytes  int64               `json:"bytes_small"`
@@ -69,7 +69,7 @@ type ReadModifyWrite struct {
 // renaming, or emptied (O_TRUNC, or truncation to 0): writing it again is not redundant.
 //
 // Of a file that is only read, or only written, and does not become empty meanwhile, the
-// requests of one process count after those of another: the bytes are the same in any
+// requests of one process count after the other's: the bytes are the same in any
 // order.
 type Redundant struct {
 	Rereads       int64   `json:"rereads"` // of bytes that the same process has read
@@ -78,7 +78,7 @@ type Redundant struct {
 	SharedReads   int64   `json:"shared_reads"` // of bytes that only other processes have read
 	SharedBytes   int64   `json:"bytes_shared"`
 	SharedTime    float64 `json:"shared_read_s"`
-	Overwrites    int64   `json:"overwrites"` // of bytes that nobody has read since they were written
+	Overwrites    int64   `json:"overwrites"` // of bytes that were not read since they were written
 	Overwritten   int64   `json:"bytes_overwritten"`
 	OverwriteTime float64 `json:"overwrite_s"`
 	// Sampled is the share of the file that was examined, 1 if the numbers are exact, 0
@@ -88,8 +88,8 @@ type Redundant struct {
 	Sampled float64 `json:"sampled_share"`
 }
 
-// overall is the pattern of writes and reads together: that of three quarters of all
-// requests. If there is none, because the two have different patterns, it is that of
+// overall is the pattern of writes and reads together: three quarters of all
+// requests have it. If the two have different patterns, it is the pattern of
 // the direction with more bytes; if they have equally many, of the one with more
 // requests.
 func overall(counts *[2]pattern.Counts, bytes *[2]int64) (pattern.Spatial, pattern.Detail) {

@@ -17,8 +17,8 @@
 //     that strays and swapped neighbours do not matter. The rest is searched for a
 //     backbone of increasing offsets. Requests are judged in blocks of 4096; a
 //     pattern must hold for three quarters of them. Writes and reads have each a
-//     pattern (direction.go); the overall one is that of three quarters of all
-//     requests, else that of the direction with more bytes.
+//     pattern (direction.go); three quarters of all requests have the
+//     overall one, else the direction with more bytes does.
 //   - Request sizes (sizes.go): Darshan's bins, the four commonest sizes, uniform or
 //     variable, small, medium, large; alignment; Pearson's correlation with time.
 //   - Traffic that could be spared: bytes that a process reads and then writes
@@ -45,7 +45,7 @@
 // bytes_read, start_s, end_s}],
 // common_sizes [{size, count}] and size_histogram [{bin, upto, count, writes,
 // reads}]; spatial is always one of sequential, strided, random and mixed; detail
-// is none for a file that is neither read nor written. The types say what the other
+// is none for a file without reads and writes. The types say what the other
 // fields mean. Fields that end in _s are in seconds, those that end in _share from
 // 0 to 1, sizes in bytes.
 //

@@ -156,7 +156,7 @@ func (a *analysis) balanceFacts(r *Report, f *finding.Run) finding.Balance {
 	}
 	b.Mean, b.LargestShare = ratio(b.Mean, n), share(most, bytes)
 	// Two-phase I/O: all ranks open a file, and a few move large requests for all; or
-	// nearly all bytes are those of a few, beside small requests of all ranks.
+	// a few move nearly all bytes, beside small requests of all ranks.
 	var gathered int64
 	few := fewMove(each, bytes)
 	for i := range f.Files {

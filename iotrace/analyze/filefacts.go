@@ -116,7 +116,7 @@ func randomShare(f *File, d int) float64 {
 	return share(x.Random, x.Requests)
 }
 
-// largely reports whether requests to a file are large enough for those of an
+// largely reports whether requests to a file are as large as requests of an
 // aggregator, in the direction that moves most.
 func largely(x *finding.File) bool {
 	d := direction(x.Data[1].Bytes > x.Data[0].Bytes)
@@ -124,10 +124,10 @@ func largely(x *finding.File) bool {
 }
 
 // fewSmall is the share of small requests, or of their bytes, below which the bandwidth of
-// all is that of the large ones, at least.
+// the large ones is the least that all could have.
 const fewSmall = 0.1
 
-// countedWork returns the requests of counters. Those of the ranks are taken to run side
+// countedWork returns the requests of counters. Ranks are taken to make theirs side
 // by side.
 func countedWork(n *Direction) (all finding.Class, small finding.Work) {
 	ranks := float64(max(1, n.Ranks))

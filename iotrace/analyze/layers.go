@@ -13,7 +13,7 @@ const moduleCount = 3
 
 var moduleNames = [moduleCount]string{iotrace.POSIX: "POSIX", iotrace.MPIIO: "MPI-IO", iotrace.STDIO: "STDIO"}
 
-// A layerSum is the I/O of a file through one interface, or that of all files.
+// A layerSum is the I/O of a file, or of all files, through one interface.
 type layerSum struct {
 	files           int
 	requests, bytes [2]int64
@@ -21,11 +21,11 @@ type layerSum struct {
 	opens           int64
 	metaTime        float64
 	ranks, idle     rankSet // that read or write, that do other operations
-	// shared counts the ranks of records of all ranks, of which nobody knows which
+	// shared counts the ranks of records of all ranks; it is unknown which
 	// read or write; estimated is set if their number comes from a variance.
 	shared    int
 	estimated bool
-	idlers    int  // ranks of records of all ranks that neither read nor write
+	idlers    int  // ranks of records of all ranks without reads and writes
 	traced    bool // events tell the ranks
 	used      bool
 }
@@ -52,7 +52,7 @@ func (s *rankSet) merge(o *rankSet) {
 	}
 }
 
-// layers are those of a file, by module.
+// layers are the interfaces of a file, by module.
 type layers struct {
 	sums  [moduleCount]layerSum
 	calls callSum
@@ -232,7 +232,7 @@ func quotient(a, b int64) *float64 {
 	return &q
 }
 
-// reportLayers reports the layers of a file, and adds them to those of the job.
+// reportLayers reports the layers of a file, and adds them to the job.
 func (a *analysis) reportLayers(file int32, records []*iotrace.Counters, r *Activity) {
 	if !a.layered {
 		r.Layers = []Layer{a.onlyLayer(r)}

@@ -6,7 +6,7 @@ import (
 )
 
 // phases finds the patterns of the requests in each burst of a file. A file with a
-// single burst needs none: the burst has the pattern of the file.
+// single burst does without: the burst has the pattern of the file.
 type phases struct {
 	bursts *bursts
 	list   []phase

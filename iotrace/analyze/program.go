@@ -15,7 +15,7 @@ import (
 // like one.
 func ours(r *Report) bool { return r.Source == "ckpt" || r.Source == "synth" }
 
-// parallel reports whether the ranks are those of an MPI program, and its library for
+// parallel reports whether an MPI program has the ranks, and its library for
 // MPI-IO. Processes of other programs have process ids, which do not begin with 0.
 func parallel(tr *iotrace.Trace) (mpi bool, library string) {
 	var numbers []int
@@ -48,7 +48,7 @@ func libraryOf(program string) string {
 }
 
 // layoutOf returns the layout of a job of ckpt, or 0 if its trace does not tell. The
-// names of its images do, those of the last checkpoint if the layout has changed
+// names of its images do, of the last checkpoint if the layout has changed
 // (package image, Tx). The number of processes that write them does not: a single
 // aggregator may write the file of all.
 func layoutOf(r *Report) finding.Remedy {

@@ -31,7 +31,7 @@ func (r *redundancy) merge(o *redundancy) {
 	r.time += o.time
 }
 
-// report returns the sums. They are at most those of all requests.
+// report returns the sums, at most the sums of all requests.
 func (r *redundancy) report(x *Direction) (count, bytes int64, time float64) {
 	whole := func(exact int64, some float64, most int64) int64 {
 		if some >= float64(most) {
@@ -331,7 +331,7 @@ func (f *redundantFinder) thin() {
 func (x *activity) reportTraffic(r *Activity) {
 	r.ReadModifyWrite = x.modify
 	m, d := &r.ReadModifyWrite, &r.Redundant
-	m.WriteTime, m.ReadTime = min(m.WriteTime, r.WriteTime), min(m.ReadTime, r.ReadTime) // that of a request is rounded
+	m.WriteTime, m.ReadTime = min(m.WriteTime, r.WriteTime), min(m.ReadTime, r.ReadTime) // the time of a request is rounded
 	d.Rereads, d.BytesReread, d.RereadTime = x.redundant[rereading].report(&r.Reading)
 	d.SharedReads, d.SharedBytes, d.SharedTime = x.redundant[sharing].report(&r.Reading)
 	d.Overwrites, d.Overwritten, d.OverwriteTime = x.redundant[overwriting].report(&r.Writing)

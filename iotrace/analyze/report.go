@@ -69,17 +69,17 @@ type File struct {
 type Activity struct {
 	Access Access `json:"access"`
 	// Spatial and Detail describe writes and reads together: the pattern of three
-	// quarters of all requests; if none has that, because writes and reads have
+	// quarters of all requests; else, because writes and reads have
 	// different patterns, the pattern of those that move more bytes.
 	Spatial pattern.Spatial `json:"spatial"`
 	Detail  pattern.Detail  `json:"detail"`
 	// The patterns of the writes and of the reads. Spatial is empty and Detail is
-	// NoDetail where there are none.
+	// NoDetail without such requests.
 	WriteSpatial pattern.Spatial `json:"write_spatial"`
 	WriteDetail  pattern.Detail  `json:"write_detail"`
 	ReadSpatial  pattern.Spatial `json:"read_spatial"`
 	ReadDetail   pattern.Detail  `json:"read_detail"`
-	// Ranks that read or write, or do other operations if none does. Other processes,
+	// Ranks that read or write, or, without such ranks, do other operations. Other processes,
 	// such as the coordinator of ckpt, do not count.
 	Ranks        int   `json:"ranks"`
 	Writes       int64 `json:"writes"`
@@ -127,8 +127,8 @@ type Activity struct {
 }
 
 // An Operation counts operations of one kind. Reads and writes count as in Activity,
-// including those of unknown files. Bytes are those that reads and writes move, that
-// an aggregator gathers, and that encoding produces; other operations have none.
+// also of unknown files. Bytes are what reads and writes move, what
+// an aggregator gathers, and what encoding produces; other operations move no bytes.
 type Operation struct {
 	Op    string  `json:"op"`
 	Count int64   `json:"count"`
@@ -168,7 +168,7 @@ type Offsets struct {
 	End   int64 `json:"end_offset"`   // the largest end
 	// Consecutive is the share of requests that begin where the one before ended,
 	// Forward of those that begin behind that, Backward of those that begin before it.
-	// The first request of each rank is in none of them.
+	// The first request of each rank counts in no share.
 	Consecutive float64 `json:"consecutive_share"`
 	Forward     float64 `json:"forward_share"`
 	Backward    float64 `json:"backward_share"`
@@ -230,7 +230,7 @@ const (
 type Layer struct {
 	Layer string `json:"layer"` // MPI-IO, POSIX or STDIO
 	Files int    `json:"files"`
-	// Ranks that read or write, or do other operations if none does.
+	// Ranks that read or write, or, without such ranks, do other operations.
 	Ranks        int     `json:"ranks"`
 	Opens        int64   `json:"opens"`
 	Writes       int64   `json:"writes"`
@@ -247,7 +247,7 @@ type Layer struct {
 
 // MPIIO says what a program asked of MPI-IO, and what the library made of it: the
 // POSIX requests on the same files. For a file without POSIX requests, those are 0 and
-// the sums of the report are those of MPI-IO.
+// the sums of the report count MPI-IO.
 type MPIIO struct {
 	Files        int   `json:"files"`
 	Writes       int64 `json:"writes"`

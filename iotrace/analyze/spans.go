@@ -7,7 +7,7 @@ import (
 )
 
 // A span is a part of a file with one state: a set of processes that have read it since
-// it was last written, 0 if none has.
+// it was last written, 0 for the empty set.
 type span struct {
 	from, to int64
 	state    uint64

@@ -133,7 +133,7 @@ func (s *streams) sorted() []stream {
 }
 
 // fileOf and rankOf return the indexes of an event's file and rank, or the number of
-// files or ranks if it has none that exists.
+// files or ranks without an existing one.
 func fileOf(tr *iotrace.Trace, e *iotrace.Event) int {
 	if uint(e.File) < uint(len(tr.Files)) {
 		return int(e.File)

@@ -117,7 +117,7 @@ func beyond(tr *iotrace.Trace, c *iotrace.Counters, of []stream) (rest iotrace.C
 }
 
 // untraced notes requests for which DXT had no memory. The job reads or writes longer
-// than events tell, by the time of such requests over that of the others.
+// than events tell: in proportion to the time of such requests.
 func (a *analysis) untraced(c *iotrace.Counters) {
 	for _, h := range halves(c) {
 		a.untracedTime += h.time

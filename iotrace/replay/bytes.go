@@ -129,7 +129,7 @@ func (e *SpaceError) Error() string {
 func (e *SpaceError) Factor() float64 { return max(0.01, 0.9*float64(e.Free)/float64(e.Need)) }
 
 // footprint returns about how many bytes the files occupy when they occupy most, in whole
-// pages, as most file systems allot them. Parts of a file that nobody writes are holes.
+// pages, as most file systems allot them. Unwritten parts of a file are holes.
 func (p *plan) footprint() (most int64) {
 	type state struct{ occupied, end int64 }
 	files := make([]state, len(p.files))

@@ -61,7 +61,7 @@
 //   - Its own trace, by Options.Recorder, has the names of the trace, and the new names of
 //     renamed files.
 //
-// A trace has neither descriptors nor hard links: if a rank has two files open that were
+// A trace lacks descriptors and hard links: if a rank has two files open that were
 // opened by one name, the newer one is used; a truncation by a rank without the file open is
 // one by name; and a name of a hard link is a file of its own. Calls that overlap and change
 // what a name means come in the order of their beginnings.

@@ -149,7 +149,7 @@ func (r *relaying) group(aggregators int) error {
 	return nil
 }
 
-// lay creates the targets, and places those of a shared file.
+// lay creates the targets, and places the parts of a shared file.
 func (r *relaying) lay() error {
 	bytes := make(map[target]int64)
 	for i := range r.in.Events {

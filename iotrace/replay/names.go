@@ -11,7 +11,7 @@ import (
 )
 
 // naming passes over a trace once. For each operation it finds the file, the handle,
-// and the offset if the trace has none.
+// and the offset if the trace lacks it.
 type naming struct {
 	*plan
 	taken   map[string]bool // names in the directory
@@ -175,7 +175,7 @@ func (n *naming) rename(o op, i int32) (file int32) {
 	return file
 }
 
-// exchange lets a name be that of another file, without an operation.
+// exchange gives a name to another file, without an operation.
 func (n *naming) exchange(o op) {
 	from, to := o.File, o.Peer
 	file, other, ended := n.current[from], n.current[to], n.ended[to]

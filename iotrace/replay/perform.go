@@ -345,7 +345,7 @@ func (r *running) record(i int32, created bool) {
 		rec.Renamed(iotrace.Renaming{From: n.To, To: n.From, At: n.At})
 		return
 	}
-	// Those of the files below a directory are at the time of its own.
+	// The files below a directory are renamed when it is.
 	for k := i + 1; int(k) < len(r.p.events) && r.p.events[k].Start == o.Start; k++ {
 		if b := r.p.op(k); b.Op == carried && b.Rank == o.Rank {
 			rec.Renamed(iotrace.Renaming{From: r.recorded.files[b.name], To: r.recorded.files[b.to], At: n.At})

@@ -83,7 +83,7 @@ type part struct {
 }
 
 // newPlan plans a trace that choose, scale and relayout have prepared. The events
-// become those of the plan.
+// become the plan's.
 func newPlan(ctx context.Context, t *iotrace.Trace) (*plan, error) {
 	if len(t.Events) > maxEvents {
 		return nil, optionError("the trace has %d operations; more than %d are not replayed", len(t.Events), maxEvents)

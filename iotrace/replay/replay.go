@@ -17,7 +17,7 @@ type Options struct {
 	// Dir is the directory of the files. It is created if necessary; its parent must
 	// exist.
 	Dir string
-	// Ranks is the number of ranks; 0 is that of the trace.
+	// Ranks is the number of ranks; 0 is as in the trace.
 	Ranks int
 	// Bytes is the number of bytes that all ranks write; 0 is what the trace writes,
 	// for that number of ranks. AtMost, if not 0, bounds it, and so does half of the
@@ -25,7 +25,7 @@ type Options struct {
 	Bytes, AtMost int64
 	// ScaleBytes multiplies all offsets and lengths; 0 is 1. Not together with Bytes.
 	ScaleBytes float64
-	// Layout decides which files the writes go to; by default those of the trace.
+	// Layout decides which files the writes go to; by default as in the trace.
 	Layout Layout
 	// Aggregators is the number of writers for the layout Aggregated; 0 is one for
 	// each node.
@@ -274,7 +274,7 @@ func (r *running) path(i int32) string {
 	return filepath.Join(r.o.Dir, r.p.files[r.files[i].name.Load()].name)
 }
 
-// settle gives the files that are kept the names that those of the trace had at the end.
+// settle gives the files that are kept their last names in the trace.
 func (r *running) settle() error {
 	type naming struct{ from, to string }
 	var first, then []naming

@@ -17,7 +17,7 @@ const (
 	mostBytes    = 1 << 50
 )
 
-// resize makes the trace that of a job that writes another number of bytes: large
+// resize makes it the trace of a job that writes another number of bytes: large
 // requests grow or shrink alike, small ones keep their size, and everything behind
 // them in a file moves. It changes the events in place.
 func resize(t *iotrace.Trace, bytes int64) error {
@@ -229,7 +229,7 @@ const mostFactor = 1e6
 
 // scaleBytes multiplies all offsets and lengths by a factor, so that the trace of a
 // large job fits on a small disk, with as many requests in the same order. Requests
-// that touch still do. None becomes shorter than a byte; in files with whole pages
+// that touch still do. A request keeps a byte at least; in files with whole pages
 // only, all pieces stay whole pages. It changes the events in place.
 func scaleBytes(t *iotrace.Trace, factor float64) error {
 	if !(factor > 0 && factor <= mostFactor) {

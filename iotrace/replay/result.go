@@ -25,7 +25,7 @@ type Result struct {
 
 	Traced     Side        `json:"traced"`
 	Replayed   Side        `json:"replayed"`
-	Operations []Operation `json:"compared_operations"` // by kind, those of the trace or the replay
+	Operations []Operation `json:"compared_operations"` // by kind, in the trace or the replay
 
 	LeftOut []LeftOut `json:"left_out"` // of the trace
 	// PreparedFiles and PreparedBytes existed before the clock started.

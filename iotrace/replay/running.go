@@ -314,7 +314,7 @@ type spares struct {
 	list []*handle
 }
 
-// over adds a handle that nobody will use any more.
+// over adds a handle that is not used any more.
 func (r *running) over(h *handle) {
 	if h.closes {
 		return

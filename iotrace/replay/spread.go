@@ -51,7 +51,7 @@ type spreadFile struct {
 func spread(t *iotrace.Trace, own []int32, position []int, k, n int) (*places, error) {
 	p := &places{events: t.Events, k: k, n: n, row: make([]int32, len(t.Events)), files: make([]*spreadFile, len(t.Files))}
 	lists := make(map[int32]map[int][]int32) // events of a file, by position
-	others := make(map[int32][]int32)        // those of ranks without a position
+	others := make(map[int32][]int32)        // by ranks without a position
 	for i := range t.Events {
 		p.row[i] = -1
 		e := &t.Events[i]
@@ -281,7 +281,7 @@ type block struct {
 	low, step int64
 	from, to  int
 	end       int64 // of all of its requests
-	// crosses: the block overlaps another. Then neither shows a rule; any two points
+	// crosses: the block overlaps another. Then both show no rule; any two points
 	// lie on a line.
 	crosses bool
 	// stays: nothing behind the block moves, because it would meet requests without a

@@ -57,7 +57,7 @@ func (l *load) add(e *iotrace.Event) {
 	w.begun = true
 }
 
-// addCounters counts the sums of a rank and a file. Those of all ranks together have no
+// addCounters counts the sums of a rank and a file. Sums over all ranks have no
 // place in the picture.
 func (l *load) addCounters(c *iotrace.Counters) {
 	if uint(c.Rank) >= uint(len(l.works)) {
@@ -105,7 +105,7 @@ func (s *spread) add(x float64, n int) {
 }
 
 // boxes returns the bars. The unit is the mean of all ranks. Bars of one rank begin at
-// 0; those of several reach from the least to the most of them.
+// 0; bars of several ranks reach from the least to the most of them.
 func (l *load) boxes() (out []box, all [2]spread) {
 	all, places := l.spreads()
 	const wide = 0.4 // of a place
@@ -185,7 +185,7 @@ func layered(r *analyze.Report, file string) (out []fileLayers, all int) {
 	return out[:min(all, layerFiles)], all
 }
 
-// The two halves of the picture: bars of bytes begin at 0, those of requests at 1.5;
+// The two halves of the picture: bars of bytes begin at 0, bars of requests at 1.5;
 // the longer bar of each file is 1 long, and space for its number follows.
 var layerHalves = [2]float64{0, 1.5}
 

@@ -5,7 +5,7 @@
 //	err := report.Draw(file, report.Offsets, "svg", trace, r, "", iotrace.None) // of all files and ranks
 //	err := report.HTML(w, trace, r, "", nil)
 //
-// The plots are those of León's thesis: request size and offset against the order of
+// The plots are from León's thesis: request size and offset against the order of
 // operations (Figures 3.5, 3.14-3.17), offset against time by rank (Figure 5.10),
 // bandwidth over time, and a histogram of request sizes in Darshan's bins. A heatmap has
 // the bytes by rank and time; other plots show a rank's operations by file, the balance

@@ -20,7 +20,7 @@ const (
 	seenSlots = 2 * gridMarks
 )
 
-// A place is that of a request in a plot, in the units of the trace. Its class is an
+// A place is where a request lies in a plot, in the units of the trace. Its class is an
 // index of colours.
 type place struct {
 	x0, y0, x1, y1 int64
@@ -33,7 +33,7 @@ type place struct {
 // two, so that a coarse cell is made of whole fine ones: what a grid keeps does not
 // depend on when it became coarser.
 type grid struct {
-	log                    bool // cells are those of the logarithm of y
+	log                    bool // cells divide the logarithm of y
 	kept                   []place
 	n                      int // requests that were added
 	xmin, xmax, ymin, ymax int64
@@ -75,7 +75,7 @@ func (g *grid) add(b place) {
 	}
 }
 
-// marks returns the requests as marks. x and y convert their units to those of the
+// marks returns the requests as marks. x and y convert their units for the
 // plot. The plot is as wide as if it had all requests.
 func (g *grid) marks(x, y func(int64) float64, colors []color.NRGBA, limit int) *marks {
 	m := newMarks(func(yield func(mark) bool) {
@@ -179,7 +179,7 @@ type mark struct {
 
 // marks draws any number of marks. It draws those that fall into one cell of a grid
 // once. Cells are a point wide, then twice as much, four times and so on, until at
-// most limit marks are left. It passes over all marks each time and stores none.
+// most limit marks are left. It passes over all marks each time, without storing them.
 type marks struct {
 	all                    iter.Seq[mark]
 	colors                 []color.NRGBA
@@ -348,7 +348,7 @@ type box struct {
 	class          int
 }
 
-// boxes draws rectangles, those of a class as one path, so that thousands of them take
+// boxes draws rectangles, all of a class as one path, so that thousands of them take
 // little space. Later classes lie upon earlier ones.
 type boxes struct {
 	all    []box

@@ -206,7 +206,7 @@ func gain(f *finding.Finding) string {
 }
 
 // clocks says how times among the evidence were taken. Wall is the time in which any
-// rank was at it, sum that of all ranks one after the other.
+// rank was at it, sum the times of all ranks together.
 var clocks = map[string]string{"encoding_s": ", wall", "writing_s": ", wall", "write_s": ", sum over ranks"}
 
 func evidence(numbers []finding.Number) string {

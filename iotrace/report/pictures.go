@@ -92,7 +92,7 @@ const (
 )
 
 // Draw draws a picture as svg, png or pdf. With the name of a file from the report it draws
-// only that file; bandwidth is always that of the job. rank is the rank of a timeline; without
+// only that file; bandwidth is always the job's. rank is the rank of a timeline; without
 // one (iotrace.None) it takes the slowest, or else the first at work.
 func Draw(w io.Writer, kind Plot, format string, tr *iotrace.Trace, r *analyze.Report, file string, rank int) error {
 	if format != "svg" && format != "png" && format != "pdf" {
@@ -255,7 +255,7 @@ const noBalance = "The trace has sums over all ranks, and none of single ranks: 
 
 var errNoBalance = errors.New(noBalance)
 
-// legal replaces the characters that neither SVG nor a reader can use: control
+// legal replaces the characters that SVG and readers cannot use: control
 // characters, and bytes that are not UTF-8.
 func legal(name string) string {
 	return strings.Map(func(r rune) rune {

@@ -1,7 +1,7 @@
 // Package scope splits a trace into the job and the system around it.
 //
 // A recorder sees all that a program does: the loader that reads libraries, the MPI
-// library that reads its settings, the launcher that reads /proc. Nobody can change
+// library that reads its settings, the launcher that reads /proc. Users cannot change
 // that, and in a short run it hides the job's own files. Apply sets it apart:
 //
 //	job, aside := scope.Apply(trace, scope.Options{})

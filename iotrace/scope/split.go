@@ -195,7 +195,7 @@ func (a *Aside) addCounters(c *iotrace.Counters, f *file) {
 	a.BytesWritten += max(c.BytesWritten, 0)
 }
 
-// keepFiles makes the new table of files: those of the job, even if untouched.
+// keepFiles makes the new table of the job's files, even if untouched.
 func (s *split) keepFiles(out *iotrace.Trace) (apart int) {
 	out.Files = make([]string, 0, len(s.t.Files))
 	for i := range s.files {

@@ -59,7 +59,7 @@ func System(name string, written bool) bool {
 	return k == systems || k == ifRead && !written
 }
 
-// judge says whose a file is. names are those of its path.
+// judge says whose a file is. names are the parts of its path.
 func judge(file string, names []string) kind {
 	if len(names) == 0 {
 		return systems // the root
@@ -191,7 +191,7 @@ func library(names []string) bool {
 	return false
 }
 
-// sharedObject reports whether a name is that of a library: x.so, x.so.6, x.so.1.2.
+// sharedObject reports whether a name is a library's: x.so, x.so.6, x.so.1.2.
 func sharedObject(name string) bool {
 	base, version, found := strings.Cut(name, ".so.")
 	if found {
@@ -212,7 +212,7 @@ func launcher(program string) bool {
 	return slices.Contains(launchers, name)
 }
 
-// Check returns an error that names the first pattern that is none.
+// Check returns an error that names the first malformed pattern.
 func (o Options) Check() error {
 	for _, list := range [][]string{o.Include, o.Exclude} {
 		for _, p := range list {
@@ -284,7 +284,7 @@ func begins(pattern, file []string) bool {
 	return true
 }
 
-// Unmatched returns the patterns that match none of the files.
+// Unmatched returns the patterns that match no file.
 func Unmatched(list, files []string) (out []string) {
 	if len(list) == 0 {
 		return nil

@@ -6,7 +6,7 @@ type Run struct {
 	Time float64 // of the run: what gains are shares of
 	Wall float64 // from the first operation to the end of the last
 	// Counted is set if only counters are known: EagerSyncs have no times then, which are
-	// among those of writes.
+	// in the times of writes.
 	Counted bool
 	Timed   bool // whether the trace has durations; without, no gain is known
 
@@ -18,7 +18,7 @@ type Run struct {
 	// is not in the trace.
 	OneCheckpoint bool
 
-	MPI     bool   // the ranks are those of an MPI program
+	MPI     bool   // they are ranks of an MPI program
 	Library string // its MPI-IO: ROMIO, OMPIO, or "" if unknown
 
 	Ranks, ActiveRanks, Nodes int
@@ -31,11 +31,11 @@ type Run struct {
 	Renames                  int64   // among Others
 	Syncs, EagerSyncs        Work    // EagerSyncs: see File
 	Locks                    Work    // waits for locks
-	LockOnly                 float64 // wall time in which a rank waits for a lock and none reads or writes
+	LockOnly                 float64 // wall time in which a rank waits for a lock and all reads and writes rest
 	Encode                   Work
-	EncodeOnly               float64 // wall time in which a rank encodes and none writes
+	EncodeOnly               float64 // wall time in which a rank encodes and all writes rest
 	Bursts                   int     // that move a thousandth of the largest one or more
-	Period                   float64 // 0 if there is none
+	Period                   float64 // 0 without one
 	Concurrency              float64 // mean number of ranks at work while any is
 	Balance                  Balance
 	Misaligned               Misaligned
@@ -53,7 +53,7 @@ type Work struct {
 type Class struct {
 	Work
 	// Medium requests have from 100 KiB to Thresholds.SmallBytes, large ones more. The
-	// wall times of both are not known. Neither counts if only the time of all
+	// wall times of both are unknown. Both are left out if only the time of all
 	// requests together is known and some of them are small.
 	Medium, Large Work
 	Fit           Fit
@@ -75,7 +75,7 @@ type File struct {
 	EagerSyncs Work
 	Locks      Work // waits for locks on it
 	// Most of its writes end only when they are on the storage (O_SYNC): the time of a
-	// sync is in that of the write before it. Most requests go around the page cache.
+	// sync is in the time of the write before it. Most requests go around the page cache.
 	Synchronous, Direct bool
 	// ReadModifyWrite are bytes that are read and then written in the same place;
 	// Again are bytes written, or read, that were before.
@@ -119,7 +119,7 @@ type Balance struct {
 // Slow is about ranks that take longer than their like: ranks that move half to twice
 // as many bytes.
 type Slow struct {
-	Ranks     int     // 0: there are none
+	Ranks     int     // 0: all are in time
 	Rank      int     // that loses most
 	Late      float64 // s that it loses
 	Factor    float64 // its time over the median of its like
@@ -127,13 +127,13 @@ type Slow struct {
 	Requests  float64
 	MeanBytes float64 // of its requests; 0 if unknown
 	Node      string  // that it runs on; empty if unknown
-	WholeNode bool    // the slow ranks are those of that node
+	WholeNode bool    // that node has the slow ranks
 	OSTs      []int64 // targets whose ranks are the slow ones
 }
 
 // Late is about ranks that begin their part of the job's I/O after the others.
 type Late struct {
-	Ranks int     // 0: there are none
+	Ranks int     // 0: all are in time
 	Rank  int     // that loses most
 	Gain  float64 // s that the job waits for such ranks, over all phases of I/O
 }

@@ -29,7 +29,7 @@ type Finding struct {
 	claims []claim
 }
 
-// A Number is evidence for a finding. Names are those of report fields where possible.
+// A Number is evidence for a finding. Names are report fields where possible.
 type Number struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`

@@ -32,7 +32,7 @@ func oneRank(s *search, f *Finding) bool {
 	return f.worth(s.Busy * (1 - 1/n))
 }
 
-// parallel reports whether the ranks are those of one program, which can be compared.
+// parallel reports whether one program has all ranks, so that they can be compared.
 func (s *search) parallel() bool { return s.MPI || s.Ours }
 
 // largestFile is the file with the most bytes, or nil if no file has any.
@@ -89,7 +89,7 @@ func unevenBytes(s *search, f *Finding) bool {
 
 func slowRanks(s *search, f *Finding) bool {
 	b, w := s.Balance, s.Balance.Slow
-	// A small delay compared with all work delays nobody.
+	// A small delay compared with all work does not matter.
 	if w.Ranks == 0 || w.Late <= s.t.StragglerShare*b.Active {
 		return false
 	}
@@ -119,7 +119,7 @@ func slowRanks(s *search, f *Finding) bool {
 }
 
 // together reports whether the ranks are on one node and share most of their bytes in
-// files: then no node or target is slower than that of the others.
+// files: then they share one node and its targets.
 func (s *search) together() bool {
 	var all, shared float64
 	for _, x := range s.files() {
@@ -131,7 +131,7 @@ func (s *search) together() bool {
 	return s.Nodes == 1 && shared > mostly*all
 }
 
-// slowPlace is about ranks whose requests are slow, though they are like those of
+// slowPlace is about ranks whose requests are slow, though they are like the requests of
 // others. Nothing in the program mends that.
 func (s *search) slowPlace(f *Finding) {
 	w := s.Balance.Slow

@@ -59,8 +59,8 @@ const least = 4
 // 1 GB/s, a single disk.
 const doubted = 0.1
 
-// references finds the bandwidth that requests could have: that of the large requests
-// of this trace, else of the medium ones, else what a fit to the small ones says, else an
+// references finds the bandwidth that requests could have: what the large requests
+// of this trace have, else the medium ones, else what a fit to the small ones says, else an
 // assumption. Files in random order do not count. Bytes are divided by the times of the
 // requests, so that it is the bandwidth of one rank beside the others of this run.
 func (s *search) references() {

@@ -86,7 +86,7 @@ func splitCollective(s *search, f *Finding) bool {
 	var calls, under int64
 	for i, x := range s.files() {
 		for d := range 2 {
-			// Independent calls are requests as they are, those of metadata small ones.
+			// Independent calls are requests as they are, for metadata small ones.
 			requests, small := x.Under[d]-x.Independent[d], x.Small[d].Count-x.Independent[d]
 			if x.Touchers < 2 || 2*x.Ranks <= x.Touchers || x.Collective[d] < s.t.CollectiveRequests ||
 				requests < x.Collective[d] || share(small, requests) < mostly {
@@ -337,7 +337,7 @@ func streams(s *search, f *Finding) bool {
 	var bytes, all int64
 	c := s.choose()
 	for i, x := range s.files() {
-		// Where requests are seen one by one, those of streams are not among them.
+		// Where requests are seen one by one, streams are missing.
 		all = iotrace.Sum(all, max(x.bytes(), x.STDIO.Bytes))
 		if x.STDIO.Count == 0 {
 			continue

@@ -101,7 +101,7 @@ func (c *chainer) long(buf []chain, count int32) (out []chain, requests int) {
 }
 
 // A backbone is a longest subsequence of requests with increasing offsets. Requests
-// out of order, and those of other patterns, are not in it.
+// out of order, or of other patterns, stay outside.
 type backbone struct {
 	tails []int32 // last requests of the best subsequences of each length
 	ends  []int64 // their offsets

@@ -176,7 +176,7 @@ func (g *Grouper) Pattern() Pattern {
 		out := Group{File: group.name, Files: min(group.files, group.most), Ranks: g.ranks(group.ranks), Count: len(group.ranks), Spread: group.spread,
 			Detail: group.detail, Requests: group.requests, Bytes: group.bytes, Names: group.skeleton}
 		if out.Files == 1 && group.most > 1 {
-			out.File = g.trace.Files[group.last] // and not how it is like those of other groups
+			out.File = g.trace.Files[group.last] // and not how it is like others
 		}
 		next := 0
 		out.Items = group.report(group.items, &next)

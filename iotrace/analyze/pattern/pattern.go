@@ -26,10 +26,10 @@ type Group struct {
 	Files int    `json:"files"`      // number of files
 	Ranks string `json:"rank_range"` // like 0-7; 0-60/4: every fourth; all but 0-60/4; empty if not done by ranks
 	Count int    `json:"ranks"`
-	// Items are the requests of each rank; none if they are too irregular.
+	// Items are the requests of each rank; empty if they are too irregular.
 	Items []Item `json:"items,omitempty"`
 	// Spread is set if the runs begin at offsets that are not linear in the rank.
-	// Offsets are then those of the first rank.
+	// Offsets are then the first rank's.
 	Spread bool `json:"spread,omitempty"`
 	// For each rank and file, from the least to the most; all patterns together.
 	Detail   Detail   `json:"detail"`
@@ -59,7 +59,7 @@ type Item struct {
 const (
 	maxGroups = 64 // in a description
 	maxAlike  = 16 // of files with similar names; more are described together
-	maxAlone  = 6  // those of a single rank among them
+	maxAlone  = 6  // groups of a single rank among them
 )
 
 // Heaviest returns copies of at most so many groups, those that move the most bytes, in

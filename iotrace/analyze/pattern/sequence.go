@@ -67,7 +67,7 @@ func (s *Sequence) folded() []item {
 	return items
 }
 
-// fold replaces repetitions by loops until none is left.
+// fold replaces repetitions by loops as long as there are any.
 func fold(items []item) []item {
 	for {
 		next := foldOnce(items)

@@ -157,7 +157,7 @@ func candidate(signal []float64, width float64) Period {
 }
 
 // dominant returns the frequency that stands out, in periods of a signal without mean,
-// and how far it does, from 0 to 1; 0 if none does.
+// and how far it does, from 0 to 1; else 0.
 func dominant(signal []float64) (k int, strength float64) {
 	n := len(signal)
 	coefficients := fourier.NewFFT(n).Coefficients(nil, signal)[1:]

@@ -176,7 +176,7 @@ func showFileList(g *ui.Globals, r *analyze.Report, most int) error {
 	return nil
 }
 
-// patternLines returns the lines of a pattern, those of the groups that move the most
+// patternLines returns the lines of a pattern, of the groups that move the most
 // bytes. Unless most is math.MaxInt, each line is cut to fit, with the name in front.
 func patternLines(p pattern.Pattern, most int) []string {
 	const rest = 36 // columns for the ranks after a long name

@@ -85,7 +85,7 @@ func quantity(x float64) string {
 	return strconv.FormatFloat(x, 'g', 8, 64)
 }
 
-// showComparison prints the differences of the job, and those of at most so many files.
+// showComparison prints the differences of the job, and of at most so many files.
 // patterns is set if there are any.
 func showComparison(g *ui.Globals, c *analyze.Comparison, most int, patterns bool) error {
 	rowsOf := func(list []analyze.Difference) (rows [][]string) {

@@ -273,7 +273,7 @@ type damagedTrace struct {
 	lenient bool // --lenient was given, and nothing can be read
 }
 
-// Is makes the exit status that of damage.
+// Is makes the exit status say damage.
 func (e *damagedTrace) Is(target error) bool { return e.binary && target == ui.ErrDamageFound }
 
 func (e *damagedTrace) Unwrap() error { return e.error }

@@ -183,7 +183,7 @@ func newKernelRecorder(text *recordText) (*kernelRecorder, error) {
 		return nil, fmt.Errorf("eBPF cannot record here: %w", err)
 	}
 	k := &kernelRecorder{recorder: r, text: text}
-	// Nobody else needs its name, and it must not stay.
+	// Its name is not needed, and must not stay.
 	if k.records, err = os.OpenFile(text.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
 		err = os.Remove(text.name)
 	}

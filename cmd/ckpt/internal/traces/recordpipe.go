@@ -43,7 +43,7 @@ func newTextPipe(name string, to io.Writer) (*textPipe, error) {
 	return p, nil
 }
 
-// copy looks at the pipe from time to time, until nobody writes to it any more.
+// copy looks at the pipe from time to time, until its last writer has closed it.
 func (p *textPipe) copy(to io.Writer, b []byte) {
 	defer close(p.done)
 	defer unix.Close(p.read)

@@ -102,7 +102,7 @@ func runTraceReplay(ctx context.Context, g *ui.Globals, o *traceReplayOptions, a
 	if o.Bytes, o.AtMost = q.Size("--bytes", o.bytes), q.Size("--at-most", o.most); q.Err != nil {
 		return q.Err
 	}
-	// The plan of a large trace stays to the end; a heap of twice its size helps nobody.
+	// The plan of a large trace stays to the end; a heap of twice its size is waste.
 	debug.SetGCPercent(25)
 	t, err := o.trace(g, args)
 	if err == nil {
@@ -118,7 +118,7 @@ func runTraceReplay(ctx context.Context, g *ui.Globals, o *traceReplayOptions, a
 		heard, _ := ui.Interruptible(ctx) // until ctx is done
 		context.AfterFunc(heard, cancel)
 	}
-	o.Consume = true        // nobody else uses the trace
+	o.Consume = true        // the trace is used only here
 	var record bytes.Buffer // in memory, so that it does not disturb the replayed I/O
 	if o.record != "" {
 		if o.record == "-" {

@@ -41,7 +41,7 @@ func (s *scoping) addFlags(f *pflag.FlagSet, keeps bool) {
 // limits reports whether a flag asks to leave something out.
 func (s *scoping) limits() bool { return !s.All || len(s.Include)+len(s.Exclude) > 0 }
 
-// check returns an error for a pattern that is none.
+// check returns an error for a malformed pattern.
 func (s *scoping) check() error {
 	if err := s.Options.Check(); err != nil {
 		return ui.BadUsage(err.Error(), "name a file, a directory, or a glob like '*.nc'")
@@ -137,11 +137,11 @@ type scoped struct {
 
 func (in *traceInput) scoped(t *iotrace.Trace) scoped { return scoped{in.aside, warnings(t)} }
 
-// warnings are those of a trace, for JSON.
+// warnings returns the warnings of a trace, for JSON.
 func warnings(t *iotrace.Trace) []iotrace.Warning { return append([]iotrace.Warning{}, t.Warnings...) }
 
-// warningText is the sentence of a warning, with those of its numbers that are not in
-// it. Nobody knows how much a trace lacks that was cut.
+// warningText is the sentence of a warning, with the numbers that are not in
+// it. What a cut trace lacks is unknown.
 func warningText(w iotrace.Warning) string {
 	var numbers []string
 	said := strings.Fields(w.Text)

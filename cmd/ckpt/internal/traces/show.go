@@ -79,7 +79,7 @@ type eventLine struct {
 	File       string  `json:"file,omitempty"`
 	Create     bool    `json:"create,omitempty"` // of an open
 	RenamedTo  string  `json:"renamed_to,omitempty"`
-	Offset     int64   `json:"offset"` // -1: none
+	Offset     int64   `json:"offset"` // -1: without
 	Bytes      int64   `json:"bytes"`
 	Start      float64 `json:"start_s"`
 	End        float64 `json:"end_s"`
