@@ -13,34 +13,37 @@ import (
 type activity struct {
 	a             *analysis
 	work          *fileWork
-	ranks         map[int32]bool // processes that read or write
-	idlers        map[int32]bool // processes that do only other things
-	shared, idle  int            // the same of records of all ranks: how many of them
-	touch         int            // ranks that open the file, if all do
-	offMemory     int64          // requests from memory that is not aligned, of counters
-	directions    [2]directed    // writes and reads
-	first, last   int64          // offsets
+	shared, idle  int   // the same of records of all ranks: how many of them
+	touch         int   // ranks that open the file, if all do
+	offMemory     int64 // requests from memory that is not aligned, of counters
+	first, last   int64 // offsets
 	holeSum       float64
-	holes         *counter
 	stripes       *stripes
 	sharedStripes float64
 	align         [2]alignment // to stripes and to pages
 	modify        ReadModifyWrite
 	redundant     [redundantKinds]redundancy
 	sampled       float64 // as in Redundant
+	reused
+}
 
-	// Reused for one file after the other:
-	class    classifier
-	sequence pattern.Sequence
-	phases   phases
-	rewrites rewriteFinder
-	again    redundantFinder
-	both     *counter // of sizes
+// reused is what serves one file after the other.
+type reused struct {
+	ranks      map[int32]bool // processes that read or write
+	idlers     map[int32]bool // processes that do only other things
+	directions [2]directed    // writes and reads
+	holes      *counter
+	class      classifier
+	sequence   pattern.Sequence
+	phases     phases
+	rewrites   rewriteFinder
+	again      redundantFinder
+	both       *counter // of sizes
 }
 
 func newActivity(a *analysis, job bool) *activity {
-	x := &activity{a: a, holes: newCounter(trackedHoles), ranks: map[int32]bool{}, idlers: map[int32]bool{}, first: math.MaxInt64,
-		again: redundantFinder{limit: fileSpans}}
+	x := &activity{a: a, first: math.MaxInt64, reused: reused{holes: newCounter(trackedHoles),
+		ranks: map[int32]bool{}, idlers: map[int32]bool{}, again: redundantFinder{limit: fileSpans}}}
 	for d := range x.directions {
 		x.directions[d].init()
 	}
@@ -60,8 +63,7 @@ func (x *activity) reset() {
 	for d := range x.directions {
 		x.directions[d].reset()
 	}
-	*x = activity{a: x.a, ranks: x.ranks, idlers: x.idlers, directions: x.directions, holes: x.holes,
-		class: x.class, sequence: x.sequence, phases: x.phases, rewrites: x.rewrites, again: x.again, both: x.both, first: math.MaxInt64}
+	*x = activity{a: x.a, reused: x.reused, first: math.MaxInt64}
 }
 
 // read processes the streams of a file.
@@ -99,7 +101,7 @@ func (x *activity) stream(s *stream) {
 	for d := range x.directions {
 		w := &x.directions[d]
 		w.block.begun, w.block.pass = false, pass{}
-		own[d], moved[d], requests[d] = w.tally.Counts, w.bytes, w.requests
+		own[d], moved[d], requests[d] = w.tally.Counts, w.Bytes, w.Requests
 	}
 	opens := 0
 	for i := range s.requests {
@@ -109,16 +111,16 @@ func (x *activity) stream(s *stream) {
 	for d := range x.directions {
 		w := &x.directions[d]
 		x.judge(w)
-		if w.requests > requests[d] {
-			w.ranks[s.rank] = true
+		if w.Requests > requests[d] {
+			w.processes[s.rank] = true
 		}
-		moved[d] = w.bytes - moved[d]
+		moved[d] = w.Bytes - moved[d]
 		for i, n := range w.tally.Counts {
 			own[d][i] = n - own[d][i]
 		}
 	}
 	x.phases.stream(x, s)
-	if x.directions[0].requests > requests[0] && x.directions[1].requests > requests[1] {
+	if x.directions[0].Requests > requests[0] && x.directions[1].Requests > requests[1] {
 		x.rewrites.find(x, s)
 	}
 	_, detail := overall(&own, &moved)
@@ -129,17 +131,17 @@ func (x *activity) stream(s *stream) {
 func (x *activity) request(q *request, rank int32, opens int) {
 	read := q.read()
 	w := &x.directions[direction(read)]
-	w.requests++
-	w.bytes = iotrace.Sum(w.bytes, q.size)
+	w.Requests++
+	w.Bytes = iotrace.Sum(w.Bytes, q.size)
 	w.bins.add(q.size)
 	w.sizes.add(q.size, 1)
-	w.least, w.most = min(w.least, q.size), max(w.most, q.size)
+	w.Min, w.Max = min(w.Min, q.size), max(w.Max, q.size)
 	switch t := x.a.options.Thresholds; {
 	case q.size < t.SmallBytes:
-		w.small++
-		w.smallBytes = iotrace.Sum(w.smallBytes, q.size)
+		w.Small++
+		w.SmallBytes = iotrace.Sum(w.SmallBytes, q.size)
 	case q.size >= t.LargeBytes:
-		w.large++
+		w.Large++
 	}
 	switch {
 	case q.size == 0: // as at the end of the file: it moves nothing, and has no place in an order
@@ -189,9 +191,9 @@ func (x *activity) request(q *request, rank int32, opens int) {
 func (x *activity) judge(w *directed) {
 	b := &w.block
 	if n, v := x.class.judge(b, &w.tally); v.Detail == pattern.Random {
-		w.random += n
-		w.randomBytes = iotrace.Sum(w.randomBytes, b.bytes)
-		w.randomTime += b.took
+		w.Random += n
+		w.RandomBytes = iotrace.Sum(w.RandomBytes, b.bytes)
+		w.RandomTime += b.took
 	}
 	b.bytes, b.took = 0, 0
 }
@@ -266,11 +268,12 @@ func (x *activity) merge(o *activity) {
 // report fills in everything but the bursts and the job's access mode.
 func (x *activity) report() Activity {
 	writes, reads := &x.directions[0], &x.directions[1]
-	n, placed := writes.requests+reads.requests, writes.placed+reads.placed
-	r := Activity{Access: Independent, Writes: writes.requests, Reads: reads.requests, BytesWritten: writes.bytes, BytesRead: reads.bytes,
+	n, placed := writes.Requests+reads.Requests, writes.placed+reads.placed
+	r := Activity{Access: Independent,
+		Totals:    Totals{Writes: writes.Requests, Reads: reads.Requests, BytesWritten: writes.Bytes, BytesRead: reads.Bytes},
 		Histogram: bins(&writes.bins, &reads.bins), SharedStripes: x.sharedStripes, Bursts: []Burst{},
 		Writing: writes.report(x.a.trace), Reading: reads.report(x.a.trace), placed: placed}
-	r.Spatial, r.Detail = overall(&[2]pattern.Counts{writes.tally.Counts, reads.tally.Counts}, &[2]int64{writes.bytes, reads.bytes})
+	r.Spatial, r.Detail = overall(&[2]pattern.Counts{writes.tally.Counts, reads.tally.Counts}, &[2]int64{writes.Bytes, reads.Bytes})
 	r.WriteSpatial, r.WriteDetail = writes.tally.pattern()
 	r.ReadSpatial, r.ReadDetail = reads.tally.pattern()
 	x.work.report(&r)
@@ -299,13 +302,13 @@ func (x *activity) report() Activity {
 		}
 	}
 	r.touchers = max(r.touchers, r.Ranks, x.touch)
-	common, bytes := x.common(), float64(writes.bytes)+float64(reads.bytes)
+	common, bytes := x.common(), float64(writes.Bytes)+float64(reads.Bytes)
 	r.CommonSizes = sizeCounts(common)
-	r.Sizes = Sizes{Kind: kind(common, n, bytes), Max: max(writes.most, reads.most), Mean: ratio(bytes, float64(n)),
-		Small: writes.small + reads.small, Large: writes.large + reads.large}
+	r.Sizes = Sizes{Kind: kind(common, n, bytes), Max: max(writes.Max, reads.Max), Mean: ratio(bytes, float64(n)),
+		Small: writes.Small + reads.Small, Large: writes.Large + reads.Large}
 	r.Sizes.Medium = n - r.Sizes.Small - r.Sizes.Large
 	if n > 0 {
-		r.Sizes.Min = min(writes.least, reads.least)
+		r.Sizes.Min = min(writes.Min, reads.Min)
 	}
 	r.Offsets = x.offsets()
 	return r

@@ -248,9 +248,9 @@ func (x *activity) countData(c *iotrace.Counters, ranks int, only int32) {
 			continue
 		}
 		w := &x.directions[d]
-		w.requests, w.bytes = iotrace.Sum(w.requests, h.requests), iotrace.Sum(w.bytes, h.bytes)
+		w.Requests, w.Bytes = iotrace.Sum(w.Requests, h.requests), iotrace.Sum(w.Bytes, h.bytes)
 		if only >= 0 {
-			w.ranks[only] = true
+			w.processes[only] = true
 		} else {
 			w.shared = max(w.shared, int(min(int64(ranks), h.requests)))
 		}
@@ -263,8 +263,8 @@ func (x *activity) countData(c *iotrace.Counters, ranks int, only int32) {
 			w.tally.add(o.Verdict, h.requests)
 		}
 		if o.Verdict.Detail == pattern.Random {
-			w.random, w.randomBytes = iotrace.Sum(w.random, h.requests), iotrace.Sum(w.randomBytes, h.bytes)
-			w.randomTime += h.time
+			w.Random, w.RandomBytes = iotrace.Sum(w.Random, h.requests), iotrace.Sum(w.RandomBytes, h.bytes)
+			w.RandomTime += h.time
 		}
 		if c.Module == iotrace.POSIX {
 			w.placed = iotrace.Sum(w.placed, h.requests)

@@ -79,7 +79,7 @@ func (d *directed) countSizes(h *half, common []counted, t *finding.Thresholds) 
 		d.record(c.value, c.count)
 	}
 	least, most := s.extremes(mean)
-	d.least, d.most = min(d.least, least), max(d.most, most)
+	d.Min, d.Max = min(d.Min, least), max(d.Max, most)
 	few, bytes := s.below(t.SmallBytes)
 	if !s.binned {
 		few, bytes = 0, 0
@@ -87,12 +87,12 @@ func (d *directed) countSizes(h *half, common []counted, t *finding.Thresholds) 
 			few, bytes = h.requests, h.bytes
 		}
 	}
-	d.small, d.smallBytes = d.small+few, iotrace.Sum(d.smallBytes, bytes)
+	d.Small, d.SmallBytes = d.Small+few, iotrace.Sum(d.SmallBytes, bytes)
 	below, _ := s.below(t.LargeBytes)
 	if s.binned {
-		d.large += h.requests - below
+		d.Large += h.requests - below
 	} else if mean >= t.LargeBytes {
-		d.large += h.requests
+		d.Large += h.requests
 	}
 	return (share(few, h.requests) + min(1, ratio(float64(bytes), float64(h.bytes)))) / 2
 }

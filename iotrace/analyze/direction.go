@@ -117,48 +117,40 @@ func (t *tally) pattern() (pattern.Spatial, pattern.Detail) {
 
 // directed collects the findings about the writes, or the reads.
 type directed struct {
-	requests, bytes int64
-	ranks           map[int32]bool // processes
-	shared          int            // ranks in records of all ranks, at most
-	bins            histogram
-	sizes           *counter
-	recorded        map[int64]int64 // common sizes of counters
-	least, most     int64           // size
-	small, large    int64
-	smallBytes      int64
-	random          int64
-	randomBytes     int64
-	randomTime      float64
-	placed          int64 // requests with a known offset
-	links           int64 // those with a predecessor
-	consecutive     int64
-	forward         int64
-	offPage         int64 // not aligned
-	offStripe       int64
-	tally           tally
-	block           block // of the present rank; not used for the job
+	Direction                           // shares and means are settled at the end
+	processes            map[int32]bool // that write, or read
+	shared               int            // ranks in records of all ranks, at most
+	bins                 histogram
+	sizes                *counter
+	recorded             map[int64]int64 // common sizes of counters
+	placed               int64           // requests with a known offset
+	links                int64           // those with a predecessor
+	consecutive, forward int64
+	offPage, offStripe   int64 // not aligned
+	tally                tally
+	block                block // of the present rank; not used for the job
 }
 
 // init makes d ready for the first file.
 func (d *directed) init() {
-	*d = directed{ranks: map[int32]bool{}, sizes: newCounter(trackedSizes), least: math.MaxInt64}
+	*d = directed{Direction: Direction{Min: math.MaxInt64}, processes: map[int32]bool{}, sizes: newCounter(trackedSizes)}
 	d.tally.counters()
 }
 
 // reset prepares d for the next file.
 func (d *directed) reset() {
-	clear(d.ranks)
+	clear(d.processes)
 	d.sizes.reset()
 	d.tally.reset()
-	*d = directed{ranks: d.ranks, sizes: d.sizes, tally: d.tally, block: d.block, least: math.MaxInt64}
+	*d = directed{Direction: Direction{Min: math.MaxInt64}, processes: d.processes, sizes: d.sizes, tally: d.tally, block: d.block}
 }
 
 // merge adds the findings about a file to those about the job.
 func (d *directed) merge(o *directed) {
-	d.requests += o.requests
-	d.bytes = iotrace.Sum(d.bytes, o.bytes)
-	for r := range o.ranks {
-		d.ranks[r] = true
+	d.Requests += o.Requests
+	d.Bytes = iotrace.Sum(d.Bytes, o.Bytes)
+	for r := range o.processes {
+		d.processes[r] = true
 	}
 	for i, n := range o.bins {
 		d.bins[i] += n
@@ -168,13 +160,13 @@ func (d *directed) merge(o *directed) {
 	for size, n := range o.recorded {
 		d.record(size, n)
 	}
-	d.least, d.most = min(d.least, o.least), max(d.most, o.most)
-	d.small += o.small
-	d.large += o.large
-	d.smallBytes = iotrace.Sum(d.smallBytes, o.smallBytes)
-	d.random += o.random
-	d.randomBytes = iotrace.Sum(d.randomBytes, o.randomBytes)
-	d.randomTime += o.randomTime
+	d.Min, d.Max = min(d.Min, o.Min), max(d.Max, o.Max)
+	d.Small += o.Small
+	d.Large += o.Large
+	d.SmallBytes = iotrace.Sum(d.SmallBytes, o.SmallBytes)
+	d.Random += o.Random
+	d.RandomBytes = iotrace.Sum(d.RandomBytes, o.RandomBytes)
+	d.RandomTime += o.RandomTime
 	d.placed += o.placed
 	d.links += o.links
 	d.consecutive += o.consecutive
@@ -186,16 +178,16 @@ func (d *directed) merge(o *directed) {
 
 // report fills in everything but the times.
 func (d *directed) report(tr *iotrace.Trace) Direction {
-	common, bytes := d.sizes.most(commonSizes), float64(d.bytes)
-	r := Direction{Requests: d.requests, Bytes: d.bytes, Small: d.small, SmallBytes: d.smallBytes, Large: d.large,
-		Random: d.random, RandomBytes: d.randomBytes, RandomTime: d.randomTime,
-		Kind: kind(common, d.requests, bytes), Max: d.most, Mean: ratio(bytes, float64(d.requests)), CommonSizes: sizeCounts(common),
-		Consecutive: share(d.consecutive, d.links), Forward: share(d.forward, d.links), Backward: share(d.links-d.consecutive-d.forward, d.links),
-		UnalignedPage: share(d.offPage, d.placed), UnalignedStripe: share(d.offStripe, d.placed)}
-	if d.requests > 0 {
-		r.Min = d.least
+	common, bytes := d.sizes.most(commonSizes), float64(d.Bytes)
+	r := d.Direction
+	r.Kind, r.Mean, r.CommonSizes = kind(common, d.Requests, bytes), ratio(bytes, float64(d.Requests)), sizeCounts(common)
+	r.Consecutive, r.Forward = share(d.consecutive, d.links), share(d.forward, d.links)
+	r.Backward = share(d.links-d.consecutive-d.forward, d.links)
+	r.UnalignedPage, r.UnalignedStripe = share(d.offPage, d.placed), share(d.offStripe, d.placed)
+	if d.Requests == 0 {
+		r.Min = 0
 	}
-	for rank := range d.ranks {
+	for rank := range d.processes {
 		if isRank(tr, int(rank)) {
 			r.Ranks++
 		}

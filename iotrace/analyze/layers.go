@@ -172,13 +172,12 @@ func (s *layerSum) count() (n int, estimated bool) {
 }
 
 func (s *layerSum) report(m iotrace.Module) Layer {
-	l := Layer{Layer: moduleNames[m], Files: max(s.files, 1), Opens: s.opens, Writes: s.requests[0], Reads: s.requests[1],
-		BytesWritten: s.bytes[0], BytesRead: s.bytes[1], WriteTime: s.time[0], ReadTime: s.time[1], MetadataTime: s.metaTime,
-		MeanWrite: share(s.bytes[0], s.requests[0]), MeanRead: share(s.bytes[1], s.requests[1])}
-	if l.Ranks, _ = s.count(); l.Ranks == 0 {
-		l.Ranks = max(len(s.idle.in), s.idlers)
+	ranks, _ := s.count()
+	if ranks == 0 {
+		ranks = max(len(s.idle.in), s.idlers)
 	}
-	return l
+	return layerOf(m, max(s.files, 1), ranks, Totals{s.opens, s.requests[0], s.requests[1],
+		s.bytes[0], s.bytes[1], s.time[0], s.time[1], s.metaTime})
 }
 
 // report fills in the layers of a file, or of the job.
@@ -261,9 +260,12 @@ func (a *analysis) reportAllLayers(r *Report) {
 
 // onlyLayer returns the layer of a trace with POSIX only.
 func (a *analysis) onlyLayer(r *Activity) Layer {
-	return Layer{Layer: moduleNames[iotrace.POSIX], Files: 1, Ranks: r.Ranks, Opens: r.Opens, Writes: r.Writes, Reads: r.Reads,
-		BytesWritten: r.BytesWritten, BytesRead: r.BytesRead, WriteTime: r.WriteTime, ReadTime: r.ReadTime, MetadataTime: r.MetadataTime,
-		MeanWrite: share(r.BytesWritten, r.Writes), MeanRead: share(r.BytesRead, r.Reads)}
+	return layerOf(iotrace.POSIX, 1, r.Ranks, r.Totals)
+}
+
+func layerOf(m iotrace.Module, files, ranks int, sums Totals) Layer {
+	return Layer{Layer: moduleNames[m], Files: files, Ranks: ranks, Totals: sums,
+		MeanWrite: share(sums.BytesWritten, sums.Writes), MeanRead: share(sums.BytesRead, sums.Reads)}
 }
 
 // A callSum counts calls of MPI-IO by their kind.

@@ -88,8 +88,8 @@ func (f *redundantFinder) find(x *activity, all []stream) {
 	f.spans.reset()
 	f.readers.reset(len(all))
 	f.sampling, f.work = sampling{}, 1<<20
-	mean := (w.bytes + r.bytes) / (w.placed + r.placed) // of bytes with unknown offset, too, which does no harm
-	if w.bytes > 1<<62-r.bytes {
+	mean := (w.Bytes + r.Bytes) / (w.placed + r.placed) // of bytes with unknown offset, too, which does no harm
+	if w.Bytes > 1<<62-r.Bytes {
 		mean = 1 << 60
 	}
 	for f.sampling.shift = 12; f.sampling.shift < 62; f.sampling.shift++ {

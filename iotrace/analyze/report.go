@@ -81,11 +81,8 @@ type Activity struct {
 	ReadDetail   pattern.Detail  `json:"read_detail"`
 	// Ranks that read or write, or, without such ranks, do other operations. Other processes,
 	// such as the coordinator of ckpt, do not count.
-	Ranks        int   `json:"ranks"`
-	Writes       int64 `json:"writes"`
-	Reads        int64 `json:"reads"`
-	BytesWritten int64 `json:"bytes_written"`
-	BytesRead    int64 `json:"bytes_read"`
+	Ranks int `json:"ranks"`
+	Totals
 
 	Bursts      []Burst             `json:"bursts"`
 	BurstsTotal int                 `json:"bursts_total"` // Bursts has the first maxBursts of them
@@ -98,17 +95,12 @@ type Activity struct {
 	Layers      []Layer             `json:"layer_list"`      // MPI-IO, POSIX, STDIO: those that are used
 	MPIIO       *MPIIO              `json:"mpiio,omitempty"` // if it is used
 
-	Metadata int64 `json:"metadata_ops"` // opens, closes, stats, truncations, renames, removals, mappings
-	Opens    int64 `json:"opens"`
-	Seeks    int64 `json:"seeks"`
-	Syncs    int64 `json:"syncs"`
-	// Times of the operations, summed over the ranks.
-	WriteTime    float64 `json:"write_s"`
-	ReadTime     float64 `json:"read_s"`
-	MetadataTime float64 `json:"metadata_s"` // seeks included
-	SyncTime     float64 `json:"sync_s"`
-	Start        float64 `json:"start_s"` // of the first operation
-	End          float64 `json:"end_s"`   // of the last one
+	Metadata int64   `json:"metadata_ops"` // opens, closes, stats, truncations, renames, removals, mappings
+	Seeks    int64   `json:"seeks"`
+	Syncs    int64   `json:"syncs"`
+	SyncTime float64 `json:"sync_s"`
+	Start    float64 `json:"start_s"` // of the first operation
+	End      float64 `json:"end_s"`   // of the last one
 
 	// SharedStripes is the share of written stripes that more than one process writes.
 	// Such writes wait for each other's locks. For the job, it is the largest share of
@@ -124,6 +116,19 @@ type Activity struct {
 	placed   int64 // reads and writes with a known offset
 	touchers int   // ranks that do anything with it
 	stats    int64 // status requests, of counters
+}
+
+// Totals add up the I/O on a file, or on all files, or through one interface. Times are summed
+// over the ranks.
+type Totals struct {
+	Opens        int64   `json:"opens"`
+	Writes       int64   `json:"writes"`
+	Reads        int64   `json:"reads"`
+	BytesWritten int64   `json:"bytes_written"`
+	BytesRead    int64   `json:"bytes_read"`
+	WriteTime    float64 `json:"write_s"`
+	ReadTime     float64 `json:"read_s"`
+	MetadataTime float64 `json:"metadata_s"` // seeks included
 }
 
 // An Operation counts operations of one kind. Reads and writes count as in Activity,
@@ -231,18 +236,10 @@ type Layer struct {
 	Layer string `json:"layer"` // MPI-IO, POSIX or STDIO
 	Files int    `json:"files"`
 	// Ranks that read or write, or, without such ranks, do other operations.
-	Ranks        int     `json:"ranks"`
-	Opens        int64   `json:"opens"`
-	Writes       int64   `json:"writes"`
-	Reads        int64   `json:"reads"`
-	BytesWritten int64   `json:"bytes_written"`
-	BytesRead    int64   `json:"bytes_read"`
-	MeanWrite    float64 `json:"mean_write_bytes"`
-	MeanRead     float64 `json:"mean_read_bytes"`
-	// Times are summed over the ranks.
-	WriteTime    float64 `json:"write_s"`
-	ReadTime     float64 `json:"read_s"`
-	MetadataTime float64 `json:"metadata_s"`
+	Ranks int `json:"ranks"`
+	Totals
+	MeanWrite float64 `json:"mean_write_bytes"`
+	MeanRead  float64 `json:"mean_read_bytes"`
 }
 
 // MPIIO says what a program asked of MPI-IO, and what the library made of it: the

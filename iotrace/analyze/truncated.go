@@ -30,7 +30,7 @@ func (x *activity) countBeyond(c *iotrace.Counters, of []stream) {
 		return
 	}
 	for d, h := range halves(&rest) {
-		if w := &x.directions[d]; len(w.ranks) == 0 {
+		if w := &x.directions[d]; len(w.processes) == 0 {
 			w.shared = max(w.shared, int(min(int64(len(x.ranks)), h.requests)))
 		}
 	}

@@ -68,7 +68,7 @@ func TestTimesText(t *testing.T) {
 
 // TestBurstsText: counters do not tell of bursts.
 func TestBurstsText(t *testing.T) {
-	for want, a := range map[string]analyze.Activity{"0": {}, "unknown": {Reads: 1}, "2": {Reads: 5, BurstsTotal: 2}} {
+	for want, a := range map[string]analyze.Activity{"0": {}, "unknown": {Totals: analyze.Totals{Reads: 1}}, "2": {Totals: analyze.Totals{Reads: 5}, BurstsTotal: 2}} {
 		if got := burstsText(&a); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -79,12 +79,12 @@ func TestBurstsText(t *testing.T) {
 func TestKindsText(t *testing.T) {
 	var files []analyze.File
 	for range 3 {
-		files = append(files, analyze.File{Activity: analyze.Activity{Writes: 1}})
+		files = append(files, analyze.File{Activity: analyze.Activity{Totals: analyze.Totals{Writes: 1}}})
 	}
 	if got := kindsText(files); got != "" {
 		t.Errorf("%q: all are the same", got)
 	}
-	files = append(files, analyze.File{Activity: analyze.Activity{Reads: 1}}, analyze.File{Activity: analyze.Activity{Reads: 1, Writes: 1}}, analyze.File{})
+	files = append(files, analyze.File{Activity: analyze.Activity{Totals: analyze.Totals{Reads: 1}}}, analyze.File{Activity: analyze.Activity{Totals: analyze.Totals{Reads: 1, Writes: 1}}}, analyze.File{})
 	if got, want := kindsText(files), "3 only written, 1 only read, 1 read and written, 1 neither read nor written"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

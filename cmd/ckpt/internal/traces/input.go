@@ -1,3 +1,4 @@
+// Package traces has the commands that record, read, analyse, draw and replay I/O.
 package traces
 
 import (

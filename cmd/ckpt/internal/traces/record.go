@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -10,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/durable"
 	"ckpt/iotrace"
 	"ckpt/iotrace/strace"
 )
@@ -208,4 +212,107 @@ func childrenOf(pid int) (children []int) {
 		}
 	}
 	return children
+}
+
+// mountTypes adds the types of the file systems of this machine that hold files of the
+// trace, as properties like "mount /scratch": "lustre".
+func mountTypes(t *iotrace.Trace) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return // a trace without them is as good
+	}
+	defer f.Close()
+	addMounts(t, f)
+}
+
+// addMounts reads the text of /proc/PID/mountinfo. See man 5 proc: the fifth field is
+// the mount point, and the type follows a field that is a hyphen. A later line hides an
+// earlier one of the same mount point.
+func addMounts(t *iotrace.Trace, mountinfo io.Reader) {
+	types := map[string]string{}
+	in := bufio.NewScanner(mountinfo)
+	for in.Scan() {
+		fields := strings.Fields(in.Text())
+		hyphen := slices.Index(fields, "-")
+		if hyphen < 6 || hyphen+1 >= len(fields) {
+			continue
+		}
+		types[unescaped(fields[4])] = fields[hyphen+1]
+	}
+	used := map[string]bool{}
+	for _, file := range t.Files {
+		if !path.IsAbs(file) {
+			continue
+		}
+		for dir := path.Clean(file); ; dir = path.Dir(dir) {
+			if types[dir] != "" {
+				used[dir] = true
+				break
+			}
+			if dir == "/" {
+				break
+			}
+		}
+	}
+	var found []iotrace.Property
+	for dir := range used {
+		found = append(found, iotrace.Property{Name: "mount " + dir, Value: types[dir]})
+	}
+	slices.SortFunc(found, func(a, b iotrace.Property) int { return strings.Compare(a.Name, b.Name) })
+	t.Properties = append(t.Properties, found...)
+}
+
+// unescaped undoes \040 for a space, and the like.
+func unescaped(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// A recordText is the file of what is recorded: the text of strace, or records of the
+// kernel, which become that text if they are to be kept.
+type recordText struct {
+	dir, name string
+	kept      bool
+}
+
+func newText() (*recordText, error) {
+	dir, err := os.MkdirTemp("", "ckpt-strace-")
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return nil, fullTemp(os.TempDir(), err)
+	}
+	if err != nil {
+		return nil, ui.WithHint(fmt.Errorf("no temporary directory: %w", err), "set TMPDIR to a directory that you can write to")
+	}
+	return &recordText{dir: dir, name: filepath.Join(dir, "strace")}, nil
+}
+
+func (t *recordText) remove() {
+	if !t.kept {
+		os.RemoveAll(t.dir)
+	}
+}
+
+// keep keeps the text and returns a hint to it, with its use. It masks the values of the
+// environment: without that the text cannot stay, and the hint says so.
+func (t *recordText) keep(use string) string {
+	if err := strace.Mask(t.name); err != nil {
+		return fmt.Sprintf("the text of strace was removed, as the environment in it could not be masked: %v", err)
+	}
+	t.kept = true
+	return "the text is kept: " + fmt.Sprintf(use, t.name)
+}
+
+// fullTemp names the directory of temporary files as the one that is full.
+func fullTemp(dir string, err error) error {
+	return ui.WithHint(fmt.Errorf("%w: %s: %w", durable.ErrStorageFull, dir, err), "free some space there, or set TMPDIR to a directory with more")
 }
