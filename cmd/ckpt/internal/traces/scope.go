@@ -141,7 +141,7 @@ func (in *traceInput) scoped(t *iotrace.Trace) scoped { return scoped{in.aside, 
 func warnings(t *iotrace.Trace) []iotrace.Warning { return append([]iotrace.Warning{}, t.Warnings...) }
 
 // warningText is the sentence of a warning, with the numbers that are not in
-// it. What a cut trace lacks is unknown.
+// it. A cut trace does not tell how much it lacks.
 func warningText(w iotrace.Warning) string {
 	var numbers []string
 	said := strings.Fields(w.Text)
