@@ -54,8 +54,9 @@ func newCG(a *App) (kernel, error) {
 	nv := g.rowN + 1
 	err := a.claims(want{"colidx", nz, &g.colidx}, want{"rowstr", g.na + 1, &g.rowstr},
 		want{"iv", 2*g.na + 1, &g.iv}, want{"arow", nz, &g.arow}, want{"acol", nz, &g.acol},
-		want{"v", g.na + 1, &g.v}, want{"aelt", nz, &g.aelt}, want{"a", nz, &g.mat}, want{"x", nv, &g.x},
-		want{"z", nv, &g.z}, want{"p", nv, &g.p}, want{"q", nv, &g.q}, want{"r", nv, &g.r}, want{"w", nv, &g.w})
+		want{"v", g.na + 1, &g.v}, want{"aelt", nz, &g.aelt}, want{"a", nz, &g.mat},
+		want{"x", nv, &g.x}, want{"z", nv, &g.z}, want{"p", nv, &g.p},
+		want{"q", nv, &g.q}, want{"r", nv, &g.r}, want{"w", nv, &g.w})
 	if err != nil {
 		return nil, err
 	}

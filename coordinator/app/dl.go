@@ -67,8 +67,9 @@ func newTraining(a *App, master string, shares int) (kernel, error) {
 	}
 	g.to = min(g.n, g.from+share)
 	g.sum = make([]float64, min(g.n, dlChunk))
-	return g, a.claims(want{"weights", g.n, &g.weights}, want{"gradient", g.n, &g.gradient}, want{master, share, &g.master},
-		want{"moment1", share, &g.moment1}, want{"moment2", share, &g.moment2}, want{"images", g.samples * g.inputs, &g.images},
+	return g, a.claims(want{"weights", g.n, &g.weights}, want{"gradient", g.n, &g.gradient},
+		want{master, share, &g.master}, want{"moment1", share, &g.moment1},
+		want{"moment2", share, &g.moment2}, want{"images", g.samples * g.inputs, &g.images},
 		want{"activations", g.batch * (g.hidden + g.outputs), &g.activations},
 		want{"labels", g.samples, &g.labels}, want{"order", g.samples, &g.order})
 }

@@ -53,7 +53,8 @@ func newLU(a *App) (kernel, error) {
 	block, buf := 25*l.i1*l.i2, 10*max(l.i1, l.i2)*i3
 	err := a.claims(want{"u", wide, &l.u}, want{"rsd", wide, &l.rsd}, want{"frct", wide, &l.frct},
 		want{"flux", 5 * (l.i1 + 2) * (l.i2 + 2) * i3, &l.flux},
-		want{"a", block, &l.jac[0]}, want{"b", block, &l.jac[1]}, want{"c", block, &l.jac[2]}, want{"d", block, &l.jac[3]},
+		want{"a", block, &l.jac[0]}, want{"b", block, &l.jac[1]},
+		want{"c", block, &l.jac[2]}, want{"d", block, &l.jac[3]},
 		want{"buf", buf, &l.buf}, want{"buf1", buf, &l.buf1})
 	if err != nil {
 		return nil, err

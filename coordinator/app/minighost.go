@@ -42,7 +42,8 @@ func newMiniGhost(a *App) (kernel, error) {
 		return nil, fmt.Errorf("grid %v has no points", g.n)
 	}
 	for v := range ghostVars {
-		if err := a.claims(want{fmt.Sprintf("grid%d", v+1), g.n[0] * g.n[1] * g.n[2], &g.vars[v]}); err != nil {
+		grid := want{fmt.Sprintf("grid%d", v+1), g.n[0] * g.n[1] * g.n[2], &g.vars[v]}
+		if err := a.claims(grid); err != nil {
 			return nil, err
 		}
 	}

@@ -40,7 +40,9 @@ func newRing(a *App) (kernel, error) {
 	np := a.inst.NP
 	r := &ring{a: a, prev: (a.rank + np - 1) % np, next: (a.rank + 1) % np, tokenLength: t}
 	var token []float64
-	if err := a.claims(want{"state", n, &r.state}, want{"token", 3 * t, &token}, want{"votes", np, &r.votes}); err != nil {
+	err = a.claims(want{"state", n, &r.state}, want{"token", 3 * t, &token},
+		want{"votes", np, &r.votes})
+	if err != nil {
 		return nil, err
 	}
 	r.right, r.left[0], r.left[1] = token[:t], token[t:2*t], token[2*t:3*t]

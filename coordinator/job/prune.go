@@ -157,7 +157,7 @@ func pruned(job *image.Job, keep int, removed []int, freed int64, dryRun bool) (
 	}
 	kept = slices.DeleteFunc(kept, func(n int) bool { return slices.Contains(removed, n) })
 	damaged, err := job.Damaged(keep)
-	return &Pruned{Job: job.Name(), Removed: append([]int{}, removed...), Freed: freed, DryRun: dryRun,
+	return &Pruned{Job: job.Name(), Freed: freed, DryRun: dryRun, Removed: append([]int{}, removed...),
 		Kept: append([]int{}, kept...), Damaged: append([]int{}, damaged...)}, err
 }
 

@@ -215,7 +215,8 @@ func (p *channelPort) accept(conn net.Conn, l *inLink) (from int, err error) {
 	if to := le.Uint32(hello[12:]); int64(to) != int64(cfg.Rank) {
 		return 0, fmt.Errorf("meant for rank %d", to)
 	}
-	if err := demand(conn, cfg.Token, " channel", hello[:], le.AppendUint64(nil, p.cfg.Incarnation)); err != nil {
+	own := le.AppendUint64(nil, p.cfg.Incarnation)
+	if err := demand(conn, cfg.Token, " channel", hello[:], own); err != nil {
 		return 0, err
 	}
 	sender := le.Uint32(hello[8:])

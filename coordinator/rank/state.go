@@ -61,9 +61,11 @@ type state struct {
 }
 
 // openState opens the job of a rank, which has no memory yet.
-func openState(fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, taken *turns.Client, progress func(int64)) (*state, error) {
-	s := &state{tier: tier, turns: taken, wrote: map[bool]int64{}, progress: progress, rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id],
-		codec: container.NewCodec(spec.Codec, 0), way: spec.Way(), joint: spec.Layouts[spec.GroupOf[id]]}
+func openState(fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier,
+	taken *turns.Client, progress func(int64)) (*state, error) {
+	s := &state{tier: tier, turns: taken, wrote: map[bool]int64{}, progress: progress,
+		rank: id, cfg: cfg, spec: spec, node: spec.Nodes[id], joint: spec.Layouts[spec.GroupOf[id]],
+		codec: container.NewCodec(spec.Codec, 0), way: spec.Way()}
 	if spec.Incremental {
 		s.history = container.NewHistory()
 	}

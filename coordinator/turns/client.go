@@ -361,7 +361,8 @@ func Ask(ctx context.Context, dir string) (*Status, error) {
 				return nil, fmt.Errorf("status of the controller of %s: %w", info.Dir, err)
 			}
 			if s.Unit == "" {
-				return nil, fmt.Errorf("the controller of %s is of an earlier ckpt: end it, and start it with this one", info.Dir)
+				return nil, fmt.Errorf(
+					"the controller of %s is of an earlier ckpt: end it, and start it with this one", info.Dir)
 			}
 			return &s, nil
 		}

@@ -94,7 +94,8 @@ func newController(unit string, o ServeOptions) (*controller, error) {
 func (c *controller) serve(ctx context.Context, listeners []net.Listener) error {
 	c.watcher = watch(c.o.Observer)
 	defer c.watcher.end()
-	c.watcher.tell(Event{What: Serving, Dir: c.info.Dir, Policy: c.info.Policy, Address: c.info.Address})
+	i := c.info
+	c.watcher.tell(Event{What: Serving, Dir: i.Dir, Policy: i.Policy, Address: i.Address})
 	var accepting sync.WaitGroup
 	for _, l := range listeners {
 		accepting.Go(func() { wire.AcceptAll(l, c.take, helloTime, func(error) {}) })

@@ -26,20 +26,22 @@ type fileSystem struct {
 	t *Turn
 }
 
-func (s fileSystem) Create(name string) (vfs.File, error)    { return s.t.file(s.FS.Create(name)) }
-func (s fileSystem) Open(name string) (vfs.File, error)      { return s.t.file(s.FS.Open(name)) }
-func (s fileSystem) OpenWrite(name string) (vfs.File, error) { return s.t.file(s.FS.OpenWrite(name)) }
+func (s fileSystem) open(name string, open vfs.Opener) (vfs.File, error) {
+	return s.t.file(open(s.FS, name))
+}
+
+func (s fileSystem) Create(name string) (vfs.File, error)    { return s.open(name, vfs.FS.Create) }
+func (s fileSystem) Open(name string) (vfs.File, error)      { return s.open(name, vfs.FS.Open) }
+func (s fileSystem) OpenWrite(name string) (vfs.File, error) { return s.open(name, vfs.FS.OpenWrite) }
 
 func (s fileSystem) CreateDirect(name string) (vfs.File, error) {
-	return s.t.file(vfs.CreateDirect(s.FS, name))
+	return s.open(name, vfs.CreateDirect)
 }
 
-func (s fileSystem) OpenDirect(name string) (vfs.File, error) {
-	return s.t.file(vfs.OpenDirect(s.FS, name))
-}
+func (s fileSystem) OpenDirect(name string) (vfs.File, error) { return s.open(name, vfs.OpenDirect) }
 
 func (s fileSystem) OpenWriteDirect(name string) (vfs.File, error) {
-	return s.t.file(vfs.OpenWriteDirect(s.FS, name))
+	return s.open(name, vfs.OpenWriteDirect)
 }
 
 // file returns a file whose operations wait.
@@ -125,24 +127,27 @@ func (f *file) Sync() error {
 }
 
 func (f *file) ReadV(into [][]byte, off int64) (int64, error) {
-	return f.t.vector(into, off, func(into [][]byte, off int64) (int64, error) { return vfs.ReadV(f.File, into, off) })
+	return f.vector(into, off, vfs.ReadV)
 }
 
 func (f *file) WriteV(from [][]byte, off int64) (int64, error) {
 	if length(from) >= Threshold {
 		f.dirty.Store(true)
 	}
-	return f.t.vector(from, off, func(from [][]byte, off int64) (int64, error) { return vfs.WriteV(f.File, from, off) })
+	return f.vector(from, off, vfs.WriteV)
 }
 
+// A mover is vfs.ReadV or vfs.WriteV.
+type mover func(f vfs.File, of [][]byte, off int64) (int64, error)
+
 // vector moves buffers with as few operations as pieces allow: each has whole buffers.
-func (t *Turn) vector(of [][]byte, off int64, do func([][]byte, int64) (int64, error)) (moved int64, err error) {
+func (f *file) vector(of [][]byte, off int64, do mover) (moved int64, err error) {
 	for {
 		some, n := of, length(of)
-		if n > Piece+Threshold && t.shared() {
+		if n > Piece+Threshold && f.t.shared() {
 			some, n = firstOf(of, Piece)
 		}
-		k, err := t.move(n, func() (int64, error) { return do(some, off+moved) })
+		k, err := f.t.move(n, func() (int64, error) { return do(f.File, some, off+moved) })
 		moved += k
 		if of = of[len(some):]; err != nil || k < n || len(of) == 0 {
 			return moved, err

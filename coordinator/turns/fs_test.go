@@ -34,7 +34,8 @@ func TestAbilities(t *testing.T) {
 	turn := NewClient(t.TempDir(), Who{}, ClientOptions{}).Begin(Burst{})
 	defer turn.End()
 	name := filepath.Join(t.TempDir(), "f")
-	for fsys, want := range map[vfs.FS]error{vfs.OS{}: nil, plainFS{vfs.OS{}}: errors.ErrUnsupported} {
+	systems := map[vfs.FS]error{vfs.OS{}: nil, plainFS{vfs.OS{}}: errors.ErrUnsupported}
+	for fsys, want := range systems {
 		wrapped := turn.FS(fsys)
 		f, err := wrapped.Create(name)
 		if err != nil {
@@ -44,8 +45,10 @@ func TestAbilities(t *testing.T) {
 		for ability, err := range map[string]error{
 			"preallocate": vfs.Preallocate(f, 4096), "truncate": vfs.Truncate(f, 100),
 			"forget": vfs.Forget(f), "map": ignore(mapped, syscall.EINVAL),
-			"reopen": opened(vfs.ReopenDirect(f)), "create": opened(vfs.CreateDirect(wrapped, name+"d")),
-			"open": opened(vfs.OpenDirect(wrapped, name)), "write": opened(vfs.OpenWriteDirect(wrapped, name)),
+			"reopen": opened(vfs.ReopenDirect(f)),
+			"create": opened(vfs.CreateDirect(wrapped, name+"d")),
+			"open":   opened(vfs.OpenDirect(wrapped, name)),
+			"write":  opened(vfs.OpenWriteDirect(wrapped, name)),
 		} {
 			if !errors.Is(err, want) {
 				t.Errorf("%T: %s returned %v, want %v", fsys, ability, err, want)

@@ -218,23 +218,23 @@ func (t *Teed) Remove(name string) error {
 }
 
 // Create implements vfs.FS.
-func (t *Teed) Create(name string) (vfs.File, error) { return t.handle(name, t.FS.Create) }
+func (t *Teed) Create(name string) (vfs.File, error) { return t.handle(name, vfs.FS.Create) }
 
 // OpenWrite implements vfs.FS.
-func (t *Teed) OpenWrite(name string) (vfs.File, error) { return t.handle(name, t.FS.OpenWrite) }
+func (t *Teed) OpenWrite(name string) (vfs.File, error) { return t.handle(name, vfs.FS.OpenWrite) }
 
 // CreateDirect implements vfs.DirectCreator.
 func (t *Teed) CreateDirect(name string) (vfs.File, error) {
-	return t.handle(name, func(name string) (vfs.File, error) { return vfs.CreateDirect(t.FS, name) })
+	return t.handle(name, vfs.CreateDirect)
 }
 
 // OpenWriteDirect implements vfs.DirectWriter.
 func (t *Teed) OpenWriteDirect(name string) (vfs.File, error) {
-	return t.handle(name, func(name string) (vfs.File, error) { return vfs.OpenWriteDirect(t.FS, name) })
+	return t.handle(name, vfs.OpenWriteDirect)
 }
 
-func (t *Teed) handle(name string, open func(string) (vfs.File, error)) (vfs.File, error) {
-	f, err := open(name)
+func (t *Teed) handle(name string, open vfs.Opener) (vfs.File, error) {
+	f, err := open(t.FS, name)
 	if err != nil || name != t.path {
 		return f, err
 	}

@@ -6,6 +6,9 @@ import (
 	"io/fs"
 )
 
+// An Opener opens a file of a file system: a function of this package, or a method as FS.Open.
+type Opener func(fsys FS, name string) (File, error)
+
 // CreateDirect makes a file around the page cache.
 func CreateDirect(fsys FS, name string) (File, error) {
 	if d, ok := fsys.(DirectCreator); ok {

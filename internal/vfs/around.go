@@ -21,15 +21,15 @@ type Around struct {
 // CreateAround makes a new file; buffered says that it is written through the page
 // cache in any case.
 func CreateAround(fsys FS, path string, buffered bool) (*Around, error) {
-	return openAround(fsys, path, !buffered, CreateDirect, fsys.Create)
+	return openAround(fsys, path, !buffered, CreateDirect, FS.Create)
 }
 
 // OpenAround opens a file that is there.
 func OpenAround(fsys FS, path string, buffered bool) (*Around, error) {
-	return openAround(fsys, path, !buffered, OpenWriteDirect, fsys.OpenWrite)
+	return openAround(fsys, path, !buffered, OpenWriteDirect, FS.OpenWrite)
 }
 
-func openAround(fsys FS, path string, try bool, direct func(FS, string) (File, error), buffered func(string) (File, error)) (*Around, error) {
+func openAround(fsys FS, path string, try bool, direct, buffered Opener) (*Around, error) {
 	a := &Around{fs: fsys, path: path}
 	err := errors.ErrUnsupported
 	if try {
@@ -37,7 +37,7 @@ func openAround(fsys FS, path string, try bool, direct func(FS, string) (File, e
 		a.direct = err == nil
 	}
 	if notDirect(err) {
-		a.file, err = buffered(path)
+		a.file, err = buffered(fsys, path)
 	}
 	if err != nil {
 		return nil, err

@@ -10,7 +10,6 @@
 package faultfs
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"sync"
@@ -82,11 +81,19 @@ func (f *FS) step(op, name string) (hit bool, err error) {
 	return hit, err
 }
 
-func (f *FS) open(op, name string, open func(string) (vfs.File, error)) (vfs.File, error) {
+// direct opens a file around the page cache. It counts no operation if fs cannot.
+func (f *FS) direct(op, name string, can bool, open vfs.Opener) (vfs.File, error) {
+	if !can {
+		return open(f.fs, name)
+	}
+	return f.open(op, name, open)
+}
+
+func (f *FS) open(op, name string, open vfs.Opener) (vfs.File, error) {
 	if _, err := f.step(op, name); err != nil {
 		return nil, err
 	}
-	in, err := open(name)
+	in, err := open(f.fs, name)
 	if err != nil {
 		return nil, err
 	}
@@ -94,41 +101,32 @@ func (f *FS) open(op, name string, open func(string) (vfs.File, error)) (vfs.Fil
 }
 
 // Create implements vfs.FS.
-func (f *FS) Create(name string) (vfs.File, error) { return f.open("create", name, f.fs.Create) }
+func (f *FS) Create(name string) (vfs.File, error) { return f.open("create", name, vfs.FS.Create) }
 
 // CreateDirect implements vfs.DirectCreator.
 func (f *FS) CreateDirect(name string) (vfs.File, error) {
-	dc, ok := f.fs.(vfs.DirectCreator)
-	if !ok {
-		return nil, &fs.PathError{Op: "create", Path: name, Err: errors.ErrUnsupported}
-	}
-	return f.open("create", name, dc.CreateDirect)
+	_, can := f.fs.(vfs.DirectCreator)
+	return f.direct("create", name, can, vfs.CreateDirect)
 }
 
 // Open implements vfs.FS.
-func (f *FS) Open(name string) (vfs.File, error) { return f.open("open", name, f.fs.Open) }
+func (f *FS) Open(name string) (vfs.File, error) { return f.open("open", name, vfs.FS.Open) }
 
 // OpenWrite implements vfs.FS.
 func (f *FS) OpenWrite(name string) (vfs.File, error) {
-	return f.open("open", name, f.fs.OpenWrite)
+	return f.open("open", name, vfs.FS.OpenWrite)
 }
 
 // OpenWriteDirect implements vfs.DirectWriter.
 func (f *FS) OpenWriteDirect(name string) (vfs.File, error) {
-	dw, ok := f.fs.(vfs.DirectWriter)
-	if !ok {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.ErrUnsupported}
-	}
-	return f.open("open", name, dw.OpenWriteDirect)
+	_, can := f.fs.(vfs.DirectWriter)
+	return f.direct("open", name, can, vfs.OpenWriteDirect)
 }
 
 // OpenDirect implements vfs.DirectOpener.
 func (f *FS) OpenDirect(name string) (vfs.File, error) {
-	do, ok := f.fs.(vfs.DirectOpener)
-	if !ok {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.ErrUnsupported}
-	}
-	return f.open("open", name, do.OpenDirect)
+	_, can := f.fs.(vfs.DirectOpener)
+	return f.direct("open", name, can, vfs.OpenDirect)
 }
 
 // Rename implements vfs.FS.

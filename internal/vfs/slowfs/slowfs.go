@@ -48,8 +48,8 @@ func idOf(name string) uint64 {
 	return h.Sum64()
 }
 
-func (s *FS) open(name string, direct bool, open func(string) (vfs.File, error)) (vfs.File, error) {
-	f, err := open(name)
+func (s *FS) open(name string, direct bool, open vfs.Opener) (vfs.File, error) {
+	f, err := open(s.in, name)
 	if err != nil || !s.on(name) {
 		return f, err
 	}
@@ -57,27 +57,27 @@ func (s *FS) open(name string, direct bool, open func(string) (vfs.File, error))
 }
 
 // Create implements vfs.FS.
-func (s *FS) Create(name string) (vfs.File, error) { return s.open(name, false, s.in.Create) }
+func (s *FS) Create(name string) (vfs.File, error) { return s.open(name, false, vfs.FS.Create) }
 
 // CreateDirect implements vfs.DirectCreator.
 func (s *FS) CreateDirect(name string) (vfs.File, error) {
-	return s.open(name, true, func(name string) (vfs.File, error) { return vfs.CreateDirect(s.in, name) })
+	return s.open(name, true, vfs.CreateDirect)
 }
 
 // Open implements vfs.FS.
-func (s *FS) Open(name string) (vfs.File, error) { return s.open(name, false, s.in.Open) }
+func (s *FS) Open(name string) (vfs.File, error) { return s.open(name, false, vfs.FS.Open) }
 
 // OpenWrite implements vfs.FS.
-func (s *FS) OpenWrite(name string) (vfs.File, error) { return s.open(name, false, s.in.OpenWrite) }
+func (s *FS) OpenWrite(name string) (vfs.File, error) { return s.open(name, false, vfs.FS.OpenWrite) }
 
 // OpenWriteDirect implements vfs.DirectWriter.
 func (s *FS) OpenWriteDirect(name string) (vfs.File, error) {
-	return s.open(name, true, func(name string) (vfs.File, error) { return vfs.OpenWriteDirect(s.in, name) })
+	return s.open(name, true, vfs.OpenWriteDirect)
 }
 
 // OpenDirect implements vfs.DirectOpener.
 func (s *FS) OpenDirect(name string) (vfs.File, error) {
-	return s.open(name, true, func(name string) (vfs.File, error) { return vfs.OpenDirect(s.in, name) })
+	return s.open(name, true, vfs.OpenDirect)
 }
 
 // Rename implements vfs.FS.

@@ -28,16 +28,15 @@ func (r *probing) name() string {
 
 // open creates a file, or opens one that is there for writing.
 func (r *probing) open(name string, create, direct bool) (*probeFile, error) {
-	open := r.fs.OpenWrite
-	switch {
-	case create && direct:
-		open = func(name string) (vfs.File, error) { return vfs.CreateDirect(r.fs, name) }
-	case create:
-		open = r.fs.Create
-	case direct:
-		open = func(name string) (vfs.File, error) { return vfs.OpenWriteDirect(r.fs, name) }
+	buffered, around := vfs.Opener(vfs.FS.OpenWrite), vfs.Opener(vfs.OpenWriteDirect)
+	if create {
+		buffered, around = vfs.FS.Create, vfs.CreateDirect
 	}
-	f, err := open(name)
+	open := buffered
+	if direct {
+		open = around
+	}
+	f, err := open(r.fs, name)
 	if err != nil {
 		return nil, durable.Op("open", name, -1, err)
 	}

@@ -200,7 +200,8 @@ func (t *teller) describe(e *turns.Event) string {
 	}
 	switch e.What {
 	case turns.Serving:
-		text := fmt.Sprintf("%s: giving turns: policy %s, windows of %v, leases of %v", e.Dir, e.Policy, t.o.Arbiter.Window, t.o.Arbiter.Lease)
+		text := fmt.Sprintf("%s: giving turns: policy %s, windows of %v, leases of %v",
+			e.Dir, e.Policy, t.o.Arbiter.Window, t.o.Arbiter.Lease)
 		if e.Address != "" {
 			text += ", on " + e.Address + " for other hosts"
 		}

@@ -137,8 +137,9 @@ func (u *unitStatus) print(g *ui.Globals) error {
 		default:
 			remaining = ui.MiB(*a.Remaining)
 		}
-		rows = append(rows, []string{u.short(a.App), a.User, a.State, a.Kind, remaining, fmt.Sprint(a.Requests), fmt.Sprint(a.Aggregates),
-			ui.MiB(a.Bytes), ui.Seconds(a.Waited), flow, stretch, fmt.Sprint(a.Windows), fmt.Sprint(a.Evictions)})
+		rows = append(rows, []string{u.short(a.App), a.User, a.State, a.Kind, remaining,
+			fmt.Sprint(a.Requests), fmt.Sprint(a.Aggregates), ui.MiB(a.Bytes), ui.Seconds(a.Waited),
+			flow, stretch, fmt.Sprint(a.Windows), fmt.Sprint(a.Evictions)})
 	}
 	return g.Table([]string{"application", "user", "state", "burst", "|MiB left", "|requests", "~|aggregates", "|MiB moved", "|waited",
 		"|flow time", "|stretch", "~|windows", "~|evictions"}, rows)
