@@ -106,16 +106,7 @@ func (t *Tier) complete(ctx context.Context, node, number int, parts []part) err
 
 // withdraw removes the manifests of a version from all nodes, durably.
 func (t *Tier) withdraw(number int) []error {
-	return t.each(func(node int) error {
-		j, err := t.look(node)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return nodeError(node, j.Withdraw(number))
-	})
+	return t.eachJob(func(_ int, j *image.Job) error { return j.Withdraw(number) })
 }
 
 // Discard removes what the nodes have of a version that was not committed.
@@ -127,16 +118,7 @@ func (t *Tier) Reclaim(number int) error {
 	if err := errors.Join(t.withdraw(number)...); err != nil {
 		return fmt.Errorf("reclaim version %d: %w", number, err)
 	}
-	err := errors.Join(t.each(func(node int) error {
-		j, err := t.look(node)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return nodeError(node, wipe(j, number))
-	})...)
+	err := errors.Join(t.eachJob(func(_ int, j *image.Job) error { return wipe(j, number) })...)
 	if err != nil {
 		return fmt.Errorf("reclaim version %d: %w", number, err)
 	}

@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -102,19 +101,12 @@ func (d Drain) String() string {
 	return d.Mode
 }
 
-// MarshalJSON writes the drain as a user does.
-func (d Drain) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
+// MarshalText implements encoding.TextMarshaler.
+func (d Drain) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalJSON reads it.
-func (d *Drain) UnmarshalJSON(b []byte) error {
-	var text string
-	if err := json.Unmarshal(b, &text); err != nil {
-		return err
-	}
-	read, err := ParseDrain(text)
-	if err == nil {
-		*d = read
-	}
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Drain) UnmarshalText(b []byte) (err error) {
+	*d, err = ParseDrain(string(b))
 	return err
 }
 

@@ -335,3 +335,17 @@ func ParityFile(number, set, index int) string {
 func manifestPath(number int) string {
 	return container.FormatNumber(number) + "/" + container.ManifestName
 }
+
+// eachJob calls do for each node that can be reached and has the job, at once.
+func (t *Tier) eachJob(do func(node int, j *image.Job) error) []error {
+	return t.each(func(node int) error {
+		j, err := t.look(node)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			err = do(node, j)
+		}
+		return nodeError(node, err)
+	})
+}

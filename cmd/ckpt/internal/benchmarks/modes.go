@@ -212,42 +212,44 @@ func runBenchModes(ctx context.Context, g *ui.Globals, o *benchModesOptions, nam
 	defer stop()
 	b := benchModes{App: base.App, NP: base.NP, Mapping: base.Mapping, Iterations: base.Iterations, Every: o.every,
 		Failures: texts, Seed: o.seed}
-	modes := modesToCompare()
-	progress := g.NewBar("run", int64(o.runs*(len(modes)+1)), false)
+	ways := append([]job.Spec{base}, modesToCompare()...)
+	for i := range ways[1:] {
+		s := base
+		s.Mode, s.Log, s.Schedule.Every = ways[i+1].Mode, ways[i+1].Log, o.every
+		ways[i+1] = s
+	}
+	progress := g.NewBar("run", int64(o.runs*len(ways)), false)
 	defer progress.Clear()
-	var bases []float64
-	rows := make([][]benchRow, len(modes))
-	for round := range o.runs {
-		done := int64(round * (len(modes) + 1))
-		row, digest, err := runOnce(ctx, g, o.dir, base, nil)
+	rows, done := make([][]benchRow, len(ways)), int64(0)
+	err = inTurns(o.runs, len(ways), func(_, i int) error {
+		with := failures
+		if i == 0 {
+			with = nil
+		}
+		row, digest, err := runOnce(ctx, g, o.dir, ways[i], with)
+		if err != nil && i > 0 {
+			err = fmt.Errorf("%s: %w", (&benchRow{Mode: ways[i].Mode, Log: ways[i].Log}).name(), err)
+			if o.mtbf != "" && errors.As(err, new(*coordinator.JobFailedError)) {
+				// Its own hint is for ckpt launch.
+				err = ui.WithHint(err, "give a larger --mtbf: failures come faster than this mode recovers from them")
+			}
+		}
 		if err != nil {
 			return err
 		}
-		b.Digest = cmp.Or(b.Digest, digest)
-		bases = append(bases, row.Total)
-		progress.Set(done + 1)
-		for i, m := range modes {
-			s := base
-			s.Mode, s.Log, s.Schedule.Every = m.Mode, m.Log, o.every
-			row, digest, err := runOnce(ctx, g, o.dir, s, failures)
-			if err != nil {
-				err = fmt.Errorf("%s: %w", (&benchRow{Mode: m.Mode, Log: m.Log}).name(), err)
-				if o.mtbf != "" && errors.As(err, new(*coordinator.JobFailedError)) {
-					// Its own hint is for ckpt launch.
-					err = ui.WithHint(err, "give a larger --mtbf: failures come faster than this mode recovers from them")
-				}
-				return err
-			}
-			if digest != b.Digest {
-				return fmt.Errorf("%s: digest %s, without checkpoints and failures %s", row.name(), digest, b.Digest)
-			}
-			rows[i] = append(rows[i], row)
-			progress.Set(done + int64(i) + 2)
+		if b.Digest = cmp.Or(b.Digest, digest); digest != b.Digest {
+			return fmt.Errorf("%s: digest %s, another run %s", row.name(), digest, b.Digest)
 		}
+		rows[i] = append(rows[i], row)
+		done++
+		progress.Set(done)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	slices.Sort(bases)
-	b.Base = bases[(len(bases)-1)/2]
-	for _, runs := range rows {
+	b.Base = median(rows[0], 1).Total
+	for _, runs := range rows[1:] {
 		b.Modes = append(b.Modes, median(runs, b.Base))
 	}
 	for i := range b.Modes {
