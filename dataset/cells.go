@@ -19,7 +19,6 @@ type cell struct {
 // A size is the place of a size in MiB, whatever the unit of the column.
 type size struct{ to *float64 }
 
-// read reads cells of a row.
 func (t *Table) read(row int, cells ...cell) error {
 	for _, c := range cells {
 		column := t.first(c.columns)
@@ -148,7 +147,6 @@ var (
 	thousands = regexp.MustCompile(`^[-+]?[1-9][0-9]{0,2},[0-9]{3}$`)
 )
 
-// findDecimals looks for the decimal mark in the columns that have a unit.
 func (t *Table) findDecimals() {
 	point, comma := false, false
 	for _, row := range t.Rows {

@@ -235,7 +235,6 @@ var operators = map[string]int{"+": 1, "-": 1, "*": 2, "/": 2, "%": 2, "^": 4, "
 
 const sign = 3
 
-// A formulaParser reads a formula, one token ahead.
 type formulaParser struct {
 	scanner.Scanner
 	kind  rune

@@ -33,7 +33,6 @@ func (p *perAxis[T]) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*[]T)(p))
 }
 
-// spread makes it a value for each axis, or none.
 func (p *perAxis[T]) spread(name string, n int) error {
 	switch len(*p) {
 	case 0, n:

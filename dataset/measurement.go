@@ -315,7 +315,6 @@ func (t *Table) check(rows []Measurement) error {
 	return nil
 }
 
-// row finds the row of t that m was read from.
 func (m Measurement) row(t *Table) int { return slices.Index(t.lines, m.Line) }
 
 // MPIName returns mpich or openmpi for the usual spellings, or "".

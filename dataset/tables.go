@@ -190,7 +190,6 @@ func ReadTable(r io.Reader, name string) (*Table, error) {
 	return t, nil
 }
 
-// readRows reads the header and the rows.
 func (t *Table) readRows(text string) error {
 	rd := csv.NewReader(strings.NewReader(text))
 	rd.Comment, rd.Comma = '#', delimiter(text)
@@ -250,7 +249,6 @@ func (t *Table) header(cells []string, line int) error {
 	return nil
 }
 
-// column returns the index of a column, -1 if there is none.
 func (t *Table) column(name string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 }

@@ -282,7 +282,6 @@ func (t *Table) runTimes(key func(RunTime) string, more ...string) ([]RunTime, e
 	return out, nil
 }
 
-// runTime reads one row.
 func (t *Table) runTime(row int, np string) (RunTime, error) {
 	m := Measurement{Line: t.lines[row]}
 	if np == "" {

@@ -152,7 +152,6 @@ func Means(rows []Measurement) []Measurement {
 	return out
 }
 
-// meanOf returns the mean of runs of the same job.
 func meanOf(runs []Measurement) Measurement {
 	mean := runs[0]
 	if len(runs) == 1 {

@@ -44,7 +44,6 @@ const endPayload = 8 * (1 + len(listed))
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A block as read.
 type block struct {
 	at      int64 // offset in the file
 	kind    string
@@ -69,7 +68,6 @@ func wholeHeader(b []byte) bool {
 	return len(b) >= blockHeader && crc32.Checksum(b[:24], castagnoli) == binary.LittleEndian.Uint32(b[24:])
 }
 
-// payloadLength returns the length that a header gives.
 func payloadLength(header []byte) int { return int(binary.LittleEndian.Uint32(header[4:])) }
 
 // isKind reports whether b begins like a block.

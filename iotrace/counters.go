@@ -233,7 +233,6 @@ func (c *Counters) numbers() []*int64 {
 	)
 }
 
-// times are those of the numbers that are points in time.
 func (c *Counters) times() [8]*int64 {
 	return [...]*int64{&c.FirstOpen, &c.FirstRead, &c.FirstWrite, &c.FirstClose,
 		&c.LastOpen, &c.LastReadEnd, &c.LastWriteEnd, &c.LastClose}

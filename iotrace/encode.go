@@ -214,7 +214,6 @@ func (p *predictor) lastStream() streamID {
 	return streamID{}
 }
 
-// observe updates the predictor with an event of stream n.
 func (p *predictor) observe(n int32, e *Event) {
 	p.start, p.last = e.Start, n
 	s := &p.streams[n]

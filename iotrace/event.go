@@ -125,7 +125,6 @@ type Trace struct {
 
 var moduleNames = [...]string{POSIX: "POSIX", MPIIO: "MPIIO", STDIO: "STDIO"}
 
-// valid reports whether m is known.
 func (m Module) valid() bool { return int(m) < len(moduleNames) }
 
 func (m Module) String() string {

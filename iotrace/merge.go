@@ -260,7 +260,6 @@ func (in *merged) parts(out, t *Trace, striped map[int32]*Trace) error {
 	return nil
 }
 
-// addWarning adds a warning, to one of the same text if there is one.
 func addWarning(all []Warning, w Warning) []Warning {
 	i := slices.IndexFunc(all, func(o Warning) bool { return o.Code == w.Code && o.Text == w.Text })
 	if i < 0 {

@@ -57,7 +57,6 @@ func (r *reader) next() error {
 	return io.EOF
 }
 
-// passOver notes damage. It returns the errors that end the reading.
 func (r *reader) passOver(err error) error {
 	var fe *FormatError
 	if !r.lenient || !errors.As(err, &fe) {
@@ -69,7 +68,6 @@ func (r *reader) passOver(err error) error {
 	return nil
 }
 
-// block reads a block and checks its sums.
 func (r *reader) block() (block, error) {
 	b := block{at: r.in.off}
 	head := r.in.peek(blockHeader)
@@ -201,7 +199,6 @@ func (r *reader) inOrder(b block, got int64) error {
 	return fmt.Errorf("it begins with entry %d where %d should be", b.first, got)
 }
 
-// end reads the end mark.
 func (r *reader) end(b block) error {
 	if len(b.payload) != endPayload {
 		return bad(b.at, "%d bytes where %d should be", len(b.payload), endPayload)
@@ -259,7 +256,6 @@ func Import(r io.Reader, o Options) (*Trace, *Report, error) {
 	return t, rep, nil
 }
 
-// importVersion reads the file header and all behind it.
 func importVersion(in *input, o Options, rep *Report) (*Trace, error) {
 	var damage error
 	head := in.peek(headerSize)

@@ -53,7 +53,6 @@ func takeTable[T any](r *reader, b block, x *table[T], read func() T) error {
 	})
 }
 
-// takeList reads a block of other entries.
 func takeList[T any](r *reader, b block, list *[]T, read func() T) error {
 	if err := r.inOrder(b, int64(len(*list))); err != nil {
 		return err
@@ -69,7 +68,6 @@ func takeList[T any](r *reader, b block, list *[]T, read func() T) error {
 	return err
 }
 
-// takeEntries reads the entries of a block.
 func takeEntries[T any](r *reader, b block, read func() T, take func(int, T) error) error {
 	d := &r.dec
 	d.rest, d.err = b.payload, nil

@@ -74,7 +74,6 @@ func (w *writer) head(b []byte) {
 	w.put(b)
 }
 
-// addRank adds a rank to the table and returns its index.
 func (w *writer) addRank(r Rank) int32 {
 	w.ranks = append(w.ranks, r)
 	return int32(len(w.ranks) - 1)

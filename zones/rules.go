@@ -81,7 +81,6 @@ func (s *size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// document is a file of rules.
 type document struct {
 	Launchers []string            `yaml:"launchers"`
 	MPI       map[string][]string `yaml:"mpi"`

@@ -96,7 +96,6 @@ func (c *converter) path(at uint64, s *syscall, i int, parts []piece) bool {
 	return false
 }
 
-// part finds the piece of a slot.
 func part(parts []piece, slot int) []byte {
 	for _, p := range parts {
 		if p.slot == slot {
@@ -265,7 +264,6 @@ func (c *converter) asynchronous(b []byte) {
 	c.put("}")
 }
 
-// flags adds the names of flags, or 0.
 func (c *converter) flags(v uint64, list []flag) {
 	some := false
 	for _, f := range list {
@@ -283,7 +281,6 @@ func (c *converter) flags(v uint64, list []flag) {
 	}
 }
 
-// opened adds flags of open.
 func (c *converter) opened(v uint64) {
 	if v&3 == 0 {
 		c.put("O_RDONLY|")

@@ -204,7 +204,6 @@ var members = []string{
 	"linux_binprm.filename", "linux_binprm.buf",
 }
 
-// readOffsets finds the members in the description of the kernel.
 func readOffsets() (offsets, error) {
 	spec, err := btf.LoadKernelSpec()
 	if err != nil {

@@ -225,7 +225,6 @@ func (p *program) bytes(slot int, size int32) {
 	p.mark(none)
 }
 
-// load gives the program to the kernel.
 func (p *program) load(name string, t ebpf.ProgramType, attach ebpf.AttachType, to string) (*ebpf.Program, error) {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: name, Type: t, AttachType: attach, AttachTo: to, License: "GPL", Instructions: p.end(),

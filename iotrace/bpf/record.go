@@ -114,12 +114,10 @@ var arguments = [6]int{di, si, dx, r10, r8, r9}
 
 func (r *record) arg(i int) uint64 { return r.regs[arguments[i]] }
 
-// result is what the call returned.
 func (r *record) result() int64 { return int64(r.regs[ax]) }
 
 var errRecord = errors.New("a record of the kernel is not as expected")
 
-// decode reads a record.
 func decode(b []byte, r *record) error {
 	if len(b) < headSize {
 		return errRecord
@@ -258,7 +256,6 @@ var syscalls = []syscall{
 	{event: "perf_event_open", brief: true}, {event: "pidfd_open", brief: true}, {event: "fanotify_init", brief: true},
 }
 
-// printed is the name in the text.
 func (s *syscall) printed() string {
 	if s.name != "" {
 		return s.name

@@ -34,7 +34,6 @@ type converter struct {
 	short   int64 // programs of 32 bits
 }
 
-// A begin is what the command inherits.
 type begin struct {
 	directory   string
 	descriptors []inherited
@@ -162,7 +161,6 @@ func (c *converter) seconds(ns int64) {
 
 func (c *converter) put(s string) { c.line = append(c.line, s...) }
 
-// call adds the line of a call.
 func (c *converter) call(r *record, parts []piece) {
 	if r.index >= len(syscalls) {
 		c.missing++

@@ -32,7 +32,6 @@ func (f format) String() string { return fmt.Sprintf("%d.%02d", f.major, f.minor
 
 func (f format) before(minor int) bool { return f.minor < minor }
 
-// A compression of the regions.
 type compression uint8
 
 const (
@@ -55,14 +54,12 @@ type header struct {
 	modules     [modules41]module
 }
 
-// A module has the records of one interface.
 type module struct {
 	place
 	version uint32
 	partial bool // it lacks records
 }
 
-// readHeader reads the header of a log of so many bytes.
 func readHeader(r io.ReaderAt, size int64) (*header, error) {
 	var b [headBytes41]byte
 	n, err := r.ReadAt(b[:min(headBytes41, size)], 0)
@@ -155,7 +152,6 @@ func (h *header) behindJob(size int64) int64 {
 	return size
 }
 
-// parseFormat reads the text of the version.
 func parseFormat(b []byte) (f format, err error) {
 	text, _, _ := strings.Cut(string(b), "\x00")
 	major, minor, ok := strings.Cut(text, ".")

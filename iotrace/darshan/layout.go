@@ -130,7 +130,6 @@ type layout struct {
 // fwrite and fseek.
 const fopens = 6
 
-// layoutOf returns the layout of a version of a module.
 func layoutOf(mod int, version uint32) layout {
 	switch mod {
 	case posix:
@@ -176,7 +175,6 @@ func without(n int, out ...int) []int {
 	return list
 }
 
-// bytes returns the length of a record.
 func (y *layout) bytes() int { return 8 * (2 + len(y.counters) + len(y.times)) }
 
 // A record is one of POSIX, MPI-IO or STDIO, in the newest version.
@@ -188,7 +186,6 @@ type record struct {
 	fopens   int64 // of POSIX, version 1
 }
 
-// decode reads a record.
 func (y *layout) decode(b []byte, order interface{ Uint64([]byte) uint64 }, r *record) {
 	next := func() uint64 {
 		n := order.Uint64(b)

@@ -55,7 +55,6 @@ func (l *reading) readLustre(g *region, version uint32) error {
 	}
 }
 
-// components reads so many components.
 func (l *reading) components(g *region, n int64) (parts []component, err error) {
 	if n < 0 {
 		return nil, damaged(g.at(), "a record of LUSTRE has %d components", n)
@@ -71,7 +70,6 @@ func (l *reading) components(g *region, n int64) (parts []component, err error) 
 	return parts, nil
 }
 
-// targets reads so many targets.
 func (l *reading) targets(g *region, n int64) (osts []int64, err error) {
 	if n < 0 {
 		return nil, damaged(g.at(), "a record of LUSTRE has %d stripes", n)
@@ -108,7 +106,6 @@ const (
 	threadBytes  = 8 // more of a segment with a thread
 )
 
-// readDXT reads the segments of a module.
 func (l *reading) readDXT(g *region, m iotrace.Module, threads, noOffset bool) error {
 	length := segmentBytes
 	if threads {
@@ -148,7 +145,6 @@ func (l *reading) readDXT(g *region, m iotrace.Module, threads, noOffset bool) e
 	}
 }
 
-// host tells on which node a rank ran.
 func (l *reading) host(rank int32, name string) {
 	if rank == iotrace.None || name == "" || l.t.Ranks[rank].Node != "" {
 		return
@@ -156,7 +152,6 @@ func (l *reading) host(rank int32, name string) {
 	l.tables.Rename(rank, iotrace.Rank{Rank: l.t.Ranks[rank].Rank, Node: name})
 }
 
-// segment reads a segment and appends e with its numbers.
 func (l *reading) segment(g *region, b []byte, e iotrace.Event, noOffset bool) error {
 	if err := g.rest(b); err != nil {
 		return err

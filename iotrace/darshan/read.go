@@ -78,7 +78,6 @@ type reading struct {
 	oldSTDIO, odd, oddTimes tally
 }
 
-// tell reports progress.
 func (l *reading) tell(n int64) {
 	l.done += n
 	if l.o.Progress != nil {
@@ -99,7 +98,6 @@ func (l *reading) survive(err error) error {
 	return nil
 }
 
-// readModule reads the records of a module.
 func (l *reading) readModule(i int) error {
 	m := l.head.modules[i]
 	if m.length == 0 && !m.partial {
@@ -170,7 +168,6 @@ func (l *reading) readNames() error {
 	}
 }
 
-// readName reads a path.
 func (l *reading) readName(g *region) (string, error) {
 	if l.head.minor > 0 {
 		return g.text()
@@ -319,7 +316,6 @@ func (l *reading) warn() {
 	l.about("negative-durations", &l.oddTimes, "Segments of DXT end before they start: their duration counts as 0.")
 }
 
-// A tally counts what a warning is about, by file.
 type tally map[int32]*iotrace.WarnedFile
 
 func (y *tally) add(file int32, bytes int64) {
@@ -335,7 +331,6 @@ func (y *tally) add(file int32, bytes int64) {
 	f.Bytes = iotrace.Sum(f.Bytes, max(bytes, 0))
 }
 
-// about is warning for what is counted by file.
 func (l *reading) about(code string, y *tally, text string) {
 	if len(*y) == 0 {
 		return

@@ -48,7 +48,6 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// open returns the contents of a region.
 func (l *reading) open(name string, p place) (*region, error) {
 	if p.off < 0 || p.off > l.size || p.length > l.size-p.off {
 		return nil, truncated(l.size, "the log ends before the %s do: they have %d bytes at offset %d", name, p.length, p.off)
@@ -97,7 +96,6 @@ func (g *streams) begin() (err error) {
 	return g.z.(zlib.Resetter).Reset(g.src, nil)
 }
 
-// noEnd makes the end of the data an unexpected one.
 func noEnd(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -158,7 +156,6 @@ func (g *region) failure(err error) error {
 // at is about where the reading is in the file.
 func (g *region) at() int64 { return g.place.off + g.in.n - int64(g.src.Buffered()) }
 
-// text reads up to a zero byte.
 func (g *region) text() (string, error) {
 	var b []byte
 	for {

@@ -34,7 +34,6 @@ func ReadText(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, 
 	return p.t, p.rep, nil
 }
 
-// A heading is the head of the segments of a file by one rank.
 type heading struct {
 	file, host    string
 	rank          int64
@@ -46,7 +45,6 @@ type heading struct {
 	skipped             int64 // segments that could not be parsed
 }
 
-// A parser reads a text.
 type parser struct {
 	in  *iotrace.Lines
 	o   iotrace.Options
@@ -289,7 +287,6 @@ func (p *parser) finish() error {
 		r.line, r.writes, r.reads, r.gotWrites, r.gotReads)
 }
 
-// A segment is a read or write.
 type segment struct {
 	write      bool
 	index      int64 // among the writes or reads of the record

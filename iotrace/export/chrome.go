@@ -201,7 +201,6 @@ func (c *chrome) begin(name, ph string, pid, tid int) []byte {
 	return b
 }
 
-// end ends it.
 func (c *chrome) end(b []byte) {
 	if _, err := c.w.Write(append(b, '}')); err != nil {
 		c.err = err
@@ -307,7 +306,6 @@ func member(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(b, n, 10)
 }
 
-// appendJSON appends a quoted string.
 func appendJSON(b []byte, s string) []byte { return appendValue(b, escaped(s)) }
 
 func appendValue(b []byte, v any) []byte {

@@ -13,7 +13,6 @@ import (
 	"ckpt/iotrace"
 )
 
-// A counterColumn is one number of iotrace.Counters.
 type counterColumn struct {
 	name string
 	at   func(c reflect.Value) reflect.Value
@@ -70,7 +69,6 @@ func snake(name string) string {
 	return b.String()
 }
 
-// appendNumber appends a number that is known.
 func appendNumber(b []byte, v reflect.Value) []byte {
 	if v.Kind() == reflect.Float64 {
 		x := v.Float()

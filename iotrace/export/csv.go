@@ -193,7 +193,6 @@ func (c *csvReader) run() error {
 	return nil
 }
 
-// record handles a record. It returns the reason if the record is bad.
 func (c *csvReader) record() (reason string) {
 	f := c.fields
 	switch {
@@ -242,7 +241,6 @@ func (c *csvReader) header(f [][]byte) string {
 	return ""
 }
 
-// about handles a line about the whole trace.
 func (c *csvReader) about(what string, f [][]byte) string {
 	want := map[string]int{"#ckpt-trace": 1, "#job": 1, "#source": 1, "#origin": 1, "#rank": 2, "#file": 1, "#renaming": 3, "#end": 1}
 	n, ok := want[what]

@@ -49,7 +49,6 @@ func newBandwidth(from, to int64) *bandwidth {
 		readStep: make([]float64, n+1), writeStep: make([]float64, n+1)}
 }
 
-// start returns the start of a sample.
 func (b *bandwidth) start(i int) int64 { return b.from + int64(i)*b.width }
 
 // add spreads the bytes of an event evenly over its time.

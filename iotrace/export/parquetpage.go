@@ -118,7 +118,6 @@ func (p *pageReader) decompress(page []byte, codec format.CompressionCodec, size
 	return raw, nil
 }
 
-// decode decodes the values of a page.
 func (p *pageReader) decode(b []byte, encoding format.Encoding, t format.Type) error {
 	switch {
 	case encoding == format.Plain:

@@ -109,7 +109,6 @@ func damaged(at int64, format string, args ...any) error {
 	return &iotrace.FormatError{Offset: at, Reason: "damaged Parquet: " + fmt.Sprintf(format, args...)}
 }
 
-// footer reads the metadata at the end of the file.
 func (x *parquetReader) footer() error {
 	tail := make([]byte, 8)
 	if x.size < int64(len(parquetMagic)+len(tail)) {
@@ -163,7 +162,6 @@ func (x *parquetReader) schema() error {
 	return nil
 }
 
-// events reads the row groups.
 func (x *parquetReader) events() error {
 	total := int64(0)
 	for _, g := range x.meta.RowGroups {

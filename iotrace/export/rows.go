@@ -27,7 +27,6 @@ func newRows(o iotrace.Options) rows {
 		ops: make(map[string]iotrace.Op), zones: make(map[string]iotrace.Zone)}
 }
 
-// event reads a row.
 func (c *rows) event() (e iotrace.Event, reason string) {
 	f := func(column int) []byte { return c.fields[c.column[column]] }
 	var ok bool
@@ -124,7 +123,6 @@ func integer(b []byte, other int64) (int64, bool) {
 	return int64(x), true
 }
 
-// truth reads a yes or no.
 func truth(b []byte) (yes, ok bool) {
 	switch string(b) {
 	case "1", "1.0", "true", "True", "TRUE":

@@ -119,7 +119,6 @@ func readFamily(names []string, family []int, reports []*iotrace.Report, o iotra
 	return t, err
 }
 
-// linesOf is countLines for a file name.
 func linesOf(name string) (int, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -89,7 +89,6 @@ func beside(name string, t *iotrace.Trace, o iotrace.Options) error {
 	return nil
 }
 
-// A progress reports the bytes read.
 type progress struct {
 	r    io.Reader
 	n    int64
@@ -135,7 +134,6 @@ func Stream(name string, r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotra
 // mostLog bounds a Darshan log that is not in a file, and so is kept in memory.
 const mostLog = 512 << 20
 
-// detected reads a trace of the format that its head shows.
 func detected(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotrace.Trace, rep *iotrace.Report, err error) {
 	format := iotrace.Detect(head)
 	switch format {

@@ -46,7 +46,6 @@ type unpacker struct {
 	close  func()
 }
 
-// unpack returns a reader of what r holds. Errors come from Read.
 func unpack(r io.Reader) *unpacker {
 	x := &unpacker{in: counter{r: bufio.NewReaderSize(r, iotrace.HeadBytes)}, close: func() {}}
 	head, _ := x.in.r.Peek(iotrace.HeadBytes) // Read reports the error

@@ -111,7 +111,6 @@ func noteLength(b []byte) int {
 	return 0
 }
 
-// A result is the return value of a call.
 type result struct {
 	value   int64
 	failed  bool   // or never returned

@@ -230,7 +230,6 @@ func (c *call) dataFile(i int) (*open, bool) {
 	return c.file(i)
 }
 
-// astray counts a read or write of a file that is not known.
 func (im *importer) astray(bytes int64) {
 	im.rep.Astray++
 	im.rep.AstrayBytes += bytes

@@ -109,7 +109,6 @@ func (s *taskText) open(tell func(int)) (err error) {
 	return nil
 }
 
-// A telling reader reports the bytes read.
 type telling struct {
 	r    io.Reader
 	tell func(int)
@@ -263,7 +262,6 @@ func (m *taskMerge) Pop() any {
 	return last
 }
 
-// A birth is a fork in the text of the parent.
 type birth struct {
 	parent *taskText
 	at     int64 // since the midnight before the parent's text begins

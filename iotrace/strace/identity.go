@@ -41,7 +41,6 @@ func newProcess(pid int64) *process {
 // fork returns a child: it runs the same program, for the same rank.
 func (p *process) fork() *process { return &process{about: p.about, index: iotrace.None} }
 
-// rank returns the index of the identity of a process.
 func (im *importer) rank(p *process) int32 {
 	if p.index == iotrace.None {
 		p.index = int32(len(im.identities))
@@ -50,7 +49,6 @@ func (im *importer) rank(p *process) int32 {
 	return p.index
 }
 
-// executes notes the program that a process executes, and its rank.
 func (im *importer) executes(p *process, file string, environment []byte) {
 	p.program = path.Base(file)
 	if n := mpiRank(environment); n != iotrace.None {
@@ -77,7 +75,6 @@ var launchers = map[string]bool{
 // maxPrograms bounds the programs that are named in the trace.
 const maxPrograms = 64
 
-// program adds a program to the properties of the trace.
 func (im *importer) program(file string) {
 	if im.programs[file] || len(im.programs) >= maxPrograms || !path.IsAbs(file) {
 		return

@@ -48,7 +48,6 @@ func (m *memory) drop(from, size int64) {
 	})
 }
 
-// at finds the mapping of an address.
 func (m *memory) at(address int64) *mapping {
 	for i := range m.shared {
 		if o := &m.shared[i]; o.from <= address && address-o.from < o.size {

@@ -25,7 +25,6 @@ func newNames() names {
 	return names{make(map[string]*node), make(map[string]map[string]bool), make(map[string]string)}
 }
 
-// nodeOf returns the node of a path.
 func (ns *names) nodeOf(name string) *node {
 	n := ns.nodes[name]
 	if n == nil {
@@ -90,7 +89,6 @@ func (ns *names) take(name string) map[string]*node {
 	return taken
 }
 
-// give puts nodes that take returned from one path at another.
 func (ns *names) give(taken map[string]*node, from, to string) {
 	for rest, n := range taken {
 		if rest == "" || n.path == from+rest { // else it has another path
@@ -198,7 +196,6 @@ func absolute(dir, name string) string {
 	return path.Join(dir, name)
 }
 
-// pathArg reads a path and follows the links in it.
 func (c *call) pathArg(dir, arg []byte) (string, bool) {
 	name, ok := c.givenPath(dir, arg)
 	return c.im.follow(name, true), ok

@@ -20,7 +20,6 @@ type task struct {
 // A workdir is the working directory of tasks, or empty if unknown.
 type workdir struct{ path string }
 
-// A table holds the descriptors of tasks.
 type table struct{ fds map[int64]descriptor }
 
 func newTable() *table { return &table{make(map[int64]descriptor)} }
@@ -188,7 +187,6 @@ func (im *importer) newTask(pid int64) *task {
 	return t
 }
 
-// number sets the number of a task.
 func (im *importer) number(t *task, pid int64) {
 	if im.tasks[t.pid] == t {
 		delete(im.tasks, t.pid)
@@ -245,7 +243,6 @@ func (im *importer) hold(e *entry, at int64) error {
 	return nil
 }
 
-// ended removes a task.
 func (im *importer) ended(t *task) {
 	im.lost(t)
 	delete(im.tasks, t.pid)

@@ -92,7 +92,6 @@ type importer struct {
 	whole      pending // a call on one line
 }
 
-// A kind has the properties of all calls of one name.
 type kind struct {
 	name   string
 	do     func(*call) bool // nil if it becomes no event
@@ -153,7 +152,6 @@ func (im *importer) heldPIDs() []int64 {
 	})
 }
 
-// take handles a line of a task.
 func (im *importer) take(t *task, e *entry, number, at int64) error {
 	im.lineNumber = number
 	switch e.kind {
@@ -276,7 +274,6 @@ func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 	return nil
 }
 
-// unknown counts an unusable line.
 func (im *importer) unknown(l []byte, reason string) error {
 	if im.o.Strict {
 		e := im.in.Errorf("%s", reason)

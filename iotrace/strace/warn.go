@@ -49,7 +49,6 @@ func (u unseen) add(g gap, count, bytes int64) {
 	u[g] = x
 }
 
-// of adds an operation on a file.
 func (u unseen) of(g gap, file int32, bytes int64) {
 	u.add(g, 1, bytes)
 	if file == iotrace.None {
@@ -134,7 +133,6 @@ func (c *call) refused() {
 	}
 }
 
-// severalJobs is a warning about MPI jobs whose ranks have the same numbers.
 func severalJobs(n int) iotrace.Warning {
 	return iotrace.Warning{Code: "several-jobs",
 		Text: fmt.Sprintf("%d MPI jobs are in the trace, and ranks of the same number count as one: balance and concurrency mix them. Record each job by itself: have the script run the recorder before each mpiexec", n)}

@@ -171,7 +171,6 @@ func (a *AreaRecord) data() int64 {
 	return int64(a.End - a.Start)
 }
 
-// checkRun checks that run is the next one of area, and starts at next.
 func checkRun(area, run *AreaRecord, next uint64) *flaw {
 	switch {
 	case run.Properties&childHeader == 0:

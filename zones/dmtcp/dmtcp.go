@@ -118,7 +118,6 @@ const companionSuffix = "_files"
 // IsCompanion reports whether a directory is the CompanionDir of some image.
 func IsCompanion(dir string) bool { return strings.HasSuffix(dir, companionSuffix) }
 
-// version returns the version in a signature, for an error.
 func version(head []byte) string {
 	v := head[len(signaturePrefix):min(len(head), 32)]
 	if i := bytes.IndexAny(v, "\n\x00"); i >= 0 {

@@ -128,7 +128,6 @@ func (in *stream) skip(n int64) (missing int64, err error) {
 	return 0, nil
 }
 
-// endsEarly returns the error of an image that ends at pos.
 func (in *stream) endsEarly(where string, missing int64) error {
 	reason := "the file ends early, " + where
 	if missing > 0 {

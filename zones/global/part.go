@@ -78,7 +78,6 @@ func (s Stretch) dealt() int64 {
 	return rest/s.Stride*s.Block + min(rest%s.Stride, s.Block)
 }
 
-// side is the number of cells in memory.
 func (s Stretch) side() int64 { return s.Count + 2*s.Halo }
 
 // Cells returns the number of cells in memory, halo included.
@@ -99,7 +98,6 @@ func (p *Part) own() int64 {
 	return n
 }
 
-// memory returns the sides of the memory of the part.
 func (p *Part) memory() []int64 {
 	out := make([]int64, len(p.Axes))
 	for i, s := range p.Axes {

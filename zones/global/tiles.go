@@ -90,7 +90,6 @@ func (s Stretch) last() int64 {
 	return s.First + (s.Count-1)/s.Block*s.Stride + (s.Count-1)%s.Block
 }
 
-// shared returns a cell that both parts hold, nil if there is none.
 func (p *Part) shared(q *Part) []int64 {
 	var cell [MaxAxes]int64
 	for i, s := range p.Axes {
@@ -217,7 +216,6 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// between returns the runs in [lo, hi), in order.
 func (p pattern) between(lo, hi int64) []run {
 	var out []run
 	add := func(r run) {

@@ -100,7 +100,6 @@ func (t *table) read(ctx context.Context, pid int) (*zones.Process, error) {
 	return p, nil
 }
 
-// dir is the directory of a process.
 func (t *table) dir(pid int) string { return filepath.Join(t.root, strconv.Itoa(pid)) }
 
 // areas parses the smaps of a process, which is empty if it has no memory.

@@ -50,7 +50,6 @@ func ReadText(name string, r io.Reader) (*zones.Process, error) {
 	return p, nil
 }
 
-// parse reads the areas of one process.
 func (p *parser) parse(name string, r io.Reader) ([]zones.Area, error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	fail := func(reason string) error {

@@ -106,7 +106,6 @@ type segment struct {
 // An extent is a range of bytes of the file.
 type extent struct{ offset, length int64 }
 
-// fail returns a format error with an offset.
 func (c *core) fail(offset int64, format string, args ...any) error {
 	return &zones.FormatError{File: c.name, Offset: offset, Reason: fmt.Sprintf(format, args...)}
 }
@@ -237,7 +236,6 @@ func (c *core) countHeaders(h *elf.Header64) (int, error) {
 	return int(section.Info), err
 }
 
-// readSegments reads the program headers.
 func (c *core) readSegments(at int64, count int) error {
 	var space uint64
 	chunk := make([]byte, programHeader*min(count, 1024))

@@ -136,7 +136,6 @@ func (r *Reader) Text(name string, in io.Reader) (*zones.Process, error) {
 	return p, nil
 }
 
-// damaged tells an error of compression from one of the file system.
 func damaged(name string, err error) error {
 	var corrupt flate.CorruptInputError
 	if errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt) {

@@ -92,7 +92,6 @@ func (a *Area) flat() int64 {
 	return int64(a.End - a.Start)
 }
 
-// stored returns all that the image holds for the area.
 func (a *Area) stored() int64 {
 	n := block + a.flat()
 	for _, r := range a.Runs {
@@ -163,7 +162,6 @@ func Arena(start uint64, data Contents) Area {
 	return Anonymous(start, "", data, runs...)
 }
 
-// inode returns a number for a path.
 func inode(path string) uint64 {
 	h := fnv.New32a()
 	h.Write([]byte(path))

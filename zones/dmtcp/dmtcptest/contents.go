@@ -48,7 +48,6 @@ func Changed(data, other Contents, from int64) Contents {
 	}
 }
 
-// words returns contents of which f makes the 64-bit words.
 func words(f func(i uint64) uint64) Contents {
 	return func(p []byte, off int64) {
 		for ; off%8 == 0 && len(p) >= 8; p, off = p[8:], off+8 {

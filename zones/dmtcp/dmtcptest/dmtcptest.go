@@ -185,7 +185,6 @@ func (out *writer) put(b []byte) {
 	}
 }
 
-// area writes an area and what follows its header.
 func (out *writer) area(a *Area) {
 	out.stale()
 	le := binary.LittleEndian
@@ -239,7 +238,6 @@ func (out *writer) data(a *Area, off, n int64) {
 	}
 }
 
-// A counter counts what is written.
 type counter struct {
 	w io.Writer
 	n int64

@@ -23,7 +23,6 @@ type Options struct {
 	Repeating bool
 }
 
-// noise returns the contents of code, and doubles that of data.
 func (o Options) noise(seed uint64) Contents   { return o.contents(Noise(seed)) }
 func (o Options) doubles(seed uint64) Contents { return o.contents(Doubles(seed)) }
 
@@ -110,7 +109,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// rank returns the memory of a rank.
 func (o Options) rank(rank, n, node int) []Area {
 	own := mix(o.Seed ^ mix(uint64(rank)))
 	areas := o.program(o.Name, own)
