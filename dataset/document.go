@@ -24,7 +24,7 @@ type spec struct {
 	Classes  map[string]class        `yaml:"classes"`
 	Derived  []map[string]expression `yaml:"derived"`
 	Runtime  *expression             `yaml:"runtime"`
-	Epoch    *expression             `yaml:"epoch"` // nil: it has none
+	Epoch    *expression             `yaml:"epoch"` // nil: no epochs
 	File     *fileSpec               `yaml:"file"`  // nil: nothing is known of it
 	Arrays   []arraySpec             `yaml:"arrays"`
 	Messages []messageSpec           `yaml:"messages"`

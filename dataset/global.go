@@ -12,7 +12,7 @@ import (
 )
 
 // A globalSpec describes an array that all ranks hold together. In shape, block and
-// halo p is the number of ranks when the job was launched, in grid that of the run: what
+// halo p is the number of ranks when the job was launched, in grid in this run: what
 // the array is does not change when the job restarts on another number of ranks.
 type globalSpec struct {
 	Shape        perAxis[*expression] `yaml:"shape"`
@@ -64,8 +64,8 @@ func (g *globalSpec) check() error {
 		g.Halo.spread("halo", n), g.Distribution.spread("distribution", n))
 }
 
-// array evaluates the description: launched are the parameters at launch, now those of
-// the run.
+// array evaluates the description: launched are the parameters at launch, now in
+// this run.
 func (g *globalSpec) array(elem int, launched, now map[string]int64) (*global.Array, error) {
 	a := &global.Array{Elem: int64(elem)}
 	var err error
@@ -167,7 +167,7 @@ func (inst *Instance) Global() bool {
 	return slices.ContainsFunc(inst.Arrays, func(a Array) bool { return a.Layout != nil })
 }
 
-// Of returns the array as a rank has it: Count is that of the rank.
+// Of returns the array as a rank has it: Count is for the rank.
 func (a Array) Of(rank int) Array {
 	if a.Layout != nil {
 		a.Count = a.Layout.Elements(rank)

@@ -15,7 +15,7 @@ import (
 )
 
 // An Instance is a workload with class and process count chosen: all sizes are
-// numbers. Sizes are per rank: those of rank 0, which has as much as any other.
+// numbers. Sizes are per rank: rank 0 has as much as any other.
 type Instance struct {
 	Workload    *Workload
 	Name, Class string
@@ -27,7 +27,7 @@ type Instance struct {
 	Iterations int
 	// Params holds the parameters of the class, p, and the derived ones.
 	Params map[string]int64
-	// Arrays are in the order of the spec, which is that of allocation.
+	// Arrays are in the order of the spec, in which they are allocated.
 	Arrays []Array
 	// Runtime is the process's own data beyond the arrays, in bytes.
 	Runtime int64
@@ -185,7 +185,7 @@ func (a *arraySpec) instance(inst *Instance, launched map[string]int64) (out Arr
 	return out, nil
 }
 
-// instance evaluates the spec of a file; nil if there is none.
+// instance evaluates the spec of a file, which may be nil.
 func (f *fileSpec) instance(params map[string]int64) (out *File, err error) {
 	if f == nil {
 		return nil, nil

@@ -32,10 +32,10 @@ type JobRun struct {
 	Aggregators int    `json:"aggregators,omitempty"` // 0: the usual number
 	Incremental bool   `json:"incremental"`
 	Async       bool   `json:"async,omitempty"`
-	// Workload is the workload spec that the job ran, as YAML; empty if nobody knows.
+	// Workload is the workload spec that the job ran, as YAML; empty if unknown.
 	Workload string `json:"workload,omitempty"`
-	// Program says that it was a program of a user: no library is stored, and nobody knows
-	// what it computes.
+	// Program says that it was a program of a user: no library is stored, and what it
+	// computes is unknown.
 	Program bool `json:"program,omitempty"`
 	// Storage is the directory of the store.
 	Storage string `json:"storage"`
@@ -43,7 +43,7 @@ type JobRun struct {
 	Checkpoints []JobCheckpoint `json:"checkpoints"` // oldest first
 	// Logs is what the ranks logged of messages between groups, nil without groups.
 	Logs *JobLogs `json:"logs,omitempty"`
-	// Restarts are those of all runs of the job, oldest first.
+	// Restarts of all runs of the job, oldest first.
 	Restarts []JobRestart `json:"restarts,omitempty"`
 }
 
@@ -74,7 +74,7 @@ type JobRestart struct {
 	ReadBytes int64 `json:"read_bytes"`
 	LogBytes  int64 `json:"log_bytes,omitempty"`
 	// LostIterations is how many iterations each of them repeats, on average. LostS is
-	// the time that these took at first and ReplayS that of repeating them; ReplayS is
+	// the time that these took at first and ReplayS the time of repeating them; ReplayS is
 	// nil if the ranks never came as far again.
 	LostIterations float64  `json:"lost_iterations"`
 	LostS          float64  `json:"lost_s,omitempty"`

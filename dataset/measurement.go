@@ -20,7 +20,7 @@ type Measurement struct {
 	App   string `json:"app"`
 	Class string `json:"class"`
 	MPI   string `json:"mpi"`
-	// NP is the number of processes of the job, PPN that of the node.
+	// NP is the number of processes of the job, PPN of the node.
 	NP  int `json:"np"`
 	PPN int `json:"ppn"`
 
@@ -29,7 +29,7 @@ type Measurement struct {
 	Shared  float64 `json:"shared_mib,omitempty"`
 	File    float64 `json:"file_mib,omitempty"`
 	// Codec is how the image was compressed, "" if it was not. Stored is the size after
-	// compression; the zones are those of the memory.
+	// compression; the zones are of the memory.
 	Codec  string  `json:"codec,omitempty"`
 	Stored float64 `json:"stored_mib,omitempty"`
 	// Runs is the number of runs whose mean the row is, 0 for a single run. Scatter is
@@ -353,7 +353,7 @@ var codecName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
 const maxCodecName = 32
 
 // checkStored checks the codec and the stored size of a row. The zones of a compressed
-// image are those of the memory in it; the size of its file is what was stored.
+// image are as in the memory; the size of its file is what was stored.
 func (t *Table) checkStored(m *Measurement, file string) error {
 	column := t.first(codecColumns)
 	switch m.Codec = strings.ToLower(m.Codec); m.Codec {

@@ -59,7 +59,7 @@ func (s *peersSpec) check() error {
 	return nil
 }
 
-// peers are those of a number of processes.
+// peers are a pattern on a number of processes.
 type peers struct {
 	np    int64
 	sides []int64
@@ -190,7 +190,7 @@ func (p *peers) tree(rank int64, send func(int64) bool) bool {
 func (m *Message) Known() bool { return m.peers != nil }
 
 // Pairs yields sender and receiver of the messages of one iteration. Each pair stands
-// for Each messages of Mean bytes. Without a pattern there are none.
+// for Each messages of Mean bytes. Without a pattern it yields nothing.
 func (m *Message) Pairs() iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		if m.peers == nil {

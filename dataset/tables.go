@@ -39,7 +39,7 @@ type Table struct {
 // A Column is one column of a [Table].
 type Column struct {
 	Name string `json:"name"`
-	// Unit is the unit that the name ends in, "" if it names none.
+	// Unit is the unit that the name ends in, or "".
 	Unit string `json:"unit"`
 }
 

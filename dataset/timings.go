@@ -52,7 +52,7 @@ func ImageFiles() ([]ImageFile, error) {
 			}
 			mapping := t.Text(i, "mapping")
 			if strings.Contains(mapping, "printed") {
-				// Table 5.8, BT.C.9: 3N x 3P is printed, the sizes are those of
+				// Table 5.8, BT.C.9: 3N x 3P is printed, the sizes are of
 				// two nodes of four and one of one, as in BT.B.9.
 				mapping = "2N x 4P + 1N x 1P"
 			}
@@ -174,7 +174,7 @@ type CollectiveTime struct {
 	NP          int
 	Mapping     []int // ranks of each node
 	Aggregators int
-	// BufferMiB is the collective buffer, 0 for that of the library. Component is
+	// BufferMiB is the collective buffer, 0 for the default of the library. Component is
 	// the part of Open MPI that wrote, "" under MPICH.
 	BufferMiB float64
 	Component string

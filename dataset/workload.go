@@ -136,7 +136,7 @@ func (w *Workload) Source() []byte { return slices.Clone(w.source) }
 // npbOrder is the order of the NAS problem classes, from sample to largest.
 const npbOrder = "SWABCDEF"
 
-// Classes returns the problem classes: those of NPB in their order, then
+// Classes returns the problem classes: of NPB in their order, then
 // others sorted by name.
 func (w *Workload) Classes() []string {
 	rank := func(c string) int {
@@ -190,7 +190,7 @@ func (r procRule) allows(np int) bool {
 }
 
 // nearest returns the allowed counts next to np: the largest below and the smallest
-// above, or 0 if there is none.
+// above, or 0.
 func (r procRule) nearest(np int) (below, above int) {
 	np = max(0, min(np, maxProcs+1))
 	switch r {

@@ -135,19 +135,6 @@ func (x *input) skip(n int) {
 	x.off += int64(n)
 }
 
-// Read makes the input a reader.
-func (x *input) Read(b []byte) (int, error) {
-	if x.from == x.to {
-		if x.err != nil {
-			return 0, x.err
-		}
-		return x.r.Read(b)
-	}
-	n := copy(b, x.store[x.from:x.to])
-	x.skip(n)
-	return n, nil
-}
-
 // ended returns the error of an input without the bytes that were asked for.
 func (x *input) ended() error {
 	if x.err != nil && x.err != io.EOF {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// A Warning says what a trace lacks, or what its events do not show, so that nobody takes it for the whole. It stays
-// with the trace: in its events file, and in what is made of that.
+// A Warning says what a trace lacks, or what its events do not show. It stays with the
+// trace: in its events file, and in what is made of that.
 type Warning struct {
 	Code  string `json:"warning"` // for programs: io_uring, shared-mapping, unknown-descriptor, …
 	Text  string `json:"text"`    // a sentence with the remedy, if there is one
 	Count int64  `json:"count"`   // operations that it is about, if they were counted
 	Bytes int64  `json:"bytes"`   // that those moved, if it is known
 	// Files splits Count and Bytes by file, so that the warning goes where its files
-	// go. Empty: it is of no certain files. Text then names neither files nor numbers.
+	// go. Empty: it is of no certain files. Text then names no files and no numbers.
 	Files []WarnedFile `json:"-"`
 }
 
@@ -268,7 +268,7 @@ func appendCounters(b []byte, c Counters) []byte {
 	return b
 }
 
-// mostNumbers bounds the numbers of counters, with room for those of later versions.
+// mostNumbers bounds the numbers of counters, with room for later versions.
 const mostNumbers = 1 << 10
 
 func (d *decoder) counters() Counters {

@@ -27,7 +27,7 @@
 //
 // # The events file
 //
-// All numbers are little-endian. A varint is that of encoding/binary: seven bits
+// All numbers are little-endian. A varint is as in encoding/binary: seven bits
 // a byte, the lowest first, the top bit set on all bytes but the last. A signed
 // one, written ±, is 2n of n that is not negative and -2n-1 of one that is. A
 // string is a varint, its length, and the bytes. This is version 2; version 1, which
@@ -94,7 +94,7 @@
 //	      varint how many fractions; of each:
 //	        varint   the bits of a float64, the lowest byte first
 //
-// The numbers of COUN are those of Counters in the order of its method numbers. Later
+// The numbers of COUN are the fields of Counters in the order of its method numbers. Later
 // versions may add some at the end.
 //
 // EVNT begins with a varint, the unit of its times in ns, at most 10⁹.
@@ -112,7 +112,7 @@
 //	           u8  flags, see below
 //	[varint  unless flags have Stay: stream: 0 is one that is new, and defined
 //	         here; n is the n-th that the block defined. A definition is:
-//	           ±varint  rank, file, checkpoint: each less that of the stream
+//	           ±varint  rank, file, checkpoint: each less the number of the stream
 //	                    defined before]
 //	[±varint if flags have Peer: peer - the last peer of the rank]
 //	[±varint if flags have Round: round - round of the rank's last event]
@@ -130,11 +130,11 @@
 //	          1 it is where the stream's last read, write or seek ended
 //	          2 it is as far from the stream's last offset as that one from the
 //	            one before
-//	          3 there is none
+//	          3 no offset
 //	bit 3     Gap
 //	bit 4     Round
 //	bit 5     Peer: there is a peer
-//	bit 6     Stay: the stream is that of the last event
+//	bit 6     Stay: the stream of the last event
 //
 // A stream is the sequence of a rank's operations on a file for a checkpoint. Values
 // without a predecessor in the block start at 0. A seek ends at its offset.

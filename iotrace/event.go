@@ -15,7 +15,7 @@ type Op uint8
 
 // The operations. Programs do those up to Mmap to files. Those from Gather on are
 // steps of a checkpoint's write path and no system calls, but for a LockWait of other
-// programs: a call that may wait for a lock, as those of ROMIO's data sieving.
+// programs: a call that may wait for a lock, as in ROMIO's data sieving.
 const (
 	Open     Op = 1 + iota // also creat; Create says which
 	Read                   // all calls that read

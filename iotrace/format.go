@@ -112,7 +112,7 @@ func isDarshanLog(head []byte) bool {
 	return firstDarshan.Match(head) || len(head) >= 16 && (binary.LittleEndian.Uint64(head[8:]) == magic || binary.BigEndian.Uint64(head[8:]) == magic)
 }
 
-// looksLikeStrace reports whether most whole lines look like those of strace.
+// looksLikeStrace reports whether most whole lines look like strace's.
 func looksLikeStrace(text []byte) bool {
 	yes, no := 0, 0
 	for len(text) > 0 {

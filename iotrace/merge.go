@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Merge combines traces that were recorded at the same time, such as those of the
+// Merge combines traces that were recorded at the same time, such as by the
 // ranks of one job. Times count from the earliest origin. Ranks of the same number and
 // node become one rank, and so do ranks of the same number if only one node is known
-// for it. Files of the same path become one file. Job and Source are those of the
+// for it. Files of the same path become one file. Job and Source are of the
 // first trace that has them.
 //
 // Counters, stripings and renames stay apart, with the ranks and files of the result.
@@ -212,7 +212,7 @@ func (m *merging) Pop() any {
 }
 
 // parts adds all but events and tables to the result. The stripings of a file
-// are those of the first trace that has some.
+// are of the first trace that has some.
 func (in *merged) parts(out, t *Trace, striped map[int32]*Trace) error {
 	if err := t.validParts(); err != nil {
 		return err

@@ -191,7 +191,7 @@ func (r *reader) events(b block) error {
 	return nil
 }
 
-// inOrder returns an error if a block does not follow those of its kind in front.
+// inOrder returns an error if a block does not follow the last of its kind.
 func (r *reader) inOrder(b block, got int64) error {
 	if b.first == got || r.damage != nil && b.first > got {
 		return nil

@@ -142,7 +142,7 @@ type Target struct {
 }
 
 // Below returns the renamings of files below a directory, by the index of the event Rename
-// of the directory. The targets are those of the trace.
+// of the directory. The targets are from Targets.
 func (t *Trace) Below(targets map[int]Target) map[int][]Renaming {
 	type name struct {
 		file int32
@@ -171,7 +171,7 @@ func (t *Trace) Below(targets map[int]Target) map[int][]Renaming {
 }
 
 // Targets returns the new names of renamed files, by the index of the event Rename. Events
-// of recorders that do not tell the new name have none.
+// of recorders that do not tell the new name are left out.
 func (t *Trace) Targets() map[int]Target {
 	type name struct {
 		file int32

@@ -31,7 +31,7 @@ type writer struct {
 	err     error
 	ranks   []Rank
 	files   []string
-	rest    Trace // what is in neither table nor event
+	rest    Trace // the other lists
 	written [len(listed)]int64
 	blocks  int64
 	events  int64 // that were added

@@ -65,7 +65,7 @@ type Area struct {
 	Shared     bool   // MAP_SHARED
 	Name       string // as in /proc/PID/maps; empty if anonymous
 	Offset     uint64 // in the file behind it
-	Device     uint64 // major<<32 | minor of that file; 0 if there is none
+	Device     uint64 // major<<32 | minor of that file, or 0
 	Inode      uint64
 
 	// Stored is the size of the area in the checkpoint image, headers included. For a

@@ -138,7 +138,7 @@ func Printable(name string) string {
 // rankVariables hold the rank of a process in the MPI job, the most trustworthy first.
 // The process manager of an MPI implementation knows better than a batch system, which
 // also sets its variable, to 0, in scripts and everything that they start. CKPT_RANK is
-// that of ckpt's own jobs, which their coordinator does not have.
+// set in ckpt's own jobs, but not in their coordinator.
 var rankVariables = []string{"CKPT_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}
 
 // jobVariables hold the number of ranks of the MPI job, nodeVariables those on the node.

@@ -154,7 +154,7 @@ type Region struct {
 	Elem Elem
 	// Size is the size that the program asked for, in bytes. Sizes of zones count it.
 	Size int64
-	// Part is what the rank holds of an array of all ranks; nil if it is none. Replicated
+	// Part is what the rank holds of an array of all ranks, or nil. Replicated
 	// says that all ranks have the same contents. A program, or the specification of a workload, tells both.
 	Part       *global.Part
 	Replicated bool

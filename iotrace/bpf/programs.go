@@ -238,7 +238,7 @@ func endProgram(o offsets, m *memory) *program {
 	p.add(asm.FnGetCurrentTaskBtf.Call(), asm.Mov.Reg(asm.R8, asm.R0))
 	p.registersOf()
 	p.add(
-		// In the place of the result: there is none.
+		// In the place of the result, which is missing.
 		asm.LoadMem(asm.R1, asm.R7, stateCall, asm.Word),
 		asm.StoreMem(asm.R10, reg(ax), asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.R7, stateBegin, asm.DWord),

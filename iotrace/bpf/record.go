@@ -203,7 +203,7 @@ type syscall struct {
 	args  string // parameters
 	// Its result is a descriptor whose path is recorded.
 	opens bool
-	// Its time does not matter, and neither do its arguments.
+	// Its time and its arguments do not matter.
 	brief bool
 }
 

@@ -71,7 +71,7 @@ func (r *Recorder) Start(cmd *exec.Cmd, w io.Writer) (*Recording, error) {
 // pause is how often the ring is looked at. It takes the records of a second and more.
 const pause = 5 * time.Millisecond
 
-// drain copies records, each behind its length, until Finish is called and none is left.
+// drain copies records, each behind its length, until Finish is called and the ring is empty.
 func (x *Recording) drain(w io.Writer) error {
 	out := bufio.NewWriterSize(w, 1<<20)
 	var r ringbuf.Record
@@ -203,7 +203,7 @@ func (x *Recording) Wait() {
 	}
 }
 
-// Finish copies the last records. Its error is that of the writer: the records then end
+// Finish copies the last records. Its error is of the writer: the records then end
 // where it failed.
 func (x *Recording) Finish() error {
 	close(x.stop)

@@ -131,7 +131,7 @@ func ranks(c *iotrace.Counters, r *record, n []int64, f []float64) {
 	c.VarianceTime, c.VarianceBytes = variance(f[2]), variance(f[3])
 }
 
-// sum adds counters; it is None if none of them is known.
+// sum adds counters; it is None if all are unknown.
 func sum(counters ...int64) int64 {
 	total, known := int64(0), false
 	for _, n := range counters {
@@ -162,7 +162,7 @@ func nanoseconds(s float64) (int64, bool) {
 	return int64(ns), true
 }
 
-// at converts the time of an operation. Darshan has 0 if there was none.
+// at converts the time of an operation. Darshan has 0 if it did not happen.
 func at(s float64) int64 {
 	if ns, ok := nanoseconds(s); ok && s > 0 {
 		return ns
@@ -193,7 +193,7 @@ func took(s float64) time.Duration {
 	return iotrace.None
 }
 
-// variance makes a number out of one that may be none.
+// variance makes 0 of what is not a number.
 func variance(v float64) float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0

@@ -42,7 +42,7 @@
 // A name is the number of a record, a u64, and the path, which ends in a zero byte; in
 // format 3.00 its length is in front, a u32. Records begin with the number of the name,
 // a u64, and the rank, an i64, -1 if all ranks share it. Counters, an i64 each, and times,
-// an f64 each in seconds since the start, follow in those of POSIX, MPI-IO and STDIO:
+// an f64 each in seconds since the start, follow in records of POSIX, MPI-IO and STDIO:
 //
 //	module  version  counters  times  differences from the next version
 //	POSIX   1        68        15     fopen, fread, fwrite and fseek are counted too

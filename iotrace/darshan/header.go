@@ -259,7 +259,7 @@ func (l *reading) readJob() error {
 	if l.t.Job == "" && job != 0 {
 		l.t.Job = fmt.Sprintf("job %d", job)
 	}
-	if nprocs <= maxRanks { // else those of the records only
+	if nprocs <= maxRanks { // else only ranks with records
 		l.nprocs = nprocs
 		for i := range l.nprocs {
 			l.tables.Rank(iotrace.Rank{Rank: int(i)})

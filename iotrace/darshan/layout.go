@@ -120,7 +120,7 @@ const (
 const missing = -1
 
 // A layout says for each number of a record which one it is in the newest version, or
-// missing if that has none.
+// or missing.
 type layout struct {
 	counters, times  []int
 	newest, newTimes int

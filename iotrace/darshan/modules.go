@@ -40,7 +40,7 @@ func (l *reading) readLustre(g *region, version uint32) error {
 			if parts, err = l.components(g, n[2]); err != nil {
 				return err
 			}
-			if targets = n[3]; n[2] < 1 { // Darshan writes none then
+			if targets = n[3]; n[2] < 1 { // Darshan writes no target then
 				targets = 0
 			}
 		}

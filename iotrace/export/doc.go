@@ -27,7 +27,7 @@
 //	module      POSIX, MPIIO or STDIO
 //	zone        library, data, shared, iobuffer, or empty
 //	create      1 if an open made the file or emptied it, else empty
-//	rank, node  number of the rank or process, and its node; empty if there is none
+//	rank, node  number of the rank or process, and its node; or empty
 //	file        path, or empty
 //	peer, peer_node  the rank whose bytes a gather takes
 //	checkpoint  number, 0 outside of checkpoints
@@ -54,7 +54,7 @@
 //
 //	index, level, thread_id   number of the event, from 0; 0; 0
 //	proc, rank, proc_id       number of the rank or process, and of the entry of the
-//	                          trace; -1 if there is none
+//	                          trace, or -1
 //	cat, io_cat               0 POSIX, 1 MPI-IO, 4 a step of the write path;
 //	                          1 read, 2 write, 3 metadata, 0 other
 //	tstart, tend, duration    seconds, the first two since the origin
@@ -62,7 +62,7 @@
 //	func_id                   the operation, as in CSV
 //	hostname, app             node, job
 //	proc_name                 app#hostname#rank#thread
-//	file_name, file_id        path; number of the file, -1 if there is none
+//	file_name, file_id        path; number of the file, or -1
 //	size, bandwidth           bytes and MiB/s of a read or write, else 0
 //	acc_pat                   0 if a read or write begins where the rank's last one on
 //	                          the file ended, else 1

@@ -339,7 +339,7 @@ func (c *thriftCheck) value(kind, depth, field int) error {
 	case thriftStruct:
 		return c.structure(depth + 1)
 	}
-	return errThrift // maps; Parquet has none
+	return errThrift // maps, which Parquet lacks
 }
 
 func (c *thriftCheck) list(depth, field int) error {

@@ -187,7 +187,7 @@ func (c *rows) rank(number int64, node []byte) int32 {
 	return i
 }
 
-// escaped returns a string as text of UTF-8. Each byte that is none becomes \xHH, as in
+// escaped returns a string as text of UTF-8. Each other byte becomes \xHH, as in
 // \xff, and a backslash that would read as the beginning of such a byte becomes \x5c.
 // Other backslashes stay.
 func escaped(s string) string {

@@ -13,7 +13,7 @@ import (
 	"ckpt/iotrace/strace"
 )
 
-// Files reads traces that were recorded together, such as those of the ranks of one
+// Files reads traces that were recorded together, such as by the ranks of one
 // job; one reads a single file. The result may have fewer traces than names, but has a
 // report for each name.
 //
@@ -156,7 +156,7 @@ func familiesOf(names []string) map[int][]int {
 }
 
 // taskOf splits the process number that strace -ff appends off the name of a file. The
-// number is 0 if there is none.
+// number is 0 if it is missing.
 func taskOf(name string) (prefix string, pid int) {
 	const most = 1 << 22 // largest process number of the kernel
 	i := strings.LastIndexByte(name, '.')

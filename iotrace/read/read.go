@@ -80,7 +80,7 @@ func beside(name string, t *iotrace.Trace, o iotrace.Options) error {
 	name += ".meta.json"
 	f, err := os.Open(name)
 	if err != nil || t.Source != "" || t.Job != "" {
-		return nil //nolint:nilerr // a CSV needs none
+		return nil //nolint:nilerr // a CSV does not need it
 	}
 	defer f.Close()
 	if err := export.ReadMeta(f, t); err != nil && !o.Lenient {

@@ -29,7 +29,7 @@ type request struct {
 const maxRequests = 1 << 16
 
 // maxSubmitted bounds the requests of one call. The kernel takes fs.aio-max-nr at
-// most, which is 64 Ki on most machines and 1 Mi on those of large databases.
+// most, which is 64 Ki on most machines and 1 Mi on machines of large databases.
 const maxSubmitted = 1 << 20
 
 // submit handles io_submit. It returns how many of the requests were taken.
@@ -206,7 +206,7 @@ func (c *call) complete(r *request, res, end int64) {
 	c.move(r.op, r.file, max(r.offset, 0))
 }
 
-// destroy handles io_destroy: the kernel waits for the requests, and nobody asks for
+// destroy handles io_destroy: the kernel waits for the requests, and drops
 // their results.
 func (c *call) destroy() bool {
 	key := string(c.arg(0))
@@ -279,7 +279,7 @@ func members(b []byte) map[string][]byte {
 	return m
 }
 
-// address reads a number in hexadecimal digits, 0 if it is none.
+// address reads a number in hexadecimal digits, or 0.
 func address(b []byte) uint64 {
 	hex, ok := bytes.CutPrefix(b, []byte("0x"))
 	if !ok || len(hex) > 16 {

@@ -16,7 +16,7 @@ type call struct {
 	args  [][]byte
 	first descriptor // the first argument, as it was when the call began
 	begun bool       // first was looked up on an earlier line
-	// The identity of an event's process plus one, if it is not that of the task; else 0.
+	// The identity of an event's process plus one, if it is not the task's; else 0.
 	ranked int32
 	result
 	start, end int64

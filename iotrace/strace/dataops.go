@@ -121,7 +121,7 @@ func (c *call) synced(o *open) {
 }
 
 // pass handles sendfile and similar calls: a read of one file and a write of another.
-// The numbers are those of the arguments, or -1 if there is no such argument.
+// The numbers are of the arguments, -1 without such an argument.
 func (c *call) pass(in, inOffset, out, outOffset int) bool {
 	if c.overfull() {
 		return true

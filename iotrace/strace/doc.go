@@ -36,14 +36,14 @@
 // children. Other values of the environment are not kept. If any process has such a rank,
 // those without one have iotrace.None, and the name of their program as node. Otherwise a
 // rank is a process with all its threads, and its number is the process id; launchers of
-// MPI jobs and their proxies still have none. A text whose lines name no process, as strace
+// MPI jobs and their proxies are no ranks either. A text whose lines name no process, as strace
 // writes it without -f, is of one process, whose rank is 0. ReadTasks merges texts of
 // strace -ff in the order of time.
 //
 // # How files are identified
 //
-// The path is that of open, made absolute if the working directory is known, or that
-// of -y. A descriptor refers to an open file description: dup, fork and threads share it
+// The path is from open, made absolute if the working directory is known, or from
+// -y. A descriptor refers to an open file description: dup, fork and threads share it
 // and its position, and exec closes those marked for it.
 //
 // The offset of a read or write is its argument or the position, which moves with

@@ -78,7 +78,7 @@ type taskText struct {
 	in    *iotrace.Lines
 	line  []byte // the next line
 	entry entry
-	at    int64  // its time, or that of the line before
+	at    int64  // its time, or the time of the line before
 	due   int64  // the same, or the end of the call that has begun
 	begun bool   // the rest of the line is the end of the call
 	seen  course // of the earlier lines

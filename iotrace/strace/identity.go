@@ -24,8 +24,8 @@ type process struct {
 // about is what exec shows of a process.
 type about struct {
 	program string // without directories; empty if unknown
-	mpi     int    // rank in MPI; iotrace.None if there is none
-	job     int    // that a launcher began, from 1; 0 if none did
+	mpi     int    // rank in MPI, or iotrace.None
+	job     int    // that a launcher began, from 1; else 0
 }
 
 // An identity is a process while it runs one program.

@@ -104,7 +104,7 @@ func (c *call) ftruncate() bool {
 }
 
 // fallocate adds an event if the length of the file is known and changes, because
-// Truncate has the new length. If the length is unknown it adds none: a replay might
+// Truncate has the new length. If the length is unknown it adds no event: a replay might
 // cut a longer file.
 func (c *call) fallocate() bool {
 	o, ok := c.file(0)

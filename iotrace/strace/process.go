@@ -47,7 +47,7 @@ type open struct {
 	sync   bool  // each write waits for the storage
 	direct bool  // around the page cache
 	unseen bool  // it was opened before the trace began, perhaps to append
-	index  int32 // of the name among the files of the trace, plus one; 0 if it has none yet
+	index  int32 // of the name among the files of the trace, plus one; 0 at first
 }
 
 // pending is a call that ends on another line.
@@ -98,7 +98,7 @@ func family(name string) bool {
 }
 
 // cloneFlags finds the flags in the arguments, or in their beginning. Fork and vfork
-// have none and need none.
+// have no flags.
 func cloneFlags(args []byte) []byte {
 	i := bytes.Index(args, []byte("flags="))
 	if i < 0 {

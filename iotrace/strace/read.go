@@ -210,7 +210,7 @@ func (im *importer) begin(t *task, e *entry, at int64) {
 	}
 }
 
-// finish handles a whole call. The time is that of the line on which it ended, if that
+// finish handles a whole call. The time is from the line on which it ended, if that
 // is another line.
 func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 	im.lineNumber = p.line

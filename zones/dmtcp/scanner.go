@@ -43,7 +43,7 @@ type Scanner struct {
 	left   int64      // unread data of the record
 	of     AreaRecord // the record
 	area   AreaRecord // the last area
-	next   uint64     // start of its next run; its end if there is none
+	next   uint64     // start of its next run; its end behind the last
 }
 
 // NewScanner begins to read an image and checks its file header. The name is for

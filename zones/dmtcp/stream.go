@@ -16,7 +16,7 @@ import (
 const skipBlock = 64 << 10
 
 // A stream delivers the decompressed bytes of an image and its position. It turns
-// errors of the file and of gzip into those of the package.
+// errors of the file and of gzip into errors of the package.
 type stream struct {
 	name  string
 	file  counter

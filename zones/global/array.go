@@ -87,10 +87,10 @@ type Array struct {
 	Elem int64 `json:"elem_bytes"`
 	// Dims says for each axis how it is distributed; nil: all by block.
 	Dims []Dim `json:"axes,omitempty"`
-	// Grid is the number of ranks along each axis; nil: that of [Grid].
+	// Grid is the number of ranks along each axis; nil: as [Grid] says.
 	Grid []int `json:"grid,omitempty"`
 	// Halo is the number of elements beyond its block, on either side of each axis,
-	// that a rank keeps; nil: none.
+	// that a rank keeps; nil: no halo.
 	Halo []int64 `json:"halo,omitempty"`
 }
 
@@ -218,7 +218,7 @@ func (x axis) check() error {
 	return nil
 }
 
-// length is that of a block that is dealt out.
+// length is the size of a block that is dealt out.
 func (x axis) length() int64 { return max(1, x.block) }
 
 // start is the first element of a place, for block.
@@ -319,7 +319,7 @@ func power(x, n int) float64 {
 	return p
 }
 
-// judge keeps the sides if their surface is less than that of the best: the volume is
+// judge keeps the sides if their surface is less than the best: the volume is
 // the same, so the sum of 1 / side tells.
 func (s *gridSearch) judge() {
 	var cost float64

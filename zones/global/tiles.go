@@ -37,7 +37,7 @@ func CheckTiles(parts []Held) error {
 }
 
 // CheckApart reports why parts are not of the same array, or which two hold the same cell:
-// nil if they and those of other ranks can make up an array.
+// nil if they and other parts can make up an array.
 func CheckApart(parts []Held) error {
 	if len(parts) == 0 {
 		return nil
@@ -53,7 +53,7 @@ func CheckApart(parts []Held) error {
 	return nil
 }
 
-// overlap returns two ranks that hold the same cell, and that cell; nil if there are none.
+// overlap returns two ranks that hold the same cell, and that cell, or nil.
 // It walks along the first axis and compares those parts that reach as far. Where all are
 // dealt in turn alike, it is enough to compare their first blocks.
 func overlap(parts []Held) (a, b int, cell []int64) {
@@ -100,7 +100,7 @@ func (p *Part) shared(q *Part) []int64 {
 	return slices.Clone(cell[:len(p.Axes)])
 }
 
-// meets returns the first cell that both stretches have, −1 if there is none. They have
+// meets returns the first cell that both stretches have, or −1. They have
 // cells.
 func (s Stretch) meets(t Stretch) int64 {
 	first := max(s.First, t.First)
@@ -159,7 +159,7 @@ type pattern struct {
 }
 
 // holds returns which elements of r a place has, in its halo too if that is asked for.
-// Otherwise those beyond the edge of the array are those of the place at the edge.
+// Otherwise elements beyond the edge of the array are of the place at the edge.
 func (x axis) holds(c int64, r Range, halo bool) pattern {
 	if x.kind != Block {
 		return x.dealt(c, r)

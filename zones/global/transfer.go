@@ -2,7 +2,7 @@ package global
 
 import "fmt"
 
-// A Transfer moves strided blocks of bytes from the memory of one rank into that of
+// A Transfer moves strided blocks of bytes from the memory of one rank to
 // another, with the arguments of GASNet's bulk strided operations: Count[0] contiguous
 // bytes, Count[1] times at the first strides, all that Count[2] times at the second, and
 // so on. Offsets and strides are in bytes.
@@ -145,7 +145,7 @@ func (a *assignment) combine(chosen []piece, i int) {
 	a.list = append(a.list, transfer(rank, chosen, a.dst, a.src.Local(rank).Memory, a.elem))
 }
 
-// transfer is that of one piece per axis.
+// transfer moves one piece per axis.
 func transfer(rank int, pieces []piece, dst, src []int64, elem int64) Transfer {
 	t := Transfer{Rank: rank, Count: []int64{elem}}
 	dstRow, srcRow := elem, elem

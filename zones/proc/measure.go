@@ -160,7 +160,7 @@ func dmtcp(a *zones.Area, f facts) (stored int64, companion bool) {
 		// not limit writable mappings by the file.
 		return dmtcpHeader + cut(a, f.fileSize), false
 	case ownShared(a):
-		// DMTCP searches it for contents. Steps that nobody has touched are full of zeros,
+		// DMTCP searches it for contents. Untouched steps are full of zeros,
 		// and today's MPI libraries reserve far more than they touch.
 	case a.Shared, !absentIsZero(a.Name):
 		// Segments whose file was removed: MPICH's, System V's, upgraded libraries. Pages that this process has not touched may have

@@ -14,7 +14,7 @@
 //
 // zones.Rules set Class, Role and MPI.
 //
-// Processes are neither stopped nor traced, and their contents are not read. A process
+// Processes run on untraced, and their contents are not read. A process
 // that runs on may thus show its areas at slightly different moments; sizes of a
 // steady program are exact to the page. Reading requires the right to trace the
 // process: one's own, or root. The cost follows the memory in use, not the reserved

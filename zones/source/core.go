@@ -39,8 +39,8 @@ func isCore(head []byte) bool {
 //	contents          of the areas; often less than the area is long: the
 //	                  kernel leaves out what files hold (coredump_filter)
 //
-// A core says less than /proc: areas have their file and their protection, but neither
-// the kind of mapping nor the kernel's own names. Names are restored where they are
+// A core says less than /proc: areas have their file and their protection, but not
+// the kind of mapping and the kernel's own names. Names are restored where they are
 // certain ([stack], [heap], [vdso], [vsyscall]). Resident, Dirty and Occupied are unknown.
 //
 // Files are not trusted: contradictions and references beyond the end of the file are

@@ -35,7 +35,7 @@ type mapped struct {
 	name               string
 }
 
-// readNotes reads all notes. It skips those of other origins and those without
+// readNotes reads all notes. It skips notes of other origins and notes without
 // information on memory.
 func (c *core) readNotes() error {
 	total := int64(0)
@@ -135,7 +135,7 @@ func (c *core) takeStatus(desc []byte, offset int64) error {
 }
 
 // takeInfo reads struct elf_prpsinfo: the pid at 24, 16 bytes of name at 40.
-// The pid there is that of the process, in NT_PRSTATUS that of a thread.
+// The pid there is the process, in NT_PRSTATUS a thread.
 func (c *core) takeInfo(desc []byte, offset int64) error {
 	const pid, name, length = 24, 40, 16
 	if len(desc) < name+length {

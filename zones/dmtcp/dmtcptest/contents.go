@@ -39,7 +39,7 @@ func Repeated(data Contents, n int64) Contents {
 	}
 }
 
-// Changed returns the bytes of data before from, and those of other from there on.
+// Changed returns the bytes of data before from, and the bytes of other from there on.
 func Changed(data, other Contents, from int64) Contents {
 	return func(p []byte, off int64) {
 		n := min(max(from-off, 0), int64(len(p)))

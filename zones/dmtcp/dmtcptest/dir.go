@@ -65,7 +65,7 @@ func (c *Checkpoint) writeCompanions(dir string) error {
 }
 
 // script returns a restart script with the lines by which programs find the
-// images: all of a single host, or those of each host by the host's name.
+// images: all of a single host, or of each host by the host's name.
 func (c *Checkpoint) script(dir string) []byte {
 	var hosts []uint64
 	files := make(map[uint64][]string)

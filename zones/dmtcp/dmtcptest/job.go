@@ -36,7 +36,7 @@ func (o Options) contents(data Contents) Contents {
 // A Checkpoint is what DMTCP writes of a job.
 type Checkpoint struct {
 	Group ID
-	// Images are those of the ranks, in order, then those of the launchers.
+	// Images of the ranks, in order, then of the launchers.
 	Images []*Image
 	Ranks  int
 
