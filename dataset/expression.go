@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"ckpt/zones/global"
 	"errors"
 	"fmt"
 	"math/big"
@@ -178,7 +179,7 @@ var functions = map[string]struct {
 		if err != nil {
 			return nil, fmt.Errorf("side of a box, the longest first: %w", err)
 		}
-		return new(big.Rat).SetInt64(int64(Box(int(n))[side])), nil
+		return new(big.Rat).SetInt64(int64(global.Grid(int(n), 3)[side])), nil
 	}},
 	"max": {0, func(v []*big.Rat) (*big.Rat, error) {
 		return slices.MaxFunc(v, (*big.Rat).Cmp), nil

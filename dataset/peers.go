@@ -203,24 +203,3 @@ func (m *Message) Pairs() iter.Seq2[int, int] {
 		}
 	}
 }
-
-// Box returns the sides of the box of np ranks that is nearest to a cube, the longest
-// first: the one of least surface.
-func Box(np int) [3]int {
-	best, cost := [3]int{np, 1, 1}, int64(-1)
-	for x := 1; x*x <= np; x++ {
-		if np%x != 0 {
-			continue
-		}
-		for y := x; y*y <= np/x; y++ {
-			if np/x%y != 0 {
-				continue
-			}
-			z := np / x / y
-			if s := int64(x*y) + int64(y)*int64(z) + int64(x)*int64(z); cost < 0 || s < cost {
-				best, cost = [3]int{z, y, x}, s
-			}
-		}
-	}
-	return best
-}

@@ -6,14 +6,6 @@ import (
 	"testing"
 )
 
-func TestBox(t *testing.T) {
-	for np, want := range map[int][3]int{1: {1, 1, 1}, 4: {2, 2, 1}, 8: {2, 2, 2}, 12: {3, 2, 2}, 13: {13, 1, 1}, 16: {4, 2, 2}, 64: {4, 4, 4}} {
-		if got := Box(np); got != want {
-			t.Errorf("Box(%d) = %v, want %v", np, got, want)
-		}
-	}
-}
-
 // withMessage is the minimal spec with one kind of message.
 func withMessage(fields string) string {
 	return minimal + "messages:\n  - {to: x, count: 4, bytes: 8, " + fields + "}\n"

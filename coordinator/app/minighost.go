@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"ckpt/dataset"
 	"ckpt/zones/global"
 )
 
@@ -85,7 +84,7 @@ func (g *miniGhost) place() error {
 	if err := g.a.params(map[string]*int{"nx": &g.n[0], "ny": &g.n[1], "nz": &g.n[2]}); err != nil {
 		return err
 	}
-	g.grid = dataset.Box(g.a.inst.NP)
+	g.grid = [3]int(global.Grid(g.a.inst.NP, 3))
 	r := g.a.rank
 	for d := range g.at {
 		g.at[d] = r % g.grid[d]

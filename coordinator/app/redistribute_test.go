@@ -45,12 +45,13 @@ func (j *job) restartOn(inst *dataset.Instance) *job {
 				copy(r.mem, j.regions[0][i].mem)
 				continue
 			}
-			list, err := global.Transfers(j.inst.Arrays[i].Layout, inst.Arrays[i].Layout, rank)
-			if err != nil {
-				j.t.Fatal(err)
-			}
-			for _, t := range list {
-				t.Copy(r.mem, j.regions[t.Rank][i].mem)
+			part := inst.Arrays[i].Layout.Part(rank)
+			for _, slab := range part.Slabs(math.MaxInt64) {
+				for old := range j.regions {
+					for _, t := range part.From(old, j.inst.Arrays[i].Layout.Part(old), slab) {
+						t.Copy(r.mem, j.regions[t.Rank][i].mem)
+					}
+				}
 			}
 		}
 	}

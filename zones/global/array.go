@@ -281,59 +281,43 @@ func Grid(np, axes int) []int {
 	if axes == 1 || np < 1 {
 		return []int{np}
 	}
-	best := make([]int, axes)
-	search := gridSearch{best: best, sides: make([]int, axes)}
-	search.fill(np, axes, 1)
+	var best []int
+	least := math.Inf(1)
+	sides := make([]int, axes)
+	// The sides are chosen from the shortest, the last, to the longest.
+	var choose func(np, axes, from int)
+	choose = func(np, axes, from int) {
+		if axes == 1 {
+			sides[0] = np
+			if s := surface(sides); s < least {
+				best, least = slices.Clone(sides), s
+			}
+			return
+		}
+		for side := from; math.Pow(float64(side), float64(axes)) <= float64(np); side++ {
+			if np%side == 0 {
+				sides[axes-1] = side
+				choose(np/side, axes-1, side)
+			}
+		}
+	}
+	choose(np, axes, 1)
 	if axes == 2 && best[1] == 1 {
 		best[0], best[1] = best[1], best[0]
 	}
 	return best
 }
 
-type gridSearch struct {
-	sides, best []int
-	cost        float64
-	found       bool
-}
-
-// fill chooses the sides from the shortest, the last, to the longest.
-func (s *gridSearch) fill(np, axes, least int) {
-	if axes == 1 {
-		s.sides[0] = np
-		s.judge()
-		return
-	}
-	for side := least; power(side, axes) <= float64(np); side++ {
-		if np%side == 0 {
-			s.sides[axes-1] = side
-			s.fill(np/side, axes-1, side)
-		}
-	}
-}
-
-func power(x, n int) float64 {
-	p := 1.0
-	for range n {
-		p *= float64(x)
-	}
-	return p
-}
-
-// judge keeps the sides if their surface is less than the best: the volume is
-// the same, so the sum of 1 / side tells.
-func (s *gridSearch) judge() {
-	var cost float64
-	for skip := range s.sides {
+// surface adds up the faces of a box.
+func surface(sides []int) (sum float64) {
+	for skip := range sides {
 		face := 1.0
-		for i, side := range s.sides {
+		for i, side := range sides {
 			if i != skip {
 				face *= float64(side)
 			}
 		}
-		cost += face
+		sum += face
 	}
-	if !s.found || cost < s.cost {
-		s.found, s.cost = true, cost
-		copy(s.best, s.sides)
-	}
+	return sum
 }

@@ -135,28 +135,8 @@ func (p *Part) Fits(q *Part) error {
 	return nil
 }
 
-// pattern returns the cells of a stretch as positions of the axis with its halo, of which
-// the first is 0. With halo, these are all cells in memory; otherwise its own, and those
-// beyond the edge of the array if it is at the edge.
-func (s Stretch) pattern(halo bool) pattern {
-	if s.Count == 0 && !halo || s.side() == 0 {
-		return pattern{}
-	}
-	if s.Block > 0 {
-		return pattern{runs: []run{{k: s.First, n: s.Block, step: 1}}, period: s.Stride, shift: s.Block}
-	}
-	lo, hi := s.First, s.First+s.Count // of the cells, or s.Halo more of the positions
-	if halo || lo == 0 {
-		lo -= s.Halo
-	}
-	if halo || hi == s.Cells {
-		hi += s.Halo
-	}
-	return pattern{runs: []run{{k: lo + s.Halo, n: hi - lo, at: lo - s.First + s.Halo, step: 1}}}
-}
-
-// length is the number of positions of the axis.
-func (s Stretch) length() int64 { return s.Cells + 2*s.Halo }
+// around is the axis with so many elements beyond either edge.
+func (s Stretch) around(edge int64) Range { return Range{-edge, s.Cells + edge - 1, 1} }
 
 // within returns the part of a pattern that lies at positions [lo, hi) of the memory.
 func (p pattern) within(lo, hi, length int64) pattern {
@@ -220,8 +200,12 @@ func (p *Part) Slabs(most int64) []Slab {
 func (p *Part) From(rank int, src *Part, slab Slab) []Transfer {
 	pieces := make([][]piece, len(p.Axes))
 	for i, s := range p.Axes {
-		gets := s.pattern(true).within(slab.Lo[i], slab.Hi[i], s.length())
-		if pieces[i] = meet(gets, src.Axes[i].pattern(false), s.length()); len(pieces[i]) == 0 {
+		r := s.around(min(s.Halo, src.Axes[i].Halo))
+		gets := s.holds(r, true)
+		if slab.Lo[i] > 0 || slab.Hi[i] < s.side() {
+			gets = gets.within(slab.Lo[i], slab.Hi[i], r.Len())
+		}
+		if pieces[i] = meet(gets, src.Axes[i].holds(r, false), r.Len()); len(pieces[i]) == 0 {
 			return nil
 		}
 	}
@@ -247,16 +231,20 @@ func (p *Part) From(rank int, src *Part, slab Slab) []Transfer {
 func (l *Layout) Part(rank int) *Part {
 	p := &Part{Elem: l.array.Elem, Axes: make([]Stretch, len(l.axes))}
 	for i, c := range l.Place(rank) {
-		x := l.axes[i]
-		s := Stretch{Cells: x.n, Count: x.count(int64(c)), Halo: x.halo}
-		if x.kind == Block {
-			s.First = x.start(int64(c))
-		} else {
-			s.First, s.Block, s.Stride = int64(c)*x.length(), x.length(), x.length()*x.places
-		}
-		p.Axes[i] = s
+		p.Axes[i] = l.axes[i].stretch(int64(c))
 	}
 	return p
+}
+
+// stretch is what a place holds.
+func (x axis) stretch(c int64) Stretch {
+	s := Stretch{Cells: x.n, Count: x.count(c), Halo: x.halo}
+	if x.kind == Block {
+		s.First = x.start(c)
+	} else {
+		s.First, s.Block, s.Stride = c*x.length(), x.length(), x.length()*x.places
+	}
+	return s
 }
 
 // HasHalo reports whether the rank keeps cells of others.

@@ -118,7 +118,7 @@ func (s Stretch) meets(t Stretch) int64 {
 		return first
 	}
 	s.Halo, t.Halo = 0, 0
-	both := meet(s.pattern(false), t.pattern(false), s.Cells)
+	both := meet(s.holds(s.around(0), false), t.holds(s.around(0), false), s.Cells)
 	if len(both) == 0 {
 		return -1
 	}
@@ -158,49 +158,52 @@ type pattern struct {
 	period, shift int64
 }
 
-// holds returns which elements of r a place has, in its halo too if that is asked for.
-// Otherwise elements beyond the edge of the array are of the place at the edge.
-func (x axis) holds(c int64, r Range, halo bool) pattern {
-	if x.kind != Block {
-		return x.dealt(c, r)
+// holds returns which elements of r are in the stretch, in its halo too if that is asked
+// for. Otherwise elements beyond the edge of the array are of the stretch at the edge.
+func (s Stretch) holds(r Range, halo bool) pattern {
+	if s.Block > 0 {
+		return s.deals(r)
 	}
-	lo, hi := x.start(c), x.start(c+1)-1
-	if lo > hi {
+	if s.Count == 0 && !halo {
 		return pattern{}
 	}
-	if halo || c == 0 {
-		lo -= x.halo
+	lo, hi := s.First, s.First+s.Count-1
+	if halo || lo == 0 {
+		lo -= s.Halo
 	}
-	if halo || hi == x.n-1 {
-		hi += x.halo
+	if halo || hi == s.Cells-1 {
+		hi += s.Halo
 	}
 	part := r.Within(lo, hi)
 	if part.Len() == 0 {
 		return pattern{}
 	}
-	return pattern{runs: []run{{r.Pos(part.Lo), part.Len(), x.local(c, part.Lo), r.by()}}}
+	return pattern{runs: []run{{r.Pos(part.Lo), part.Len(), part.Lo - s.First + s.Halo, r.by()}}}
 }
 
-// dealt is holds for cyclic and block-cyclic.
-func (x axis) dealt(c int64, r Range) pattern {
-	b, by, n := x.length(), r.by(), r.Len()
-	turn := b * x.places
-	p := pattern{period: turn / gcd(turn, by)}
-	p.shift = p.period * by / turn * b
+// deals is holds for blocks.
+func (s Stretch) deals(r Range) pattern {
+	by, n := r.by(), r.Len()
+	if s.Count == 0 {
+		return pattern{}
+	}
+	p := pattern{period: s.Stride / gcd(s.Stride, by)}
+	p.shift = p.period * by / s.Stride * s.Block
 	if p.period >= n {
 		p.period, p.shift = 0, 0
 	} else {
 		n = p.period
 	}
 	for k := int64(0); k < n; {
+		// How far element i is behind the start of a block, perhaps of the one before First.
 		i := r.At(k)
-		block := i / b
-		if wait := (c - block%x.places + x.places) % x.places; wait > 0 {
-			k += ceilDiv((block+wait)*b-i, by)
+		behind := ((i-s.First)%s.Stride + s.Stride) % s.Stride
+		if behind >= s.Block {
+			k += ceilDiv(s.Stride-behind, by)
 			continue
 		}
-		length := min(ceilDiv((block+1)*b-i, by), n-k)
-		p.runs = append(p.runs, run{k, length, x.local(c, i), by})
+		length := min(ceilDiv(s.Block-behind, by), n-k)
+		p.runs = append(p.runs, run{k, length, (i-s.First-behind)/s.Stride*s.Block + behind, by})
 		k += length
 	}
 	if p.period == 1 && len(p.runs) == 1 {

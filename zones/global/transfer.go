@@ -1,7 +1,5 @@
 package global
 
-import "fmt"
-
 // A Transfer moves strided blocks of bytes from the memory of one rank to
 // another, with the arguments of GASNet's bulk strided operations: Count[0] contiguous
 // bytes, Count[1] times at the first strides, all that Count[2] times at the second, and
@@ -69,43 +67,25 @@ func (t *Transfer) add(count, src, dst int64) {
 	}
 }
 
-// Transfers returns what a rank of the new layout gets from the ranks of the old, its
-// halo included: a whole array changes its distribution.
-func Transfers(from, to *Layout, rank int) ([]Transfer, error) {
-	if !from.array.SameData(&to.array) {
-		return nil, fmt.Errorf("the array was %v and is to be %v", &from.array, &to.array)
-	}
-	all := to.array.All()
-	for i := range all {
-		edge := min(from.axes[i].halo, to.axes[i].halo)
-		all[i] = Range{-edge, all[i].Hi + edge, 1}
-	}
-	return assign(to, all, from, all, rank, true), nil
-}
-
 // Assign returns what a rank of dst gets when section s of src is assigned to section d of
 // dst: A[d] = B[s]. Halos do not change.
 func Assign(dst *Layout, d []Range, src *Layout, s []Range, rank int) ([]Transfer, error) {
 	if err := checkSections(dst, d, src, s); err != nil {
 		return nil, err
 	}
-	return assign(dst, d, src, s, rank, false), nil
-}
-
-func assign(dst *Layout, d []Range, src *Layout, s []Range, rank int, halo bool) []Transfer {
 	at := dst.Place(rank)
 	// For each axis and each place along it, what that place has for the rank.
 	pieces := make([][][]piece, len(d))
 	for i := range d {
-		gets := dst.axes[i].holds(int64(at[i]), d[i], halo)
+		gets := dst.axes[i].stretch(int64(at[i])).holds(d[i], false)
 		pieces[i] = make([][]piece, src.grid[i])
 		for c := range pieces[i] {
-			pieces[i][c] = meet(gets, src.axes[i].holds(int64(c), s[i], false), d[i].Len())
+			pieces[i][c] = meet(gets, src.axes[i].stretch(int64(c)).holds(s[i], false), d[i].Len())
 		}
 	}
 	a := assignment{dst: dst.Local(rank).Memory, src: src, pieces: pieces, elem: dst.array.Elem, place: make([]int, len(d))}
 	a.axis(0)
-	return a.list
+	return a.list, nil
 }
 
 // An assignment combines the pieces of all axes.
