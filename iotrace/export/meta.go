@@ -23,13 +23,20 @@ type metaFile struct {
 	Ranks      []metaRank         `json:"ranks"`
 	Files      []string           `json:"files"`
 	Renames    []metaRenaming     `json:"renames,omitempty"`
-	Warnings   []iotrace.Warning  `json:"warnings,omitempty"`
+	Warnings   []metaWarning      `json:"warnings,omitempty"`
 	Properties []iotrace.Property `json:"properties,omitempty"`
 }
 
 type metaRank struct {
 	Rank int    `json:"rank"`
 	Node string `json:"node,omitempty"`
+}
+
+// A metaWarning is an iotrace.Warning with its files, under the names of its fields.
+type metaWarning struct {
+	Code, Text   string
+	Count, Bytes int64
+	Files        []iotrace.WarnedFile
 }
 
 // A metaRenaming is the new name of a file.
@@ -42,7 +49,7 @@ type metaRenaming struct {
 // WriteMeta writes what the rows of WriteRows do not say, as JSON.
 func WriteMeta(w io.Writer, t *iotrace.Trace) error {
 	m := metaFile{Job: escaped(t.Job), Source: escaped(t.Source), Runtime: t.Runtime.Seconds(), Events: len(t.Events), Ranks: []metaRank{},
-		Files: []string{}, Warnings: t.Warnings, Properties: t.Properties}
+		Files: []string{}, Properties: t.Properties}
 	if !t.Origin.IsZero() {
 		m.Origin = &t.Origin
 	}
@@ -51,6 +58,9 @@ func WriteMeta(w io.Writer, t *iotrace.Trace) error {
 	}
 	for _, name := range t.Files {
 		m.Files = append(m.Files, escaped(name))
+	}
+	for _, w := range t.Warnings {
+		m.Warnings = append(m.Warnings, metaWarning(w))
 	}
 	for _, r := range t.Renames {
 		m.Renames = append(m.Renames, metaRenaming{m.Files[r.From], m.Files[r.To], r.At})
@@ -83,7 +93,7 @@ func ReadMeta(r io.Reader, t *iotrace.Trace) error {
 		t.Origin = *m.Origin
 	}
 	for _, w := range m.Warnings {
-		t.Warnings = append(t.Warnings, m.warning(w, t))
+		t.Warnings = append(t.Warnings, m.warning(iotrace.Warning(w), t))
 	}
 	m.renames(t)
 	if m.Events != len(t.Events) {
