@@ -288,7 +288,7 @@ func TestBuffer(t *testing.T) {
 }
 
 // TestCalibration prints what the thesis prints as figures, R11 to R14, R19 and R21
-// of docs/TIERS.md (TestVersions has R23), beside the model. They are no bounds: the description
+// (TestVersions has R23), beside the model. They are no bounds: the description
 // was not fitted to them.
 func TestCalibration(t *testing.T) {
 	slow(t)
