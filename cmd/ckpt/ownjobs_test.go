@@ -27,7 +27,7 @@ func ownJobs(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Check(ts.Exec("ckpt", "predict", "fit", "--from-job", strings.Join(launch(args[1]), ","), "-o", "own.model"))
 	for _, name := range launch(args[2]) {
-		ts.Check(ts.Exec("ckpt", "predict", "score", name, "--model", "own.model", "--json"))
+		ts.Check(ts.Exec("ckpt", "predict", "eval", name, "--model", "own.model", "--json"))
 		var s ownScore
 		ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &s))
 		s.check(ts, name, codec)

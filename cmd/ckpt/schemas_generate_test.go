@@ -41,7 +41,7 @@ var results = map[string]string{
 	"bench-write":        "benchmarks.runBenchWrite()",
 	"checkpoint":         "ui.PrintCheckpoint()",
 	"dataset":            "predictions.runDatasetExport() predictions.runDatasetList() predictions.runDatasetShow()",
-	"predict-eval":       "predictions.runPredictEval() predictions.scoreResult",
+	"predict-eval":       "predictions.runPredictEval() predictions.Scored",
 	"trace-export":       "traces.tellImport() traces.tellOutput()",
 	"trace-report":       "traces.tellOutput()",
 	"diff":               "images.runDiff()",
@@ -66,7 +66,7 @@ var results = map[string]string{
 	"show":               "images.runShow() images.showLine()",
 	"status":             "coordinator/job.Status []coordinator/job.Status",
 	"stop":               "jobs.runStop()",
-	"storage-serve":      "turns.Event",
+	"storage-serve":      "coordinator/turns.Event",
 	"storage-status":     "turns.unitStatus",
 	"storage-turn":       "turns.tellTurn()",
 	"study":              "study.Result",
@@ -93,7 +93,7 @@ var untyped = map[string]string{}
 
 // mayBeNil are embedded pointers that may be nil: what they point to is not always there.
 var mayBeNil = []string{"*ckpt/cmd/ckpt/internal/images.tierLine", "*ckpt/cmd/ckpt/internal/images.nodeDamage",
-	"*ckpt/cmd/ckpt/internal/predictions.countRange", "*ckpt/predict/plan.Failing", "*ckpt/predict/plan.Groups", "*ckpt/predict/plan.Pattern", "*ckpt/cmd/ckpt/internal/benchmarks.sweepAxis"}
+	"*ckpt/cmd/ckpt/internal/predictions.CountRange", "*ckpt/predict/plan.Failing", "*ckpt/predict/plan.Groups", "*ckpt/predict/plan.Pattern", "*ckpt/cmd/ckpt/internal/benchmarks.sweepAxis"}
 
 // A node is a JSON Schema, or a part of one.
 type node map[string]any

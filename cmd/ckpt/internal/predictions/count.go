@@ -141,7 +141,8 @@ func (o *countOptions) machine() (*interval.Model, error) {
 	return m, q.Err
 }
 
-type countResult struct {
+// A Count of checkpoints that an overhead pays for, as --json prints it.
+type Count struct {
 	Count      int     `json:"count"`
 	Interval   float64 `json:"interval_s"`
 	Checkpoint float64 `json:"checkpoint_s"`
@@ -155,13 +156,13 @@ type countResult struct {
 	Stored     int64   `json:"kept_bytes"`
 	Peak       int64   `json:"peak_bytes"`
 	// Of a predicted time, its interval and the counts at the ends.
-	*countRange
-	MTBF *float64   `json:"mtbf_s,omitempty"`
-	Run  *runResult `json:"best_run,omitempty"` // with a machine that fails
+	*CountRange
+	MTBF *float64 `json:"mtbf_s,omitempty"`
+	Run  *Run     `json:"best_run,omitempty"` // with a machine that fails
 }
 
-// A countRange is what the interval of a predicted time makes of a count.
-type countRange struct {
+// A CountRange is what the interval of a predicted time makes of a count.
+type CountRange struct {
 	Low       float64 `json:"low_s"` // of checkpoint_s
 	High      float64 `json:"high_s"`
 	Least     int     `json:"least_count"` // at high_s
@@ -182,7 +183,7 @@ func runPredictCount(g *ui.Globals, o *countOptions) error {
 	if err != nil {
 		return err
 	}
-	r := countResult{
+	r := Count{
 		Count: s.Count, Interval: s.Interval.Seconds(), Checkpoint: b.Checkpoint.Seconds(), App: b.App.Seconds(), Total: s.Total.Seconds(),
 		Overhead: b.Overhead, Spent: s.Overhead, Work: s.Work.Seconds(), Late: s.Late, Limit: s.Limit.String(), Stored: s.Stored, Peak: s.Peak, Run: run,
 	}
@@ -190,28 +191,28 @@ func runPredictCount(g *ui.Globals, o *countOptions) error {
 		seconds := m.MTBF.Seconds()
 		r.MTBF = &seconds
 	}
-	if r.countRange, err = o.span(b, m); err != nil {
+	if r.CountRange, err = o.span(b, m); err != nil {
 		return err
 	}
 	return g.Show(r, func() error { return printCount(g, &b, &s, &r) })
 }
 
 // schedule plans for a machine that fails, or for one that does not: nil.
-func schedule(b *interval.Budget, m *interval.Model) (interval.Schedule, *runResult, error) {
+func schedule(b *interval.Budget, m *interval.Model) (interval.Schedule, *Run, error) {
 	if m == nil {
 		s, err := b.Schedule()
 		return s, nil, err
 	}
 	s, run, err := b.ScheduleFor(*m)
-	return s, newRunResult(run), err
+	return s, newRun(run), err
 }
 
 // span plans for both ends of the interval of a predicted time, nil if none was predicted.
-func (o *countOptions) span(b interval.Budget, m *interval.Model) (*countRange, error) {
+func (o *countOptions) span(b interval.Budget, m *interval.Model) (*CountRange, error) {
 	if o.predicted == nil {
 		return nil, nil
 	}
-	r := &countRange{Low: o.predicted.Low, High: o.predicted.High, Confident: o.confident}
+	r := &CountRange{Low: o.predicted.Low, High: o.predicted.High, Confident: o.confident}
 	for _, end := range []struct {
 		seconds float64
 		count   *int
@@ -227,7 +228,7 @@ func (o *countOptions) span(b interval.Budget, m *interval.Model) (*countRange, 
 	return r, nil
 }
 
-func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *countResult) error {
+func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *Count) error {
 	if s.Count == 0 && s.Limit == interval.LimitFailures {
 		return g.Printf("no checkpoint pays: with an MTBF of %s, %s\n", spanOf(*r.MTBF), r.Run.text())
 	}
@@ -236,14 +237,14 @@ func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *coun
 		if s.Limit == interval.LimitCapacity {
 			why = fmt.Sprintf("one takes %s MiB, the store has %s MiB", ui.MiB(b.Size), ui.MiB(b.Capacity))
 		}
-		if r.countRange != nil && r.Most > 0 {
+		if r.CountRange != nil && r.Most > 0 {
 			why += fmt.Sprintf("; at the lower end of the predicted time, %s, the overhead pays for %d", ui.Seconds(r.Low), r.Most)
 		}
 		return g.Printf("no checkpoint is affordable: %s\n", why)
 	}
 	g.Printf("%s%s, one every %s\ntotal %s = %s + %d × %s (overhead %s of %s accepted)\n", ui.Count(s.Count, "checkpoint"), r.around(), ui.Seconds(s.Interval.Seconds()),
 		ui.Seconds(s.Total.Seconds()), ui.Seconds(b.App.Seconds()), s.Count, ui.Seconds(b.Checkpoint.Seconds()), ui.Percent(s.Overhead), ui.Percent(b.Overhead))
-	if r.countRange != nil {
+	if r.CountRange != nil {
 		planned := ""
 		if r.Confident {
 			planned = ", planned for the longest"
@@ -269,8 +270,8 @@ func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *coun
 }
 
 // around tells between which numbers a predicted one lies, if it has others around it.
-func (r *countResult) around() string {
-	if r.countRange == nil || r.Least == r.Most {
+func (r *Count) around() string {
+	if r.CountRange == nil || r.Least == r.Most {
 		return ""
 	}
 	return fmt.Sprintf(" (%d to %d)", r.Least, r.Most)

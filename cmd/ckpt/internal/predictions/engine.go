@@ -67,26 +67,26 @@ func (o *jobOptions) requestFor(m *predict.Model, app string, engine dataset.Eng
 	return plain.request(m, app)
 }
 
-// storedResult is a predict.Stored as --json prints it.
-type storedResult struct {
-	App           string           `json:"app"`
-	NP            int              `json:"np"`
-	Mapping       []int            `json:"mapping"`
-	MPI           string           `json:"mpi"`
-	Engine        dataset.Engine   `json:"engine"`
-	Codec         string           `json:"codec"`
-	Layout        string           `json:"layout"`
-	Library       int64            `json:"library_bytes"` // once for the job
-	Kinds         []checkpointKind `json:"checkpoint_kinds"`
-	Model         string           `json:"model"`
-	Basis         string           `json:"basis"`
-	Extrapolation float64          `json:"extrapolation"`
-	Assumed       bool             `json:"assumed"`
-	Note          string           `json:"note,omitempty"`
+// A Stored is a predict.Stored as --json prints it.
+type Stored struct {
+	App           string         `json:"app"`
+	NP            int            `json:"np"`
+	Mapping       []int          `json:"mapping"`
+	MPI           string         `json:"mpi"`
+	Engine        dataset.Engine `json:"engine"`
+	Codec         string         `json:"codec"`
+	Layout        string         `json:"layout"`
+	Library       int64          `json:"library_bytes"` // once for the job
+	Kinds         []Kind         `json:"checkpoint_kinds"`
+	Model         string         `json:"model"`
+	Basis         string         `json:"basis"`
+	Extrapolation float64        `json:"extrapolation"`
+	Assumed       bool           `json:"assumed"`
+	Note          string         `json:"note,omitempty"`
 }
 
-// checkpointKind is a first checkpoint, or one that follows.
-type checkpointKind struct {
+// A Kind is a first checkpoint, or one that follows.
+type Kind struct {
 	Full    bool        `json:"full"`
 	Files   int         `json:"files"`
 	Zones   zones.Sizes `json:"stored_zones"`
@@ -94,38 +94,30 @@ type checkpointKind struct {
 	Stored  int64       `json:"stored_bytes"`
 	Low     int64       `json:"low_bytes"`
 	High    int64       `json:"high_bytes"`
-	Latency *latency    `json:"latency_s,omitempty"`
+	Latency *fit.Parts  `json:"latency_s,omitempty"`
 	LowS    *float64    `json:"low_s,omitempty"`
 	HighS   *float64    `json:"high_s,omitempty"`
 	Pause   *float64    `json:"pause_s,omitempty"`
 }
 
-// latency has the parts of a latency in seconds.
-type latency struct {
-	Coordination float64 `json:"coordination"`
-	Management   float64 `json:"management"`
-	Storage      float64 `json:"storage"`
-	Total        float64 `json:"total"`
-}
-
-func kindJSON(c *service.Checkpoint, full bool, t *service.Time) checkpointKind {
-	k := checkpointKind{Full: full, Files: c.Files, Zones: zones.Sizes{Data: int64(c.Data.Value), Shared: int64(c.Shared.Value)},
+func kindJSON(c *service.Checkpoint, full bool, t *service.Time) Kind {
+	k := Kind{Full: full, Files: c.Files, Zones: zones.Sizes{Data: int64(c.Data.Value), Shared: int64(c.Shared.Value)},
 		Index: int64(c.Overhead.Value), Stored: int64(c.Total.Value), Low: int64(c.Total.Low), High: int64(c.Total.High)}
 	if t != nil {
-		k.Latency = &latency{t.Coordination, t.Management, t.Storage, t.Total.Value}
+		k.Latency = &fit.Parts{Coordination: t.Coordination, Management: t.Management, Storage: t.Storage, Total: t.Total.Value}
 		k.LowS, k.HighS, k.Pause = &t.Total.Low, &t.Total.High, &t.Pause.Value
 	}
 	return k
 }
 
-func storedJSON(s *predict.Stored, times bool) storedResult {
-	r := storedResult{App: s.App, NP: s.NP, Mapping: s.Mapping, MPI: s.MPI, Engine: dataset.Ckpt, Codec: s.Codec, Layout: s.Layout,
+func storedJSON(s *predict.Stored, times bool) Stored {
+	r := Stored{App: s.App, NP: s.NP, Mapping: s.Mapping, MPI: s.MPI, Engine: dataset.Ckpt, Codec: s.Codec, Layout: s.Layout,
 		Library: int64(s.Library.Value), Model: s.Model, Basis: s.Basis, Extrapolation: max(1, s.Extrapolation), Assumed: s.Assumed, Note: s.Note}
 	full, next := &s.FullTime, &s.NextTime
 	if !times {
 		full, next = nil, nil
 	}
-	r.Kinds = []checkpointKind{kindJSON(&s.Full, true, full), kindJSON(&s.Next, false, next)}
+	r.Kinds = []Kind{kindJSON(&s.Full, true, full), kindJSON(&s.Next, false, next)}
 	return r
 }
 

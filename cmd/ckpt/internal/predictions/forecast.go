@@ -7,27 +7,28 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/tune"
 	"ckpt/image/pfs"
+	"ckpt/predict/fit"
 )
 
 // A Forecast is a tune.Forecast as --json prints it.
 type Forecast struct {
-	Storage    string   `json:"storage_name"`
-	Latency    latency  `json:"latency_s"`
-	Low        float64  `json:"low_s"`
-	High       float64  `json:"high_s"`
-	Pause      float64  `json:"pause_s"`
-	PauseLow   float64  `json:"pause_low_s"`
-	PauseHigh  float64  `json:"pause_high_s"`
-	Packing    float64  `json:"packing_s"`
-	Stored     int64    `json:"stored_bytes"`
-	Files      int      `json:"files"`
-	Bottleneck string   `json:"bottleneck"`
-	LockWaits  int64    `json:"lock_waits"`
-	Writers    []int    `json:"target_writer_list"`
-	Phases     []Phase  `json:"phase_list"`
-	Use        []Use    `json:"resource_list"`
-	Doubts     []string `json:"unknown_list,omitempty"`
-	Codec      string   `json:"codec"`
+	Storage    string    `json:"storage_name"`
+	Latency    fit.Parts `json:"latency_s"`
+	Low        float64   `json:"low_s"`
+	High       float64   `json:"high_s"`
+	Pause      float64   `json:"pause_s"`
+	PauseLow   float64   `json:"pause_low_s"`
+	PauseHigh  float64   `json:"pause_high_s"`
+	Packing    float64   `json:"packing_s"`
+	Stored     int64     `json:"stored_bytes"`
+	Files      int       `json:"files"`
+	Bottleneck string    `json:"bottleneck"`
+	LockWaits  int64     `json:"lock_waits"`
+	Writers    []int     `json:"target_writer_list"`
+	Phases     []Phase   `json:"phase_list"`
+	Use        []Use     `json:"resource_list"`
+	Doubts     []string  `json:"unknown_list,omitempty"`
+	Codec      string    `json:"codec"`
 }
 
 // A Phase is where the time of writers goes.
@@ -46,7 +47,7 @@ type Use struct {
 
 // ForecastOf puts a forecast into the form that is printed.
 func ForecastOf(sys *pfs.System, f *tune.Forecast) Forecast {
-	r := Forecast{Storage: sys.Name, Latency: latency{f.Coordination, f.Management, f.Storage, f.Latency.Value},
+	r := Forecast{Storage: sys.Name, Latency: fit.Parts{Coordination: f.Coordination, Management: f.Management, Storage: f.Storage, Total: f.Latency.Value},
 		Low: f.Latency.Low, High: f.Latency.High, Pause: f.Pause.Value, PauseLow: f.Pause.Low, PauseHigh: f.Pause.High,
 		Packing: f.Packing, Stored: f.Bytes, Files: f.Files, Bottleneck: f.Bottleneck, LockWaits: f.Job.LockWaits,
 		Writers: f.Job.WritersPerTarget, Doubts: sys.Unknown, Codec: f.Codec, Use: []Use{}}

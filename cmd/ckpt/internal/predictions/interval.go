@@ -191,7 +191,7 @@ func rangeIsUsage(err error) error {
 	return err
 }
 
-func (o *intervalOptions) result(ctx context.Context) (*intervalResult, error) {
+func (o *intervalOptions) result(ctx context.Context) (*Interval, error) {
 	m, err := o.model()
 	if err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (o *intervalOptions) result(ctx context.Context) (*intervalResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &intervalResult{
+	r := &Interval{
 		Young: best.Young.Seconds(), Daly: best.Daly.Seconds(), Exact: best.Exact.Seconds(), App: app.Seconds(),
 		Cost: m.Cost.Seconds(), MTBF: m.MTBF.Seconds(), Restart: m.Restart.Seconds(), Downtime: m.Downtime.Seconds(), Mode: o.mode,
 		model: m,
@@ -234,7 +234,7 @@ func (o *intervalOptions) result(ctx context.Context) (*intervalResult, error) {
 	last := r.Rules[len(r.Rules)-1]
 	r.Waste, r.Total, r.Interval = last.Waste, last.Total, last.Interval
 	if run, err := m.Best(app); err == nil {
-		r.Run = newRunResult(run)
+		r.Run = newRun(run)
 	}
 	if o.simulate {
 		r.Sim, err = o.simulation(ctx, m, app, at)
@@ -242,23 +242,23 @@ func (o *intervalOptions) result(ctx context.Context) (*intervalResult, error) {
 	return r, err
 }
 
-func rowOf(m *interval.Model, app, at time.Duration) (intervalRow, error) {
+func rowOf(m *interval.Model, app, at time.Duration) (IntervalRow, error) {
 	total, err := m.Total(app, at)
 	if err != nil {
-		return intervalRow{}, err
+		return IntervalRow{}, err
 	}
 	waste, err := m.Waste(at)
 	if err != nil {
-		return intervalRow{}, err
+		return IntervalRow{}, err
 	}
-	row := intervalRow{Interval: at.Seconds(), Waste: waste, Total: total.Seconds()}
+	row := IntervalRow{Interval: at.Seconds(), Waste: waste, Total: total.Seconds()}
 	if first, err := m.FirstOrderWaste(at); err == nil {
 		row.FirstOrder = &first
 	}
 	return row, nil
 }
 
-func (o *intervalOptions) simulation(ctx context.Context, m interval.Model, app, at time.Duration) (*simulatedResult, error) {
+func (o *intervalOptions) simulation(ctx context.Context, m interval.Model, app, at time.Duration) (*Simulated, error) {
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	s := interval.Simulation{Model: m, Work: app, Interval: at, Shape: o.shape, Runs: o.runs, Seed: o.seed, Steady: o.steady}
@@ -277,15 +277,15 @@ func (o *intervalOptions) simulation(ctx context.Context, m interval.Model, app,
 	return r, nil
 }
 
-func (o *intervalOptions) estimated(e *interval.Estimate) *simulatedResult {
-	return &simulatedResult{
+func (o *intervalOptions) estimated(e *interval.Estimate) *Simulated {
+	return &Simulated{
 		Runs: e.Runs, Seed: o.seed, Shape: o.shape, Steady: o.steady, Mean: e.Mean.Seconds(), Low: e.Low.Seconds(), High: e.High.Seconds(),
 		StdDev: e.StdDev.Seconds(), Min: e.Min.Seconds(), Max: e.Max.Seconds(), Failures: e.Failures, Waste: e.Waste,
 	}
 }
 
 // compare sets what the same runs are expected to take.
-func (r *simulatedResult) compare(e *interval.Estimate, expected time.Duration) {
+func (r *Simulated) compare(e *interval.Estimate, expected time.Duration) {
 	seconds, agrees := expected.Seconds(), e.Low <= expected && expected <= e.High
 	r.Expected, r.Agrees = &seconds, &agrees
 }

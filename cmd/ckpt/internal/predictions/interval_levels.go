@@ -193,7 +193,7 @@ func (o *levelOptions) hierarchy(g *ui.Globals, h *interval.Hierarchy) (every []
 	return nil, fit, err
 }
 
-func (o *intervalOptions) simulateLevels(ctx context.Context, r *levelsResult) (*simulatedResult, error) {
+func (o *intervalOptions) simulateLevels(ctx context.Context, r *levelsResult) (*Simulated, error) {
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	s := interval.LevelSimulation{Hierarchy: *r.hierarchy, Work: r.work, Pattern: r.pattern, Shape: o.shape, Runs: o.runs, Seed: o.seed, Steady: o.steady}

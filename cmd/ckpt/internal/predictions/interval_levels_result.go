@@ -27,7 +27,7 @@ type levelsResult struct {
 	Patterns []patternRow        `json:"pattern_list"`
 	Fit      *levelFit           `json:"level_fit,omitempty"`
 	Flags    []string            `json:"launch_flags,omitempty"` // of the pattern, for a job like the fitted one
-	Sim      *simulatedResult    `json:"simulation,omitempty"`
+	Sim      *Simulated          `json:"simulation,omitempty"`
 
 	hierarchy *interval.Hierarchy
 	work      time.Duration

@@ -16,8 +16,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// intervalRow is an interval and what it costs.
-type intervalRow struct {
+// IntervalRow is an interval and what it costs.
+type IntervalRow struct {
 	Rule       string   `json:"rule"`
 	Interval   float64  `json:"interval_s"`
 	Waste      float64  `json:"waste"`
@@ -25,36 +25,36 @@ type intervalRow struct {
 	Total      float64  `json:"total_s"`
 }
 
-type intervalResult struct {
-	Young    float64          `json:"young_s"`
-	Daly     float64          `json:"daly_s"`
-	Exact    float64          `json:"exact_s"`
-	Waste    float64          `json:"waste"`
-	Total    float64          `json:"total_s"`
-	Interval float64          `json:"interval_s"` // that of waste and total
-	App      float64          `json:"app_s"`
-	Cost     float64          `json:"cost_s"`
-	MTBF     float64          `json:"mtbf_s"` // of the job
-	Restart  float64          `json:"restart_s"`
-	Downtime float64          `json:"downtime_s"`
-	Mode     string           `json:"mode"`
-	Rules    []intervalRow    `json:"rules"`
-	Run      *runResult       `json:"best_run,omitempty"` // nil if it never ends
-	Sim      *simulatedResult `json:"simulation,omitempty"`
+type Interval struct {
+	Young    float64       `json:"young_s"`
+	Daly     float64       `json:"daly_s"`
+	Exact    float64       `json:"exact_s"`
+	Waste    float64       `json:"waste"`
+	Total    float64       `json:"total_s"`
+	Interval float64       `json:"interval_s"` // that of waste and total
+	App      float64       `json:"app_s"`
+	Cost     float64       `json:"cost_s"`
+	MTBF     float64       `json:"mtbf_s"` // of the job
+	Restart  float64       `json:"restart_s"`
+	Downtime float64       `json:"downtime_s"`
+	Mode     string        `json:"mode"`
+	Rules    []IntervalRow `json:"rules"`
+	Run      *Run          `json:"best_run,omitempty"` // nil if it never ends
+	Sim      *Simulated    `json:"simulation,omitempty"`
 
 	model interval.Model
 }
 
-// runResult is the best number of checkpoints for a run of this length.
-type runResult struct {
+// Run is the best number of checkpoints for a run of this length.
+type Run struct {
 	Count    int      `json:"count"`
 	Interval float64  `json:"interval_s"`
 	Total    float64  `json:"total_s"`
 	Alone    *float64 `json:"unprotected_s"` // expected without checkpoints; null over 292 years
 }
 
-func newRunResult(run interval.Run) *runResult {
-	r := &runResult{Count: run.Count, Interval: run.Interval.Seconds(), Total: run.Total.Seconds()}
+func newRun(run interval.Run) *Run {
+	r := &Run{Count: run.Count, Interval: run.Interval.Seconds(), Total: run.Total.Seconds()}
 	if run.Alone > 0 {
 		seconds := run.Alone.Seconds()
 		r.Alone = &seconds
@@ -63,7 +63,7 @@ func newRunResult(run interval.Run) *runResult {
 }
 
 // text tells what failures make of a run, with checkpoints and without.
-func (r *runResult) text() string {
+func (r *Run) text() string {
 	alone := "over 292 years"
 	if r.Alone != nil {
 		alone = spanOf(*r.Alone)
@@ -75,7 +75,7 @@ func (r *runResult) text() string {
 		spanOf(r.Interval), alone)
 }
 
-type simulatedResult struct {
+type Simulated struct {
 	Runs     int      `json:"runs"`
 	Seed     uint64   `json:"seed"`
 	Shape    float64  `json:"shape"`
@@ -92,7 +92,7 @@ type simulatedResult struct {
 	Agrees   *bool    `json:"agrees"`     // whether low_s ≤ expected_s ≤ high_s
 }
 
-func printInterval(g *ui.Globals, r *intervalResult) error {
+func printInterval(g *ui.Globals, r *Interval) error {
 	if !g.Quiet {
 		m := r.model
 		g.Printf("cost %s, MTBF %s, restart %s, downtime %s, %s; work %s\n\n", ui.Span(m.Cost), ui.Span(m.MTBF), ui.Span(m.Restart),
@@ -118,7 +118,7 @@ func printInterval(g *ui.Globals, r *intervalResult) error {
 }
 
 // printSimulated prints what runs with random failures took; nothing without.
-func printSimulated(g *ui.Globals, at float64, s *simulatedResult) error {
+func printSimulated(g *ui.Globals, at float64, s *Simulated) error {
 	if s == nil {
 		return nil
 	}
@@ -136,7 +136,7 @@ func printSimulated(g *ui.Globals, at float64, s *simulatedResult) error {
 func spanOf(seconds float64) string { return ui.Span(time.Duration(seconds * 1e9)) }
 
 // plotWaste draws the waste over the interval, and marks the rules.
-func plotWaste(path string, m *interval.Model, rules []intervalRow) error {
+func plotWaste(path string, m *interval.Model, rules []IntervalRow) error {
 	p, err := wastePlot(m, rules)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func plotWaste(path string, m *interval.Model, rules []intervalRow) error {
 
 // wastePlot lays out the waste over the interval, from a tenth to ten times the best
 // one, and further if another was asked for.
-func wastePlot(m *interval.Model, rules []intervalRow) (*plot.Plot, error) {
+func wastePlot(m *interval.Model, rules []IntervalRow) (*plot.Plot, error) {
 	p := &picture{Plot: figure.New(fmt.Sprintf("Waste by interval: cost %s, MTBF %s, restart %s", ui.Span(m.Cost), ui.Span(m.MTBF), ui.Span(m.Restart)))}
 	p.X.Label.Text, p.Y.Label.Text = "interval", "waste [%]"
 	low, high := reach(rules)
@@ -190,7 +190,7 @@ func intervals(low, high float64) (list []time.Duration) {
 }
 
 // reach returns the range of intervals to draw, in seconds.
-func reach(rules []intervalRow) (low, high float64) {
+func reach(rules []IntervalRow) (low, high float64) {
 	best := rules[0].Interval
 	for _, row := range rules {
 		if row.Rule == "exact" {
@@ -206,7 +206,7 @@ func reach(rules []intervalRow) (low, high float64) {
 
 // rules marks each rule on the curve of the expected waste. Those that agree lie upon
 // each other, the larger below.
-func (p *picture) rules(rules []intervalRow) {
+func (p *picture) rules(rules []IntervalRow) {
 	styles := map[string]struct {
 		color  color.Color
 		shape  draw.GlyphDrawer

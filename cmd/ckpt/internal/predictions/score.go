@@ -14,8 +14,8 @@ import (
 	"strconv"
 )
 
-// scoreLine compares one checkpoint: the image of a rank of nodes with as many ranks.
-type scoreLine struct {
+// An ImageScore compares one checkpoint: the image of a rank of nodes with as many ranks.
+type ImageScore struct {
 	Number    int     `json:"number"`
 	PPN       int     `json:"ppn"`
 	Measured  int64   `json:"measured_bytes"`
@@ -35,19 +35,20 @@ type zoneScore struct {
 	Error     float64 `json:"relative_difference"`
 }
 
-type scoreResult struct {
-	Job    string      `json:"job"`
-	App    string      `json:"app"`
-	Model  string      `json:"model"`
-	Basis  string      `json:"basis"`
-	Scores []scoreLine `json:"score_list"`
-	Zones  []zoneScore `json:"zone_score_list"` // of the newest checkpoint
-	Inside float64     `json:"inside_share"`
+// A Scored job is one whose checkpoints are set beside predictions.
+type Scored struct {
+	Job    string       `json:"job"`
+	App    string       `json:"app"`
+	Model  string       `json:"model"`
+	Basis  string       `json:"basis"`
+	Scores []ImageScore `json:"score_list"`
+	Zones  []zoneScore  `json:"zone_score_list"` // of the newest checkpoint
+	Inside float64      `json:"inside_share"`
 
 	// Of a job of ckpt, what its checkpoints stored and how long they took.
-	Stored       []storedScore `json:"stored_score_list,omitempty"`
+	Stored       []StoredScore `json:"stored_score_list,omitempty"`
 	StoredInside *float64      `json:"stored_inside_share,omitempty"`
-	Times        []timeScore   `json:"time_score_list,omitempty"`
+	Times        []TimeScore   `json:"time_score_list,omitempty"`
 	TimeInside   *float64      `json:"time_inside_share,omitempty"`
 	StoredModel  string        `json:"stored_model,omitempty"`
 	StoredBasis  string        `json:"stored_basis,omitempty"`
@@ -84,7 +85,7 @@ func runPredictScore(g *ui.Globals, o *jobOptions, name string) error {
 		return err
 	}
 	if own && spec.Program != nil { // no image of it has all zones of a process
-		r := &scoreResult{Job: j.Name(), App: spec.App, Scores: []scoreLine{}, Zones: []zoneScore{}}
+		r := &Scored{Job: j.Name(), App: spec.App, Scores: []ImageScore{}, Zones: []zoneScore{}}
 		if err := r.scoreStored(m, j); err != nil {
 			return err
 		}
@@ -101,12 +102,12 @@ func runPredictScore(g *ui.Globals, o *jobOptions, name string) error {
 }
 
 // scoreJob compares all checkpoints of a job.
-func scoreJob(m *predict.Model, j *image.Job) (*scoreResult, error) {
+func scoreJob(m *predict.Model, j *image.Job) (*Scored, error) {
 	numbers, err := j.Checkpoints()
 	if err != nil {
 		return nil, err
 	}
-	r := &scoreResult{Job: j.Name(), Zones: []zoneScore{}}
+	r := &Scored{Job: j.Name(), Zones: []zoneScore{}}
 	inside := 0
 	for _, n := range numbers {
 		manifest, err := j.Manifest(n)
@@ -135,10 +136,10 @@ func scoreJob(m *predict.Model, j *image.Job) (*scoreResult, error) {
 }
 
 // score compares a measurement with the prediction for a node of as many ranks.
-func (r *scoreResult) score(m *predict.Model, number int, row dataset.Measurement) (scoreLine, error) {
+func (r *Scored) score(m *predict.Model, number int, row dataset.Measurement) (ImageScore, error) {
 	app, err := m.Application(row.App+"."+row.Class, row.NP)
 	if err != nil {
-		return scoreLine{}, err
+		return ImageScore{}, err
 	}
 	var mapping []int // full nodes first, which is what is compared
 	for np := row.NP; np > 0; np -= row.PPN {
@@ -146,11 +147,11 @@ func (r *scoreResult) score(m *predict.Model, number int, row dataset.Measuremen
 	}
 	s, err := m.Size(predict.Request{App: app, Mapping: mapping, MPI: row.MPI})
 	if err != nil {
-		return scoreLine{}, err
+		return ImageScore{}, err
 	}
 	r.App, r.Model, r.Basis = s.App, s.Model, s.Basis
 	f := s.Files[slices.IndexFunc(s.Files, func(f predict.File) bool { return f.PPN == row.PPN })]
-	line := scoreLine{zones: []zoneScore{}, Number: number, PPN: row.PPN, Measured: bytesOf(row.File), Predicted: f.MiB.Bytes(), Low: f.Low.Bytes(), High: f.High.Bytes(),
+	line := ImageScore{zones: []zoneScore{}, Number: number, PPN: row.PPN, Measured: bytesOf(row.File), Predicted: f.MiB.Bytes(), Low: f.Low.Bytes(), High: f.High.Bytes(),
 		Error: float64(f.MiB)/row.File - 1, Inside: f.Estimate.Contains(row.File)}
 	for _, z := range []struct {
 		name      string
@@ -164,7 +165,7 @@ func (r *scoreResult) score(m *predict.Model, number int, row dataset.Measuremen
 	return line, nil
 }
 
-func printScore(g *ui.Globals, r *scoreResult) error {
+func printScore(g *ui.Globals, r *Scored) error {
 	if err := printStoredScore(g, r); err != nil {
 		return err
 	}
@@ -194,7 +195,7 @@ func printScore(g *ui.Globals, r *scoreResult) error {
 
 // scoreKept compares a job with the prediction that it was launched with, nil if it was
 // launched without one.
-func scoreKept(j *image.Job) (*scoreResult, error) {
+func scoreKept(j *image.Job) (*Scored, error) {
 	spec, err := job.ReadSpec(j)
 	if err != nil || spec.Prediction == nil {
 		return nil, err
@@ -208,7 +209,7 @@ func scoreKept(j *image.Job) (*scoreResult, error) {
 	s.Full.Total, s.FullTime.Total = amounts(&p.First)
 	s.Next.Total, s.NextTime.Total = amounts(&p.Next)
 	_, s.RefreshTime.Total = amounts(&p.Full)
-	r := &scoreResult{Job: j.Name(), App: spec.App, Model: p.Model, Basis: p.Basis, Scores: []scoreLine{}, Zones: []zoneScore{}}
+	r := &Scored{Job: j.Name(), App: spec.App, Model: p.Model, Basis: p.Basis, Scores: []ImageScore{}, Zones: []zoneScore{}}
 	r.compare(s, &run)
 	if len(r.Stored) == 0 {
 		return nil, fmt.Errorf("job %s has no checkpoint in the store to compare: %w", j.Name(), image.ErrCheckpointNotFound)
@@ -222,8 +223,8 @@ func amounts(c *job.PredictedCheckpoint) (stored, seconds fit.Range) {
 		fit.Range{Value: c.Time, Low: c.TimeLow, High: c.TimeHigh}
 }
 
-// storedScore compares what one checkpoint added to the store.
-type storedScore struct {
+// A StoredScore compares what one checkpoint added to the store.
+type StoredScore struct {
 	Number    int     `json:"number"`
 	Full      bool    `json:"full"`
 	Stored    int64   `json:"stored_bytes"`
@@ -234,8 +235,8 @@ type storedScore struct {
 	Inside    bool    `json:"inside"`
 }
 
-// timeScore compares how long one checkpoint took.
-type timeScore struct {
+// A TimeScore compares how long one checkpoint took.
+type TimeScore struct {
 	Number    int     `json:"number"`
 	Full      bool    `json:"full"`
 	Measured  float64 `json:"measured_s"`
@@ -247,7 +248,7 @@ type timeScore struct {
 }
 
 // scoreStored compares the stored bytes and the latencies of a job of ckpt.
-func (r *scoreResult) scoreStored(m *predict.Model, j *image.Job) error {
+func (r *Scored) scoreStored(m *predict.Model, j *image.Job) error {
 	run, err := job.MeasureRun(j)
 	if err != nil {
 		return err
@@ -270,12 +271,12 @@ func (r *scoreResult) scoreStored(m *predict.Model, j *image.Job) error {
 
 // compare compares what the checkpoints of a job stored, and how long they took, with a
 // prediction.
-func (r *scoreResult) compare(s *predict.Stored, run *dataset.JobRun) {
+func (r *Scored) compare(s *predict.Stored, run *dataset.JobRun) {
 	r.StoredModel, r.StoredBasis, r.StoredNote = s.Model, s.Basis, s.Note
 	for i := range run.Checkpoints {
 		r.scoreCheckpoint(s, run, i)
 	}
-	r.StoredInside, r.TimeInside = insideShare(r.Stored, func(s storedScore) bool { return s.Inside }), insideShare(r.Times, func(s timeScore) bool { return s.Inside })
+	r.StoredInside, r.TimeInside = insideShare(r.Stored, func(s StoredScore) bool { return s.Inside }), insideShare(r.Times, func(s TimeScore) bool { return s.Inside })
 }
 
 func insideShare[T any](list []T, inside func(T) bool) *float64 {
@@ -294,7 +295,7 @@ func insideShare[T any](list []T, inside func(T) bool) *float64 {
 
 // scoreCheckpoint compares one checkpoint. That of a group has its share of the bytes, and
 // its time is that of a part of the job, which is not predicted.
-func (r *scoreResult) scoreCheckpoint(s *predict.Stored, run *dataset.JobRun, i int) {
+func (r *Scored) scoreCheckpoint(s *predict.Stored, run *dataset.JobRun, i int) {
 	c := &run.Checkpoints[i]
 	p, t := &s.Next, &s.NextTime
 	switch {
@@ -304,16 +305,16 @@ func (r *scoreResult) scoreCheckpoint(s *predict.Stored, run *dataset.JobRun, i 
 		p, t = &s.Full, &s.RefreshTime
 	}
 	stored := p.Total.Scale(float64(c.Ranks) / float64(run.NP))
-	r.Stored = append(r.Stored, storedScore{c.Number, c.Full, c.StoredBytes, int64(stored.Value), int64(stored.Low), int64(stored.High),
+	r.Stored = append(r.Stored, StoredScore{c.Number, c.Full, c.StoredBytes, int64(stored.Value), int64(stored.Low), int64(stored.High),
 		stored.Value/float64(c.StoredBytes) - 1, stored.Contains(float64(c.StoredBytes))})
 	if latency := c.LatencyS(); c.Ranks == run.NP && latency > 0 {
-		r.Times = append(r.Times, timeScore{c.Number, c.Full, latency, t.Total.Value, t.Total.Low, t.Total.High,
+		r.Times = append(r.Times, TimeScore{c.Number, c.Full, latency, t.Total.Value, t.Total.Low, t.Total.High,
 			t.Total.Value/latency - 1, t.Total.Contains(latency)})
 	}
 }
 
 // printStoredScore prints a line for each checkpoint.
-func printStoredScore(g *ui.Globals, r *scoreResult) error {
+func printStoredScore(g *ui.Globals, r *Scored) error {
 	if len(r.Stored) == 0 {
 		return nil
 	}

@@ -2,14 +2,15 @@ package study
 
 import (
 	"bytes"
+	"ckpt/cmd/ckpt/internal/predictions"
+	"ckpt/predict"
+	"ckpt/predict/plan"
 	"encoding/json"
 	"fmt"
 	"math"
 	"os"
 	"slices"
 	"strconv"
-
-	"ckpt/zones"
 )
 
 // A Result is what a study found, as --json prints it.
@@ -24,20 +25,19 @@ type Result struct {
 	Steps []StepRow `json:"step_list"`
 	Left  []Left    `json:"missing_list"`
 
-	Checks   []Check    `json:"check_list,omitempty"`
-	Inside   *float64   `json:"inside_share,omitempty"` // of the checks
-	Scores   []Score    `json:"-"`                      // of own jobs: bytes stored and latencies
-	Size     *sized     `json:"size_prediction,omitempty"`
-	Time     *timed     `json:"time_prediction,omitempty"`
-	Kinds    []kind     `json:"checkpoint_kinds,omitempty"` // of own jobs, in place of Time
-	Count    *counted   `json:"count_plan,omitempty"`
-	Best     *option    `json:"best_option,omitempty"`
-	Interval *wasting   `json:"best_interval,omitempty"`
-	Replays  []replayed `json:"replay_list,omitempty"`
+	Checks   []Check               `json:"check_list,omitempty"`
+	Inside   *float64              `json:"inside_share,omitempty"` // of the checks
+	Scores   []Score               `json:"-"`                      // of own jobs: bytes stored and latencies
+	Size     *predict.Size         `json:"size_prediction,omitempty"`
+	Time     *predict.Time         `json:"time_prediction,omitempty"`
+	Kinds    []predictions.Kind    `json:"checkpoint_kinds,omitempty"` // of own jobs, in place of Time
+	Count    *predictions.Count    `json:"count_plan,omitempty"`
+	Best     *plan.Option          `json:"best_option,omitempty"`
+	Interval *predictions.Interval `json:"best_interval,omitempty"`
+	Replays  []replayed            `json:"replay_list,omitempty"`
 
 	study *Study
-	files []fileKind // of Size
-	own   *ownTime   // what stands beside Kinds
+	own   *predictions.Stored // what stands beside Kinds
 }
 
 // A StepRow is a step of a result.
@@ -51,6 +51,11 @@ type StepRow struct {
 	Failure string `json:"failure,omitempty"`
 
 	warnings []string
+}
+
+// planned is a table of the planner.
+type planned struct {
+	Options []plan.Option `json:"options"`
 }
 
 // A Check compares a small run with the model of the others.
@@ -67,154 +72,20 @@ type Check struct {
 // A Score compares what a small run stored, and how long that took, with the model of
 // the others.
 type Score struct {
-	NP        int
-	Number    int     `json:"number"`
-	Full      bool    `json:"full"`
-	Stored    int64   `json:"stored_bytes"`
-	Predicted int64   `json:"predicted_bytes"`
-	Low       int64   `json:"low_bytes"`
-	High      int64   `json:"high_bytes"`
-	Error     float64 `json:"relative_difference"`
-	Inside    bool    `json:"inside"`
-	Time      *timeScore
+	NP int
+	predictions.StoredScore
+	Time *predictions.TimeScore
 }
 
-type timeScore struct {
-	Number    int     `json:"number"`
-	Measured  float64 `json:"measured_s"`
-	Predicted float64 `json:"predicted_s"`
-	Low       float64 `json:"low_s"`
-	High      float64 `json:"high_s"`
-	Inside    bool    `json:"inside"`
+// A replayed pattern is what one layout took on the storage of the user.
+type replayed struct {
+	Layout  string  `json:"layout"`
+	Dir     string  `json:"dir"`
+	Files   int     `json:"files"`
+	Bytes   int64   `json:"bytes"`
+	Wanted  int64   `json:"wanted_bytes"`
+	Seconds float64 `json:"wall_s"`
 }
-
-// The parts of the outputs of steps that the page and the summary show.
-type (
-	sized struct {
-		Total         int64      `json:"total_bytes"`
-		Low           int64      `json:"low_bytes"`
-		High          int64      `json:"high_bytes"`
-		Model         string     `json:"model"`
-		Basis         string     `json:"basis"`
-		Note          string     `json:"note,omitempty"`
-		Extrapolation float64    `json:"extrapolation"`
-		Files         []fileKind `json:"file_kinds,omitempty"`
-	}
-	fileKind struct {
-		PPN   int         `json:"ppn"`
-		Count int         `json:"count"`
-		Bytes int64       `json:"file_bytes"`
-		Low   int64       `json:"low_bytes"`
-		High  int64       `json:"high_bytes"`
-		Zones zones.Sizes `json:"zones"`
-	}
-	timed struct {
-		Stored  int64   `json:"stored_bytes"`
-		Codec   string  `json:"codec"`
-		Latency latency `json:"latency_s"`
-		Low     float64 `json:"low_s"`
-		High    float64 `json:"high_s"`
-		Model   string  `json:"time_model"`
-		Valid   string  `json:"valid"`
-		Note    string  `json:"note,omitempty"`
-	}
-	// ownTime is what ckpt stores, and how long that takes.
-	ownTime struct {
-		Kinds  []kind `json:"checkpoint_kinds"`
-		Codec  string `json:"codec"`
-		Layout string `json:"layout"`
-		Model  string `json:"model"`
-		Basis  string `json:"basis"`
-		Note   string `json:"note"`
-	}
-	// A kind is a full checkpoint of ckpt, or one that stores what has changed.
-	kind struct {
-		Full    bool        `json:"full"`
-		Files   int         `json:"files"`
-		Zones   zones.Sizes `json:"stored_zones"`
-		Index   int64       `json:"index_bytes"`
-		Stored  int64       `json:"stored_bytes"`
-		Low     int64       `json:"low_bytes"`
-		High    int64       `json:"high_bytes"`
-		Latency latency     `json:"latency_s"`
-		LowS    float64     `json:"low_s"`
-		HighS   float64     `json:"high_s"`
-		Pause   float64     `json:"pause_s"`
-	}
-	latency struct {
-		Coordination float64 `json:"coordination"`
-		Management   float64 `json:"management"`
-		Storage      float64 `json:"storage"`
-		Total        float64 `json:"total"`
-	}
-	counted struct {
-		Count    int     `json:"count"`
-		Interval float64 `json:"interval_s"`
-		Total    float64 `json:"total_s"`
-		Overhead float64 `json:"overhead"`
-		Spent    float64 `json:"overhead_used"`
-		Least    int     `json:"least_count"` // at the upper end of the latency
-		Most     int     `json:"most_count"`
-		Limit    string  `json:"limited_by"`
-		Run      *struct {
-			Count       int     `json:"count"`
-			Interval    float64 `json:"interval_s"`
-			Total       float64 `json:"total_s"`
-			Unprotected float64 `json:"unprotected_s"`
-		} `json:"best_run,omitempty"`
-	}
-	option struct {
-		PPN           int     `json:"ppn"`
-		Nodes         int     `json:"nodes"`
-		MPI           string  `json:"mpi"`
-		Codec         string  `json:"codec"`
-		Stored        int64   `json:"stored_bytes"`
-		Checkpoint    float64 `json:"checkpoint_s"`
-		Low           float64 `json:"low_s"`
-		High          float64 `json:"high_s"`
-		Count         int     `json:"count"`
-		Interval      float64 `json:"interval_s"`
-		Total         float64 `json:"total_s"`
-		Best          bool    `json:"best"`
-		BestMeasured  bool    `json:"best_measured"`
-		Extrapolation float64 `json:"extrapolation"`
-	}
-	wasting struct {
-		Interval float64 `json:"interval_s"`
-		Waste    float64 `json:"waste"`
-		Total    float64 `json:"total_s"`
-		Cost     float64 `json:"cost_s"`
-		MTBF     float64 `json:"mtbf_s"`
-		App      float64 `json:"app_s"`
-	}
-	modeOption struct {
-		Mode        string   `json:"mode"`
-		Log         string   `json:"log"`
-		Stored      int64    `json:"stored_bytes"`
-		Cost        float64  `json:"cost_s"`
-		Low         float64  `json:"low_s"`
-		High        float64  `json:"high_s"`
-		Interval    float64  `json:"interval_s"`
-		LogBytes    int64    `json:"log_bytes"`
-		KeptLog     int64    `json:"kept_log_bytes"`
-		Restart     float64  `json:"restart_s"`
-		RestartLow  float64  `json:"restart_low_s"`
-		RestartHigh float64  `json:"restart_high_s"`
-		Total       float64  `json:"expected_total_s"`
-		TotalLow    float64  `json:"expected_low_s"`
-		TotalHigh   float64  `json:"expected_high_s"`
-		Best        bool     `json:"best"`
-		Assumptions []string `json:"assumption_list"`
-	}
-	replayed struct {
-		Layout  string  `json:"layout"`
-		Dir     string  `json:"dir"`
-		Files   int     `json:"files"`
-		Bytes   int64   `json:"bytes"`
-		Wanted  int64   `json:"wanted_bytes"`
-		Seconds float64 `json:"wall_s"`
-	}
-)
 
 // name returns the name of the target.
 func (s *Study) name() string {
@@ -264,20 +135,15 @@ func (s *Study) result() (*Result, error) {
 		}
 	}
 	var err error
-	r.Size, r.Time = readInto[sized](s, "size", &err), readInto[timed](s, "time", &err)
-	r.Count, r.Interval = readInto[counted](s, "count", &err), readInto[wasting](s, "interval", &err)
+	r.Size, r.Time = readInto[predict.Size](s, "size", &err), readInto[predict.Time](s, "time", &err)
+	r.Count, r.Interval = readInto[predictions.Count](s, "count", &err), readInto[predictions.Interval](s, "interval", &err)
 	if err != nil {
 		return nil, err
 	}
-	if own := readInto[ownTime](s, "time", &err); own != nil && len(own.Kinds) > 0 {
+	if own := readInto[predictions.Stored](s, "time", &err); own != nil && len(own.Kinds) > 0 {
 		r.own, r.Kinds, r.Time = own, own.Kinds, nil
 	}
-	if r.Size != nil {
-		r.files, r.Size.Files = r.Size.Files, nil // size.json has them
-	}
-	if plan := readInto[struct {
-		Options []option `json:"options"`
-	}](s, "plan", &err); plan != nil {
+	if plan := readInto[planned](s, "plan", &err); plan != nil {
 		for i, o := range plan.Options {
 			if o.Best {
 				r.Best = &plan.Options[i]
@@ -363,16 +229,12 @@ func (r *Result) checks(s *Study) error {
 // and of what each checkpoint stored.
 func (r *Result) checkJob(name string, np int) (*Check, error) {
 	var err error
-	score := readInto[struct {
-		List   []Check     `json:"score_list"`
-		Stored []Score     `json:"stored_score_list"`
-		Times  []timeScore `json:"time_score_list"`
-	}](r.study, name, &err)
-	if score == nil || len(score.List) == 0 {
+	score := readInto[predictions.Scored](r.study, name, &err)
+	if score == nil || len(score.Scores) == 0 {
 		return nil, err
 	}
-	for _, x := range score.Stored {
-		x.NP = np
+	for _, stored := range score.Stored {
+		x := Score{NP: np, StoredScore: stored}
 		for i := range score.Times {
 			if score.Times[i].Number == x.Number {
 				x.Time = &score.Times[i]
@@ -380,13 +242,14 @@ func (r *Result) checkJob(name string, np int) (*Check, error) {
 		}
 		r.Scores = append(r.Scores, x)
 	}
-	return &score.List[0], nil
+	first := &score.Scores[0]
+	return &Check{Measured: first.Measured, Predicted: first.Predicted, Low: first.Low, High: first.High, Error: first.Error, Inside: first.Inside}, nil
 }
 
 // checkProgram compares a predicted size with the row that ckpt zones wrote.
 func (s *Study) checkProgram(name string, run Run) (*Check, error) {
 	var err error
-	size := readInto[sized](s, name, &err)
+	size := readInto[predict.Size](s, name, &err)
 	if size == nil || len(size.Files) == 0 {
 		return nil, err
 	}
@@ -399,7 +262,7 @@ func (s *Study) checkProgram(name string, run Run) (*Check, error) {
 		return nil, err
 	}
 	f := size.Files[0]
-	c := &Check{Measured: int64(math.Round(mib * (1 << 20))), Predicted: f.Bytes, Low: f.Low, High: f.High}
+	c := &Check{Measured: int64(math.Round(mib * (1 << 20))), Predicted: f.MiB.Bytes(), Low: f.Low.Bytes(), High: f.High.Bytes()}
 	c.Error = float64(c.Predicted-c.Measured) / float64(c.Measured)
 	c.Inside = c.Low <= c.Measured && c.Measured <= c.High
 	return c, nil

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/iotrace/analyze"
 )
 
 func (r *Result) smallRuns() (section, error) {
@@ -30,7 +31,7 @@ func (r *Result) smallRuns() (section, error) {
 }
 
 func (r *Result) access() (sec section, err error) {
-	p := readInto[pattern](r.study, "io", &err)
+	p := readInto[analyze.Report](r.study, "io", &err)
 	if p == nil {
 		return sec, err
 	}
@@ -40,8 +41,8 @@ func (r *Result) access() (sec section, err error) {
 		what = "The I/O of the program itself, on " + ui.Count(r.Runs[0].NP, "rank") + ". It is no checkpoint: a checkpointer outside the program writes one image per rank."
 	}
 	sec.Text = []string{what + " All numbers are counted, not estimated."}
-	sec.Facts = []fact{{"access", p.Access}, {"spatial pattern", p.Spatial + " (" + p.Detail + ")"}, {"written", size(p.Written) + " in " + ui.Count(int(p.Writes), "write")},
-		{"read", size(p.Read) + " in " + ui.Count(int(p.Reads), "read")}, {"bursts", strconv.Itoa(len(p.Bursts))}}
+	sec.Facts = []fact{{"access", string(p.Access)}, {"spatial pattern", string(p.Spatial) + " (" + string(p.Detail) + ")"}, {"written", size(p.BytesWritten) + " in " + ui.Count(int(p.Writes), "write")},
+		{"read", size(p.BytesRead) + " in " + ui.Count(int(p.Reads), "read")}, {"bursts", strconv.Itoa(len(p.Bursts))}}
 	bursts := table{Head: []string{"burst", "|operations", "|volume", "|from", "|to"}, Note: "Temporal pattern: runs of one operation, split by silence."}
 	for i, b := range p.Bursts {
 		if i == 12 {
@@ -51,7 +52,7 @@ func (r *Result) access() (sec section, err error) {
 		bursts.Rows = append(bursts.Rows, []string{b.Op, strconv.FormatInt(b.Count, 10), size(b.Bytes), ui.Seconds(b.Start), ui.Seconds(b.End)})
 	}
 	common := table{Head: []string{"|request", "|times"}, Note: "The most frequent sizes of requests."}
-	for _, c := range p.Common {
+	for _, c := range p.CommonSizes {
 		common.Rows = append(common.Rows, []string{strconv.FormatInt(c.Size, 10) + " B", strconv.FormatInt(c.Count, 10)})
 	}
 	for _, t := range []table{bursts, common} {
@@ -77,17 +78,17 @@ func (r *Result) access() (sec section, err error) {
 var ofSystem = regexp.MustCompile(`^/(dev|proc|sys|run)/|^(pipe|socket|anon_inode):`)
 
 // writtenFiles lists the files that a program has written most to.
-func writtenFiles(p *pattern) table {
+func writtenFiles(p *analyze.Report) table {
 	const most = 6
-	files := slices.DeleteFunc(slices.Clone(p.Files), func(f file) bool { return f.Written == 0 || ofSystem.MatchString(f.Name) })
-	slices.SortStableFunc(files, func(a, b file) int { return cmp.Compare(b.Written, a.Written) })
+	files := slices.DeleteFunc(slices.Clone(p.Files), func(f analyze.File) bool { return f.BytesWritten == 0 || ofSystem.MatchString(f.Name) })
+	slices.SortStableFunc(files, func(a, b analyze.File) int { return cmp.Compare(b.BytesWritten, a.BytesWritten) })
 	t := table{Head: []string{"file", "access", "spatial", "|ranks", "|writes", "|written"}, Note: "Files that it wrote, the largest first."}
 	if len(files) > most {
 		t.Note = fmt.Sprintf("The %d files that it wrote most to, of %d.", most, len(files))
 		files = files[:most]
 	}
 	for _, f := range files {
-		t.Rows = append(t.Rows, []string{f.Name, f.Access, f.Spatial, strconv.Itoa(f.Ranks), strconv.FormatInt(f.Writes, 10), size(f.Written)})
+		t.Rows = append(t.Rows, []string{f.Name, string(f.Access), string(f.Spatial), strconv.Itoa(f.Ranks), strconv.FormatInt(f.Writes, 10), size(f.BytesWritten)})
 	}
 	return t
 }

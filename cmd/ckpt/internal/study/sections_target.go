@@ -2,6 +2,8 @@ package study
 
 import (
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/predict"
+	"ckpt/predict/plan"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,7 +12,7 @@ import (
 
 func (r *Result) model() (sec section, err error) {
 	fit := readInto[struct {
-		Laws []law `json:"laws"`
+		Laws []predict.FitRow `json:"laws"`
 	}](r.study, "fit", &err)
 	if fit == nil {
 		return sec, err
@@ -69,10 +71,10 @@ func (r *Result) predicted() (sec section, err error) {
 	s := r.Size
 	sec = section{Phase: Model, Title: "A checkpoint of the target", Commands: r.commands("size", "time", "replay", "replay-aggregated", "replay-shared", "scale")}
 	files := table{Head: []string{"|ranks per node", "|files", "|library", "|data", "|shared", "|file", "|95 % interval"}, Note: "Model: " + s.Model + ". Basis: " + s.Basis + "."}
-	for _, f := range r.files {
-		files.Rows = append(files.Rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), size(f.Zones.Library), size(f.Zones.Data), size(f.Zones.Shared), size(f.Bytes), sizes(f.Low, f.High)})
+	for _, f := range r.Size.Files {
+		files.Rows = append(files.Rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), size(f.Zones.Library.Bytes()), size(f.Zones.Data.Bytes()), size(f.Zones.Shared.Bytes()), size(f.MiB.Bytes()), sizes(f.Low.Bytes(), f.High.Bytes())})
 	}
-	files.Rows = append(files.Rows, []string{"all", strconv.Itoa(r.fileCount()), "", "", "", size(s.Total), sizes(s.Low, s.High)})
+	files.Rows = append(files.Rows, []string{"all", strconv.Itoa(r.fileCount()), "", "", "", size(s.TotalMiB.Bytes()), sizes(s.LowMiB.Bytes(), s.HighMiB.Bytes())})
 	if r.own != nil {
 		sec.Tables = append(sec.Tables, r.kinds())
 		files.Note = "As the thesis stores them: an image of each process, with all that it has. " + files.Note
@@ -80,7 +82,7 @@ func (r *Result) predicted() (sec section, err error) {
 	sec.Tables = append(sec.Tables, files)
 	if t := r.Time; t != nil {
 		sec.Tables = append(sec.Tables, table{Head: []string{"|coordination", "|management", "|storage", "|latency", "|95 % interval", "|stored"},
-			Rows: [][]string{{ui.Seconds(t.Latency.Coordination), ui.Seconds(t.Latency.Management), ui.Seconds(t.Latency.Storage), ui.Seconds(t.Latency.Total), seconds(t.Low, t.High), size(t.Stored)}},
+			Rows: [][]string{{ui.Seconds(t.Latency.Coordination), ui.Seconds(t.Latency.Management), ui.Seconds(t.Latency.Storage), ui.Seconds(t.Latency.Total), seconds(t.LowS, t.HighS), size(t.StoredMiB.Bytes())}},
 			Note: "Valid for " + t.Valid + "."})
 	}
 	if note := r.note(); note != "" {
@@ -105,7 +107,7 @@ func (r *Result) kinds() table {
 			name = "next"
 		}
 		t.Rows = append(t.Rows, []string{name, strconv.Itoa(k.Files), size(k.Zones.Data), size(k.Zones.Shared), size(k.Index), size(k.Stored), sizes(k.Low, k.High),
-			ui.Seconds(k.Latency.Total), seconds(k.LowS, k.HighS), ui.Seconds(k.Pause)})
+			ui.Seconds(k.Latency.Total), seconds(*k.LowS, *k.HighS), ui.Seconds(*k.Pause)})
 	}
 	return t
 }
@@ -134,7 +136,7 @@ func (r *Result) note() string {
 }
 
 func (r *Result) fileCount() (n int) {
-	for _, f := range r.files {
+	for _, f := range r.Size.Files {
 		n += f.Count
 	}
 	return n
@@ -233,7 +235,11 @@ func (r *Result) planned() (sec section, err error) {
 	if c := r.Count; c != nil {
 		sec.Facts = append(sec.Facts, fact{"number", r.counted()}, fact{"the run then takes", span(c.Total) + " without a failure"})
 		if c.Run != nil {
-			sec.Facts = append(sec.Facts, fact{"with failures", span(c.Run.Total) + ", without any checkpoint " + span(c.Run.Unprotected)})
+			alone := "over 292 years"
+			if c.Run.Alone != nil {
+				alone = span(*c.Run.Alone)
+			}
+			sec.Facts = append(sec.Facts, fact{"with failures", span(c.Run.Total) + ", without any checkpoint " + alone})
 		}
 	}
 	if i := r.Interval; i != nil {
@@ -243,9 +249,7 @@ func (r *Result) planned() (sec section, err error) {
 	if err := r.study.picture(&sec, "interval", "waste.svg", "The share of the time that checkpoints and failures waste, over the interval between checkpoints."); err != nil {
 		return sec, err
 	}
-	plan := readInto[struct {
-		Options []option `json:"options"`
-	}](r.study, "plan", &err)
+	plan := readInto[planned](r.study, "plan", &err)
 	if plan == nil {
 		return sec, err
 	}
@@ -259,8 +263,8 @@ func (r *Result) planned() (sec section, err error) {
 		if o.Extrapolation > 1.05 {
 			far = fmt.Sprintf("×%.2g", o.Extrapolation)
 		}
-		t.Rows = append(t.Rows, []string{mark, fmt.Sprintf("%d × %d", o.Nodes, o.PPN), o.MPI, o.Codec, size(o.Stored), ui.Seconds(o.Checkpoint), seconds(o.Low, o.High),
-			strconv.Itoa(o.Count), span(o.Interval), span(o.Total), far})
+		t.Rows = append(t.Rows, []string{mark, fmt.Sprintf("%d × %d", o.Nodes, o.PPN), o.MPI, o.Codec, size(o.GstoredMiB.Bytes()), ui.Seconds(o.CheckpointS), seconds(o.LowS, o.HighS),
+			strconv.Itoa(o.Count), span(o.IntervalS), span(o.TotalS), far})
 	}
 	if len(t.Rows) > 0 {
 		sec.Tables = append(sec.Tables, t)
@@ -271,7 +275,7 @@ func (r *Result) planned() (sec section, err error) {
 // protected compares the modes.
 func (r *Result) protected() (sec section, err error) {
 	modes := readInto[struct {
-		Options []modeOption `json:"mode_options"`
+		Options []plan.Option `json:"mode_options"`
 	}](r.study, "modes", &err)
 	if modes == nil {
 		return sec, err
@@ -279,21 +283,21 @@ func (r *Result) protected() (sec section, err error) {
 	sec = section{Phase: Plan, Title: "Modes and message logs", Commands: r.commands("modes")}
 	t := table{Head: []string{"", "mode", "log", "|checkpoint", "|95 % interval", "|every", "|log per interval", "|restart", "|95 % interval", "|run", "|95 % interval"},
 		Note: "The run includes checkpoints and failures. The best is marked with *; where intervals overlap, others may be as good."}
-	if len(modes.Options) > 0 && r.own != nil && r.Size != nil && modes.Options[0].Stored >= r.Size.Low {
+	if len(modes.Options) > 0 && r.own != nil && r.Size != nil && modes.Options[0].GstoredMiB >= r.Size.LowMiB {
 		sec.Text = []string{"These numbers are of whole images of each process, as the thesis stores them. Those of ckpt are smaller."}
 	}
 	var assumed []string
 	for _, o := range modes.Options {
-		mark, log := "", o.Log
+		mark, log := "", string(o.Log)
 		if o.Best {
 			mark = "*"
 		}
 		if log == "" {
 			log = "needs none"
 		}
-		t.Rows = append(t.Rows, []string{mark, o.Mode, log, ui.Seconds(o.Cost), seconds(o.Low, o.High), span(o.Interval), size(o.LogBytes + o.KeptLog),
-			ui.Seconds(o.Restart), seconds(o.RestartLow, o.RestartHigh), span(o.Total), span(o.TotalLow) + " to " + span(o.TotalHigh)})
-		for _, a := range o.Assumptions {
+		t.Rows = append(t.Rows, []string{mark, string(o.Mode), log, ui.Seconds(o.CostS), seconds(o.LowS, o.HighS), span(o.IntervalS), size(o.LogMiB.Bytes() + o.KeptMiB.Bytes()),
+			ui.Seconds(o.RestartS), seconds(o.RestartLowS, o.RestartHighS), expected(o.Expected), expected(o.Failing.Low) + " to " + expected(o.Failing.High)})
+		for _, a := range o.Assumes {
 			if !slices.Contains(assumed, a) {
 				assumed = append(assumed, a)
 			}
@@ -304,6 +308,14 @@ func (r *Result) protected() (sec section, err error) {
 	}
 	sec.Tables = []table{t}
 	return sec, nil
+}
+
+// expected formats the expected time of a run.
+func expected(t plan.Finite) string {
+	if !t.Ends() {
+		return "never ends"
+	}
+	return span(float64(t))
 }
 
 // advice says what bounds the number of checkpoints.

@@ -85,7 +85,7 @@ func (s *Study) ownRuns() {
 		s.add(Step{Name: "fit-without-" + np, Phase: Model, Optional: true, After: after, Why: "A model that has not seen the run on " + np + " ranks.", Makes: []string{model},
 			Args: []string{"predict", "fit", "--from-job", strings.Join(others, ","), "--store", s.store(), "-o", model, "--json"}},
 			Step{Name: "check-" + np, Phase: Model, Optional: true, After: []string{"fit-without-" + np, runs[i]}, Why: "Its prediction of that run, beside what was measured.",
-				Args: []string{"predict", "score", r.Name, "--model", model, "--store", s.store(), "--json"}})
+				Args: []string{"predict", "eval", r.Name, "--model", model, "--store", s.store(), "--json"}})
 	}
 }
 

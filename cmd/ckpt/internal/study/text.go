@@ -47,7 +47,7 @@ func (r *Result) facts() []fact {
 		facts = append(facts, fact{"interval", fmt.Sprintf("%s is best for an MTBF of %s: %s of the time is wasted", span(i.Interval), span(i.MTBF), ui.Percent(i.Waste))})
 	}
 	if o := r.Best; o != nil {
-		text := fmt.Sprintf("%d × %d ranks, %s, codec %s: %s, 95 %% %s", o.Nodes, o.PPN, o.MPI, o.Codec, ui.Seconds(o.Checkpoint), seconds(o.Low, o.High))
+		text := fmt.Sprintf("%d × %d ranks, %s, codec %s: %s, 95 %% %s", o.Nodes, o.PPN, o.MPI, o.Codec, ui.Seconds(o.CheckpointS), seconds(o.LowS, o.HighS))
 		if o.Extrapolation > 1.05 {
 			text += fmt.Sprintf(", extrapolated ×%.2g", o.Extrapolation)
 		}
@@ -63,15 +63,15 @@ func (r *Result) sizeFacts() (facts []fact) {
 		if !k.Full {
 			what = "next ones"
 		}
-		facts = append(facts, fact{what, fmt.Sprintf("%s in %s, 95 %% %s; %s, 95 %% %s", size(k.Stored), ui.Count(k.Files, "file"), sizes(k.Low, k.High), ui.Seconds(k.Latency.Total), seconds(k.LowS, k.HighS))})
+		facts = append(facts, fact{what, fmt.Sprintf("%s in %s, 95 %% %s; %s, 95 %% %s", size(k.Stored), ui.Count(k.Files, "file"), sizes(k.Low, k.High), ui.Seconds(k.Latency.Total), seconds(*k.LowS, *k.HighS))})
 	}
 	if s := r.Size; s != nil && len(r.Kinds) > 0 {
-		facts = append(facts, fact{"whole images", size(s.Total) + " in " + r.filesText() + ", 95 % " + sizes(s.Low, s.High) + ", as the thesis stores them"})
+		facts = append(facts, fact{"whole images", size(s.TotalMiB.Bytes()) + " in " + r.filesText() + ", 95 % " + sizes(s.LowMiB.Bytes(), s.HighMiB.Bytes()) + ", as the thesis stores them"})
 	} else if s != nil {
-		facts = append(facts, fact{"checkpoint", size(s.Total) + " in " + r.filesText() + ", 95 % " + sizes(s.Low, s.High)})
+		facts = append(facts, fact{"checkpoint", size(s.TotalMiB.Bytes()) + " in " + r.filesText() + ", 95 % " + sizes(s.LowMiB.Bytes(), s.HighMiB.Bytes())})
 	}
 	if t := r.Time; t != nil {
-		facts = append(facts, fact{"latency", ui.Seconds(t.Latency.Total) + ", 95 % " + seconds(t.Low, t.High)})
+		facts = append(facts, fact{"latency", ui.Seconds(t.Latency.Total) + ", 95 % " + seconds(t.LowS, t.HighS)})
 	}
 	return facts
 }
@@ -99,13 +99,7 @@ func (r *Result) checked() string {
 	return text + fmt.Sprintf("; stored bytes %s, %d of %d", ui.Percent(worst), inside, len(r.Scores))
 }
 
-func (r *Result) filesText() string {
-	n := 0
-	for _, f := range r.files {
-		n += f.Count
-	}
-	return ui.Count(n, "file")
-}
+func (r *Result) filesText() string { return ui.Count(r.fileCount(), "file") }
 
 // counted tells the number of checkpoints, and its range for the interval of the latency.
 func (r *Result) counted() string {

@@ -2,6 +2,7 @@ package study
 
 import (
 	"bytes"
+	"ckpt/predict/fit"
 	"ckpt/zones"
 	"encoding/csv"
 	"encoding/json"
@@ -147,7 +148,7 @@ type stored struct {
 	Memory  zones.Sizes `json:"memory"`
 	Bytes   int64       `json:"stored_bytes"`
 	Files   int         `json:"files"`
-	Latency latency     `json:"latency_s"`
+	Latency fit.Parts   `json:"latency_s"`
 }
 
 // checkpoints reads the checkpoints of a small run.
@@ -166,53 +167,4 @@ func (s *Study) checkpoints(run Run) (list []stored, err error) {
 		}
 	}
 	return list, nil
-}
-
-// A pattern is what ckpt trace analyze found.
-type pattern struct {
-	Events  int64   `json:"events"`
-	Access  string  `json:"access"`
-	Spatial string  `json:"spatial"`
-	Detail  string  `json:"detail"`
-	Ranks   int     `json:"ranks"`
-	Writes  int64   `json:"writes"`
-	Reads   int64   `json:"reads"`
-	Written int64   `json:"bytes_written"`
-	Read    int64   `json:"bytes_read"`
-	Bursts  []burst `json:"bursts"`
-	Common  []struct {
-		Size  int64 `json:"request_bytes"`
-		Count int64 `json:"count"`
-	} `json:"common_sizes"`
-	Files    []file `json:"file_list"`
-	Insights []struct {
-		Title  string `json:"title"`
-		Advice string `json:"advice"`
-	} `json:"insights"`
-}
-
-type file struct {
-	Name    string `json:"file"`
-	Access  string `json:"access"`
-	Spatial string `json:"spatial"`
-	Ranks   int    `json:"ranks"`
-	Writes  int64  `json:"writes"`
-	Written int64  `json:"bytes_written"`
-}
-
-type burst struct {
-	Op    string  `json:"op"`
-	Count int64   `json:"count"`
-	Bytes int64   `json:"bytes"`
-	Start float64 `json:"start_s"`
-	End   float64 `json:"end_s"`
-}
-
-// A law is a line of what ckpt predict fit found.
-type law struct {
-	Series string  `json:"series"`
-	Law    string  `json:"law"`
-	Points int     `json:"points"`
-	LOO    float64 `json:"loo"`
-	Weight float64 `json:"weight"`
 }
