@@ -124,6 +124,15 @@ func checkBlock(b []byte, magic, what string) error {
 	return nil
 }
 
+// checkUnused checks that a block has its one encoding.
+func checkUnused(b []byte, encode func([]byte), what string) error {
+	var again [BlockSize]byte
+	if encode(again[:]); string(again[:]) != string(b[:BlockSize]) {
+		return errBlock(what + " has unused bytes that are not zero")
+	}
+	return nil
+}
+
 func decodeHeader(b []byte) (Header, error) {
 	var h Header
 	if err := checkBlock(b, headerMagic, "header"); err != nil {
@@ -145,13 +154,7 @@ func decodeHeader(b []byte) (Header, error) {
 	if err := h.check(); err != nil {
 		return h, errBlock("header: " + err.Error())
 	}
-	// One header has one encoding: unused bytes are zero.
-	var again [BlockSize]byte
-	h.encode(again[:])
-	if string(again[:]) != string(b[:BlockSize]) {
-		return h, errBlock("header has unused bytes that are not zero")
-	}
-	return h, nil
+	return h, checkUnused(b, h.encode, "header")
 }
 
 // trailer finds and checks the index.
@@ -215,12 +218,7 @@ func decodeTrailer(b []byte, fileLen int64) (trailer, error) {
 	if (t.regions+t.files)*regionFixed > t.indexLen {
 		return t, errBlock("trailer: more records than the index can hold")
 	}
-	var again [BlockSize]byte
-	t.encode(again[:])
-	if string(again[:]) != string(b[:BlockSize]) {
-		return t, errBlock("trailer has unused bytes that are not zero")
-	}
-	return t, nil
+	return t, checkUnused(b, t.encode, "trailer")
 }
 
 // inBlock words a decoding error of the block at off: as damage, unless the block is sound and

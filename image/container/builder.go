@@ -109,21 +109,28 @@ func (b *Builder) Rest() error { return b.Zeros(b.open) }
 // Extent covers the next bytes of the region with raw, whole pages of at most 64 MiB identified
 // by id. It reports whether they had to be stored.
 func (b *Builder) Extent(raw []byte, id ID) (stored bool, err error) {
-	key := poolKey{id, len(raw)}
-	if at, ok := b.pool.find(key); ok {
-		return false, b.add(b.reference(at))
-	}
 	if len(raw) == 0 || len(raw)%zones.PageSize != 0 || len(raw) > maxExtent {
-		return false, durable.Op("write", b.path, -1, fmt.Errorf("extent of %d bytes: want whole pages, at most %d", len(raw), maxExtent))
+		return false, durable.Op("write", b.path, -1,
+			fmt.Errorf("extent of %d bytes: want whole pages, at most %d", len(raw), maxExtent))
 	}
-	sum := durable.Sum(raw)
-	n := int64(len(raw))
-	e := extentRec{rawLen: n, storedLen: n, rawCRC: sum, storedCRC: sum, id: id, fileOff: b.at + int64(b.n)}
-	if err := b.add(e); err != nil {
+	e, known := b.record(raw, id)
+	if err := b.add(e); err != nil || known {
 		return false, err
 	}
-	b.pool.put(key, poolEntry{b.self, e})
 	return true, b.store(raw)
+}
+
+// record makes the record of an extent: a reference if it is known, else the next place.
+func (b *Builder) record(raw []byte, id ID) (e extentRec, known bool) {
+	key := poolKey{id, len(raw)}
+	if at, ok := b.pool.find(key); ok {
+		return b.reference(at), true
+	}
+	n := int64(len(raw))
+	e = extentRec{rawLen: n, storedLen: n, id: id, fileOff: b.at + int64(b.n)}
+	e.sum(raw)
+	b.pool.put(key, poolEntry{b.self, e})
+	return e, false
 }
 
 // Share covers the next bytes of the region with a reference to raw, which it stores at the end
@@ -186,15 +193,11 @@ func (b *Builder) storeAside() error {
 	raw := b.asideBuf[:n]
 	clear(raw[len(b.asideBuf):])
 	b.asideBuf = b.asideBuf[:0]
-	key := poolKey{IDOf(raw), len(raw)}
-	if at, ok := b.pool.find(key); ok {
-		b.aside = append(b.aside, b.reference(at))
+	e, known := b.record(raw, IDOf(raw))
+	b.aside = append(b.aside, e)
+	if known {
 		return nil
 	}
-	sum := durable.Sum(raw)
-	e := extentRec{rawLen: n, storedLen: n, rawCRC: sum, storedCRC: sum, id: key.id, fileOff: b.at + int64(b.n)}
-	b.aside = append(b.aside, e)
-	b.pool.put(key, poolEntry{b.self, e})
 	return b.store(raw)
 }
 

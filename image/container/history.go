@@ -131,7 +131,7 @@ func (h *History) Recall(p Place, f File, number, rank int) error {
 	}
 	h.add(number, number, func(p *past) {
 		for _, e := range c.index.extents {
-			if c.index.regions[e.region].of(rank) {
+			if isOf(c.index.regions[e.region].rank, rank) {
 				p.add(c.index, e, holders[e.fileRef])
 			}
 		}

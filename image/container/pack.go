@@ -233,11 +233,6 @@ func (w *writer) refer(i int, at poolEntry) {
 	w.holders[i] = at.file
 }
 
-// settled reports whether an extent needs no memory: it is zero, or stored elsewhere.
-func (w *writer) settled(i int) bool {
-	return w.index.extents[i].codec == codecZero || w.holders[i] != nil
-}
-
 // fetch makes the memory of a chunk readable. After an error it releases all of it.
 func (w *writer) fetch(c chunk) error {
 	if w.opt.Fetch == nil {
@@ -318,4 +313,9 @@ func (w *writer) packAll(batch []chunk, out [][]run) error {
 		})
 	}
 	return workers.Wait()
+}
+
+// zoneOf returns the zone of the first extent of a chunk.
+func (w *writer) zoneOf(c chunk) iotrace.Zone {
+	return traceZone(w.regions[w.index.extents[c.first].region].Zone)
 }

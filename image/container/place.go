@@ -2,10 +2,8 @@ package container
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"ckpt/image/plan/fileview"
-	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -37,54 +35,6 @@ func (f *File) Number() int {
 	return n
 }
 
-// open opens a container file and checks that it is the one that a manifest means.
-func (p Place) open(f File) (*container, error) {
-	c, err := openContainer(p.FS, filepath.Join(p.Dir, filepath.FromSlash(f.Path)))
-	if err != nil {
-		return nil, err
-	}
-	if err := p.identify(c, f); err != nil {
-		c.Close()
-		return nil, err
-	}
-	return c, nil
-}
-
-func (p Place) identify(c *container, f File) error {
-	digest := hexDigest(c.trailer.digest)
-	switch {
-	case c.header.Job != p.Job:
-		return &OtherJobError{c.path, c.header.Job, p.Job}
-	case c.header.Number != f.Number():
-		return durable.Damaged(c.path, 0, "image is of checkpoint %d, not %d", c.header.Number, f.Number())
-	case c.header.Kind != f.Kind:
-		return durable.Damaged(c.path, 0, "image is of kind %s, not %s", c.header.Kind, f.Kind)
-	case c.size != f.Bytes:
-		return durable.Damaged(c.path, min(c.size, f.Bytes), "file is %d bytes long, the manifest says %d", c.size, f.Bytes)
-	case digest != f.IndexBlake3:
-		return durable.Damaged(c.path, c.trailer.indexOffset, "index is not the one in the manifest (digest %.8s…, want %.8s…)", digest, f.IndexBlake3)
-	}
-	return nil
-}
-
-// openRef opens a file that the extents of c refer to.
-func (p Place) openRef(c *container, ref fileRec) (*container, error) {
-	x, err := openContainer(p.FS, filepath.Join(p.Dir, filepath.FromSlash(ref.path)))
-	if err != nil {
-		return nil, fmt.Errorf("%s refers to another file: %w", c.path, err)
-	}
-	if x.header.Job != p.Job {
-		err = &OtherJobError{x.path, x.header.Job, p.Job}
-	} else if x.trailer.digest != ref.digest {
-		err = durable.Damaged(x.path, x.trailer.indexOffset, "index is not the one that %s refers to", c.path)
-	}
-	if err != nil {
-		x.Close()
-		return nil, err
-	}
-	return x, nil
-}
-
 // References checks a file's length and index, and returns the files that hold extents of it;
 // with check, these must be there.
 func (p Place) References(f File, check bool) (refs []string, err error) {
@@ -113,9 +63,12 @@ type Region struct {
 	Rank int
 }
 
-// Of reports whether a region is the rank's, or everybody's, like the segment of a node and the
-// library.
-func (r *Region) Of(rank int) bool { return r.Rank == -1 || r.Rank == rank }
+// Of reports whether a region is the rank's, or everybody's.
+func (r *Region) Of(rank int) bool { return isOf(int32(r.Rank), rank) }
+
+// isOf reports whether a region of a rank is another's too: the segment of a node and the
+// library, whose rank is -1, are everybody's.
+func isOf(of int32, rank int) bool { return of == -1 || int(of) == rank }
 
 // Regions lists the regions of a file.
 func (p Place) Regions(f File) ([]Region, error) {
@@ -233,4 +186,18 @@ func (c *container) process(rank int) *zones.Process {
 		p.Role, p.Name = zones.RoleLauncher, h.Job+" "+h.Kind
 	}
 	return p
+}
+
+// checkRegion refuses a region that cannot be written, or has less memory than needed.
+func checkRegion(r zones.Region, need int64) error {
+	n, all := int64(len(r.Mem)), zones.PageRound(r.Size)
+	switch {
+	case r.Name == "" || len(r.Name) > maxName:
+		return fmt.Errorf("region name %.40q is %d bytes long, want 1 to %d", r.Name, len(r.Name), maxName)
+	case !r.Zone.Valid() || !r.Elem.Valid():
+		return fmt.Errorf("region %q has unknown %v or %v", r.Name, r.Zone, r.Elem)
+	case r.Size < 0 || n > all || n%zones.PageSize != 0 || n < need:
+		return fmt.Errorf("region %q has %d bytes of memory for a size of %d", r.Name, len(r.Mem), r.Size)
+	}
+	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,89 +19,6 @@ import (
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
-
-// container is an open container file with sound header, index and trailer. The payload is
-// checked as it is read.
-type container struct {
-	f       vfs.File
-	path    string
-	size    int64
-	header  Header
-	trailer trailer
-	index   *index
-}
-
-// openContainer opens path, around the page cache where that works: restored bytes are needed
-// once.
-func openContainer(fsys vfs.FS, path string) (*container, error) {
-	if f, err := vfs.OpenDirect(fsys, path); err == nil {
-		c, err := readContainer(f, path)
-		if err == nil {
-			return c, nil
-		}
-		f.Close()
-		if !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
-			return nil, err
-		}
-	}
-	f, err := fsys.Open(path)
-	if err != nil {
-		return nil, durable.ReadError(path, -1, err)
-	}
-	c, err := readContainer(f, path)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return c, nil
-}
-
-func (c *container) Close() error { return c.f.Close() }
-
-func readContainer(f vfs.File, path string) (*container, error) {
-	size, err := f.Size()
-	if err != nil {
-		return nil, durable.ReadError(path, -1, err)
-	}
-	if size < 3*BlockSize || size%BlockSize != 0 {
-		return nil, durable.Damaged(path, size, "file is %d bytes long, an image is at least 3 whole blocks of %d", size, BlockSize)
-	}
-	c := &container{f: f, path: path, size: size}
-	head, tail := aligned(BlockSize), aligned(BlockSize)
-	if err := durable.ReadAt(f, path, head, 0); err != nil {
-		return nil, err
-	}
-	if c.header, err = decodeHeader(head); err != nil {
-		return nil, inBlock(path, 0, err)
-	}
-	if err := durable.ReadAt(f, path, tail, size-BlockSize); err != nil {
-		return nil, err
-	}
-	if c.trailer, err = decodeTrailer(tail, size); err != nil {
-		return nil, inBlock(path, size-BlockSize, err)
-	}
-	t := c.trailer
-	b := aligned(int(zones.PageRound(t.indexLen)))
-	if err := durable.ReadAt(f, path, b, t.indexOffset); err != nil {
-		return nil, err
-	}
-	if !allZero(b[t.indexLen:]) {
-		return nil, durable.Damaged(path, t.indexOffset+t.indexLen, "index is padded with other than zeros")
-	}
-	b = b[:t.indexLen]
-	if durable.Sum(b) != t.indexCRC || digestOf(b) != t.digest {
-		return nil, durable.Damaged(path, t.indexOffset, "index checksum does not match")
-	}
-	x, at, err := decodeIndex(b, t, c.header.Kind == KindJob)
-	if err != nil {
-		return nil, inBlock(path, t.indexOffset+at, err)
-	}
-	if x.header != digestOf(head) {
-		return nil, durable.Damaged(path, 0, "header is not the one that the index was written for")
-	}
-	c.index = x
-	return c, nil
-}
 
 // reader reads the payload of containers.
 type reader struct {
@@ -373,4 +289,64 @@ func (in *extentReader) fetch(extents []extentRec, s span, b []byte) error {
 		return durable.ReadError(in.path, e.Offset, e.Err)
 	}
 	return durable.ReadError(in.path, s.off, err)
+}
+
+// fillBytes is the most memory that a load writes to before it hands it over: the longest
+// extent at least.
+const fillBytes = maxExtent
+
+// handsOver makes the reader hand over the memory that it has filled.
+func (r *reader) handsOver(loaded func(mem []byte) error) {
+	if loaded != nil {
+		r.loaded, r.filling = loaded, semaphore.NewWeighted(fillBytes)
+	}
+}
+
+// adjoining returns how many extents, from the first on, are handed over at once, and their
+// memory: those that follow each other in memory, up to a staging buffer; without a hook all.
+func (r *reader) adjoining(extents []extentRec) (n int, mem []byte) {
+	if r.loaded == nil {
+		return len(extents), nil
+	}
+	mem = r.dest(extents[0])
+	for n = 1; n < len(extents); n++ {
+		next := r.dest(extents[n])
+		if !continues(mem, next) || len(mem)+len(next) > stageBytes {
+			break
+		}
+		mem = mem[:len(mem)+len(next)]
+	}
+	return n, mem
+}
+
+// fill fills memory and hands it over.
+func (r *reader) fill(ctx context.Context, path string, mem []byte, fill func() error) error {
+	if r.loaded == nil {
+		return fill()
+	}
+	n := int64(len(mem))
+	if err := r.filling.Acquire(ctx, n); err != nil {
+		return durable.Op("read", path, -1, err)
+	}
+	defer r.filling.Release(n)
+	if err := fill(); err != nil {
+		return err
+	}
+	return durable.Op("hand over memory of", path, -1, r.loaded(mem))
+}
+
+// zero fills memory that holds zeros.
+func (r *reader) zero(ctx context.Context, path string, mem []byte) error {
+	for len(mem) > 0 {
+		part := mem[:min(len(mem), stageBytes)]
+		err := r.fill(ctx, path, part, func() error {
+			clear(part)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		mem = mem[len(part):]
+	}
+	return nil
 }

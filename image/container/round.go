@@ -303,10 +303,6 @@ func (w *writer) plan(all [][]byte) (p *plan.Plan, more bool, err error) {
 	return p, more, durable.Op("write", w.path, -1, err)
 }
 
-func (w *writer) confused(i int) error {
-	return durable.Op("write", w.path, -1, fmt.Errorf("rank %d does not tell what it writes", w.joint.Ranks[i].Rank))
-}
-
 // carryOut writes what the plan of a round has this rank write.
 func (w *writer) carryOut(ctx context.Context, r *round, p *plan.Plan, turn chan struct{}) error {
 	begin, held := time.Now(), w.opt.held()
@@ -377,11 +373,6 @@ func (w *writer) placeRound(r *round, p *plan.Plan) {
 			w.ends[i] = (w.ends[i] + w.joint.Settings.StripeSize - 1) / w.joint.Settings.StripeSize * w.joint.Settings.StripeSize
 		}
 	}
-}
-
-// zoneOf returns the zone of the first extent of a chunk.
-func (w *writer) zoneOf(c chunk) iotrace.Zone {
-	return traceZone(w.regions[w.index.extents[c.first].region].Zone)
 }
 
 // observe returns the observer of the exec.Run of a round.

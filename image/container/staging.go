@@ -105,3 +105,8 @@ func (w *writer) gone(n int64) {
 		w.opt.Captured()
 	}
 }
+
+// settled reports whether an extent needs no memory: it is zero, or stored elsewhere.
+func (w *writer) settled(i int) bool {
+	return w.index.extents[i].codec == codecZero || w.holders[i] != nil
+}
