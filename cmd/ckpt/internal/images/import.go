@@ -119,7 +119,7 @@ func runImport(ctx context.Context, g *ui.Globals, o *importOptions, names []str
 		ui.Count(files, "file"), ui.MiB(total), ui.MiB(m.StoredBytes))
 }
 
-// loadRules returns the built-in rules, with those of a file before them.
+// loadRules returns the built-in rules, after the rules of a file.
 func loadRules(file string) (*zones.Rules, error) {
 	rules := zones.DefaultRules()
 	if file == "" {

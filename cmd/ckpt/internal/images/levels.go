@@ -16,8 +16,7 @@ type levelsLine struct {
 	Levels []nodes.State `json:"storage_levels,omitempty"`
 	// TierNodes are the nodes that were seen to have all of their part of it.
 	TierNodes []int `json:"tier_nodes,omitempty"`
-	// Unseen are the nodes that have it according to the record of the job, and that are not
-	// seen from here to have it.
+	// Unseen are the nodes that have it according to the job's record, and are not seen to.
 	Unseen []job.UnseenNode `json:"unseen_node_list,omitempty"`
 	lost   bool             // with its nodes
 	lacks  []string         // parts of ranks that no node has, with their nodes
@@ -28,8 +27,7 @@ type levelsLine struct {
 // on reports whether nodes have the checkpoint, as far as is known.
 func (l *levelsLine) on() bool { return len(l.Levels) > 0 && l.Levels[0] != nodes.Stored }
 
-// stored reports whether the store has it. A job without node directories has no other
-// place.
+// stored reports whether the store has it, the only place without node directories.
 func (l *levelsLine) stored() bool {
 	return len(l.Levels) == 0 || slices.Contains(l.Levels, nodes.Stored)
 }
@@ -78,8 +76,8 @@ func levelsOf(ctx context.Context, l *job.Levels, number int, stored bool) level
 	return line
 }
 
-// lacking lists the ranks whose parts are neither on their node nor copied, and cannot be built
-// from parities either.
+// lacking lists the ranks whose parts are on no node, own or copied, without parities to build
+// them from.
 func lacking(t *nodes.Tier, findings []nodes.Finding) (list []string) {
 	for _, f := range findings {
 		if f.Role == nodes.RoleParity {
@@ -114,8 +112,7 @@ func wholeNodes(findings []nodes.Finding) []int {
 	return nodes
 }
 
-// addVersions adds the checkpoints that only nodes have to those of the store, and says of
-// all where they live.
+// addVersions adds the checkpoints that only nodes have, and says of all where they live.
 func addVersions(ctx context.Context, name string, lines []checkpointLine, l *job.Levels, history job.Events, last int) ([]checkpointLine, error) {
 	all, err := l.Checkpoints()
 	if err != nil {

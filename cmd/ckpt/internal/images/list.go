@@ -15,6 +15,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/image"
+	"ckpt/zones"
 )
 
 // Commands returns the commands of this package.
@@ -68,8 +69,8 @@ type checkpointLine struct {
 	Level   job.Level   `json:"level,omitempty"` // that of the job
 	// Predicted is what it was predicted to be when the job was launched.
 	Predicted *job.PredictedCheckpoint `json:"predicted,omitempty"`
-	// In a list: a restart continues from it unless another is named; it is of a run
-	// that a restart from an earlier checkpoint has left.
+	// In a list: a restart continues from it by default; a restart from an earlier one has left
+	// its run.
 	Default bool `json:"default_origin,omitempty"`
 	Left    bool `json:"left_behind,omitempty"`
 	levelsLine
@@ -77,12 +78,9 @@ type checkpointLine struct {
 }
 
 type rankZones struct {
-	Rank     int   `json:"rank"`
-	Node     int   `json:"node"`
-	Library  int64 `json:"library"`
-	Data     int64 `json:"data"`
-	Shared   int64 `json:"shared"`
-	IOBuffer int64 `json:"iobuffer"`
+	Rank int `json:"rank"`
+	Node int `json:"node"`
+	zones.Sizes
 }
 
 func describeSummary(h job.Events, s image.Summary) checkpointLine {
@@ -95,13 +93,12 @@ func describeManifest(h job.Events, m *image.Manifest) checkpointLine {
 	line := describeSummary(h, m.Summary())
 	line.Step = m.Step
 	for _, r := range m.Ranks {
-		line.PerRank = append(line.PerRank, rankZones{r.Rank, r.Node, r.Zones.Library, r.Zones.Data, r.Zones.Shared, r.Zones.IOBuffer})
+		line.PerRank = append(line.PerRank, rankZones{r.Rank, r.Node, r.Zones})
 	}
 	return line
 }
 
-// explain adds what the description of the job says: the level of checkpoints, and what
-// this one was predicted to be, if it was.
+// explain adds the level of checkpoints and the prediction that the job's description has.
 func (l *checkpointLine) explain(spec *job.Resolved) {
 	if spec != nil {
 		l.Level = spec.LevelOf()
@@ -109,8 +106,7 @@ func (l *checkpointLine) explain(spec *job.Resolved) {
 	}
 }
 
-// memory returns the bytes that the ranks occupied; of an imported checkpoint, the
-// bytes of its images.
+// memory returns the bytes that the ranks occupied, or the images of an imported checkpoint.
 func (l *checkpointLine) memory() int64 {
 	if l.Memory != nil {
 		return l.Memory.Total()
@@ -212,9 +208,9 @@ func takenAt(t time.Time) string {
 	return t.Local().Format(time.Stamp)
 }
 
-// markOrigin marks the checkpoint from which a restart continues by default, and those of
-// runs that a restart from an earlier checkpoint has left. Of jobs of several groups the
-// recovery line decides.
+// markOrigin marks the checkpoint from which a restart continues by default, and the
+// checkpoints of runs that a restart from an earlier one has left. In jobs of several groups
+// the recovery line decides.
 func markOrigin(lines []checkpointLine) {
 	lines = lines[:reachable(lines)]
 	if len(lines) == 0 || len(lines[0].Of) > 0 || lines[0].Origin != "" {
@@ -240,8 +236,8 @@ func markOrigin(lines []checkpointLine) {
 	}
 }
 
-// reachable returns how many of the checkpoints there are up to the newest that a restart
-// here can reach: nodes that have newer ones cannot be seen.
+// reachable returns how many of the checkpoints there are up to the newest that can be seen
+// from here.
 func reachable(lines []checkpointLine) int {
 	n := len(lines)
 	for n > 0 && !lines[n-1].seen() {

@@ -101,8 +101,7 @@ func printJobs(g *ui.Globals, lines []jobLine) error {
 	return g.Table(header, rows)
 }
 
-// shortTime formats a time in the width of a table: with the year instead of the clock
-// if that is another year.
+// shortTime formats a time for a table: with the year instead of the clock if that is another.
 func shortTime(t time.Time) string {
 	switch {
 	case t.IsZero():

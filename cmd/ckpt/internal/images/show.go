@@ -49,8 +49,7 @@ any more. --plot draws them.`,
 	return cmd
 }
 
-// describeArray describes an array of all ranks, from which another number of them can
-// resume.
+// describeArray describes an array of all ranks.
 func describeArray(a image.GlobalPart) string {
 	sides := make([]string, len(a.Axes))
 	for i, s := range a.Axes {
@@ -64,7 +63,11 @@ func runShow(ctx context.Context, g *ui.Globals, target string) error {
 	if err != nil {
 		return err
 	}
-	line := showLineOf(ctx, j, m, levels)
+	line := describeManifest(job.ReadEvents(j, 0), m)
+	spec, _ := job.ReadSpec(j) // without a description less is known
+	line.explain(spec)
+	_, err = j.Manifest(m.Number)
+	line.levelsLine, line.tierLine = levelsOf(ctx, levels, m.Number, err == nil), tierOf(ctx, levels, m.Number)
 	if g.JSON {
 		return g.PrintJSON(line)
 	}
@@ -94,8 +97,7 @@ func runShow(ctx context.Context, g *ui.Globals, target string) error {
 	g.Printf("taken      %s by %s under %s, mapping %s\n\n", line.Created.Local().Format(time.DateTime), m.App, m.MPI, line.Mapping.Short())
 	var rows [][]string
 	for _, z := range line.PerRank {
-		rows = append(rows, []string{fmt.Sprint(z.Rank), fmt.Sprint(z.Node), ui.MiB(z.Library), ui.MiB(z.Data), ui.MiB(z.Shared), ui.MiB(z.IOBuffer),
-			ui.MiB(z.Library + z.Data + z.Shared + z.IOBuffer)})
+		rows = append(rows, []string{fmt.Sprint(z.Rank), fmt.Sprint(z.Node), ui.MiB(z.Library), ui.MiB(z.Data), ui.MiB(z.Shared), ui.MiB(z.IOBuffer), ui.MiB(z.Total())})
 	}
 	err = g.Table([]string{"|rank", "|node", "|library MiB", "|data MiB", "|shared MiB", "|iobuffer MiB", "|total MiB"}, rows)
 	if err != nil || line.tierLine == nil {
@@ -103,16 +105,6 @@ func runShow(ctx context.Context, g *ui.Globals, target string) error {
 	}
 	g.Printf("\nprotection %s, on the nodes:\n", line.Scheme)
 	return line.tierLine.print(g, j.Name(), line.Number)
-}
-
-// showLineOf describes a checkpoint with all that is known of it.
-func showLineOf(ctx context.Context, j *image.Job, m *image.Manifest, levels *job.Levels) checkpointLine {
-	line := describeManifest(job.ReadEvents(j, 0), m)
-	spec, _ := job.ReadSpec(j) // without a description less is known
-	line.explain(spec)
-	_, err := j.Manifest(m.Number)
-	line.levelsLine, line.tierLine = levelsOf(ctx, levels, m.Number, err == nil), tierOf(ctx, levels, m.Number)
-	return line
 }
 
 // tierNode is what a node has of a checkpoint, and should have.
@@ -138,8 +130,7 @@ type tierLine struct {
 	Nodes  []tierNode `json:"tier_node_list"`
 }
 
-// tierOf says where on the nodes a checkpoint is; nil if no node that can be reached has
-// it.
+// tierOf says where on the nodes a checkpoint is; nil if it is on no node within reach.
 func tierOf(ctx context.Context, l *job.Levels, number int) *tierLine {
 	v := l.Version(number)
 	if v == nil {

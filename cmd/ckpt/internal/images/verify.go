@@ -65,14 +65,18 @@ type verifyResult struct {
 type damageLine struct {
 	Job        string `json:"job"`
 	Checkpoint int    `json:"checkpoint"` // 0: of a message log
-	File       string `json:"file"`
-	Offset     int64  `json:"offset"`
-	Reason     string `json:"reason"`
+	image.Damage
 	*nodeDamage
 }
 
-// An uncheckedLine is a job, or a checkpoint of it, that could not be read: nobody knows how
-// it is.
+// damaged notes damage of a job, or of a checkpoint of it.
+func (r *verifyResult) damaged(job string, number int, list ...image.Damage) {
+	for _, d := range list {
+		r.Damage = append(r.Damage, damageLine{Job: job, Checkpoint: number, Damage: d})
+	}
+}
+
+// An uncheckedLine is a job, or a checkpoint of it, that could not be read.
 type uncheckedLine struct {
 	Job        string           `json:"job"`
 	Checkpoint int              `json:"checkpoint"` // 0: all of the job, or its message logs
@@ -154,8 +158,7 @@ func (r *verifyResult) jobs(ctx context.Context, g *ui.Globals, store *image.Sto
 	return list, number, nil
 }
 
-// find lists the checkpoints to verify, and those that cannot be: nodes have them that are not
-// seen.
+// find lists the checkpoints to verify, and those that only nodes out of reach have.
 func (r *verifyResult) find(jobs []verifiedJob, number int, level string) error {
 	found := 0
 	for i := range jobs {
@@ -204,7 +207,7 @@ func (r *verifyResult) find(jobs []verifiedJob, number int, level string) error 
 func (r *verifyResult) addDoubts(v *verifiedJob) {
 	l := v.levels
 	if d := (*durable.DamageError)(nil); errors.As(l.RecordErr, &d) {
-		r.Damage = append(r.Damage, damageLine{Job: v.job.Name(), File: d.File, Offset: d.Offset, Reason: d.Reason})
+		r.damaged(v.job.Name(), 0, image.Damage{File: d.File, Offset: d.Offset, Reason: d.Reason})
 	} else if l.RecordErr != nil {
 		r.skip(v.job.Name(), 0, l.RecordErr)
 	}
@@ -242,9 +245,7 @@ func (r *verifyResult) addStore(ctx context.Context, g *ui.Globals, jobs []verif
 			}
 			r.Checkpoints++
 			r.CheckedBytes += report.CheckedBytes
-			for _, d := range report.Damage {
-				r.Damage = append(r.Damage, damageLine{Job: v.job.Name(), Checkpoint: n, File: d.File, Offset: d.Offset, Reason: d.Reason})
-			}
+			r.damaged(v.job.Name(), n, report.Damage...)
 		}
 		if logs {
 			r.addLogs(v.job)
@@ -253,8 +254,7 @@ func (r *verifyResult) addStore(ctx context.Context, g *ui.Globals, jobs []verif
 	return nil
 }
 
-// storedBytes is the length of the files of the checkpoints to verify in the store, as far as
-// manifests tell.
+// storedBytes is the length of the files to verify in the store, as far as manifests tell.
 func (v *verifiedJob) storedBytes() (total int64) {
 	counted := make(map[string]bool)
 	for _, n := range v.stored {
@@ -280,17 +280,13 @@ func (r *verifyResult) addLogs(j *image.Job) {
 	}
 	r.CheckedBytes += bytes
 	for _, d := range damage {
-		r.Damage = append(r.Damage, damageLine{Job: j.Name(), File: d.File, Offset: d.Offset, Reason: d.Reason})
+		r.damaged(j.Name(), 0, image.Damage{File: d.File, Offset: d.Offset, Reason: d.Reason})
 	}
 }
 
 func printVerify(g *ui.Globals, r verifyResult) error {
-	if g.JSON {
-		if err := g.PrintJSON(r); err != nil {
-			return err
-		}
-	} else {
-		r.print(g)
+	if err := g.Show(r, func() error { return r.print(g) }); err != nil {
+		return err
 	}
 	if len(r.Damage) == 0 {
 		return r.unchecked()
@@ -324,19 +320,18 @@ func (r *verifyResult) unchecked() error {
 }
 
 // target names the job or the checkpoint.
-func (l *uncheckedLine) target() string {
-	if l.Checkpoint > 0 {
-		return fmt.Sprintf("%s@%d", l.Job, l.Checkpoint)
+func (l *uncheckedLine) target() string { return targetOf(l.Job, l.Checkpoint) }
+
+func targetOf(job string, number int) string {
+	if number > 0 {
+		return fmt.Sprintf("%s@%d", job, number)
 	}
-	return l.Job
+	return job
 }
 
 // String says what is damaged, and where.
 func (d *damageLine) String() string {
-	of := d.Job
-	if d.Checkpoint > 0 {
-		of = fmt.Sprintf("%s@%d", d.Job, d.Checkpoint)
-	}
+	of := targetOf(d.Job, d.Checkpoint)
 	if d.nodeDamage != nil {
 		of += fmt.Sprintf(", node %d", d.Node)
 	}
@@ -354,7 +349,7 @@ func (d *damageLine) place() string {
 	return fmt.Sprintf("%s at offset %d: %s", d.File, d.Offset, d.Reason)
 }
 
-func (r *verifyResult) print(g *ui.Globals) {
+func (r *verifyResult) print(g *ui.Globals) error {
 	for _, d := range r.Damage {
 		g.Printf("%s\n", &d)
 	}
@@ -365,8 +360,9 @@ func (r *verifyResult) print(g *ui.Globals) {
 	for _, u := range r.Unchecked {
 		g.Printf("%s: not checked: %s\n", u.target(), u.Reason)
 	}
-	g.Printf("checked %s%s, %s MiB of files: %s\n", ui.Count(r.Checkpoints, "checkpoint"), versions, ui.MiB(r.CheckedBytes), ui.Count(len(r.Damage), "damaged place"))
+	err := g.Printf("checked %s%s, %s MiB of files: %s\n", ui.Count(r.Checkpoints, "checkpoint"), versions, ui.MiB(r.CheckedBytes), ui.Count(len(r.Damage), "damaged place"))
 	if r.unreachable > 0 {
-		g.Printf("not checked: %s of nodes that cannot be reached from here\n", ui.Count(r.unreachable, "file"))
+		return g.Printf("not checked: %s of nodes that cannot be reached from here\n", ui.Count(r.unreachable, "file"))
 	}
+	return err
 }

@@ -54,9 +54,8 @@ func (r *verifyResult) addNodes(ctx context.Context, g *ui.Globals, list []verif
 	return nil
 }
 
-// verify verifies a version, or a newer one that has taken its place meanwhile in a running job.
-// Of a version that is being committed or removed this moment, files are missing: it looks
-// again.
+// verify verifies a version, or a newer one that has taken its place in a running job. Of a
+// version that is just being committed or removed files are missing: it looks again.
 func (on *onNodes) verify(ctx context.Context, v nodes.Version, progress func(int64)) (nodes.Version, []nodes.Finding, error) {
 	const attempts = 20
 	for i := 1; ; i++ {
@@ -103,7 +102,7 @@ func (r *verifyResult) addFindings(on onNodes, v nodes.Version, findings []nodes
 		if f.Condition == nodes.LostNode && f.Role != nodes.RoleDirectory {
 			continue // the directory is named
 		}
-		d := damageLine{Job: on.job.Name(), Checkpoint: v.Number, File: on.path(f), Reason: string(f.Condition)}
+		d := damageLine{Job: on.job.Name(), Checkpoint: v.Number, Damage: image.Damage{File: on.path(f), Reason: string(f.Condition)}}
 		if damage := (*durable.DamageError)(nil); errors.As(f.Err, &damage) {
 			d.Offset, d.Reason = damage.Offset, damage.Reason
 		}

@@ -228,8 +228,7 @@ const (
 	steadyShare = 0.005 // memory that changes less is steady
 )
 
-// running starts a command, looks at its processes until their memory is steady, and
-// ends it.
+// running starts a command, looks at its processes until their memory is steady, and ends it.
 func (o *zonesOptions) running(ctx context.Context, g *ui.Globals, rules *zones.Rules, measure proc.Measure, command []string) ([]*zones.Process, error) {
 	settle, err := ui.ParseDuration("--settle", o.settle)
 	if err != nil {
@@ -303,8 +302,7 @@ type watch struct {
 	most   int64
 }
 
-// steady notes a look, and reports whether number and memory of the ranks have not
-// changed for the time to settle.
+// steady notes a look, and reports whether number and memory of the ranks have settled.
 func (w *watch) steady(ps []*zones.Process, now time.Time) bool {
 	source.Settle(ps)
 	ranks, bytes := 0, int64(0)

@@ -143,7 +143,7 @@ func printAreas(g *ui.Globals, ps []*zones.Process) error {
 
 func kib(n int64) string { return strconv.FormatInt((n+1023)/1024, 10) }
 
-// appName splits names like those of NPB: bt.B.4, bt.B.x.
+// appName splits names as NPB has them: bt.B.4, bt.B.x.
 var appName = regexp.MustCompile(`^([A-Za-z0-9_-]+)\.([A-Z])(\.([0-9]+|x))?$`)
 
 func (o *zonesOptions) printCSV(g *ui.Globals, ps []*zones.Process, checkpoints []source.Checkpoint) error {
@@ -198,8 +198,7 @@ func (o *zonesOptions) nameOf(program string) (app, class string) {
 	return strings.ToLower(strings.NewReplacer(".", "_", " ", "_", ",", "_").Replace(zones.Printable(name))), "-"
 }
 
-// ranksOf lists the ranks of a program in a checkpoint. Helper processes of the same
-// program are no ranks.
+// ranksOf lists the ranks of a program in a checkpoint, without its helper processes.
 func ranksOf(ps []*zones.Process, group, program string) (ranks []*zones.Process) {
 	for _, p := range ps {
 		if p.Role == zones.RoleRank && p.Group == group && p.Name == program {
@@ -209,8 +208,8 @@ func ranksOf(ps []*zones.Process, group, program string) (ranks []*zones.Process
 	return ranks
 }
 
-// jobSize returns the number of ranks of a job, and of those on its fullest node. Not all
-// of them need be among the processes: the launcher told each how many there are.
+// jobSize returns the number of ranks of a job, and on its fullest node. The launcher told each
+// rank how many there are, so not all need be among the processes.
 func jobSize(ranks []*zones.Process) (job, node int) {
 	hosts := make(map[string]int)
 	for _, p := range ranks {
