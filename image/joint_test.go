@@ -16,6 +16,7 @@ import (
 
 	"ckpt/image/codec"
 	"ckpt/image/container"
+	"ckpt/image/exec"
 	"ckpt/image/plan"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
@@ -78,18 +79,23 @@ func (e *localEnd) Exchange(ctx context.Context, mine []byte) ([][]byte, error) 
 	return e.all, nil
 }
 
-func (e *localEnd) Pull(ctx context.Context, from, key int, offset int64, p []byte) error {
-	e.mu.Lock()
-	serve := e.serve[from]
-	if e.writes != nil && key >= 0 {
-		e.writes.pulls = append(e.writes.pulls, pulled{e.rank, from, key, offset, int64(len(p))})
+func (e *localEnd) Pull(ctx context.Context, from int, ranges []exec.Range) error {
+	for _, r := range ranges {
+		e.mu.Lock()
+		serve := e.serve[from]
+		if e.writes != nil && r.Key >= 0 {
+			e.writes.pulls = append(e.writes.pulls, pulled{e.rank, from, r.Key, r.Offset, int64(len(r.P))})
+		}
+		e.mu.Unlock()
+		b, err := serve(ctx, r.Key)
+		if err == nil && copy(r.P, b[min(r.Offset, int64(len(b))):]) < len(r.P) {
+			err = errors.New("piece is too short")
+		}
+		if err != nil {
+			return err
+		}
 	}
-	e.mu.Unlock()
-	b, err := serve(ctx, key)
-	if err == nil && copy(p, b[min(offset, int64(len(b))):]) < len(p) {
-		err = errors.New("piece is too short")
-	}
-	return err
+	return nil
 }
 
 // writes records which rank has written, and pulled, which bytes.

@@ -140,11 +140,8 @@ func (g *gatherer) find(list []gatherRange) (net.Buffers, error) {
 	return bufs, nil
 }
 
-func (g *gatherer) Pull(ctx context.Context, from, key int, offset int64, p []byte) error {
-	return g.PullAll(ctx, from, []exec.Range{{Key: key, Offset: offset, P: p}})
-}
-
-func (g *gatherer) PullAll(ctx context.Context, from int, ranges []exec.Range) error {
+// Pull implements exec.Puller.
+func (g *gatherer) Pull(ctx context.Context, from int, ranges []exec.Range) error {
 	c, address, err := g.wayTo(from)
 	if err != nil {
 		return err
@@ -366,5 +363,3 @@ func (s *state) writeJoint(ctx context.Context, fsys vfs.FS, number int, order w
 	report.Storage += info.StorageTime
 	return nil
 }
-
-var _ exec.BatchPuller = (*layoutNetwork)(nil)

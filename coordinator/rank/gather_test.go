@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/peer"
+	"ckpt/image/exec"
 	"ckpt/internal/testkit"
 )
 
@@ -37,13 +38,13 @@ func TestPullCancelled(t *testing.T) {
 			cancel()
 			return nil, errors.New("aborted")
 		})
-		if err := gs[0].Pull(ctx, 1, 0, 0, make([]byte, 1)); err == nil {
+		if err := gs[0].Pull(ctx, 1, []exec.Range{{P: make([]byte, 1)}}); err == nil {
 			t.Fatal("a pull of what is not served succeeded")
 		}
 	}
 	gs[1].serveFrom(t.Context(), func(context.Context, int) ([]byte, error) { return []byte{7}, nil })
 	p := make([]byte, 1)
-	if err := gs[0].Pull(t.Context(), 1, 0, 0, p); err != nil || p[0] != 7 {
+	if err := gs[0].Pull(t.Context(), 1, []exec.Range{{P: p}}); err != nil || p[0] != 7 {
 		t.Errorf("pulled %v, %v", p, err)
 	}
 }

@@ -131,7 +131,7 @@ func (w *writer) tailOf(ctx context.Context, file int, heads [][]byte) (*tail, e
 		b := make([]byte, length)
 		if i == w.me {
 			b = w.index.records()
-		} else if err := w.joint.Network.Pull(ctx, w.joint.Ranks[i].Rank, recordsKey, 0, b); err != nil {
+		} else if err := w.joint.Network.Pull(ctx, w.joint.Ranks[i].Rank, []exec.Range{{Key: recordsKey, P: b}}); err != nil {
 			return nil, durable.Op("gather", w.joint.Paths[file], -1, err)
 		}
 		part, err := decodeRecords(b)

@@ -77,12 +77,14 @@ func All(ctx context.Context, p *plan.Plan, mem func(rank, key int) []byte, opt 
 // memory is a Puller that copies.
 type memory func(rank, key int) []byte
 
-func (m memory) Pull(_ context.Context, from, key int, offset int64, p []byte) error {
-	b := m(from, key)
-	if offset+int64(len(p)) > int64(len(b)) {
-		return fmt.Errorf("the piece has %d bytes", len(b))
+func (m memory) Pull(_ context.Context, from int, ranges []Range) error {
+	for _, r := range ranges {
+		b := m(from, r.Key)
+		if r.Offset+int64(len(r.P)) > int64(len(b)) {
+			return fmt.Errorf("the piece has %d bytes", len(b))
+		}
+		copy(r.P, b[r.Offset:])
 	}
-	copy(p, b[offset:])
 	return nil
 }
 

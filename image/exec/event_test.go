@@ -21,9 +21,9 @@ type slow struct {
 	pull time.Duration
 }
 
-func (s slow) Pull(ctx context.Context, from, key int, offset int64, p []byte) error {
+func (s slow) Pull(ctx context.Context, from int, ranges []exec.Range) error {
 	time.Sleep(s.pull)
-	return s.job.Pull(ctx, from, key, offset, p)
+	return s.job.Pull(ctx, from, ranges)
 }
 
 // trace runs a writer in a bubble and returns what happened in each second.

@@ -40,6 +40,6 @@ func ExampleAll() {
 	fmt.Printf("%d KiB written, %d KiB of them gathered in %d pulls\n", stats.Bytes>>10, stats.Pulled>>10, stats.Pulls)
 	fmt.Printf("%d rounds, %d KiB of buffers\n", stats.Rounds, stats.BufferBytes>>10)
 	// Output:
-	// 4096 KiB written, 3072 KiB of them gathered in 12 pulls
+	// 4096 KiB written, 3072 KiB of them gathered in 6 pulls
 	// 4 rounds, 4096 KiB of buffers
 }

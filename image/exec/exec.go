@@ -60,18 +60,10 @@ import (
 
 // Puller fetches bytes of other ranks.
 type Puller interface {
-	// Pull fills p with bytes of a piece of rank from, beginning at offset. It returns soon
-	// after ctx is done, and leaves p alone then. With P2 there are several calls at once, one
-	// per rank.
-	Pull(ctx context.Context, from, key int, offset int64, p []byte) error
-}
-
-// BatchPuller is a Puller that fetches in one message all that a round needs of a rank; it is
-// used for nothing else.
-type BatchPuller interface {
-	// PullAll fills the P of each range, under the terms of Pull. The ranges belong to the
-	// caller.
-	PullAll(ctx context.Context, from int, ranges []Range) error
+	// Pull fills the P of each range, all that a round needs of rank from. It returns soon after
+	// ctx is done, and leaves memory alone then. With P2 there are several calls at once, one per
+	// rank. The ranges belong to the caller.
+	Pull(ctx context.Context, from int, ranges []Range) error
 }
 
 // Range is a run of bytes of one piece, and where they go.
@@ -96,7 +88,7 @@ type Options struct {
 	// Own returns the memory of a piece of this rank, which stays as it is until Run returns.
 	// One goroutine calls it, perhaps more than once for a piece.
 	Own func(key int) []byte
-	// Pull fetches the bytes of other ranks. It may be a BatchPuller.
+	// Pull fetches the bytes of other ranks.
 	Pull Puller
 	// Files opens a file for writing, which remains the caller's: once, when there is something
 	// to write.

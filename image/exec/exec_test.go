@@ -80,22 +80,17 @@ func TestEverythingIsWritten(t *testing.T) {
 		sources, p := genPlan(t, layouts...)
 		j := newJob(sources, rapid.Bool().Draw(t, "odd"))
 		d := newDisk(p, rapid.Bool().Draw(t, "direct"))
-		batched := rapid.Bool().Draw(t, "batched")
-		var pull exec.Puller = j
-		if batched {
-			pull = batch{j}
-		}
 		buffers := new(exec.Buffers)
 		var stats exec.Stats
 		var err error
 		depth := 0 // of writers whose memory is their own
 		if rapid.Bool().Draw(t, "all") {
 			stats, err = exec.All(context.Background(), p, j.of, exec.AllOptions{
-				Files: d.open(everybody), Direct: d.direct, Pull: pull, Buffers: buffers,
+				Files: d.open(everybody), Direct: d.direct, Pull: j, Buffers: buffers,
 			})
 		} else {
 			depth = rapid.IntRange(0, 4).Draw(t, "depth")
-			stats, err = separately(p, j, d, exec.Options{Pull: pull, Buffers: buffers, Depth: depth, Join: rapid.Bool().Draw(t, "join")})
+			stats, err = separately(p, j, d, exec.Options{Pull: j, Buffers: buffers, Depth: depth, Join: rapid.Bool().Draw(t, "join")})
 		}
 		for _, err := range []error{err, d.check(j), d.checkStripes()} {
 			if err != nil {
@@ -107,7 +102,7 @@ func TestEverythingIsWritten(t *testing.T) {
 		if stats.Bytes != s.Bytes || stats.Pulled != s.SameNodeBytes+s.OtherNodeBytes || stats.Rounds != s.Rounds {
 			t.Fatalf("stats %+v, planned %+v", stats, s.Work)
 		}
-		if stats.Pulls > s.Gathers || !batched && stats.Pulls != s.Gathers {
+		if stats.Pulls > s.Gathers {
 			t.Fatalf("%d pulls for %d gathers", stats.Pulls, s.Gathers)
 		}
 		n, bytes := buffers.Held()

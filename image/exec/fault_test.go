@@ -26,11 +26,11 @@ type shaky struct {
 	pulls atomic.Int64
 }
 
-func (s *shaky) Pull(ctx context.Context, from, key int, offset int64, p []byte) error {
+func (s *shaky) Pull(ctx context.Context, from int, ranges []exec.Range) error {
 	if s.pulls.Add(1) == s.at {
 		return s.err
 	}
-	return s.job.Pull(ctx, from, key, offset, p)
+	return s.job.Pull(ctx, from, ranges)
 }
 
 // An attempt is an All on a file system that may fail.

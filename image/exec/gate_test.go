@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"ckpt/image/exec"
 	"ckpt/image/plan"
 )
 
@@ -65,11 +66,13 @@ func (g *gate) pass(ctx context.Context, s step) error {
 	}
 }
 
-func (g *gate) Pull(ctx context.Context, from, key int, offset int64, p []byte) error {
-	if err := g.pass(ctx, step{from: from, key: key, offset: offset, bytes: int64(len(p))}); err != nil {
-		return err
+func (g *gate) Pull(ctx context.Context, from int, ranges []exec.Range) error {
+	for _, r := range ranges {
+		if err := g.pass(ctx, step{from: from, key: r.Key, offset: r.Offset, bytes: int64(len(r.P))}); err != nil {
+			return err
+		}
 	}
-	return g.job.Pull(ctx, from, key, offset, p)
+	return g.job.Pull(ctx, from, ranges)
 }
 
 // write is for disk.before. A write does not end before it is done, whatever

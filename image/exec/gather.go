@@ -38,7 +38,7 @@ func (w *writer) gather(ctx context.Context, s *slot, k int, r plan.Round) error
 		return err
 	}
 	w.stats.Rounds++
-	w.stats.Pulls += w.messages(s)
+	w.stats.Pulls += int64(len(s.pulls))
 	w.stats.Pulled += used
 	return nil
 }
@@ -118,14 +118,6 @@ func (w *writer) own(part plan.Part) ([]byte, error) {
 	return mem[part.Offset : part.Offset+part.Bytes], nil
 }
 
-// messages returns how many pulls of the Puller a round takes.
-func (w *writer) messages(s *slot) int64 {
-	if w.batch != nil {
-		return int64(len(s.pulls))
-	}
-	return int64(len(s.ranges))
-}
-
 // pullAll fills the buffer.
 func (w *writer) pullAll(ctx context.Context, s *slot) error {
 	if !w.plan.Settings.P2 || len(s.pulls) < 2 {
@@ -145,39 +137,24 @@ func (w *writer) pullAll(ctx context.Context, s *slot) error {
 
 // pull fetches what comes from one rank.
 func (w *writer) pull(ctx context.Context, s *slot, p *pull) error {
-	if w.batch != nil {
-		return w.message(ctx, s, p.from, p.ranges, func() error { return w.batch.PullAll(ctx, p.from, p.ranges) })
-	}
-	for i := range p.ranges {
-		r := &p.ranges[i]
-		err := w.message(ctx, s, p.from, p.ranges[i:i+1], func() error { return w.opt.Pull.Pull(ctx, p.from, r.Key, r.Offset, r.P) })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// message makes one call of the Puller, for some ranges.
-func (w *writer) message(ctx context.Context, s *slot, from int, ranges []Range, call func() error) error {
 	var bytes int64
-	for i := range ranges {
-		bytes += int64(len(ranges[i].P))
+	for i := range p.ranges {
+		bytes += int64(len(p.ranges[i].P))
 	}
-	start := time.Now()
+	start, first := time.Now(), p.ranges[0]
 	err := ctx.Err()
 	switch {
 	case err != nil:
 	case w.opt.Pull == nil:
 		err = errors.New("Options.Pull is missing")
 	default:
-		err = call()
+		err = w.opt.Pull.Pull(ctx, p.from, p.ranges)
 	}
 	if err != nil {
-		return w.fail(Error{Op: Gather, From: from, Key: ranges[0].Key, Offset: ranges[0].Offset, Bytes: bytes, Err: err})
+		return w.fail(Error{Op: Gather, From: p.from, Key: first.Key, Offset: first.Offset, Bytes: bytes, Err: err})
 	}
 	w.observe(Event{
-		Op: Gather, Round: s.round, Buffer: s.index, From: from, Key: ranges[0].Key, Offset: ranges[0].Offset, Bytes: bytes,
+		Op: Gather, Round: s.round, Buffer: s.index, From: p.from, Key: first.Key, Offset: first.Offset, Bytes: bytes,
 		Start: start, End: time.Now(),
 	})
 	return nil

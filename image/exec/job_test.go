@@ -62,24 +62,10 @@ func (j *job) own(rank int) func(int) []byte {
 	return func(key int) []byte { return j.of(rank, key) }
 }
 
-func (j *job) Pull(_ context.Context, from, key int, offset int64, p []byte) error {
-	if n := copy(p, j.of(from, key)[offset:]); n < len(p) || n < cap(p) {
-		return fmt.Errorf("%d bytes for %d, and room for %d", n, len(p), cap(p))
-	}
-	return nil
-}
-
-// A batch pulls all that it can in one message.
-type batch struct{ *job }
-
-func (b batch) Pull(context.Context, int, int, int64, []byte) error {
-	return fmt.Errorf("a single pull")
-}
-
-func (b batch) PullAll(ctx context.Context, from int, ranges []exec.Range) error {
+func (j *job) Pull(_ context.Context, from int, ranges []exec.Range) error {
 	for _, r := range ranges {
-		if err := b.job.Pull(ctx, from, r.Key, r.Offset, r.P); err != nil {
-			return err
+		if n := copy(r.P, j.of(from, r.Key)[r.Offset:]); n < len(r.P) || n < cap(r.P) {
+			return fmt.Errorf("%d bytes for %d, and room for %d", n, len(r.P), cap(r.P))
 		}
 	}
 	return nil

@@ -19,7 +19,6 @@ type writer struct {
 	index int // in plan.Writers
 	rank  int
 	opt   Options
-	batch BatchPuller // opt.Pull, if it is one
 	stop  context.CancelCauseFunc
 
 	slots [2]slot  // only the first without P3
@@ -33,9 +32,7 @@ type writer struct {
 
 // newWriter takes complete options. Stop cancels the context that run is given.
 func newWriter(p *plan.Plan, index int, opt Options, stop context.CancelCauseFunc) *writer {
-	w := &writer{plan: p, index: index, rank: p.Writers[index].Rank, opt: opt, stop: stop, files: make(map[int]io.WriterAt)}
-	w.batch, _ = opt.Pull.(BatchPuller)
-	return w
+	return &writer{plan: p, index: index, rank: p.Writers[index].Rank, opt: opt, stop: stop, files: make(map[int]io.WriterAt)}
 }
 
 // fail stops everything at once: what has failed may wait for a write in progress.
