@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"slices"
 )
 
@@ -88,9 +87,27 @@ func (p *Plan) Summarize(progress func(int64)) Summary {
 		s.Holes++
 		s.HoleBytes += h.Bytes
 	}
+	osts := p.Settings.StripeCount
+	s.WritersPerOST = make([]int64, osts)
+	into, touched := make(map[int][]int64), make([]bool, osts) // writers of a file on each OST
 	for i := range p.Writers {
-		w := p.WriterSummary(p.Writers[i].Rank)
+		clear(touched)
+		w := p.count(i, touched)
 		s.Writers[i] = w
+		file := p.domains[i].file
+		if into[file] == nil {
+			into[file] = make([]int64, osts)
+		}
+		for ost := range touched {
+			if touched[ost] {
+				s.WritersPerOST[ost]++
+				into[file][ost]++
+				s.MaxFileWriters = max(s.MaxFileWriters, into[file][ost])
+			}
+		}
+		if p.Settings.Layout == PerRank {
+			delete(into, file) // its only writer
+		}
 		s.Work.add(w.Work)
 		s.MaxRounds = max(s.MaxRounds, w.Rounds)
 		s.PeakBuffer = max(s.PeakBuffer, w.BufferBytes)
@@ -98,8 +115,7 @@ func (p *Plan) Summarize(progress func(int64)) Summary {
 	}
 	progress(s.FileBytes - s.Work.Bytes) // headers and holes
 	p.countStripes(&s)
-	w := p.OSTWriters()
-	s.WritersPerOST, s.MaxWriters, s.MaxFileWriters = w.Each, w.Most, w.File
+	s.MaxWriters = slices.Max(s.WritersPerOST)
 	return s
 }
 
@@ -109,11 +125,16 @@ func (p *Plan) WriterSummary(rank int) WriterSummary {
 	if !ok {
 		return WriterSummary{}
 	}
+	return p.count(i, make([]bool, p.Settings.StripeCount))
+}
+
+// count counts what a writer does, and marks the OSTs that it touches.
+func (p *Plan) count(i int, touched []bool) WriterSummary {
 	s := WriterSummary{Writer: p.Writers[i]}
 	node := p.mapping.node[p.domains[i].self]
 	sources := make(map[int]bool)
 	var buffers [2]int64
-	for r := range p.WriterPlan(rank) {
+	for r := range p.WriterPlan(s.Rank) {
 		var used int64
 		for _, g := range r.Gathers {
 			sources[g.From] = true
@@ -137,10 +158,22 @@ func (p *Plan) WriterSummary(rank int) WriterSummary {
 		buffers[b] = max(buffers[b], used)
 		s.Rounds++
 		s.Writes += int64(len(r.Writes))
+		for _, w := range r.Writes {
+			p.touch(&w, touched)
+		}
 	}
 	s.BufferBytes = buffers[0] + buffers[1]
 	s.Sources = len(sources)
 	return s
+}
+
+// touch marks the OSTs on which a write has data.
+func (p *Plan) touch(w *Write, touched []bool) {
+	size, osts := p.Settings.StripeSize, int64(len(touched))
+	first, last := w.Offset/size, (w.Offset+w.Bytes-1)/size
+	for stripe := first; stripe <= min(last, first+osts-1); stripe++ {
+		touched[(int64(p.Settings.FirstOST)+int64(w.File)+stripe)%osts] = true
+	}
 }
 
 // countStripes goes through the pieces, not the stripes, of which there may be millions.
@@ -178,109 +211,4 @@ func (p *Plan) countStripes(s *Summary) {
 	if p.Settings.Strategy == Individual {
 		s.ContendedStripes = s.SharedStripes
 	}
-}
-
-// OSTWriters counts the ranks that write to each OST.
-type OSTWriters struct {
-	// Each has, for each OST, the number of ranks that write stripes with data there.
-	Each []int64
-	// Most is the largest of Each. File is the most ranks that write into one file on one OST:
-	// on Lustre these wait for each other's locks (Larrosa, section 1.2.4).
-	Most, File int64
-}
-
-// OSTWriters counts the writers of each OST, out of pieces and writers, not of millions of
-// stripes.
-func (p *Plan) OSTWriters() OSTWriters {
-	order := make([]int, len(p.domains)) // writers by file
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.domains[a].file, p.domains[b].file) })
-	osts := p.Settings.StripeCount
-	c := ostCounter{plan: p, file: -1, touched: make([]bool, osts), into: make([]int64, osts), all: make([]int64, osts)}
-	for _, i := range order {
-		c.add(&p.domains[i])
-	}
-	c.endFile()
-	w := OSTWriters{Each: c.all, File: c.most}
-	for ost := range w.Each {
-		w.Each[ost] += c.everywhere
-		w.Most = max(w.Most, w.Each[ost])
-	}
-	return w
-}
-
-// ostCounter goes through domains file by file, in the order of the file.
-type ostCounter struct {
-	plan *Plan
-	hint int // into plan.pieces
-
-	file    int    // of the last domain,
-	lo, hi  int64  // and its stretch of it
-	touched []bool // OSTs on which that stretch has data
-	n       int    // how many these are
-
-	into, all  []int64 // writers on each OST: of the file, of all files,
-	intoAll    int64   // writers of the file to every OST
-	everywhere int64   // the same of all files
-	most       int64   // of one file on one OST
-}
-
-// add counts the OSTs to which the owner of d writes.
-func (c *ostCounter) add(d *domain) {
-	if d.file != c.file {
-		c.endFile()
-		c.file, c.lo, c.hi = d.file, -1, -1
-	}
-	if d.lo != c.lo || d.hi != c.hi {
-		c.lo, c.hi = d.lo, d.hi
-		c.touch()
-	}
-	osts := len(c.touched)
-	if c.n == osts && (d.width == 0 || d.width == osts) {
-		c.intoAll++
-		return
-	}
-	from, to := 0, osts
-	if d.width > 0 {
-		from, to = d.ost, d.ost+d.width
-	}
-	for ost := from; ost < to; ost++ {
-		if c.touched[ost] {
-			c.into[ost]++
-		}
-	}
-}
-
-// touch finds the OSTs on which the stretch has data.
-func (c *ostCounter) touch() {
-	clear(c.touched)
-	c.n = 0
-	s, osts := &c.plan.Settings, int64(len(c.touched))
-	for sp := range c.plan.spans(c.file, c.lo, c.hi, &c.hint) {
-		at := c.plan.pieces[sp.piece].at + sp.offset
-		first, last := at/s.StripeSize, (at+sp.bytes-1)/s.StripeSize
-		for stripe := first; stripe <= min(last, first+osts-1); stripe++ {
-			ost := (int64(s.FirstOST) + int64(c.file) + stripe) % osts
-			if !c.touched[ost] {
-				c.touched[ost] = true
-				c.n++
-			}
-		}
-		if c.n == len(c.touched) {
-			return
-		}
-	}
-}
-
-// endFile adds the counts of the file to the sums.
-func (c *ostCounter) endFile() {
-	for ost, n := range c.into {
-		c.most = max(c.most, n+c.intoAll)
-		c.all[ost] += n
-	}
-	clear(c.into)
-	c.everywhere += c.intoAll
-	c.intoAll = 0
 }

@@ -29,9 +29,9 @@ func nodes(n int) string { return strings.TrimSuffix(strings.Repeat("1,", n), ",
 // that write into one file there.
 func checkOSTWriters(t *testing.T, p *plan.Plan, inFile int64, each ...int64) {
 	t.Helper()
-	got := p.OSTWriters()
-	if !slices.Equal(got.Each, each) || got.Most != slices.Max(each) || got.File != inFile {
-		t.Errorf("%+v: writers per OST %+v, want %v, and %d into one file", p.Settings, got, each, inFile)
+	got := p.Summary()
+	if !slices.Equal(got.WritersPerOST, each) || got.MaxWriters != slices.Max(each) || got.MaxFileWriters != inFile {
+		t.Errorf("%+v: writers per OST %v, at most %d and %d into one file, want %v, and %d", p.Settings, got.WritersPerOST, got.MaxWriters, got.MaxFileWriters, each, inFile)
 	}
 }
 
