@@ -14,7 +14,6 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/tune"
 	"ckpt/dataset"
-	"ckpt/image/bench"
 	"ckpt/image/pfs"
 	"ckpt/image/plan"
 )
@@ -342,11 +341,11 @@ func (c *calibration) pack(ctx context.Context, t *trial, store string) error {
 	if err != nil || len(images) == 0 {
 		return err
 	}
-	x, err := bench.ReadExtents(ctx, images[len(images)-1], packBytes)
+	x, err := readExtents(ctx, images[len(images)-1], packBytes)
 	if err != nil {
 		return err
 	}
-	results, err := x.Codecs(ctx, nil)
+	results, err := x.codecs(ctx, nil)
 	for _, r := range results {
 		c.packs[r.Codec] = append(c.packs[r.Codec], pfs.CodecSpeed{Pack: pfs.Rate(r.Encode), Ratio: 1 / r.Ratio})
 	}

@@ -1,9 +1,9 @@
 package predictions
 
 import (
+	"ckpt/cmd/ckpt/internal/benchmarks"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/dataset"
-	"ckpt/image/bench"
 	"ckpt/predict"
 	"ckpt/predict/fit"
 	"ckpt/predict/modes"
@@ -125,7 +125,7 @@ func (o *timeOptions) probe(ctx context.Context) (*fit.Probe, error) {
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	const rounds = 3
-	r, err := bench.Write(ctx, o.measure, bench.Options{Size: size, Rounds: rounds})
+	r, err := benchmarks.MeasureWrite(ctx, o.measure, benchmarks.WriteOptions{Size: size, Rounds: rounds})
 	if err != nil {
 		return nil, fmt.Errorf("measure %s: %w", o.measure, err)
 	}

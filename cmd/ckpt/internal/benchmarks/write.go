@@ -1,10 +1,4 @@
-// Package bench measures how fast a directory takes checkpoints, next to the same bytes written
-// plainly.
-//
-// Write alternates between a checkpoint on the real path (container.Write, then Tx.Commit), a
-// plain sequential O_DIRECT write of 4 MiB blocks with fsync, and a buffered write with fsync,
-// so that whatever else the disk does meets all three. It removes all that it wrote.
-package bench
+package benchmarks
 
 import (
 	"context"
@@ -13,11 +7,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image"
 	"ckpt/image/container"
 	"ckpt/internal/vfs"
@@ -27,9 +22,9 @@ import (
 // block is the length of one plain write.
 const block = 4 << 20
 
-// A Result is what Write measured. Bandwidths are in bytes per second, one for
+// A WriteResult is what MeasureWrite measured. Bandwidths are in bytes per second, one for
 // each round.
-type Result struct {
+type WriteResult struct {
 	Size       int64     `json:"round_bytes"` // bytes of one round and way
 	Checkpoint []float64 `json:"checkpoint_bytes_per_s"`
 	Direct     []float64 `json:"direct_bytes_per_s"` // empty where O_DIRECT does not work
@@ -42,8 +37,8 @@ type Result struct {
 	Ratio float64 `json:"checkpoint_ratio"`
 }
 
-// Options say what Write measures.
-type Options struct {
+// WriteOptions say what MeasureWrite measures.
+type WriteOptions struct {
 	Size   int64 // bytes per round and way
 	Rounds int
 	// Progress, if not nil, is told the bytes written since the last call.
@@ -51,16 +46,16 @@ type Options struct {
 }
 
 // Total returns the bytes that Progress is told in all.
-func (o Options) Total() int64 { return 3 * o.Size * int64(o.Rounds) }
+func (o WriteOptions) Total() int64 { return 3 * o.Size * int64(o.Rounds) }
 
-// Write measures in a new directory inside dir.
-func Write(ctx context.Context, dir string, o Options) (res Result, err error) {
+// MeasureWrite measures in a new directory inside dir.
+func MeasureWrite(ctx context.Context, dir string, o WriteOptions) (res WriteResult, err error) {
 	size := zones.PageRound(o.Size)
 	if size <= 0 || o.Rounds <= 0 {
 		return res, fmt.Errorf("cannot measure %d bytes in %d rounds", size, o.Rounds)
 	}
 	res.Size = size
-	mem, err := noise(size)
+	mem, err := mappedNoise(size)
 	if err != nil {
 		return res, err
 	}
@@ -79,7 +74,7 @@ func Write(ctx context.Context, dir string, o Options) (res Result, err error) {
 		return res, err
 	}
 	defer job.Unlock()
-	b := &bench{ctx: ctx, mem: mem, job: job, file: filepath.Join(work, "plain"), progress: o.Progress}
+	b := &writeBench{ctx: ctx, mem: mem, job: job, file: filepath.Join(work, "plain"), progress: o.Progress}
 	if b.progress == nil {
 		b.progress = func(int64) {}
 	}
@@ -101,14 +96,14 @@ func Write(ctx context.Context, dir string, o Options) (res Result, err error) {
 		}
 		res.Buffered = append(res.Buffered, rate)
 	}
-	res.CheckpointMedian = median(res.Checkpoint)
-	res.DirectMedian = median(res.Direct)
-	res.BufferedMedian = median(res.Buffered)
+	res.CheckpointMedian = medianOf(res.Checkpoint)
+	res.DirectMedian = medianOf(res.Direct)
+	res.BufferedMedian = medianOf(res.Buffered)
 	res.Ratio = res.CheckpointMedian / max(res.DirectMedian, res.BufferedMedian)
 	return res, nil
 }
 
-type bench struct {
+type writeBench struct {
 	ctx      context.Context
 	mem      []byte
 	job      *image.Job
@@ -117,7 +112,7 @@ type bench struct {
 }
 
 // checkpoint writes one checkpoint and removes it again outside the time.
-func (b *bench) checkpoint(number int) (float64, error) {
+func (b *writeBench) checkpoint(number int) (float64, error) {
 	start := time.Now()
 	tx, err := b.job.Begin(number)
 	if err != nil {
@@ -147,7 +142,7 @@ func (b *bench) checkpoint(number int) (float64, error) {
 }
 
 // plain writes the same bytes to a plain file.
-func (b *bench) plain(flags int) (rate float64, err error) {
+func (b *writeBench) plain(flags int) (rate float64, err error) {
 	start := time.Now()
 	f, err := os.OpenFile(b.file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|flags, 0o600)
 	defer os.Remove(b.file)
@@ -171,8 +166,8 @@ func (b *bench) plain(flags int) (rate float64, err error) {
 	return float64(len(b.mem)) / time.Since(start).Seconds(), nil
 }
 
-// noise maps n bytes that no disk can compress, the same in every run.
-func noise(n int64) ([]byte, error) {
+// mappedNoise maps n bytes that no disk can compress, the same in every run.
+func mappedNoise(n int64) ([]byte, error) {
 	mem, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("allocate %d bytes: %w", n, err)
@@ -181,13 +176,59 @@ func noise(n int64) ([]byte, error) {
 	return mem, nil
 }
 
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
+type benchWriteOptions struct {
+	dir, size string
+	rounds    int
+}
+
+func newBenchWriteCommand(g *ui.Globals) *cobra.Command {
+	var o benchWriteOptions
+	cmd := &cobra.Command{
+		Use:   "write",
+		Short: "Measure how fast a directory takes checkpoints",
+		Long: `Write a checkpoint on the real path, the same bytes plainly with O_DIRECT, and the
+same bytes through the page cache with fsync, in turns, and compare the
+bandwidths. The command removes its files at the end. The memory is noise: ckpt bench
+codec measures what compression does to your data.`,
+		Example: "  ckpt bench write --dir /scratch --size 1GiB",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runBenchWrite(cmd.Context(), g, &o) },
 	}
-	v = slices.Sorted(slices.Values(v))
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
+	f := cmd.Flags()
+	f.StringVar(&o.dir, "dir", os.TempDir(), "directory on the file system to measure")
+	f.StringVar(&o.size, "size", "512MiB", "bytes per round")
+	f.IntVar(&o.rounds, "rounds", 5, "number of rounds")
+	return cmd
+}
+
+func runBenchWrite(ctx context.Context, g *ui.Globals, o *benchWriteOptions) error {
+	size, err := ui.ParseSize("--size", o.size)
+	if err != nil {
+		return err
 	}
-	return v[len(v)/2]
+	if o.rounds < 1 {
+		return ui.BadUsage(fmt.Sprintf("--rounds %d: want at least 1", o.rounds), "")
+	}
+	ctx, stop := ui.Interruptible(ctx)
+	defer stop()
+	opt := WriteOptions{Size: size, Rounds: o.rounds}
+	add, done := g.Progress("write", opt.Total())
+	opt.Progress = add
+	r, err := MeasureWrite(ctx, o.dir, opt)
+	done()
+	if err != nil {
+		return err
+	}
+	rate := func(b float64) string {
+		if b == 0 {
+			return "not supported"
+		}
+		return fmt.Sprintf("%.0f MiB/s", b/(1<<20))
+	}
+	return g.Show(r, func() error {
+		return g.Printf("%s MiB, median of %d rounds, durable\n"+
+			"checkpoint        %s\nplain, O_DIRECT   %s\nplain, buffered   %s\n"+
+			"checkpoint / best plain  %.2f\n",
+			ui.MiB(r.Size), o.rounds, rate(r.CheckpointMedian), rate(r.DirectMedian), rate(r.BufferedMedian), r.Ratio)
+	})
 }

@@ -1,4 +1,4 @@
-package bench
+package benchmarks
 
 import (
 	"context"
@@ -9,16 +9,19 @@ import (
 	"runtime"
 	"time"
 
+	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image/codec"
 	"ckpt/image/container"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 	"ckpt/zones/dmtcp"
 	"ckpt/zones/source"
+
+	"github.com/spf13/cobra"
 )
 
-// A CodecResult is how one codec does on an image, in one goroutine.
-type CodecResult struct {
+// A codecResult is how one codec does on an image, in one goroutine.
+type codecResult struct {
 	Codec  string `json:"codec"`
 	Bytes  int64  `json:"bytes"`        // of the extents that are not all zeros
 	Stored int64  `json:"stored_bytes"` // in whole pages, as in a file
@@ -36,8 +39,8 @@ type CodecResult struct {
 	PaysBelow float64 `json:"pays_below_bytes_per_s"`
 }
 
-// Extents are the memory that codecs are tried on.
-type Extents struct {
+// extents are the memory that codecs are tried on.
+type extents struct {
 	Zeros int64 // bytes of extents of zeros, which are never stored
 	Bytes int64 // of the others
 	list  []extent
@@ -51,8 +54,8 @@ type extent struct {
 // extentBytes is the length of the extents of foreign memory, as in the write path.
 const extentBytes = 256 << 10
 
-// ReadExtents reads up to limit bytes of an image of ckpt or DMTCP, or of any file.
-func ReadExtents(ctx context.Context, path string, limit int64) (*Extents, error) {
+// readExtents reads up to limit bytes of an image of ckpt or DMTCP, or of any file.
+func readExtents(ctx context.Context, path string, limit int64) (*extents, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -62,7 +65,7 @@ func ReadExtents(ctx context.Context, path string, limit int64) (*Extents, error
 	if err != nil {
 		return nil, err
 	}
-	x := &Extents{}
+	x := &extents{}
 	switch {
 	case container.IsImage(head):
 		err = x.own(ctx, path, limit)
@@ -83,7 +86,7 @@ func ReadExtents(ctx context.Context, path string, limit int64) (*Extents, error
 // errEnough ends the reading at the limit.
 var errEnough = errors.New("enough")
 
-func (x *Extents) add(elem zones.Elem, raw []byte, limit int64) error {
+func (x *extents) add(elem zones.Elem, raw []byte, limit int64) error {
 	if codec.IsZero(raw) {
 		x.Zeros += int64(len(raw))
 		return nil
@@ -97,7 +100,7 @@ func (x *Extents) add(elem zones.Elem, raw []byte, limit int64) error {
 }
 
 // own adds the extents that a container file stores itself.
-func (x *Extents) own(ctx context.Context, path string, limit int64) error {
+func (x *extents) own(ctx context.Context, path string, limit int64) error {
 	o, err := container.OpenFile(vfs.OS{}, path)
 	if err != nil {
 		return err
@@ -120,7 +123,7 @@ func (x *Extents) own(ctx context.Context, path string, limit int64) error {
 	return nil
 }
 
-func (x *Extents) plain(ctx context.Context, r io.Reader, limit int64) error {
+func (x *extents) plain(ctx context.Context, r io.Reader, limit int64) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -143,7 +146,7 @@ func (x *Extents) plain(ctx context.Context, r io.Reader, limit int64) error {
 	}
 }
 
-func (x *Extents) dmtcp(ctx context.Context, f *os.File, path string, limit int64) error {
+func (x *extents) dmtcp(ctx context.Context, f *os.File, path string, limit int64) error {
 	fi, err := f.Stat()
 	if err != nil {
 		return err
@@ -166,10 +169,10 @@ func (x *Extents) dmtcp(ctx context.Context, f *os.File, path string, limit int6
 	}
 }
 
-// Codecs tries every codec on the extents. Progress, if not nil, is told the bytes encoded
+// codecs tries every codec on the extents. Progress, if not nil, is told the bytes encoded
 // since its last call: Bytes for each codec.
-func (x *Extents) Codecs(ctx context.Context, progress func(int64)) ([]CodecResult, error) {
-	var out []CodecResult
+func (x *extents) codecs(ctx context.Context, progress func(int64)) ([]codecResult, error) {
+	var out []codecResult
 	for _, s := range codec.Settings() {
 		r, err := x.codec(ctx, s, progress)
 		if err != nil {
@@ -180,12 +183,12 @@ func (x *Extents) Codecs(ctx context.Context, progress func(int64)) ([]CodecResu
 	return out, nil
 }
 
-func (x *Extents) codec(ctx context.Context, setting codec.Setting, progress func(int64)) (CodecResult, error) {
+func (x *extents) codec(ctx context.Context, setting codec.Setting, progress func(int64)) (codecResult, error) {
 	enc := codec.NewEncoder(setting, codec.Options{})
 	var dec codec.Decoder
 	var encoding, decoding time.Duration
 	var raw, filtered int64
-	r := CodecResult{Codec: setting.String(), Bytes: x.Bytes}
+	r := codecResult{Codec: setting.String(), Bytes: x.Bytes}
 	var buf []byte
 	// Other work on the machine does not count.
 	runtime.LockOSThread()
@@ -219,13 +222,66 @@ func (x *Extents) codec(ctx context.Context, setting codec.Setting, progress fun
 	}
 	r.Ratio = float64(r.Bytes) / float64(r.Stored)
 	r.Raw, r.Filtered = float64(raw)/float64(r.Bytes), float64(filtered)/float64(r.Bytes)
-	r.Encode, r.Decode = rate(r.Bytes, encoding), rate(r.Bytes, decoding)
+	r.Encode, r.Decode = rate(r.Bytes, encoding.Seconds()), rate(r.Bytes, decoding.Seconds())
 	if r.Ratio > 1 {
 		r.PaysBelow = r.Encode * (r.Ratio - 1) / r.Ratio
 	}
 	return r, nil
 }
 
-func rate(n int64, d time.Duration) float64 {
-	return float64(n) / max(d, time.Nanosecond).Seconds()
+func newBenchCodecCommand(g *ui.Globals) *cobra.Command {
+	var limit string
+	cmd := &cobra.Command{
+		Use:   "codec FILE",
+		Short: "Compare the codecs on your image",
+		Long: `Compress and unpack the contents of an image with every codec, extent by extent as
+checkpoints are, in one goroutine, and compare. FILE is an image of ckpt (its own
+extents only) or of DMTCP, or any file, which is read as bytes.
+
+"pays below" is the bandwidth of the storage below which compressing takes less
+time than it saves: encode rate × (ratio − 1) / ratio.`,
+		Example: "  ckpt bench codec ckpt-store/jobs/night/0003/rank-0.img\n  ckpt bench codec ckpt_bt.B.4_*.dmtcp --json",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runBenchCodec(cmd.Context(), g, args[0], limit) },
+	}
+	cmd.Flags().StringVar(&limit, "limit", "1GiB", "read at most this many bytes into memory")
+	return cmd
+}
+
+func runBenchCodec(ctx context.Context, g *ui.Globals, file, limitText string) error {
+	limit, err := ui.ParseSize("--limit", limitText)
+	if err != nil {
+		return err
+	}
+	ctx, stop := ui.Interruptible(ctx)
+	defer stop()
+	x, err := readExtents(ctx, file, limit)
+	if err != nil {
+		return ui.SourceError(err)
+	}
+	add, done := g.Progress("codecs", int64(len(codec.Settings()))*x.Bytes)
+	results, err := x.codecs(ctx, add)
+	done()
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return g.PrintJSON(struct {
+			File   string        `json:"file"`
+			Bytes  int64         `json:"bytes"`
+			Zeros  int64         `json:"zero_bytes"`
+			Codecs []codecResult `json:"codecs"`
+		}{file, x.Bytes, x.Zeros, results})
+	}
+	g.Printf("%s MiB, and %s MiB of zeros, which are never stored\n\n", ui.MiB(x.Bytes), ui.MiB(x.Zeros))
+	var rows [][]string
+	for _, r := range results {
+		pays := "-"
+		if r.PaysBelow > 0 {
+			pays = fmt.Sprintf("%.0f", r.PaysBelow/(1<<20))
+		}
+		rows = append(rows, []string{r.Codec, ui.MiB(r.Stored), fmt.Sprintf("%.2f", r.Ratio), ui.Percent1(r.Filtered), ui.Percent1(r.Raw),
+			fmt.Sprintf("%.0f", r.Encode/(1<<20)), fmt.Sprintf("%.0f", r.Decode/(1<<20)), pays})
+	}
+	return g.Table([]string{"codec", "|stored MiB", "|ratio", "|shuffled", "|raw", "|encode MiB/s", "|decode MiB/s", "|pays below MiB/s"}, rows)
 }

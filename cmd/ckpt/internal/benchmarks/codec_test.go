@@ -1,4 +1,4 @@
-package bench
+package benchmarks
 
 import (
 	"context"
@@ -30,12 +30,12 @@ func TestCodecs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{plain, filepath.Join(dir, job.Images[0].FileName())} {
-		x, err := ReadExtents(context.Background(), name, 64<<20)
+		x, err := readExtents(context.Background(), name, 64<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
 		told := int64(0)
-		results, err := x.Codecs(context.Background(), func(n int64) { told += n })
+		results, err := x.codecs(context.Background(), func(n int64) { told += n })
 		if err != nil || len(results) != 4 || told != 4*x.Bytes {
 			t.Fatalf("%d results, %d bytes told of %d, %v", len(results), told, x.Bytes, err)
 		}
@@ -51,10 +51,10 @@ func TestCodecs(t *testing.T) {
 			}
 		}
 	}
-	if x, err := ReadExtents(context.Background(), plain, 300<<10); err != nil || x.Bytes != 256<<10 {
+	if x, err := readExtents(context.Background(), plain, 300<<10); err != nil || x.Bytes != 256<<10 {
 		t.Errorf("with a limit: %+v, %v", x, err)
 	}
-	if _, err := ReadExtents(context.Background(), filepath.Join(dir, "none"), 1); err == nil {
+	if _, err := readExtents(context.Background(), filepath.Join(dir, "none"), 1); err == nil {
 		t.Error("a missing file is read")
 	}
 }

@@ -1,4 +1,4 @@
-package bench
+package benchmarks
 
 import (
 	"context"
@@ -9,15 +9,17 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image"
 	"ckpt/image/plan/fileview"
 	"ckpt/internal/vfs"
 )
 
-// SieveOptions say what Sieve measures.
-type SieveOptions struct {
+// sieveOptions say what measureSieve measures.
+type sieveOptions struct {
 	Size     int64 // of the file that is read
 	Rounds   int
 	Progress func(int64) // told of bytes asked for since the last call; may be nil
@@ -29,26 +31,26 @@ var sieveSizes = []int64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 // joining are the rules that are compared with reading each block alone.
 var joining = []fileview.Method{fileview.ROMIO, fileview.Extent, fileview.ScanFile, fileview.PerformanceModel, fileview.Adaptive}
 
-// A SieveResult is what Sieve measured.
-type SieveResult struct {
+// A sieveResult is what measureSieve measured.
+type sieveResult struct {
 	Size    int64         `json:"file_bytes"`
 	Direct  bool          `json:"direct"` // around the page cache
 	Storage image.Storage `json:"-"`
 	// BreakEven is the hole, in bytes, that takes as long to read as a call costs.
 	BreakEven int64        `json:"break_even_bytes"`
-	Patterns  []SieveTimes `json:"patterns"`
+	Patterns  []sieveTimes `json:"patterns"`
 }
 
-// SieveTimes compares the rules on blocks of Data bytes with holes of Hole bytes.
-type SieveTimes struct {
+// sieveTimes compares the rules on blocks of Data bytes with holes of Hole bytes.
+type sieveTimes struct {
 	Data  int64       `json:"data_bytes"`
 	Hole  int64       `json:"hole_bytes"`
 	Naive float64     `json:"naive_s"` // median time of a pass, a call per block
-	Rules []SieveRule `json:"sieve_rules"`
+	Rules []sieveRule `json:"sieve_rules"`
 }
 
-// SieveRule is one rule on one pattern.
-type SieveRule struct {
+// sieveRule is one rule on one pattern.
+type sieveRule struct {
 	Rule    fileview.Method `json:"rule"`
 	Seconds float64         `json:"pass_s"`
 	Speedup float64         `json:"speedup"` // naive time by this one
@@ -56,9 +58,9 @@ type SieveRule struct {
 	Bytes   int64           `json:"bytes_read"`
 }
 
-// Sieve measures what it costs to read blocks with holes between them in a directory under
+// measureSieve measures what it costs to read blocks with holes between them in a directory under
 // every rule of data sieving, in turns, so that whatever else the storage does meets all.
-func Sieve(ctx context.Context, dir string, o SieveOptions) (res SieveResult, err error) {
+func measureSieve(ctx context.Context, dir string, o sieveOptions) (res sieveResult, err error) {
 	least := 4 * sieveSizes[len(sieveSizes)-1]
 	if o.Size < least || o.Rounds < 1 {
 		return res, fmt.Errorf("cannot measure a file of %d bytes in %d rounds: at least %d bytes and 1 round", o.Size, o.Rounds, least)
@@ -69,7 +71,7 @@ func Sieve(ctx context.Context, dir string, o SieveOptions) (res SieveResult, er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	s := &sieveBench{ctx: ctx, size: o.Size, progress: o.Progress}
-	if s.buf, err = noise(o.Size); err != nil {
+	if s.buf, err = mappedNoise(o.Size); err != nil {
 		return res, err
 	}
 	defer unix.Munmap(s.buf)
@@ -77,7 +79,7 @@ func Sieve(ctx context.Context, dir string, o SieveOptions) (res SieveResult, er
 		return res, err
 	}
 	defer s.file.Close()
-	res = SieveResult{Size: o.Size, Direct: s.direct}
+	res = sieveResult{Size: o.Size, Direct: s.direct}
 	if res.Storage, err = s.storage(o.Rounds); err != nil {
 		return res, err
 	}
@@ -188,8 +190,8 @@ func storageOf(small, large int64, a, b float64) (image.Storage, error) {
 	return image.Storage{Bandwidth: 1 / perByte, Call: time.Duration(call * float64(time.Second)), Measured: time.Now().UTC()}, nil
 }
 
-func (s *sieveBench) pattern(data, hole int64, rounds int, storage image.Storage) (SieveTimes, error) {
-	t := SieveTimes{Data: data, Hole: hole, Rules: make([]SieveRule, len(joining))}
+func (s *sieveBench) pattern(data, hole int64, rounds int, storage image.Storage) (sieveTimes, error) {
+	t := sieveTimes{Data: data, Hole: hole, Rules: make([]sieveRule, len(joining))}
 	times := make([][]float64, len(joining))
 	var naive []float64
 	for range rounds {
@@ -204,19 +206,19 @@ func (s *sieveBench) pattern(data, hole int64, rounds int, storage image.Storage
 				return t, err
 			}
 			times[i] = append(times[i], took.Seconds())
-			t.Rules[i] = SieveRule{Rule: rule, Calls: stats.Reads, Bytes: stats.Read}
+			t.Rules[i] = sieveRule{Rule: rule, Calls: stats.Reads, Bytes: stats.Read}
 		}
 	}
-	t.Naive = median(naive)
+	t.Naive = medianOf(naive)
 	for i := range t.Rules {
-		t.Rules[i].Seconds = median(times[i])
+		t.Rules[i].Seconds = medianOf(times[i])
 		t.Rules[i].Speedup = t.Naive / t.Rules[i].Seconds
 	}
 	return t, nil
 }
 
 // Total returns the bytes that Progress is told in all, about.
-func (o SieveOptions) Total() int64 {
+func (o sieveOptions) Total() int64 {
 	sum := int64(0)
 	for _, data := range sieveSizes {
 		for _, hole := range sieveSizes {
@@ -224,4 +226,97 @@ func (o SieveOptions) Total() int64 {
 		}
 	}
 	return sum * int64(o.Rounds) * int64(1+len(joining))
+}
+
+// storageCost is image.Storage in the units of --json.
+type storageCost struct {
+	Bandwidth float64   `json:"bytes_per_s"`
+	Call      float64   `json:"call_s"` // cost of a call however short it is
+	Measured  time.Time `json:"measured_at"`
+}
+
+func newBenchSieveCommand(g *ui.Globals) *cobra.Command {
+	var dir, size string
+	var rounds int
+	cmd := &cobra.Command{
+		Use:   "sieve",
+		Short: "Measure when reading over holes pays",
+		Long: `Read blocks with holes between them from a file in a directory, with a call per
+block (naive) and under every rule of data sieving, which read blocks and holes
+together. Print how many times as fast as naive each rule is, for sizes of blocks
+and holes, and the break-even: the hole that takes as long to read as a call costs.
+
+If the directory is a checkpoint store, the break-even is kept in it, and restarts
+and ckpt extract use it from then on.`,
+		Example: "  ckpt bench sieve --dir ckpt-store\n  ckpt bench sieve --dir /scratch --size 1GiB --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runBenchSieve(cmd.Context(), g, dir, size, rounds) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "dir", ".", "directory on the file system to measure, or a checkpoint store")
+	f.StringVar(&size, "size", "128MiB", "bytes of the file that is read")
+	f.IntVar(&rounds, "rounds", 3, "number of rounds")
+	return cmd
+}
+
+func runBenchSieve(ctx context.Context, g *ui.Globals, dir, sizeText string, rounds int) error {
+	size, err := ui.ParseSize("--size", sizeText)
+	if err != nil {
+		return err
+	}
+	ctx, stop := ui.Interruptible(ctx)
+	defer stop()
+	store, err := image.OpenStore(vfs.OS{}, dir)
+	if err != nil && !errors.Is(err, image.ErrNoStore) {
+		return err
+	}
+	o := sieveOptions{Size: size, Rounds: rounds}
+	add, done := g.Progress("sieve", o.Total())
+	o.Progress = add
+	r, err := measureSieve(ctx, dir, o)
+	done()
+	if err == nil && store != nil {
+		err = store.SetStorage(r.Storage)
+	}
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return g.PrintJSON(struct {
+			Dir string `json:"dir"`
+			sieveResult
+			Cost storageCost `json:"storage_cost"`
+			Kept bool        `json:"kept_in_store"`
+		}{dir, r, storageCost{r.Storage.Bandwidth, r.Storage.Call.Seconds(), r.Storage.Measured}, store != nil})
+	}
+	return printSieve(g, r, store)
+}
+
+func printSieve(g *ui.Globals, r sieveResult, store *image.Store) error {
+	cache := "around the page cache"
+	if !r.Direct {
+		cache = "through the page cache: the file system takes no direct I/O"
+	}
+	err := g.Printf("a call costs %.1f µs, %.0f MiB/s, %s\nbreak-even   %d KiB: smaller holes are faster read than skipped\n\n",
+		float64(r.Storage.Call)/float64(time.Microsecond), r.Storage.Bandwidth/(1<<20), cache, r.BreakEven>>10)
+	if err != nil {
+		return err
+	}
+	header := []string{"|block KiB", "|hole KiB"}
+	for _, rule := range r.Patterns[0].Rules {
+		header = append(header, "|"+rule.Rule.String())
+	}
+	var rows [][]string
+	for _, p := range r.Patterns {
+		row := []string{fmt.Sprint(p.Data >> 10), fmt.Sprint(p.Hole >> 10)}
+		for _, rule := range p.Rules {
+			row = append(row, fmt.Sprintf("%.2f", rule.Speedup))
+		}
+		rows = append(rows, row)
+	}
+	g.Table(header, rows)
+	if store != nil {
+		return g.Printf("\nkept in %s: restarts and ckpt extract use it\n", store.Dir())
+	}
+	return nil
 }

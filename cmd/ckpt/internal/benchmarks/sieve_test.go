@@ -1,4 +1,4 @@
-package bench
+package benchmarks
 
 import (
 	"math"
@@ -9,8 +9,8 @@ import (
 // rule, and a rule reads all blocks in no more calls than there are blocks.
 func TestSieve(t *testing.T) {
 	told := int64(0)
-	o := SieveOptions{Size: 8 << 20, Rounds: 1, Progress: func(n int64) { told += n }}
-	r, err := Sieve(t.Context(), t.TempDir(), o)
+	o := sieveOptions{Size: 8 << 20, Rounds: 1, Progress: func(n int64) { told += n }}
+	r, err := measureSieve(t.Context(), t.TempDir(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

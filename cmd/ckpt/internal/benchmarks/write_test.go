@@ -1,4 +1,4 @@
-package bench
+package benchmarks
 
 import (
 	"context"
@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-func TestWrite(t *testing.T) {
+func TestMeasureWrite(t *testing.T) {
 	dir := t.TempDir()
 	var told int64
-	res, err := Write(context.Background(), dir, Options{Size: 8 << 20, Rounds: 2, Progress: func(n int64) { told += n }})
+	res, err := MeasureWrite(context.Background(), dir, WriteOptions{Size: 8 << 20, Rounds: 2, Progress: func(n int64) { told += n }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,11 +25,11 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-func TestWriteCanceled(t *testing.T) {
+func TestMeasureWriteCanceled(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Write(ctx, dir, Options{Size: 1 << 20, Rounds: 1}); err == nil {
+	if _, err := MeasureWrite(ctx, dir, WriteOptions{Size: 1 << 20, Rounds: 1}); err == nil {
 		t.Error("no error")
 	}
 	left, err := os.ReadDir(dir)
@@ -38,9 +38,9 @@ func TestWriteCanceled(t *testing.T) {
 	}
 }
 
-// BenchmarkWrite measures the ratio of a checkpoint to plain writes; set
+// BenchmarkMeasureWrite measures the ratio of a checkpoint to plain writes; set
 // CKPT_BENCH_DIR to measure another disk than that of the temporary directory.
-func BenchmarkWrite(b *testing.B) {
+func BenchmarkMeasureWrite(b *testing.B) {
 	dir := os.Getenv("CKPT_BENCH_DIR")
 	if dir == "" {
 		dir = b.TempDir()
@@ -48,7 +48,7 @@ func BenchmarkWrite(b *testing.B) {
 	const size = 256 << 20
 	b.SetBytes(size)
 	for b.Loop() {
-		res, err := Write(context.Background(), dir, Options{Size: size, Rounds: 3})
+		res, err := MeasureWrite(context.Background(), dir, WriteOptions{Size: size, Rounds: 3})
 		if err != nil {
 			b.Fatal(err)
 		}
