@@ -57,13 +57,7 @@ func (k arrowKind) style() draw.LineStyle {
 
 // findArrows returns the arrows to draw, and the number of arrows that do not fit.
 func findArrows(f Figure, a axis) (list []arrow, hidden int) {
-	if len(f.History.Messages) > 0 {
-		for _, m := range f.History.Messages {
-			list = append(list, arrow{from: m.From, to: m.To, sent: m.SentAt, received: m.ReceivedAt, arrived: m.Received, lowSeq: m.Seq, highSeq: m.Seq})
-		}
-	} else {
-		list = countedArrows(f.History, a)
-	}
+	list = countedArrows(f.History, a)
 	for i := range list {
 		list[i].kind = classify(f.History, f.Line, &list[i])
 	}
@@ -199,37 +193,20 @@ type axis struct {
 	gap      float64 // after the last stored state, where the current one is not known
 }
 
-// newAxis takes At if any state has one, else iterations if they grow, else the order of the
-// states.
+// newAxis takes iterations if they grow, else the order of the states.
 func newAxis(h *History) axis {
 	a := axis{h: h, label: "order of the checkpoints", of: func(_ *State, k int) float64 { return float64(k) }}
-	var iterations, at bool
-	each(h, func(s *State) {
-		iterations = iterations || s.Iteration > 0
-		at = at || s.At > 0
-	})
-	switch {
-	case at:
-		a.label, a.of = "time", func(s *State, _ int) float64 { return s.At }
-	case iterations:
-		a.label, a.of = "iteration", func(s *State, _ int) float64 { return float64(s.Iteration) }
-	}
-	first := true
 	for r := range h.Ranks {
-		for k := range len(h.Ranks[r].Checkpoints) + 1 {
-			if k == len(h.Ranks[r].Checkpoints) && h.Ranks[r].Current == nil {
-				continue
-			}
-			v := a.at(r, k)
-			if first {
-				a.min, a.max, first = v, v, false
-			}
-			a.min, a.max = min(a.min, v), max(a.max, v)
+		if s, _ := h.latest(r, false); s.Iteration > 0 {
+			a.label, a.of = "iteration", func(s *State, _ int) float64 { return float64(s.Iteration) }
 		}
 	}
-	for _, m := range h.Messages {
-		if at {
-			a.max = max(a.max, m.SentAt, m.ReceivedAt)
+	a.min = a.at(0, 0)
+	a.max = a.min
+	for r := range h.Ranks {
+		_, last := h.latest(r, false)
+		for k := range last + 1 {
+			a.min, a.max = min(a.min, a.at(r, k)), max(a.max, a.at(r, k))
 		}
 	}
 	if a.max <= a.min {
@@ -240,17 +217,6 @@ func newAxis(h *History) axis {
 		a.max = max(a.max, a.end(r))
 	}
 	return a
-}
-
-func each(h *History, f func(*State)) {
-	for r := range h.Ranks {
-		for k := range h.Ranks[r].Checkpoints {
-			f(&h.Ranks[r].Checkpoints[k])
-		}
-		if now := h.Ranks[r].Current; now != nil {
-			f(now)
-		}
-	}
 }
 
 // at returns where state k of a rank is; their number is the current one.

@@ -10,9 +10,6 @@ func TestAxis(t *testing.T) {
 		a := newAxis(&History{Ranks: []Rank{{Checkpoints: states}}})
 		return a.at(0, k)
 	}
-	if x := at(1, State{}, State{Iteration: 7, At: 2.5}); x != 2.5 {
-		t.Errorf("by time: %v", x)
-	}
 	if x := at(1, State{}, State{Iteration: 7}); x != 7 {
 		t.Errorf("by iteration: %v", x)
 	}

@@ -22,7 +22,6 @@ type Figure struct {
 	Useless []Checkpoint // marked as well
 	Title   string
 	Unit    string // what the history calls a rank; "" is "rank"
-	Axis    string // what State.At measures, such as "time (s)"; "" for the default
 }
 
 // The colours.
@@ -275,11 +274,7 @@ func (d *drawing) drawAxis() {
 		d.StrokeLine2(line, d.x(t), y, d.x(t), y-3)
 		d.write(8, grey, d.x(t), y-4, text.XCenter, text.YTop, fmt.Sprint(t))
 	}
-	label := d.Axis
-	if label == "" {
-		label = d.axis.label
-	}
-	d.write(9, ink, d.right, y-14, text.XRight, text.YTop, label)
+	d.write(9, ink, d.right, y-14, text.XRight, text.YTop, d.axis.label)
 }
 
 // legend lists what occurs.

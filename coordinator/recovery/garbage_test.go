@@ -10,24 +10,12 @@ import (
 // recover puts the job of a recorder into the states of a line. Messages in transit
 // are then in transit again: from the log, or because their channel lives.
 func (r *Recorder) recover(l *Line) {
-	n := len(r.ranks)
 	for i, p := range l.Places {
 		if !p.Current {
 			now := p.State.clone()
 			now.Logged = false
 			r.ranks[i].Current = &now
 			r.ranks[i].Checkpoints = r.ranks[i].Checkpoints[:p.Index+1]
-		}
-	}
-	r.messages = nil
-	for i := range n {
-		for j := range n {
-			way := r.ranks[i].Current.Sent[j] - r.ranks[j].Current.Received[i]
-			r.onTheWay[i*n+j] = nil
-			for k := range way {
-				r.onTheWay[i*n+j] = append(r.onTheWay[i*n+j], len(r.messages))
-				r.messages = append(r.messages, Message{From: i, To: j, Seq: r.ranks[j].Current.Received[i] + k + 1})
-			}
 		}
 	}
 }

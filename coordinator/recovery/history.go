@@ -81,9 +81,6 @@ type State struct {
 	// Logged says that the state is no checkpoint but is rebuilt from the last one before it by
 	// replaying the log.
 	Logged bool
-	// At is where the state is drawn: seconds since the job began, or whatever measures its
-	// progress. Nothing else uses it.
-	At float64
 }
 
 func at(counters []uint64, k int) uint64 {
@@ -111,16 +108,6 @@ type History struct {
 	// then that of the m-th member and rank r. (A sum over a group would let a message in transit
 	// in one channel make up for an orphan in another.)
 	Members [][]int
-	// Messages, if known, are drawn. Nothing else uses them.
-	Messages []Message
-}
-
-// A Message is one message, for drawing.
-type Message struct {
-	From, To           int
-	Seq                uint64 // in its channel, from 1
-	SentAt, ReceivedAt float64
-	Received           bool // false: it has not arrived
 }
 
 func (h *History) size() int {

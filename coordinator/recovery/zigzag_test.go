@@ -19,13 +19,16 @@ func interval(states []State, seq uint64, count func(*State) uint64) int {
 
 // onZigzagCycle is the definition of Netzer and Xu, message by message.
 func onZigzagCycle(h *History, rank, k int) bool {
-	type hop struct{ from, to, sent, received int } // intervals; received -1 if it has not arrived
+	type hop struct{ from, to, sent, received int } // intervals
 	var hops []hop
-	for _, m := range h.Messages {
-		x := hop{m.From, m.To, interval(h.Ranks[m.From].Checkpoints, m.Seq, func(s *State) uint64 { return s.Sent[m.To] }), -1}
-		if m.Received {
-			x.received = interval(h.Ranks[m.To].Checkpoints, m.Seq, func(s *State) uint64 { return s.Received[m.From] })
-			hops = append(hops, x)
+	for from := range h.Ranks {
+		for to := range h.Ranks {
+			arrived := h.Ranks[to].Current.Received[from]
+			for seq := uint64(1); seq <= arrived; seq++ {
+				hops = append(hops, hop{from, to,
+					interval(h.Ranks[from].Checkpoints, seq, func(s *State) uint64 { return s.Sent[to] }),
+					interval(h.Ranks[to].Checkpoints, seq, func(s *State) uint64 { return s.Received[from] })})
+			}
 		}
 	}
 	seen := make([]bool, len(hops))
