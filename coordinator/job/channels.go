@@ -133,7 +133,7 @@ const PendingRegion = "pending"
 // LibraryRegion is the region of the binary.
 const LibraryRegion = "ckpt"
 
-// LogsDir is the directory of the message logs of a job, LogDir that of a rank.
+// LogsDir is the directory of the message logs of a job, LogDir the one of a rank.
 func LogsDir(job *image.Job) string { return filepath.Join(job.Dir(), "logs") }
 
 func LogDir(job *image.Job, rank int) string {

@@ -69,7 +69,7 @@ func ReadEvents(job *image.Job, last int) Events {
 	return h
 }
 
-// readJournal passes the lines of a job's journal on, those of its last bytes if tail is over
+// readJournal passes the lines of a job's journal on, only of its last bytes if tail is over
 // 0. The first of these may be cut.
 func readJournal(job *image.Job, tail int64, take func(line []byte)) error {
 	f, err := job.FS().Open(filepath.Join(job.Dir(), journalName))

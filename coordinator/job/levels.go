@@ -16,7 +16,7 @@ import (
 // Levels says which checkpoints a job has and where each is, as far as this host can see: in the
 // store, on nodes, or on nodes by the record only. All commands ask it.
 type Levels struct {
-	// Tier is the directories of the nodes; nil if the job has none.
+	// Tier is the directories of the nodes; nil for a job that keeps all in the store.
 	Tier   *nodes.Tier
 	Record *nodes.Record // of the job, in the store; may be nil
 	Hosts  []string      // of the nodes; empty if they are not known

@@ -131,7 +131,7 @@ func WriteInput(j *image.Job, in Input) error {
 	return durable.Replace(j.FS(), filepath.Join(j.Dir(), inputName), b)
 }
 
-// ReadInput returns the standard input of a job, nil if the job has kept none.
+// ReadInput returns the standard input that a job has kept, or nil.
 func ReadInput(j *image.Job) (*Input, error) {
 	var in Input
 	err := readOwned(j, filepath.Join(j.Dir(), inputName), 2*InputLimit, &in, durable.ReadSealed)

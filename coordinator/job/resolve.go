@@ -116,7 +116,7 @@ type Resolved struct {
 	instance       func() (*dataset.Instance, error)
 }
 
-// Lone reports whether one agent speaks for all ranks: those of a program under DMTCP.
+// Lone reports whether one agent speaks for all ranks, as of a program under DMTCP.
 func (r *Resolved) Lone() bool { return r.Origin != "" && r.Program != nil }
 
 func (r *Resolved) Several() bool { return len(r.Groups) > 1 }

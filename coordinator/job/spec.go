@@ -16,7 +16,7 @@
 //
 //   - A job of several groups is restarted from checkpoints and logs that fit together,
 //     or an error names the file that is missing or damaged.
-//   - Nothing is removed before the baseline says, durably, that nobody needs it.
+//   - Nothing is removed before the baseline says, durably, that it can be done without.
 //   - A line of output is shown once, however often the job is restarted.
 package job
 
@@ -39,7 +39,7 @@ import (
 // A Spec describes a job completely: with it and a checkpoint the job can be continued.
 type Spec struct {
 	// ID is random, so that every job has its own description, whose digest is in all files of
-	// the job. Jobs of earlier versions have none.
+	// the job. Jobs of earlier versions lack it.
 	ID       string `json:"id,omitempty"`
 	App      string `json:"app"`      // name.CLASS.NP; of a program, the name of its file
 	Class    string `json:"class"`    // of the workload
@@ -53,7 +53,7 @@ type Spec struct {
 	MPI         string   `json:"mpi"`
 	Mode        Mode     `json:"mode"`
 	Level       Level    `json:"level,omitempty"`      // of checkpoints; empty is System
-	GroupSize   int      `json:"group_size,omitempty"` // ranks of a group, with Semi; 0: those of a node
+	GroupSize   int      `json:"group_size,omitempty"` // ranks of a group, with Semi; 0: as many as a node has
 	Log         string   `json:"log,omitempty"`        // how messages between groups are logged, as channel.ParseKind takes it
 	Stagger     string   `json:"stagger,omitempty"`    // as supervisor.ParseStagger takes it
 	Jitter      float64  `json:"jitter,omitempty"`     // of each group's schedule, as a fraction of its period
@@ -65,7 +65,7 @@ type Spec struct {
 	// Residuals has rank 0 put its residual out every so many iterations; 0: never.
 	Residuals   int  `json:"residuals,omitempty"`
 	Incremental bool `json:"incremental,omitempty"`
-	// Keep has the run remove all but the newest so many sound checkpoints; 0: none.
+	// Keep has the run remove all but the newest so many sound checkpoints; 0: it keeps all.
 	Keep int `json:"keep,omitempty"`
 	// WritePath says who writes what; the zero value means a file per rank.
 	WritePath plan.Settings `json:"write_path,omitzero"`

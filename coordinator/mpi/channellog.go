@@ -183,7 +183,7 @@ func (c *Comm) channels(op string, f func(p *channelPort) error) error {
 }
 
 // Snapshot returns what a checkpoint of this rank has to hold besides its memory, all as of one
-// moment. The program is at a boundary, neither sending nor receiving; what comes from other
+// moment. The program is at a boundary, and sends and receives nothing; what comes from other
 // groups meanwhile is in the snapshot or in the log behind LogFrom.
 //
 // With an Optimistic log it waits until the log has caught up, since an earlier checkpoint may
@@ -236,7 +236,7 @@ func (c *Comm) Output() (n uint64, err error) {
 // is computed. The pessimistic kinds need no line and no Fence.
 //
 // The log is given a moment to catch up, so that less is lost if this rank is the next to fail.
-// Nothing depends on it: a full disk keeps nobody from the line.
+// Nothing depends on it: the line is reached on a full disk, too.
 func (c *Comm) Fence(ctx context.Context) (v channel.Vector, err error) {
 	err = c.channels("fence", func(p *channelPort) error {
 		p.fenced = true

@@ -13,7 +13,7 @@ import (
 
 // Memory is the list of the regions of one rank: what a checkpoint of it has to hold. Regions
 // live outside the Go heap, so they have page-aligned addresses, their size is exactly what was
-// asked for, and the collector neither scans nor moves them.
+// asked for, and the collector leaves them alone.
 //
 // A Memory is used by one goroutine at a time.
 type Memory struct {

@@ -213,7 +213,7 @@ func openSegment(path string, create int, f Implementation, ranks int) (*Segment
 	return s, nil
 }
 
-// prepare brings the file to its size and writes the header if there is none. It holds a lock on
+// prepare brings the file to its size and writes a missing header. It holds a lock on
 // the file meanwhile; the kernel drops the lock of a process that is killed, and the next one
 // finds either no header, and starts again, or a whole one, since the header is a single write
 // and the last thing to happen.

@@ -19,7 +19,7 @@ import (
 // the size of cells of the sender's pool; each piece is published as soon as it is copied, so
 // sender and receiver overlap, and a message may be longer than the pool.
 //
-// Nobody waits in a circle: a sender waits only for ring space or cells, which receivers give
+// Waits form no circle: a sender waits only for ring space or cells, which receivers give
 // back without waiting for anything, as their inboxes take everything.
 type shmPort struct {
 	comm *Comm

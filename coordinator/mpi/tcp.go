@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A tcpPort moves messages between this rank and those of other nodes. Each direction of a pair
+// A tcpPort moves messages between this rank and ranks of other nodes. Each direction of a pair
 // has a connection of its own, dialled by its sender with its first message: there is no race
 // about who dials, and a connection's bytes flow one way, so that closing it never destroys what
 // is still on its way.
@@ -177,7 +177,7 @@ func (t *tcpPort) serve(conn net.Conn) {
 }
 
 // admit decides whether a rank that knows the token may send to us. A second connection is
-// refused: its messages could overtake those of the first.
+// refused: its messages could overtake those before.
 func (t *tcpPort) admit(from int) error {
 	cfg := &t.comm.cfg
 	if from < 0 || from >= cfg.Size || t.comm.peers[from].local >= 0 || t.comm.chans != nil && !t.comm.chans.ep.Inside(from) {

@@ -37,7 +37,7 @@
 //     nothing of its frames durable, nor of those appended since; Wait reports
 //     them as lost for ever. The log then refuses everything with the same
 //     error, but for Truncate, which may make room, until Reopen. After a failed
-//     fsync nobody knows what is on the disk, and the next one succeeds (Rebello et
+//     fsync the content of the disk is unknown, and the next one succeeds (Rebello et
 //     al., Can Applications Recover from fsync Failures?, USENIX ATC 2020), so that
 //     the log never goes on in the same file: see below.
 //   - A log has one writer at a time, seen to by a lock that dies with it.
@@ -79,7 +79,7 @@
 // Frame:
 //
 //	0    4   CRC-32C of bytes 4…55, continued from that of the header of the
-//	         segment, so that a frame of another log or segment is none here
+//	         segment, so that a frame of another log or segment fails here
 //	4    4   CRC-32C of the payload
 //	8    8   number of the frame in the log (LSN): consecutive within a segment,
 //	         and growing from one to the next
@@ -91,7 +91,7 @@
 //	44   4   peer, −1 for none
 //	48   4   tag
 //	52   1   kind: 1 message, 2 match, 3 cut; readers pass over 4 and any 3 of
-//	         another Seq, outputs and marks of checkpoints, which nobody writes
+//	         another Seq, outputs and marks of checkpoints, of earlier versions
 //	53   1   flags: 1 = any source, set of a match
 //	54   1   context: 0 = user, 1 = collective operation, as in package mpi
 //	55   1   zero
@@ -104,7 +104,7 @@
 // not its first (Pillai et al., All File Systems Are Not Created Equal, OSDI 2014). A bad frame
 // with a good one behind it is therefore no proof of damage. But a frame says how much of the
 // segment was durable when it was written. If any frame behind the bad one says that the bad one
-// was, that is damage; if none does, the bad one was in the last group, whose commit was not
+// was, that is damage; otherwise the bad one was in the last group, whose commit was not
 // reported or is the very last one, and the tail is cut there. All but the last segment end where
 // the header of the next one says, and whatever is wrong before that is damage. So is a head
 // whose checksum is right and whose fields are not: a write that was cut short does not leave
@@ -121,7 +121,7 @@
 // succeeded. When a sync of a log fails, Reopen therefore
 //
 //   - copies all frames of the last segment that were reported durable into a new
-//     file, the next segment, whose header says that of the old one only the 256 bytes
+//     file, the next segment, whose header says: in the old one only the 256 bytes
 //     of its header count. Places and numbers of the frames stay the same. They are
 //     read from the page cache, which has them even if the disk has not;
 //   - begins a segment behind it for the frames to come, whose numbers leave out those

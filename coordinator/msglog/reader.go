@@ -115,7 +115,7 @@ func (r *Reader) read() (head, error) {
 	}
 }
 
-// Close closes the file that is being read. After an error or the end there is none.
+// Close closes the file that is being read. After an error or the end it is closed.
 func (r *Reader) Close() error {
 	s := r.scan
 	if s == nil {

@@ -13,7 +13,7 @@
 //	coordinator            rank
 //	Propose n        ──▶   holds at its next boundary
 //	                 ◀──   Holding n, iteration in progress i
-//	StopAt n, B      ──▶   B = max i: nobody is past it, since all hold
+//	StopAt n, B      ──▶   B = max i: all are before it, since all hold
 //	                 ◀──   Stopped n at B, messages sent to each peer
 //	Drain n          ──▶   messages to expect from each peer
 //	                 ◀──   Drained n: all of them have arrived
@@ -77,7 +77,7 @@
 //
 // # Groups
 //
-// A Coordinator is that of one group of ranks; all ranks may be in one. It asks before it does
+// A Coordinator has one group of ranks; all ranks may be in one. It asks before it does
 // what concerns others, and the machine in package supervisor answers:
 //
 //	coordinator                     supervisor

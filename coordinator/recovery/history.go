@@ -131,8 +131,7 @@ func (h *History) sum(i int, counters []uint64, j int) (sum uint64) {
 	return sum
 }
 
-// Channels names all channels from i to j by the places of their counters: in those of i, and in
-// those of j.
+// Channels names all channels from i to j by the places of their counters, of i and of j.
 func (h *History) Channels(i, j int, channel func(out, in int)) {
 	if h.Members == nil {
 		channel(j, i)

@@ -111,8 +111,8 @@ func (s *session) read() error {
 
 func (s *session) patience() int { return int(s.c.o.Patience / s.every) }
 
-// beat gives signs of life while there are bursts, and ends the connection of a controller that
-// gives none.
+// beat gives signs of life while there are bursts, and ends the connection of a silent
+// controller.
 func (s *session) beat() {
 	ticks := time.NewTicker(s.every)
 	defer ticks.Stop()

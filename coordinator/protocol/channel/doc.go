@@ -66,7 +66,7 @@
 // own among them, and what receives it depends on these, too: the dependency vectors of Strom and
 // Yemini, with matches in the place of receipts. If a rank loses all but its first k
 // determinants, whoever depends on more of them is an orphan. As only matches count, loss of the
-// tail of a log costs nobody anything in a program that names its sources, whose messages carry
+// tail of a log costs nothing in a program that names its sources, whose messages carry
 // no vector at all: the messages lost are still kept by their senders, or come again.
 //
 // (Direct dependencies alone, as in Johnson and Zwaenepoel, Recovery in Distributed Systems Using
@@ -94,7 +94,7 @@
 //     None) or collected (Sender). If a peer needs a message that is not kept any
 //     more, PeerUp says so: a message is not lost silently.
 //   - A log whose commit failed loses no message: Relog gives its frames again,
-//     and what was not durable is neither delivered (Receiver) nor acknowledged.
+//     and what was not durable is not delivered (Receiver) and not acknowledged.
 //   - A state is read without trusting a length in it, and has a checksum.
 //
 // # State

@@ -32,7 +32,7 @@ type Determinant struct {
 //
 // With Optimistic the checkpoint must not be committed before the log is durable up to what
 // Appended says at this moment. Otherwise frames that it covers may be lost, and a rank that has
-// to go back to an earlier checkpoint finds a log with a hole, whose messages nobody keeps any
+// to go back to an earlier checkpoint finds a log with a hole, whose messages are not kept any
 // more.
 func (e *Endpoint) Snapshot() *State {
 	st := &State{Kind: e.cfg.Kind, Rank: e.cfg.Rank, Size: e.cfg.Size, Vector: e.Vector(), Replay: slices.Clone(e.replay), Kept: make([][]Message, e.cfg.Size)}

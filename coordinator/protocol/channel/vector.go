@@ -48,7 +48,7 @@ func (e *Endpoint) Present() Vector {
 	return v
 }
 
-// join returns the larger of each pair of numbers, and writes to none of them.
+// join returns the larger of each pair of numbers, in a vector of its own.
 func join(a, b []uint64) []uint64 {
 	switch {
 	case b == nil:

@@ -45,7 +45,7 @@
 // is found by package recovery, from one moment: the survivors are fenced, that is, they exchange
 // nothing with other groups while it is looked for, and say what they depend on. With an
 // optimistic log, the logs of those that go back are read next, which may well show that others
-// have to go back as well; it ends when nobody new is forced:
+// have to go back as well; it ends when no further group is forced:
 //
 //	failed group         supervisor                     other groups
 //	a rank died     ──▶
@@ -59,7 +59,7 @@
 //	Ready           ──▶                            ◀──  Ready
 //	                ◀──  Start, when all are ready ──▶
 //
-// Those that went back start together: until then nobody has heard anything new of them, so that
+// Those that went back start together: until then the others have heard nothing new of them, so that
 // a failure meanwhile finds the same history as this one did. A survivor that does not answer the
 // fence within Limits.Phase is declared dead. A commit under way in a group that has to go back
 // is waited for.
@@ -106,8 +106,8 @@
 //   - The state that the job resumes from after a failure has no orphan, and no
 //     message is lost. If the program is deterministic but for its receives from
 //     any source, it ends as it could have without failures.
-//   - With a pessimistic log nobody goes back but the groups that failed; without,
-//     nobody but those that the maximal recovery line sends back.
+//   - With a pessimistic log only the groups that failed go back; without, only
+//     the groups that the maximal recovery line sends back.
 //   - No recovery to come needs what Collect removes, and Keep of the
 //     newest checkpoints of each group are there for the case that one is damaged.
 //   - Each output is printed once, however often ranks and coordinator fail.

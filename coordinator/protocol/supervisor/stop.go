@@ -14,7 +14,7 @@ import "ckpt/coordinator/protocol"
 // Whatever goes wrong is answered, and the groups go on.
 //
 // (The counts that ranks send at a boundary are of messages inside their groups. An application
-// that has messages between groups under way at a boundary loses none, but without a log its line
+// that has messages between groups under way at a boundary keeps them, but without a log its line
 // lies before that boundary.)
 type stop struct {
 	ids      []int // of those who asked
@@ -25,8 +25,8 @@ type stop struct {
 	failure  string
 }
 
-// finishing reports whether some group has passed its last boundary, so that all share none any
-// more.
+// finishing reports whether some group has passed its last boundary, so that all share no more
+// boundaries.
 func (s *Supervisor) finishing() bool {
 	for _, g := range s.groups {
 		if g.co.Finishing() {
