@@ -30,7 +30,6 @@ func TestImports(t *testing.T) {
 		"coordinator/rank": {"internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/turns", "coordinator/peer", "coordinator/launch", "coordinator/app", "coordinator/mpi",
 			"coordinator/msglog", "coordinator/process", "coordinator/protocol", "image", "zones"},
 		"coordinator/process": {"zones"},
-		"coordinator/client":  {},
 		"coordinator/launch":  {"internal/wording", "internal/vfs", "coordinator/job", "coordinator/wire"},
 		"coordinator/wire": {"internal/durable", "internal/family", "internal/vfs", "coordinator/job", "coordinator/mpi", "coordinator/protocol",
 			"image", "zones"},

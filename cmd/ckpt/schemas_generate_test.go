@@ -70,7 +70,6 @@ var results = map[string]string{
 	"storage-status":     "turns.unitStatus",
 	"storage-turn":       "turns.tellTurn()",
 	"study":              "study.Result",
-	"top":                "jobs.topView",
 	"trace-analyze":      "traces.runTraceAnalyze() traces.showFiles() traces.showThresholds()",
 	"trace-diff":         "traces.newDiffCommand()",
 	"trace-record":       "traces.tellRecord()",

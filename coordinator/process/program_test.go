@@ -36,7 +36,7 @@ func compiled(t testing.TB, name, compiler string, args ...string) string {
 	defer programs.mu.Unlock()
 	err, done := programs.done[name]
 	if !done {
-		args = append(args, "-pedantic", "-Wall", "-Wextra", "-Werror", "-I", "../client/c", "-I", "testdata", "-o", path, "-lpthread")
+		args = append(args, "-pedantic", "-Wall", "-Wextra", "-Werror", "-I", "client/c", "-I", "testdata", "-o", path, "-lpthread")
 		var out []byte
 		if out, err = exec.Command(compiler, args...).CombinedOutput(); err != nil {
 			err = fmt.Errorf("%s %s: %w\n%s", compiler, strings.Join(args, " "), err, out)

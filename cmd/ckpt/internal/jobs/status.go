@@ -25,7 +25,7 @@ func newStatusCommand(g *ui.Globals) *cobra.Command {
 
 With --watch, status shows it again and again: in place on a terminal, else a line or
 block each time, with --json a JSON line. It ends when the job does, or with ^C.`,
-		Example: "  ckpt status\n  ckpt status bt.S.4-1 --json\n  ckpt status bt.S.4-1 --watch --every 5s",
+		Example: "  ckpt status\n  ckpt status bt.S.4-1 --json\n  ckpt status bt.S.4-1 --watch --every 5s\n  ckpt status --watch",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !w.On && (cmd.Flags().Changed("every") || cmd.Flags().Changed("looks")) {
@@ -112,16 +112,17 @@ func runStatus(ctx context.Context, g *ui.Globals, w *ui.Watch) error {
 		var failed error
 		for _, name := range names {
 			s, err := coordinator.Inspect(ctx, store, name)
-			if errors.Is(err, image.ErrJobNotFound) {
+			switch {
+			case errors.Is(err, image.ErrJobNotFound) || ctx.Err() != nil:
 				continue // it was removed this moment
-			}
-			if err != nil {
+			case err != nil:
 				failed = errors.Join(failed, err)
-				s = unreadable(name, err)
+				jobs = append(jobs, unreadable(name, err))
+			default:
+				jobs = append(jobs, s)
 			}
-			jobs = append(jobs, s)
 		}
-		return ui.View{JSON: jobs, Text: func() error { return printStatus(g, jobs) }}, failed
+		return ui.View{JSON: jobs, Text: func() error { return printStatus(g, jobs, w.On) }}, failed
 	})
 }
 
@@ -130,16 +131,37 @@ func unreadable(name string, err error) *job.Status {
 	return &job.Status{Job: name, State: job.StateUnreadable, Mapping: job.Mapping{}, Failure: ui.OneLine(err.Error())}
 }
 
-func printStatus(g *ui.Globals, jobs []*job.Status) error {
+// printStatus shows jobs in a table; live says how those that run come on.
+func printStatus(g *ui.Globals, jobs []*job.Status, live bool) error {
 	if len(jobs) == 0 {
 		return g.Printf("no jobs in %s\n", g.Store)
 	}
-	var rows [][]string
-	for _, j := range jobs {
-		rows = append(rows, []string{j.Job, j.App, stateOf(j), countOf(j), fmt.Sprint(j.Checkpoints),
-			ago(j.LatestAge), when(j.Updated)})
+	header := []string{"job", "app", "state", "|iteration", "|checkpoints", "|newest", "updated"}
+	if live {
+		header = []string{"job", "state", "|iteration", "|per s", "|elapsed", "|left", "|newest", "next"}
 	}
-	return g.Table([]string{"job", "app", "state", "|iteration", "|checkpoints", "|newest", "updated"}, rows)
+	var rows [][]string
+	for _, s := range jobs {
+		if !live {
+			rows = append(rows, []string{s.Job, s.App, stateOf(s), countOf(s), fmt.Sprint(s.Checkpoints), ago(s.LatestAge), when(s.Updated)})
+			continue
+		}
+		left, rate, next := "-", "-", "-"
+		if s.Left != nil {
+			left = span(*s.Left)
+		}
+		if s.Rate > 0 {
+			rate = rateOf(s)
+		}
+		switch {
+		case s.NextIteration > 0:
+			next = fmt.Sprintf("at %d", s.NextIteration)
+		case s.NextSeconds != nil:
+			next = "in " + span(*s.NextSeconds)
+		}
+		rows = append(rows, []string{s.Job, stateOf(s), countOf(s), rate, span(s.Elapsed), left, ago(s.LatestAge), next})
+	}
+	return g.Table(header, rows)
 }
 
 // printStatusOf shows all that is known of a job.

@@ -1,4 +1,4 @@
-package client
+package process
 
 import (
 	_ "embed" // the sources
@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-//go:embed c/ckpt.h
+//go:embed client/c/ckpt.h
 var header string
 
-//go:embed fortran/ckpt.f90
+//go:embed client/fortran/ckpt.f90
 var fortran string
 
-//go:embed python/ckpt.py
+//go:embed client/python/ckpt.py
 var python string
 
-//go:embed veloc/veloc.h
+//go:embed client/veloc/veloc.h
 var veloc string
 
 // sources has the source for each language. That for fortran and veloc stands on the one
