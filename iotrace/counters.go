@@ -233,6 +233,16 @@ func (c *Counters) numbers() []*int64 {
 	)
 }
 
+// UnknownCounters has no number that is known, and empty lists.
+var UnknownCounters = func() (c Counters) {
+	for _, n := range c.numbers() {
+		*n = None
+	}
+	c.ReadSizes, c.WriteSizes, c.Common, c.Strides = [10]int64{}, [10]int64{}, [4]SizeCount{}, [4]SizeCount{}
+	c.Fastest, c.Slowest = RankWork{Rank: None}, RankWork{Rank: None}
+	return c
+}()
+
 func (c *Counters) times() [8]*int64 {
 	return [...]*int64{&c.FirstOpen, &c.FirstRead, &c.FirstWrite, &c.FirstClose,
 		&c.LastOpen, &c.LastReadEnd, &c.LastWriteEnd, &c.LastClose}

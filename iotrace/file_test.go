@@ -240,12 +240,12 @@ func TestReader(t *testing.T) {
 		if len(got.Events) == before {
 			continue
 		}
-		if got.Events[i].Start != int64(-i) || len(got.Events) != i+1 || len(r.ranks.list) != i+1 || len(r.files.list) != i+1 {
+		if got.Events[i].Start != int64(-i) || len(got.Events) != i+1 || len(r.t.Ranks) != i+1 || len(r.t.Files) != i+1 {
 			t.Fatalf("block %d: %v", i, got.Events)
 		}
 		i++
 	}
-	if diff := cmp.Diff(&Trace{Job: "j", Source: "ckpt", Origin: origin, Events: got.Events}, got); diff != "" || len(got.Events) != blocks {
+	if diff := cmp.Diff(&Trace{Job: "j", Source: "ckpt", Origin: origin, Ranks: got.Ranks, Files: got.Files, Events: got.Events}, got); diff != "" || len(got.Events) != blocks {
 		t.Error(diff)
 	}
 	if err := r.next(); err != io.EOF {

@@ -19,10 +19,9 @@ type reader struct {
 	lenient bool
 	t       *Trace
 	dec     decoder
+	lists   map[string]list // by the kind of their blocks
 	ranks   table[Rank]
 	files   table[string]
-	warned  table[Warning]
-	told    table[Property]
 	headed  bool               // a HEAD was read
 	got     [len(listed)]int64 // entries that were read, without copies
 	want    [len(listed)]int64 // entries that there are, as far as it is known
@@ -33,7 +32,17 @@ type reader struct {
 }
 
 func newReader(in input, t *Trace, lenient bool) *reader {
-	return &reader{in: in, t: t, lenient: lenient, dec: decoder{predictor: newPredictor()}}
+	r := &reader{in: in, t: t, lenient: lenient, dec: decoder{predictor: newPredictor()}}
+	r.ranks, r.files = table[Rank]{list: &t.Ranks, read: r.dec.rank}, table[string]{list: &t.Files, read: r.dec.string}
+	r.lists = map[string]list{
+		kindRanks: &r.ranks, kindFiles: &r.files,
+		kindWarnings:   &table[Warning]{list: &t.Warnings, read: r.dec.warning},
+		kindProperties: &table[Property]{list: &t.Properties, read: r.dec.property},
+		kindCounters:   &table[Counters]{list: &t.Counters, read: r.dec.counters, once: true},
+		kindStriping:   &table[Striping]{list: &t.Striping, read: r.dec.striping, once: true},
+		kindRenames:    &table[Renaming]{list: &t.Renames, read: r.dec.renaming, once: true},
+	}
+	return r
 }
 
 // next reads the next block that is whole. At the end of the file the error is io.EOF.
@@ -116,24 +125,13 @@ func (r *reader) take(b block) error {
 		err = r.head(b)
 	case kindEvents:
 		err = r.events(b)
-	case kindRanks:
-		err = takeTable(r, b, &r.ranks, r.dec.rank)
-	case kindFiles:
-		err = takeTable(r, b, &r.files, r.dec.string)
-	case kindWarnings:
-		err = takeTable(r, b, &r.warned, r.dec.warning)
-	case kindProperties:
-		err = takeTable(r, b, &r.told, r.dec.property)
-	case kindCounters:
-		err = takeList(r, b, &r.t.Counters, r.dec.counters)
-	case kindStriping:
-		err = takeList(r, b, &r.t.Striping, r.dec.striping)
-	case kindRenames:
-		err = takeList(r, b, &r.t.Renames, r.dec.renaming)
 	case kindEnd:
 		return r.end(b)
 	default:
 		err = errors.New("this kind is unknown")
+		if l := r.lists[b.kind]; l != nil {
+			err = l.take(r, b)
+		}
 	}
 	if err != nil {
 		return bad(b.at, "block %q: %v", b.kind, err)
@@ -176,7 +174,7 @@ func (r *reader) events(b block) error {
 	if err := r.inOrder(b, r.got[0]); err != nil {
 		return err
 	}
-	ranks, files := len(r.ranks.list), len(r.files.list)
+	ranks, files := len(r.t.Ranks), len(r.t.Files)
 	if r.damage != nil {
 		ranks, files = math.MaxInt32, math.MaxInt32
 	}

@@ -6,19 +6,64 @@ import (
 	"slices"
 )
 
-// A table collects the entries of a list that the file has twice.
+// A list is a part of the trace that blocks of one kind hold.
+type list interface {
+	take(r *reader, b block) error
+	// settle returns how many entries were read, those behind gaps too.
+	settle() int64
+}
+
+// A table collects the entries of a list, which the file has twice unless it is once.
 type table[T any] struct {
-	list  []T
+	list  *[]T
+	read  func() T
+	once  bool
 	later map[int64]T // entries behind a gap
+}
+
+func (x *table[T]) take(r *reader, b block) error {
+	kept := len(*x.list)
+	if x.once {
+		if err := r.inOrder(b, int64(kept)); err != nil {
+			return err
+		}
+	} else if r.damage == nil && b.first > int64(kept) {
+		return fmt.Errorf("it begins with entry %d where %d should be", b.first, kept)
+	}
+	d := &r.dec
+	d.rest, d.err = b.payload, nil
+	for i := range b.count {
+		entry := x.read()
+		if d.err != nil {
+			return x.undo(kept, fmt.Errorf("entry %d: %w", i, d.err))
+		}
+		if x.once {
+			*x.list = append(*x.list, entry)
+		} else if at := b.first + int64(i); !x.put(at, entry) {
+			return fmt.Errorf("entry %d differs from the first one", at)
+		}
+	}
+	if len(d.rest) > 0 {
+		return x.undo(kept, fmt.Errorf("%d bytes follow the last entry", len(d.rest)))
+	}
+	return nil
+}
+
+// undo forgets the entries of a damaged block, unless they are in the file twice.
+func (x *table[T]) undo(kept int, err error) error {
+	if x.once {
+		*x.list = (*x.list)[:kept]
+	}
+	return err
 }
 
 // put adds the entry with a number. It reports whether it fits with what is there.
 func (x *table[T]) put(at int64, entry T) bool {
-	switch n := int64(len(x.list)); {
+	switch n := int64(len(*x.list)); {
 	case at < n:
-		return reflect.DeepEqual(x.list[at], entry)
+		return reflect.DeepEqual((*x.list)[at], entry)
 	case at == n:
-		x.list = append(x.list, entry)
+		*x.list = append(*x.list, entry)
 		return true
 	}
 	if x.later == nil {
@@ -28,86 +73,24 @@ func (x *table[T]) put(at int64, entry T) bool {
 	return true
 }
 
-// merge moves the entries that no gap separates any more.
-func (x *table[T]) merge() {
+// settle moves the entries that no gap separates any more.
+func (x *table[T]) settle() int64 {
 	for {
-		entry, ok := x.later[int64(len(x.list))]
+		at := int64(len(*x.list))
+		entry, ok := x.later[at]
 		if !ok {
-			return
+			return at + int64(len(x.later))
 		}
-		delete(x.later, int64(len(x.list)))
-		x.list = append(x.list, entry)
+		delete(x.later, at)
+		*x.list = append(*x.list, entry)
 	}
-}
-
-// takeTable reads a block of entries that the file has twice.
-func takeTable[T any](r *reader, b block, x *table[T], read func() T) error {
-	if r.damage == nil && b.first > int64(len(x.list)) {
-		return fmt.Errorf("it begins with entry %d where %d should be", b.first, len(x.list))
-	}
-	return takeEntries(r, b, read, func(i int, entry T) error {
-		if !x.put(b.first+int64(i), entry) {
-			return fmt.Errorf("entry %d differs from the first one", b.first+int64(i))
-		}
-		return nil
-	})
-}
-
-func takeList[T any](r *reader, b block, list *[]T, read func() T) error {
-	if err := r.inOrder(b, int64(len(*list))); err != nil {
-		return err
-	}
-	n := len(*list)
-	err := takeEntries(r, b, read, func(_ int, entry T) error {
-		*list = append(*list, entry)
-		return nil
-	})
-	if err != nil {
-		*list = (*list)[:n]
-	}
-	return err
-}
-
-func takeEntries[T any](r *reader, b block, read func() T, take func(int, T) error) error {
-	d := &r.dec
-	d.rest, d.err = b.payload, nil
-	for i := range b.count {
-		entry := read()
-		if d.err != nil {
-			return fmt.Errorf("entry %d: %w", i, d.err)
-		}
-		if err := take(i, entry); err != nil {
-			return err
-		}
-	}
-	if len(d.rest) > 0 {
-		return fmt.Errorf("%d bytes follow the last entry", len(d.rest))
-	}
-	return nil
 }
 
 // merge puts the tables together and counts what was read.
 func (r *reader) merge() {
-	r.ranks.merge()
-	r.files.merge()
-	r.warned.merge()
-	r.told.merge()
 	for i, kind := range listed {
-		switch kind {
-		case kindRanks:
-			r.got[i] = int64(len(r.ranks.list) + len(r.ranks.later))
-		case kindFiles:
-			r.got[i] = int64(len(r.files.list) + len(r.files.later))
-		case kindWarnings:
-			r.got[i] = int64(len(r.warned.list) + len(r.warned.later))
-		case kindProperties:
-			r.got[i] = int64(len(r.told.list) + len(r.told.later))
-		case kindCounters:
-			r.got[i] = int64(len(r.t.Counters))
-		case kindStriping:
-			r.got[i] = int64(len(r.t.Striping))
-		case kindRenames:
-			r.got[i] = int64(len(r.t.Renames))
+		if l := r.lists[kind]; l != nil {
+			r.got[i] = l.settle()
 		}
 	}
 }
@@ -130,7 +113,6 @@ func (r *reader) finish(rep *Report) error {
 	}
 	t := r.t
 	r.merge()
-	t.Ranks, t.Files, t.Warnings, t.Properties = r.ranks.list, r.files.list, r.warned.list, r.told.list
 	if r.damage == nil {
 		err := t.validParts()
 		if err != nil {
@@ -185,12 +167,11 @@ func (r *reader) nameLost() {
 			file(&t.Warnings[i].Files[k].File)
 		}
 	}
-	t.Ranks, t.Files = r.ranks.list, r.files.list
 }
 
 // namer returns a function that replaces the index of an entry behind a gap.
 func (x *table[T]) namer(lost func(int32) T) func(*int32) {
-	given, known := make(map[int32]int32), len(x.list)
+	given, known := make(map[int32]int32), len(*x.list)
 	return func(i *int32) {
 		if *i < 0 || int(*i) < known {
 			return
@@ -201,8 +182,8 @@ func (x *table[T]) namer(lost func(int32) T) func(*int32) {
 			if !ok {
 				entry = lost(*i)
 			}
-			n = int32(len(x.list))
-			x.list = append(x.list, entry)
+			n = int32(len(*x.list))
+			*x.list = append(*x.list, entry)
 			given[*i] = n
 		}
 		*i = n

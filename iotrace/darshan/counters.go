@@ -30,7 +30,8 @@ func (l *reading) readCounters(g *region, mod int, version uint32) error {
 			return err
 		}
 		l.negative += negatives(mod, r.times)
-		c := unknown(rank, l.file(r.id))
+		c := iotrace.UnknownCounters
+		c.Rank, c.File = rank, l.file(r.id)
 		switch mod {
 		case posix:
 			posixRecord(&c, &r)
@@ -44,20 +45,6 @@ func (l *reading) readCounters(g *region, mod int, version uint32) error {
 		}
 		l.t.Counters = append(l.t.Counters, c)
 	}
-}
-
-// unknown returns counters without any number.
-func unknown(rank, file int32) iotrace.Counters {
-	const no = iotrace.None
-	return iotrace.Counters{Rank: rank, File: file, Opens: no, Reads: no, Writes: no, Seeks: no, Stats: no, Syncs: no, Maps: no,
-		BytesRead: no, BytesWritten: no, LastRead: no, LastWritten: no,
-		ConsecutiveReads: no, SequentialReads: no, ConsecutiveWrites: no, SequentialWrites: no, Switches: no,
-		Unaligned: no, UnalignedMemory: no, Alignment: no, MaxReadTime: no, MaxWriteTime: no,
-		CollectiveOpens: no, IndependentOpens: no, CollectiveReads: no, CollectiveWrites: no, IndependentReads: no, IndependentWrites: no,
-		SplitReads: no, SplitWrites: no, NonblockingReads: no, NonblockingWrites: no, Hints: no, Views: no,
-		ReadTime: no, WriteTime: no, MetaTime: no, FirstOpen: no, FirstRead: no, FirstWrite: no, FirstClose: no,
-		LastOpen: no, LastReadEnd: no, LastWriteEnd: no, LastClose: no,
-		Fastest: iotrace.RankWork{Rank: no}, Slowest: iotrace.RankWork{Rank: no}}
 }
 
 func posixRecord(c *iotrace.Counters, r *record) {
