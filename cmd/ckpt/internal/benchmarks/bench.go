@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"gonum.org/v1/plot"
@@ -17,6 +19,9 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator"
+	"ckpt/coordinator/job"
+	"ckpt/dataset"
 	"ckpt/internal/durable"
 	"ckpt/internal/figure"
 	"ckpt/internal/vfs"
@@ -192,4 +197,59 @@ func barPanel(names []string, list []series, width vg.Length, apart float64) (*p
 	p.Y.Tick.Marker = plot.TickerFunc(figure.DecimalTicks)
 	figure.Include(&p.Y, 0, most)
 	return p, nil
+}
+
+// A jobRun is a job that ran once.
+type jobRun struct {
+	*coordinator.Result
+	g           *ui.Globals
+	checkpoints outcome
+	restarts    []dataset.JobRestart
+}
+
+// Warn implements coordinator.Observer.
+func (r *jobRun) Warn(text string) { r.g.Warn("%s", ui.OneLine(text)) }
+
+// Event implements coordinator.Observer.
+func (r *jobRun) Event(ev any) {
+	switch e := ev.(type) {
+	case *job.RestartedEvent:
+		r.restarts = append(r.restarts, e.Restart())
+	case *job.CheckpointEvent:
+		r.checkpoints = append(r.checkpoints, *e)
+	}
+}
+
+// runJob runs a job in a store below dir, which it removes once seen has looked at it.
+func runJob(ctx context.Context, g *ui.Globals, dir string, s job.Spec, o coordinator.Options, seen func(store string) error) (r *jobRun, err error) {
+	if dir, err = os.MkdirTemp(dir, "ckpt-bench-"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	r = &jobRun{g: g}
+	s.Created = time.Now().UTC()
+	o.Store, o.Observer, o.Log = dir, r, g.Log()
+	if r.Result, err = coordinator.Launch(ctx, s, o); err == nil && seen != nil {
+		err = seen(dir)
+	}
+	return r, err
+}
+
+// An outcome is the checkpoints that were measured.
+type outcome []job.CheckpointEvent
+
+func (o outcome) median(of func(*job.CheckpointEvent) float64) float64 {
+	var v []float64
+	for i := range o {
+		v = append(v, of(&o[i]))
+	}
+	return medianOf(v)
+}
+
+func (o outcome) latency() float64 {
+	return o.median(func(e *job.CheckpointEvent) float64 { return e.Latency.Total })
+}
+
+func (o outcome) coordination() float64 {
+	return o.median(func(e *job.CheckpointEvent) float64 { return e.Latency.Coordination })
 }

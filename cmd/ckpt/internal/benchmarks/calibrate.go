@@ -86,29 +86,6 @@ func (t *trial) spec(inst *dataset.Instance, checkpoints int) job.Spec {
 	return s
 }
 
-// An outcome is what a trial measured: medians in seconds, and the bytes of a checkpoint.
-type outcome struct {
-	Coordination, Latency float64
-	Stored                int64
-	all                   []float64 // latencies
-}
-
-// latencies observes a run.
-type latencies struct {
-	g    *ui.Globals
-	list []job.CheckpointEvent
-}
-
-// Warn implements coordinator.Observer.
-func (l *latencies) Warn(text string) { l.g.Warn("%s", ui.OneLine(text)) }
-
-// Event implements coordinator.Observer.
-func (l *latencies) Event(ev any) {
-	if e, ok := ev.(*job.CheckpointEvent); ok {
-		l.list = append(l.list, *e)
-	}
-}
-
 // trials run in a directory, within its limit of bytes.
 type trials struct {
 	g    *ui.Globals
@@ -123,53 +100,29 @@ var errTooLarge = errors.New("the job needs more than --max-bytes")
 
 // run runs a trial. The first checkpoint does not count: it stores the library, and meets
 // buffers that nothing has touched.
-func (r *trials) run(ctx context.Context, t *trial, checkpoints int) (o outcome, err error) {
+func (r *trials) run(ctx context.Context, t *trial, checkpoints int) (outcome, error) {
 	inst, err := dataset.ParseApp(t.App, t.NP)
 	if err != nil {
-		return o, err
+		return nil, err
 	}
 	s := t.spec(inst, checkpoints)
 	if s.Keep, err = r.keep(inst, &s, checkpoints); err != nil {
-		return o, err
+		return nil, err
 	}
-	dir, err := os.MkdirTemp(r.dir, "ckpt-bench-")
-	if err != nil {
-		return o, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	obs := &latencies{g: r.g}
-	if _, err := coordinator.Launch(ctx, s, coordinator.Options{Store: dir, Observer: obs, Log: r.g.Log(), StopOnFull: true}); err != nil {
-		return o, err
-	}
-	if err := ctx.Err(); err != nil {
-		return o, err
-	}
-	if len(obs.list) < 2 {
-		return o, fmt.Errorf("%s took %d checkpoints, want 2 or more", s.App, len(obs.list))
-	}
-	if r.seen != nil {
-		if err := r.seen(ctx, t, dir); err != nil {
-			return o, err
+	seen := func(store string) error {
+		if err := ctx.Err(); err != nil || r.seen == nil {
+			return err
 		}
+		return r.seen(ctx, t, store)
 	}
-	return outcomeOf(obs.list[1:]), nil
-}
-
-func outcomeOf(list []job.CheckpointEvent) outcome {
-	var coordination, all []float64
-	for i := range list {
-		coordination, all = append(coordination, list[i].Latency.Coordination), append(all, list[i].Latency.Total)
+	job, err := runJob(ctx, r.g, r.dir, s, coordinator.Options{StopOnFull: true}, seen)
+	if err != nil {
+		return nil, err
 	}
-	return outcome{Coordination: medianOf(coordination), Latency: medianOf(all), Stored: list[len(list)-1].StoredBytes, all: all}
-}
-
-// joined is the outcome of several runs of a trial: medians of all checkpoints.
-func joined(list []outcome) outcome {
-	var coordination, all []float64
-	for i := range list {
-		coordination, all = append(coordination, list[i].Coordination), append(all, list[i].all...)
+	if n := len(job.checkpoints); n < 2 {
+		return nil, fmt.Errorf("%s took %d checkpoints, want 2 or more", s.App, n)
 	}
-	return outcome{Coordination: medianOf(coordination), Latency: medianOf(all), Stored: list[len(list)-1].Stored, all: all}
+	return job.checkpoints[1:], nil
 }
 
 // keep returns how many checkpoints may stay, 0 for all.
@@ -281,8 +234,8 @@ func (c *calibration) run(ctx context.Context) (*pfs.System, []trialRow, error) 
 }
 
 // runUntil runs trials in turns until the time is over.
-func (c *calibration) runUntil(ctx context.Context, list []trial) ([][]outcome, error) {
-	all := make([][]outcome, len(list))
+func (c *calibration) runUntil(ctx context.Context, list []trial) ([]outcome, error) {
+	all := make([]outcome, len(list))
 	bar := c.g.NewBar("jobs", int64(len(list)), false)
 	defer bar.Clear()
 	for ran, n := 0, 0; n < ran+len(list) && !(ran >= fewestTrials && time.Now().After(c.until)); n++ {
@@ -294,7 +247,7 @@ func (c *calibration) runUntil(ctx context.Context, list []trial) ([][]outcome, 
 		if err != nil {
 			return nil, err
 		}
-		all[i] = append(all[i], o)
+		all[i] = append(all[i], o...)
 		ran++
 		bar.Set(int64(min(ran, len(list))))
 	}
@@ -302,7 +255,7 @@ func (c *calibration) runUntil(ctx context.Context, list []trial) ([][]outcome, 
 }
 
 // calibrate fits what the description gives to what the trials took.
-func (c *calibration) calibrate(ctx context.Context, list []trial, all [][]outcome) (*pfs.System, []trialRow, error) {
+func (c *calibration) calibrate(ctx context.Context, list []trial, all []outcome) (*pfs.System, []trialRow, error) {
 	var runs []tune.Measured
 	rows := []trialRow{}
 	for i := range list {
@@ -313,9 +266,9 @@ func (c *calibration) calibrate(ctx context.Context, list []trial, all [][]outco
 		if err != nil {
 			return nil, nil, err
 		}
-		o := joined(all[i])
-		runs = append(runs, tune.Measured{Case: cs, Coordination: o.Coordination, Latency: o.Latency, HeldOut: heldOut(i)})
-		rows = append(rows, newTrialRow(list[i], o, &tune.Forecast{}))
+		o := all[i]
+		runs = append(runs, tune.Measured{Case: cs, Coordination: o.coordination(), Latency: o.latency(), HeldOut: heldOut(i)})
+		rows = append(rows, newTrialRow(list[i], o))
 	}
 	if n := len(list) - len(rows); n > 0 {
 		c.sys.Unknown = append(c.sys.Unknown, fmt.Sprintf("%d of %d jobs: the time or the space was too short", n, len(list)))

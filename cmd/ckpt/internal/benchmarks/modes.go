@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -119,32 +118,6 @@ func (r *benchRow) name() string {
 	return string(r.Mode) + ", " + r.Log
 }
 
-// tally observes a run.
-type tally struct {
-	g            *ui.Globals
-	n, ranks     int
-	latency      float64
-	pause, still float64 // still: time that all ranks stood still
-	stored       int64
-	restarts     []dataset.JobRestart
-}
-
-func (t *tally) Warn(text string) { t.g.Warn("%s", ui.OneLine(text)) }
-
-func (t *tally) Event(ev any) {
-	if r, ok := ev.(*job.RestartedEvent); ok {
-		t.restarts = append(t.restarts, r.Restart())
-	}
-	if c, ok := ev.(*job.CheckpointEvent); ok {
-		t.n++
-		t.ranks += c.Ranks
-		t.latency += c.Latency.Total
-		t.pause += c.Pause
-		t.still += c.Pause * float64(c.Ranks)
-		t.stored += c.StoredBytes
-	}
-}
-
 // modesToCompare returns all modes with the logs that they support.
 func modesToCompare() []job.Spec {
 	list := []job.Spec{{Mode: job.Coordinated}}
@@ -226,7 +199,7 @@ func runBenchModes(ctx context.Context, g *ui.Globals, o *benchModesOptions, nam
 		if i == 0 {
 			with = nil
 		}
-		row, digest, err := runOnce(ctx, g, o.dir, ways[i], with)
+		row, digest, err := runMode(ctx, g, o.dir, ways[i], with)
 		if err != nil && i > 0 {
 			err = fmt.Errorf("%s: %w", (&benchRow{Mode: ways[i].Mode, Log: ways[i].Log}).name(), err)
 			if o.mtbf != "" && errors.As(err, new(*coordinator.JobFailedError)) {
@@ -277,24 +250,22 @@ func median(runs []benchRow, base float64) benchRow {
 	return r
 }
 
-// runOnce runs a job once, in a store below dir that it removes.
-func runOnce(ctx context.Context, g *ui.Globals, dir string, s job.Spec, failures []coordinator.Failure) (row benchRow, digest string, err error) {
-	dir, err = os.MkdirTemp(dir, "ckpt-bench-")
+// runMode runs a job once.
+func runMode(ctx context.Context, g *ui.Globals, dir string, s job.Spec, failures []coordinator.Failure) (row benchRow, digest string, err error) {
+	r, err := runJob(ctx, g, dir, s, coordinator.Options{Failures: failures}, nil)
 	if err != nil {
 		return row, "", err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	t := &tally{g: g}
-	s.Created = time.Now().UTC()
-	r, err := coordinator.Launch(ctx, s, coordinator.Options{Store: dir, Failures: failures, Observer: t, Log: g.Log()})
-	if err != nil {
-		return row, "", err
-	}
-	row = benchRow{Mode: s.Mode, Log: s.Log, Checkpoints: t.n, Stored: t.stored, LogBytes: r.LogBytes, LogFsyncs: r.LogFsyncs,
-		Failures: r.Failures, Total: r.Wall, Still: t.still / float64(s.NP), restarts: t.restarts}
-	if t.n > 0 {
-		n := float64(t.n)
-		row.Ranks, row.Latency, row.Pause = float64(t.ranks)/n, t.latency/n, t.pause/n
+	n := float64(max(1, len(r.checkpoints)))
+	row = benchRow{Mode: s.Mode, Log: s.Log, Checkpoints: len(r.checkpoints), LogBytes: r.LogBytes, LogFsyncs: r.LogFsyncs,
+		Failures: r.Failures, Total: r.Wall, restarts: r.restarts}
+	for i := range r.checkpoints {
+		c := &r.checkpoints[i]
+		row.Ranks += float64(c.Ranks) / n
+		row.Latency += c.Latency.Total / n
+		row.Pause += c.Pause / n
+		row.Still += c.Pause * float64(c.Ranks) / float64(s.NP)
+		row.Stored += c.StoredBytes
 	}
 	for _, n := range r.Restarts {
 		row.Restarted += n

@@ -60,10 +60,9 @@ type trialRow struct {
 	High      float64 `json:"high_s"`
 }
 
-func newTrialRow(t trial, o outcome, f *tune.Forecast) trialRow {
-	r := trialRow{of: t, App: t.job(), NP: t.NP, Nodes: t.Nodes, trialSettings: t.settings(), Stored: o.Stored, Measured: o.Latency}
-	r.predicted(f)
-	return r
+func newTrialRow(t trial, o outcome) trialRow {
+	return trialRow{of: t, App: t.job(), NP: t.NP, Nodes: t.Nodes, trialSettings: t.settings(),
+		Stored: o[len(o)-1].StoredBytes, Measured: o.latency()}
 }
 
 func (r *trialRow) predicted(f *tune.Forecast) {

@@ -43,18 +43,14 @@ func TestDrawnTrialsCanRun(t *testing.T) {
 	}
 }
 
-// TestFirstCheckpointDoesNotCount gives the events of a job.
-func TestFirstCheckpointDoesNotCount(t *testing.T) {
+// TestOutcome gives the events of a job.
+func TestOutcome(t *testing.T) {
 	var list []job.CheckpointEvent
 	for _, s := range []float64{9, 1, 2, 3} {
 		list = append(list, job.CheckpointEvent{Latency: image.Latency{Total: s, Coordination: s / 10}, StoredBytes: 7})
 	}
-	o := outcomeOf(list[1:])
-	if o.Latency != 2 || o.Coordination != 0.2 || o.Stored != 7 {
-		t.Errorf("%+v", o)
-	}
-	if o := joined([]outcome{o, {all: []float64{5, 6, 7}, Stored: 8}}); o.Latency != 4 || o.Stored != 8 {
-		t.Errorf("joined: %+v", o)
+	if o := outcome(list[1:]); o.latency() != 2 || o.coordination() != 0.2 {
+		t.Errorf("latency %v, coordination %v", o.latency(), o.coordination())
 	}
 }
 

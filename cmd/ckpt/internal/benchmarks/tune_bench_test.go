@@ -56,11 +56,11 @@ func BenchmarkTune(b *testing.B) {
 		}
 		best := 0
 		for i := range list {
-			if joined(outcomes[i]).Latency < joined(outcomes[best]).Latency {
+			if outcomes[i].latency() < outcomes[best].latency() {
 				best = i
 			}
 		}
-		times := [3]float64{joined(outcomes[0]).Latency, joined(outcomes[1]).Latency, joined(outcomes[best]).Latency}
+		times := [3]float64{outcomes[0].latency(), outcomes[1].latency(), outcomes[best].latency()}
 		b.Logf("%v: default %.1f ms; choice %v %.1f ms; best %v %.1f ms", t.row(), 1e3*times[0], choice.row(), 1e3*times[1], list[best].row(), 1e3*times[2])
 		if times[1] <= 1.1*times[2] {
 			near += 1 / float64(b.N)
@@ -119,7 +119,7 @@ func BenchmarkForecast(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		measured, p := joined(outcomes[i]).Latency, f.Latency
+		measured, p := outcomes[i].latency(), f.Latency
 		off = append(off, math.Abs(p.Value/measured-1))
 		if measured >= p.Low && measured <= p.High {
 			inside += 1 / float64(b.N)
@@ -150,15 +150,15 @@ func drawTrial(rng *rand.Rand) trial {
 
 // runInTurns runs trials in three rounds, each in an order of its own, so that a machine that
 // gets slower or faster meets all alike.
-func runInTurns(ctx context.Context, r *trials, list []trial, rng *rand.Rand) ([][]outcome, error) {
-	outcomes := make([][]outcome, len(list))
+func runInTurns(ctx context.Context, r *trials, list []trial, rng *rand.Rand) ([]outcome, error) {
+	outcomes := make([]outcome, len(list))
 	for range 3 {
 		for _, i := range rng.Perm(len(list)) {
 			o, err := r.run(ctx, &list[i], 5)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", list[i].job(), err)
 			}
-			outcomes[i] = append(outcomes[i], o)
+			outcomes[i] = append(outcomes[i], o...)
 		}
 	}
 	return outcomes, nil
