@@ -14,7 +14,7 @@ import (
 // A hangingFS blocks who makes a file or directory until it is released, as a disk
 // that has gone away does.
 type hangingFS struct {
-	vfs.FS
+	vfs.Buffered
 	name    string        // how its path ends
 	entered chan struct{} // closed when the first one blocks
 	release chan struct{}
@@ -22,7 +22,7 @@ type hangingFS struct {
 }
 
 func newHangingFS(name string) *hangingFS {
-	return &hangingFS{FS: vfs.OS{}, name: name, entered: make(chan struct{}), release: make(chan struct{})}
+	return &hangingFS{Buffered: vfs.Through(vfs.OS{}), name: name, entered: make(chan struct{}), release: make(chan struct{})}
 }
 
 func (h *hangingFS) wait(name string) {

@@ -14,7 +14,7 @@ import (
 
 // shortDisk has no descriptor for so many opens of the message log of rank 1.
 type shortDisk struct {
-	vfs.FS
+	vfs.Buffered
 	left atomic.Int64
 }
 
@@ -32,7 +32,7 @@ func TestExamineAgain(t *testing.T) {
 	s := short(t, "ring.S.3", job.Uncoordinated, "optimistic")
 	s.AutoRestart, s.Schedule.Every = true, 2
 	want := undisturbed(t, s)
-	disk := &shortDisk{FS: vfs.OS{}}
+	disk := &shortDisk{Buffered: vfs.Through(vfs.OS{})}
 	r, rec, _ := mustLaunch(t, s, Options{FS: disk, Failures: []Failure{{Rank: 1, Node: -1, Iter: 9}}, watch: func(a protocol.Action) {
 		if e, ok := a.(protocol.Examine); ok && e.Rank == 1 {
 			disk.left.Store(int64(len(e.Numbers))) // each is opened for once

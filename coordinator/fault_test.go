@@ -31,10 +31,10 @@ func rankFS(job string) vfs.FS {
 		return newBadDisk(step, last)
 	}
 	if gate := variable(envStall); gate != "" {
-		return stallingDisk{vfs.OS{}, gate}
+		return stallingDisk{vfs.Through(vfs.OS{}), gate}
 	}
 	if store, gate, ok := strings.Cut(variable(envStore), ":"); ok {
-		return storeDisk{vfs.OS{}, store, gate}
+		return storeDisk{vfs.Through(vfs.OS{}), store, gate}
 	}
 	if dir := variable(envMeet); dir != "" {
 		return newMeetingDisk(dir)
@@ -48,7 +48,7 @@ func rankFS(job string) vfs.FS {
 // badDisk fails one operation in two of three checkpoints: in each such checkpoint one that
 // comes step operations later than in the one before, up to the operation last.
 type badDisk struct {
-	vfs.FS
+	vfs.Buffered
 	step, last int
 	bad        atomic.Pointer[faultfs.FS] // of the checkpoint that has begun; nil: it has no fault
 	mu         sync.Mutex
@@ -58,7 +58,9 @@ type badDisk struct {
 
 var faultKinds = []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC}, {Short: true}}
 
-func newBadDisk(step, last int) *badDisk { return &badDisk{FS: vfs.OS{}, step: step, last: last} }
+func newBadDisk(step, last int) *badDisk {
+	return &badDisk{Buffered: vfs.Through(vfs.OS{}), step: step, last: last}
+}
 
 // badCheckpoints is how many checkpoints a badDisk needs.
 func badCheckpoints(step, last int) int { return (last+step-1)/step*3/2 + 2 }

@@ -126,7 +126,7 @@ func TestLevels(t *testing.T) {
 				}
 				gate := filepath.Join(t.TempDir(), "gate")
 				forRank(t, opt.Job, envStore, dir+":"+gate)
-				opt.FS = storeDisk{vfs.OS{}, dir, gate}
+				opt.FS = storeDisk{vfs.Through(vfs.OS{}), dir, gate}
 				s.Schedule.Every = 10
 				rec := &recorder{t: t}
 				rec.on = func(ev any) {

@@ -268,12 +268,12 @@ func printTwice(t *testing.T, disk vfs.FS, result protocol.Result) (shown []uint
 // A tightFS lets no file grow beyond a size: a write gets as far as there is room, and
 // closing the file fails as well.
 type tightFS struct {
-	vfs.FS
+	vfs.Buffered
 	size int64
 }
 
 type tightFile struct {
-	vfs.File
+	vfs.Plain
 	size int64
 	full bool
 }
@@ -283,7 +283,7 @@ func (f tightFS) Create(name string) (vfs.File, error) { return f.tight(f.FS.Cre
 func (f tightFS) OpenWrite(name string) (vfs.File, error) { return f.tight(f.FS.OpenWrite(name)) }
 
 func (f tightFS) tight(in vfs.File, err error) (vfs.File, error) {
-	return &tightFile{File: in, size: f.size}, err
+	return &tightFile{Plain: vfs.Only(in), size: f.size}, err
 }
 
 func (f *tightFile) WriteAt(b []byte, off int64) (int, error) {
@@ -308,7 +308,7 @@ func TestOutputCompletes(t *testing.T) {
 	t.Parallel()
 	const reserve = 4096 // bytes that a file of output keeps free
 	for size := int64(2 * reserve); size < 6*reserve; size += 1000 {
-		shown, warned := printTwice(t, tightFS{vfs.OS{}, size}, protocol.Completed)
+		shown, warned := printTwice(t, tightFS{vfs.Through(vfs.OS{}), size}, protocol.Completed)
 		if !slices.Equal(shown, []uint64{1, 2, 3}) {
 			t.Errorf("%d bytes: lines %v are shown; warned %q", size, shown, warned)
 		}
@@ -317,7 +317,7 @@ func TestOutputCompletes(t *testing.T) {
 
 // A brokenFS syncs a number of times and no more, as after an error of the device.
 type brokenFS struct {
-	vfs.FS
+	vfs.Buffered
 	syncs *int
 }
 
@@ -346,7 +346,7 @@ func TestOutputNotSynced(t *testing.T) {
 	t.Parallel()
 	for n := range 8 {
 		syncs := n
-		shown, warned := printTwice(t, brokenFS{vfs.OS{}, &syncs}, protocol.Completed)
+		shown, warned := printTwice(t, brokenFS{vfs.Through(vfs.OS{}), &syncs}, protocol.Completed)
 		if !slices.Equal(shown, []uint64{1, 2, 3}) {
 			t.Errorf("after %d syncs: lines %v are shown; warned %q", n, shown, warned)
 		}

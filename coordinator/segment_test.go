@@ -21,13 +21,13 @@ const envMeet = "CKPT_TEST_MEET"
 // A meetingDisk has rank 1 begin when rank 0 has read its image, and rank 0 go on when
 // rank 1 has opened the shared memory of their node.
 type meetingDisk struct {
-	vfs.FS
+	vfs.Buffered
 	dir  string
 	last bool // rank 1
 }
 
 func newMeetingDisk(dir string) meetingDisk {
-	return meetingDisk{vfs.OS{}, dir, os.Getenv(wire.EnvRank) == "1"}
+	return meetingDisk{vfs.Through(vfs.OS{}), dir, os.Getenv(wire.EnvRank) == "1"}
 }
 
 // come says that the others may go on.
@@ -62,13 +62,13 @@ func (d meetingDisk) Open(name string) (vfs.File, error) {
 	d.arrive(name)
 	f, err := d.FS.Open(name)
 	if err == nil && !d.last && filepath.Base(name) == "rank-0.img" {
-		f = meetingFile{f, d}
+		f = meetingFile{vfs.Only(f), d}
 	}
 	return f, err
 }
 
 type meetingFile struct {
-	vfs.File
+	vfs.Plain
 	disk meetingDisk
 }
 

@@ -21,7 +21,7 @@ const envStall = "CKPT_TEST_STALL"
 // stallingDisk waits in every operation while a file exists. The coordinator and the
 // ranks of a test share that file.
 type stallingDisk struct {
-	vfs.FS
+	vfs.Buffered
 	gate string
 }
 
@@ -40,7 +40,7 @@ func (d stallingDisk) open(name string, open func(string) (vfs.File, error)) (vf
 	if err != nil {
 		return nil, err
 	}
-	return stallingFile{f, d}, nil
+	return stallingFile{vfs.Only(f), d}, nil
 }
 
 func (d stallingDisk) Create(name string) (vfs.File, error)    { return d.open(name, d.FS.Create) }
@@ -59,7 +59,7 @@ func (d stallingDisk) ReadDir(name string) ([]fs.DirEntry, error) {
 }
 
 type stallingFile struct {
-	vfs.File
+	vfs.Plain
 	disk stallingDisk
 }
 
@@ -106,7 +106,7 @@ func TestStalledStore(t *testing.T) {
 			gate, name := filepath.Join(t.TempDir(), "stall"), "stalled-"+string(mode)
 			forRank(t, name, envStall, gate)
 			var stalls atomic.Int64
-			disk := &stallOnce{stallingDisk: stallingDisk{vfs.OS{}, gate}, job: name, stall: func() {
+			disk := &stallOnce{stallingDisk: stallingDisk{vfs.Through(vfs.OS{}), gate}, job: name, stall: func() {
 				if stalls.Add(1); os.WriteFile(gate, nil, 0o600) != nil {
 					t.Error("the store cannot be stalled")
 				}

@@ -114,7 +114,7 @@ const envOrder = "CKPT_TEST_ORDER"
 // An orderDisk notes when long writes begin and end, in the order in which all processes do
 // so: the file is appended to.
 type orderDisk struct {
-	vfs.FS
+	vfs.Buffered
 	log *os.File
 }
 
@@ -125,7 +125,7 @@ func newOrderDisk(path string) vfs.FS {
 	if err != nil {
 		panic(err)
 	}
-	return orderDisk{vfs.OS{}, f}
+	return orderDisk{vfs.Through(vfs.OS{}), f}
 }
 
 func (d orderDisk) Create(name string) (vfs.File, error)    { return d.file(name, d.FS.Create) }
@@ -138,11 +138,11 @@ func (d orderDisk) file(name string, open func(string) (vfs.File, error)) (vfs.F
 	}
 	_, of, _ := strings.Cut(name, "/jobs/")
 	of, _, _ = strings.Cut(of, "-")
-	return orderedFile{f, d, of}, nil
+	return orderedFile{vfs.Only(f), d, of}, nil
 }
 
 type orderedFile struct {
-	vfs.File
+	vfs.Plain
 	disk orderDisk
 	job  string
 }

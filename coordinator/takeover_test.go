@@ -133,7 +133,7 @@ func TestHintWithoutCheckpoint(t *testing.T) {
 
 // dyingDisk works for so many changes, and never again.
 type dyingDisk struct {
-	vfs.FS
+	vfs.Buffered
 	left int
 }
 
@@ -201,7 +201,7 @@ func TestTakeOverCutShort(t *testing.T) {
 		if err := os.CopyFS(opt.Store, os.DirFS(first.Store)); err != nil {
 			t.Fatal(err)
 		}
-		disk := &dyingDisk{vfs.OS{}, n}
+		disk := &dyingDisk{vfs.Through(vfs.OS{}), n}
 		store, err := image.OpenStore(disk, opt.Store)
 		if err != nil {
 			t.Fatal(err)

@@ -29,7 +29,7 @@ const envStore = "CKPT_TEST_STORE"
 // second of each process. Changes by the ranks and by the coordinator of a test both meet
 // it.
 type storeDisk struct {
-	vfs.FS
+	vfs.Buffered
 	dir, gate string
 }
 
@@ -62,12 +62,12 @@ func (d storeDisk) Create(name string) (vfs.File, error) {
 	if err != nil || !strings.HasPrefix(name, d.dir+"/") {
 		return f, err
 	}
-	return &slowFile{File: f, gate: d.gate}, nil
+	return &slowFile{Plain: vfs.Only(f), gate: d.gate}, nil
 }
 
 // slowFile takes as long to write as its bytes take at the rate of the store.
 type slowFile struct {
-	vfs.File
+	vfs.Plain
 	gate string
 	mu   sync.Mutex
 }
@@ -100,7 +100,7 @@ func gatedRun(t testing.TB, name string, s *job.Spec) (opt Options, shut func(mo
 	opt = Options{Store: t.TempDir(), Job: name}
 	gate := filepath.Join(t.TempDir(), "gate")
 	forRank(t, name, envStore, opt.Store+":"+gate)
-	opt.FS = storeDisk{vfs.OS{}, opt.Store, gate}
+	opt.FS = storeDisk{vfs.Through(vfs.OS{}), opt.Store, gate}
 	s.Schedule.Every = 10
 	return opt, func(mode string) {
 			if err := os.WriteFile(gate, []byte(mode), 0o600); err != nil {

@@ -150,7 +150,7 @@ func (c *countingFS) reads() Reads { return Reads{c.calls.Load(), c.bytes.Load()
 func (c *countingFS) Open(name string) (vfs.File, error) { return c.count(c.FS.Open(name)) }
 
 func (c *countingFS) OpenDirect(name string) (vfs.File, error) {
-	return c.count(vfs.OpenDirect(c.FS, name))
+	return c.count(c.FS.OpenDirect(name))
 }
 
 func (c *countingFS) count(f vfs.File, err error) (vfs.File, error) {

@@ -134,7 +134,7 @@ func (j *Job) Lock() error {
 
 // Locked reports whether a process has the lock. It does not take it.
 func (j *Job) Locked() (bool, error) {
-	locked, err := vfs.Locked(j.fs, filepath.Join(j.dir, lockName))
+	locked, err := j.fs.Locked(filepath.Join(j.dir, lockName))
 	return locked, durable.Op("lock", j.dir, -1, err)
 }
 

@@ -112,28 +112,28 @@ type written struct {
 }
 
 // of returns fsys as rank uses it.
-func (w *writes) of(rank int, fsys vfs.FS) vfs.FS { return &watchedFS{fsys, w, rank} }
+func (w *writes) of(rank int, fsys vfs.FS) vfs.FS { return &watchedFS{vfs.Through(fsys), w, rank} }
 
 type watchedFS struct {
-	vfs.FS
+	vfs.Buffered
 	w    *writes
 	rank int
 }
 
 type watchedFile struct {
-	vfs.File
+	vfs.Plain
 	fs   *watchedFS
 	name string
 }
 
 func (f *watchedFS) Create(name string) (vfs.File, error) {
 	in, err := f.FS.Create(name)
-	return watchedFile{in, f, filepath.Base(name)}, err
+	return watchedFile{vfs.Only(in), f, filepath.Base(name)}, err
 }
 
 func (f *watchedFS) OpenWrite(name string) (vfs.File, error) {
 	in, err := f.FS.OpenWrite(name)
-	return watchedFile{in, f, filepath.Base(name)}, err
+	return watchedFile{vfs.Only(in), f, filepath.Base(name)}, err
 }
 
 func (f watchedFile) WriteAt(b []byte, off int64) (int, error) {

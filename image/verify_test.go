@@ -14,7 +14,7 @@ import (
 
 // openHook calls before with each file of an image that is opened.
 type openHook struct {
-	vfs.FS
+	vfs.Buffered
 	before func(name string)
 }
 
@@ -37,7 +37,7 @@ func TestVerifyRemoved(t *testing.T) {
 		}
 	}
 	var once sync.Once
-	hook := &openHook{FS: k.fs, before: func(string) {
+	hook := &openHook{Buffered: vfs.Through(k.fs), before: func(string) {
 		once.Do(func() {
 			if _, _, err := k.job.Prune(1); err != nil {
 				t.Error(err)

@@ -26,13 +26,13 @@ func (l *Levels) Open(number int) (*image.Job, *image.Manifest, error) {
 		m, err := l.job.Manifest(c.Number)
 		return l.job, m, err
 	}
-	return l.job.Through(&nodesFS{l.job.FS(), l}), c.Version.Manifest, nil
+	return l.job.Through(&nodesFS{vfs.Through(l.job.FS()), l}), c.Version.Manifest, nil
 }
 
 // A nodesFS shows the files that ranks have on nodes where the store would have them. A rank's
 // are on its node, copies on others. Manifests say what the store has.
 type nodesFS struct {
-	vfs.FS
+	vfs.Buffered
 	l *Levels
 }
 

@@ -32,7 +32,7 @@ func powerFails(t *testing.T, disk *memfs.FS) []numbered {
 // its successor reads, replays and acknowledges must be on the disk.
 func TestFailedFsyncAndDeath(t *testing.T) {
 	disk := memfs.New()
-	c := &faulty{FS: disk}
+	c := &faulty{Buffered: vfs.Through(disk)}
 	l, _, err := Open(c, testDir, testID, Options{})
 	must(t, err)
 	for n := range 3 {
@@ -61,7 +61,7 @@ func TestFailedFsyncAndDeath(t *testing.T) {
 func TestFsyncFailsLate(t *testing.T) {
 	for _, segment := range []int64{1500, DefaultSegment} {
 		disk := memfs.New()
-		c := &faulty{FS: disk}
+		c := &faulty{Buffered: vfs.Through(disk)}
 		l, _, err := Open(c, testDir, testID, Options{SegmentBytes: segment})
 		must(t, err)
 		for n := range 8 {
@@ -95,7 +95,7 @@ func TestFsyncFailsLate(t *testing.T) {
 func TestFailedFsyncThenLies(t *testing.T) {
 	for lies := range 6 {
 		disk := memfs.New()
-		c := &faulty{FS: disk}
+		c := &faulty{Buffered: vfs.Through(disk)}
 		l, _, err := Open(c, testDir, testID, Options{})
 		must(t, err)
 		for n := range 3 {
@@ -164,7 +164,7 @@ func TestTruncateFailedSync(t *testing.T) {
 
 // A fullFS has no space for anything.
 type fullFS struct {
-	vfs.FS
+	vfs.Buffered
 	full bool
 }
 
@@ -178,7 +178,7 @@ func (f *fullFS) Create(name string) (vfs.File, error) {
 // A rank that dies on a full disk comes back: its log can be read, and takes more
 // when there is room.
 func TestOpenOnFullDisk(t *testing.T) {
-	disk := &fullFS{FS: memfs.New()}
+	disk := &fullFS{Buffered: vfs.Through(memfs.New())}
 	l, _, err := Open(disk, testDir, testID, Options{})
 	must(t, err)
 	_, err = l.Append(frameOf(3))

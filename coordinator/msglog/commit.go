@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"ckpt/internal/durable"
-	"ckpt/internal/vfs"
 )
 
 // Commit makes all frames durable that have been appended. When ctx is done it returns without
@@ -179,7 +178,9 @@ func (l *Log) reopen() error {
 	defer l.disown()
 	// Best effort, to give back room on a disk that may be full. It is the header of the next
 	// segment that makes the end.
-	_ = vfs.Truncate(l.file, end)
+	if l.file != nil {
+		_ = l.file.Truncate(end)
+	}
 	if err := l.renew(); err != nil {
 		return err
 	}

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"ckpt/coordinator/protocol/channel"
+	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
 
 // TestDurableBetweenLost: a frame between two that were lost for the same reason is
 // not lost.
 func TestDurableBetweenLost(t *testing.T) {
-	disk := &faulty{FS: memfs.New()}
+	disk := &faulty{Buffered: vfs.Through(memfs.New())}
 	l, _, err := Open(disk, testDir, testID, Options{})
 	must(t, err)
 	for n, lost := range []bool{true, false, true} {

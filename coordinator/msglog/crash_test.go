@@ -168,19 +168,19 @@ func (r *crashRun) commit(l *Log) error {
 // A faulty file system fails the syncs or writes of files when it is told to. A
 // sync that fails loses its pages, and the next one succeeds.
 type faulty struct {
-	vfs.FS
+	vfs.Buffered
 	sync, write bool
 	lies        int // so many syncs lose what they should write, and succeed
 }
 
 type faultyFile struct {
-	vfs.File
+	vfs.Plain
 	fs *faulty
 }
 
 func (f *faulty) Create(name string) (vfs.File, error) {
 	file, err := f.FS.Create(name)
-	return &faultyFile{file, f}, err
+	return &faultyFile{vfs.Only(file), f}, err
 }
 
 func (f *faultyFile) Sync() error {
@@ -197,12 +197,12 @@ func (f *faultyFile) Sync() error {
 }
 
 func (f *faulty) OpenDirect(name string) (vfs.File, error) {
-	return f.FS.(vfs.DirectOpener).OpenDirect(name)
+	return f.FS.OpenDirect(name)
 }
 
 func (f *faulty) OpenWrite(name string) (vfs.File, error) {
 	file, err := f.FS.OpenWrite(name)
-	return &faultyFile{file, f}, err
+	return &faultyFile{vfs.Only(file), f}, err
 }
 
 func (f *faultyFile) WriteAt(b []byte, off int64) (int, error) {
@@ -217,7 +217,7 @@ func (f *faultyFile) WriteAt(b []byte, off int64) (int, error) {
 // failed, reopened or not, truncated, closed or left by a dead process.
 func (r *crashRun) work(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	disk := &faulty{FS: r.disk}
+	disk := &faulty{Buffered: vfs.Through(r.disk)}
 	r.disk.Reread = seed%2 == 1
 	// A process that dies releases its lock and nothing else.
 	open := func() (*Log, error) {

@@ -127,7 +127,7 @@
 //   - begins a segment behind it for the frames to come, whose numbers leave out those
 //     that were lost;
 //   - reads back, around the page cache, both and every group that is committed until
-//     a segment is full, where the file system can (vfs.DirectOpener). A
+//     a segment is full, where the file system can. A
 //     commit fails if its bytes are not there.
 //
 // Open does not know whether a sync had failed before. It writes the last group once more before

@@ -93,7 +93,7 @@ func (l *Log) readBack(path string, seg segment, from int64, first LSN) error {
 	if !l.wary {
 		return nil
 	}
-	f, err := vfs.OpenDirect(l.fs, path)
+	f, err := l.fs.OpenDirect(path)
 	if err == nil {
 		err = compareOnDisk(directFile{f, vfs.Aligned(readAhead)}, seg, from, first)
 		f.Close()

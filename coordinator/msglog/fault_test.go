@@ -188,7 +188,7 @@ func (r *faultRun) checkDisk(t *testing.T, disk *memfs.FS, kind faultfs.Fault) {
 
 // TestFullDisk goes on when somebody has made room.
 func TestFullDisk(t *testing.T) {
-	disk := &faulty{FS: memfs.New()}
+	disk := &faulty{Buffered: vfs.Through(memfs.New())}
 	l, _, err := Open(disk, testDir, testID, Options{SegmentBytes: 300})
 	must(t, err)
 	for n := range 8 {

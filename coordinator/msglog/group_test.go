@@ -19,7 +19,7 @@ import (
 
 // A gate is a file system whose files wait with their syncs until they are let.
 type gate struct {
-	vfs.FS
+	vfs.Buffered
 	entered, leave chan struct{}
 	on             bool
 }
@@ -45,7 +45,7 @@ func (f gateFile) Sync() error {
 // TestGroupCommit has a hundred goroutines append while the disk is busy: one
 // sync serves them all.
 func TestGroupCommit(t *testing.T) {
-	g := &gate{FS: memfs.New(), entered: make(chan struct{}), leave: make(chan struct{})}
+	g := &gate{Buffered: vfs.Through(memfs.New()), entered: make(chan struct{}), leave: make(chan struct{})}
 	l, _, err := Open(g, testDir, testID, Options{})
 	must(t, err)
 	g.on = true
@@ -83,8 +83,8 @@ func TestGroupCommit(t *testing.T) {
 // TestGroupFails has the sync of a group fail: all its frames are lost, and so
 // are those appended meanwhile, whoever waits for them, then or later.
 func TestGroupFails(t *testing.T) {
-	disk := &faulty{FS: memfs.New()}
-	g := &gate{FS: disk, entered: make(chan struct{}), leave: make(chan struct{})}
+	disk := &faulty{Buffered: vfs.Through(memfs.New())}
+	g := &gate{Buffered: vfs.Through(disk), entered: make(chan struct{}), leave: make(chan struct{})}
 	l, _, err := Open(g, testDir, testID, Options{})
 	must(t, err)
 	first, err := l.Append(frameOf(0))
@@ -132,7 +132,7 @@ func TestGroupFails(t *testing.T) {
 // order in which it was appended by each.
 func TestConcurrent(t *testing.T) {
 	dir := t.TempDir() + "/log"
-	disk := &flaky{FS: vfs.OS{}, rng: rand.New(rand.NewPCG(1, 2))}
+	disk := &flaky{Buffered: vfs.Through(vfs.OS{}), rng: rand.New(rand.NewPCG(1, 2))}
 	l, _, err := Open(disk, dir, testID, Options{SegmentBytes: 4000})
 	must(t, err)
 	disk.arm(true)
@@ -200,7 +200,7 @@ func TestConcurrent(t *testing.T) {
 
 // A flaky file system fails a sync now and then.
 type flaky struct {
-	vfs.FS
+	vfs.Buffered
 	mu  sync.Mutex
 	rng *rand.Rand
 	on  bool

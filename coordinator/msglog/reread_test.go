@@ -63,12 +63,12 @@ func TestReadErrorStays(t *testing.T) {
 
 // A rangeFS notes which bytes of segments are written.
 type rangeFS struct {
-	vfs.FS
+	vfs.Buffered
 	written map[string]map[int64]bool // by name, the pages of readAhead bytes
 }
 
 type rangeFile struct {
-	vfs.File
+	vfs.Plain
 	pages map[int64]bool
 }
 
@@ -77,7 +77,7 @@ func (r *rangeFS) OpenWrite(name string) (vfs.File, error) {
 	if r.written[name] == nil {
 		r.written[name] = make(map[int64]bool)
 	}
-	return &rangeFile{f, r.written[name]}, err
+	return &rangeFile{vfs.Only(f), r.written[name]}, err
 }
 
 func (f *rangeFile) WriteAt(b []byte, off int64) (int, error) {
@@ -92,7 +92,7 @@ func (f *rangeFile) WriteAt(b []byte, off int64) (int, error) {
 func TestLastGroupIsWrittenWhole(t *testing.T) {
 	disk := memfs.New()
 	oneGroupEach(t, disk, 4*readAhead)
-	fsys := &rangeFS{kept(disk), make(map[string]map[int64]bool)}
+	fsys := &rangeFS{vfs.Through(kept(disk)), make(map[string]map[int64]bool)}
 	l, _, err := Open(fsys, testDir, testID, Options{})
 	must(t, err)
 	must(t, l.Close())

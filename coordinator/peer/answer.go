@@ -113,9 +113,9 @@ func (n *session) onFile(q *request) (int64, error) {
 		return f.Size()
 	}
 	if q.op == opTruncate {
-		return 0, vfs.Truncate(f, q.size)
+		return 0, f.Truncate(q.size)
 	}
-	return 0, vfs.Preallocate(f, q.size)
+	return 0, f.Preallocate(q.size)
 }
 
 func (n *session) readAt(q *request) error {

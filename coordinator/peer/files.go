@@ -17,6 +17,7 @@ import (
 // FS is the file system of a peer: the directory of its node, by the names that this process has
 // for it.
 type FS struct {
+	vfs.NoDirect
 	client *Client
 	ctx    context.Context
 }
@@ -24,7 +25,7 @@ type FS struct {
 var _ vfs.FS = (*FS)(nil)
 
 // FS returns the files of the peer. Every operation ends with ctx.
-func (c *Client) FS(ctx context.Context) *FS { return &FS{c, ctx} }
+func (c *Client) FS(ctx context.Context) *FS { return &FS{client: c, ctx: ctx} }
 
 func (f *FS) inner(name string) (string, error) {
 	rel, err := filepath.Rel(f.client.peer.Dir, name)
@@ -152,6 +153,7 @@ func (i info) Sys() any           { return nil }
 
 // A file is open on the other side, over one connection.
 type file struct {
+	vfs.OnlyBytes
 	ctx    context.Context
 	conn   *connection
 	name   string
@@ -159,7 +161,7 @@ type file struct {
 	closed atomic.Bool
 }
 
-var _ vfs.Preallocator = (*file)(nil)
+var _ vfs.File = (*file)(nil)
 
 func (f *file) fail(verb string, err error) error {
 	return &fs.PathError{Op: verb, Path: f.name, Err: err}
@@ -298,6 +300,7 @@ func (f *file) usable(off int64) error {
 // A Way is the file system of a node that one process after the other serves, as incarnations
 // end, perhaps on another host.
 type Way struct {
+	vfs.NoDirect
 	mu  sync.Mutex
 	to  vfs.FS
 	why error
@@ -375,3 +378,6 @@ func (w *Way) Free(name string) (n int64, err error) {
 	err = w.follow("statfs", name, func(to vfs.FS) error { n, err = to.Free(name); return err })
 	return n, err
 }
+
+func (f *FS) Locked(name string) (bool, error)  { return vfs.TryLocked(f, name) }
+func (w *Way) Locked(name string) (bool, error) { return vfs.TryLocked(w, name) }

@@ -48,7 +48,7 @@ func FuzzRequests(f *testing.F) {
 			_, _ = client.Write(append(hello.appendTo(nil), b...))
 			client.Close()
 		}()
-		s := &Server{served: Served{FS: small{m}, Dir: "/nvme/0", Job: "a"}}
+		s := &Server{served: Served{FS: small{vfs.Through(m)}, Dir: "/nvme/0", Job: "a"}}
 		s.serve(context.Background(), server)
 		for _, dir := range []string{"/other/jobs/a", "/nvme/0/jobs/b"} {
 			if got, err := durable.ReadFile(m, dir+"/keep", 10); string(got) != "kept" || err != nil {
@@ -62,18 +62,18 @@ func FuzzRequests(f *testing.F) {
 }
 
 // small is a file system in memory with small files.
-type small struct{ vfs.FS }
+type small struct{ vfs.Buffered }
 
-type smallFile struct{ vfs.File }
+type smallFile struct{ vfs.Plain }
 
 func (s small) Create(name string) (vfs.File, error) {
 	f, err := s.FS.Create(name)
-	return smallFile{f}, err
+	return smallFile{vfs.Only(f)}, err
 }
 
 func (s small) OpenWrite(name string) (vfs.File, error) {
 	f, err := s.FS.OpenWrite(name)
-	return smallFile{f}, err
+	return smallFile{vfs.Only(f)}, err
 }
 
 func (f smallFile) WriteAt(p []byte, off int64) (int, error) {

@@ -97,7 +97,7 @@ func TestLarge(t *testing.T) {
 	if n != len(want) || err != io.EOF || !bytes.Equal(got[:n], want) {
 		t.Errorf("read %d of %d bytes, %v", n, len(want), err)
 	}
-	if p, ok := f.(vfs.Preallocator); !ok || p.Truncate(100) != nil {
+	if f.Truncate(100) != nil {
 		t.Error("the file cannot be cut")
 	}
 	if size, err := f.Size(); size != 100 || err != nil {
@@ -281,19 +281,19 @@ func TestContributions(t *testing.T) {
 
 // stalled is a file system whose files wait before they write.
 type stalled struct {
-	vfs.FS
+	vfs.Buffered
 	begun chan struct{}
 	go_   chan struct{}
 }
 
 type stalledFile struct {
-	vfs.File
+	vfs.Plain
 	s *stalled
 }
 
 func (s *stalled) Create(name string) (vfs.File, error) {
 	f, err := s.FS.Create(name)
-	return stalledFile{f, s}, err
+	return stalledFile{vfs.Only(f), s}, err
 }
 
 func (f stalledFile) WriteAt(p []byte, off int64) (int, error) {
@@ -306,7 +306,7 @@ func (f stalledFile) WriteAt(p []byte, off int64) (int, error) {
 func TestCancel(t *testing.T) {
 	m := memfs.New()
 	directories(t, m)
-	s := &stalled{m, make(chan struct{}, 10), make(chan struct{})}
+	s := &stalled{vfs.Through(m), make(chan struct{}, 10), make(chan struct{})}
 	c := serving(t, s, "/nvme/0", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	f, err := c.FS(ctx).Create(jobDir + "/x")
@@ -336,7 +336,7 @@ func TestCancel(t *testing.T) {
 func TestSlowLives(t *testing.T) {
 	m := memfs.New()
 	directories(t, m)
-	s := &stalled{m, make(chan struct{}, 10), make(chan struct{})}
+	s := &stalled{vfs.Through(m), make(chan struct{}, 10), make(chan struct{})}
 	c := serving(t, s, "/nvme/0", nil)
 	c.peer.Silence = time.Second
 	f, err := c.FS(t.Context()).Create(jobDir + "/x")
@@ -444,7 +444,7 @@ func cutSession(t *testing.T, m *memfs.FS, toServer bool, at int) vfs.FS {
 
 // failing is the file system of a peer to which there was no connection.
 type failing struct {
-	vfs.FS
+	vfs.Buffered
 	err error
 }
 

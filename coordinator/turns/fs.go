@@ -12,8 +12,8 @@ import (
 const Threshold = 64 << 10
 
 // FS returns a file system whose reads and writes of Threshold bytes or more wait for the turn,
-// as does the Sync of a file after such a write. All count as progress. It has the abilities of
-// fsys. After End, and if t is nil, nothing waits.
+// as does the Sync of a file after such a write. All count as progress. After End, and if t is
+// nil, nothing waits.
 func (t *Turn) FS(fsys vfs.FS) vfs.FS {
 	if t == nil {
 		return fsys
@@ -35,13 +35,13 @@ func (s fileSystem) Open(name string) (vfs.File, error)      { return s.open(nam
 func (s fileSystem) OpenWrite(name string) (vfs.File, error) { return s.open(name, vfs.FS.OpenWrite) }
 
 func (s fileSystem) CreateDirect(name string) (vfs.File, error) {
-	return s.open(name, vfs.CreateDirect)
+	return s.open(name, vfs.FS.CreateDirect)
 }
 
-func (s fileSystem) OpenDirect(name string) (vfs.File, error) { return s.open(name, vfs.OpenDirect) }
+func (s fileSystem) OpenDirect(name string) (vfs.File, error) { return s.open(name, vfs.FS.OpenDirect) }
 
 func (s fileSystem) OpenWriteDirect(name string) (vfs.File, error) {
-	return s.open(name, vfs.OpenWriteDirect)
+	return s.open(name, vfs.FS.OpenWriteDirect)
 }
 
 // file returns a file whose operations wait.
@@ -57,12 +57,6 @@ type file struct {
 	t     *Turn
 	dirty atomic.Bool // a long write came after the last Sync
 }
-
-func (f *file) Preallocate(size int64) error    { return vfs.Preallocate(f.File, size) }
-func (f *file) Truncate(size int64) error       { return vfs.Truncate(f.File, size) }
-func (f *file) Flush(off, n int64) error        { return vfs.Flush(f.File, off, n) }
-func (f *file) Forget() error                   { return vfs.Forget(f.File) }
-func (f *file) ReopenDirect() (vfs.File, error) { return f.t.file(vfs.ReopenDirect(f.File)) }
 
 // move does an operation on n bytes in the turn.
 func (t *Turn) move(n int64, do func() (int64, error)) (int64, error) {
@@ -174,8 +168,10 @@ func length(of [][]byte) (n int64) {
 	return n
 }
 
+func (f *file) ReopenDirect() (vfs.File, error) { return f.t.file(f.File.ReopenDirect()) }
+
 func (f *file) Map(size int64) (vfs.Mapping, error) {
-	in, err := vfs.Map(f.File, size)
+	in, err := f.File.Map(size)
 	if err != nil {
 		return nil, err
 	}

@@ -34,21 +34,18 @@ func TestAbilities(t *testing.T) {
 	turn := NewClient(t.TempDir(), Who{}, ClientOptions{}).Begin(Burst{})
 	defer turn.End()
 	name := filepath.Join(t.TempDir(), "f")
-	systems := map[vfs.FS]error{vfs.OS{}: nil, plainFS{vfs.OS{}}: errors.ErrUnsupported}
-	for fsys, want := range systems {
+	for fsys, want := range map[vfs.FS]error{vfs.OS{}: nil, plainFS{vfs.Through(vfs.OS{})}: errors.ErrUnsupported} {
 		wrapped := turn.FS(fsys)
 		f, err := wrapped.Create(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, mapped := vfs.Map(f, 0)
+		_, mapped := f.Map(0)
 		for ability, err := range map[string]error{
-			"preallocate": vfs.Preallocate(f, 4096), "truncate": vfs.Truncate(f, 100),
-			"forget": vfs.Forget(f), "map": ignore(mapped, syscall.EINVAL),
-			"reopen": opened(vfs.ReopenDirect(f)),
-			"create": opened(vfs.CreateDirect(wrapped, name+"d")),
-			"open":   opened(vfs.OpenDirect(wrapped, name)),
-			"write":  opened(vfs.OpenWriteDirect(wrapped, name)),
+			"preallocate": f.Preallocate(4096), "truncate": f.Truncate(100),
+			"forget": f.Forget(), "map": ignore(mapped, syscall.EINVAL),
+			"reopen": opened(f.ReopenDirect()), "create": opened(wrapped.CreateDirect(name + "d")),
+			"open": opened(wrapped.OpenDirect(name)), "write": opened(wrapped.OpenWriteDirect(name)),
 		} {
 			if !errors.Is(err, want) {
 				t.Errorf("%T: %s returned %v, want %v", fsys, ability, err, want)
@@ -81,7 +78,7 @@ func ignore(err, what error) error {
 
 // TestFileMoves moves bytes in each way, with and without the abilities of the machine.
 func TestFileMoves(t *testing.T) {
-	for name, fsys := range map[string]vfs.FS{"os": vfs.OS{}, "plain": plainFS{vfs.OS{}}} {
+	for name, fsys := range map[string]vfs.FS{"os": vfs.OS{}, "plain": plainFS{vfs.Through(vfs.OS{})}} {
 		turn := NewClient(t.TempDir(), Who{}, ClientOptions{}).Begin(Burst{})
 		f, err := turn.FS(fsys).Create(filepath.Join(t.TempDir(), "f"))
 		if err != nil {
@@ -89,14 +86,14 @@ func TestFileMoves(t *testing.T) {
 		}
 		long := bytes.Repeat([]byte("0123456789abcdef"), Threshold/16)
 		bufs := [][]byte{long[:10], long[10:20], long[20:]}
-		v := f.(vfs.Vectored)
+		v := f
 		if n, err := v.WriteV(bufs, 0); n != Threshold || err != nil {
 			t.Errorf("%s: wrote %d, %v", name, n, err)
 		}
 		if n, err := f.WriteAt(long, Threshold); n != Threshold || err != nil {
 			t.Errorf("%s: wrote %d, %v", name, n, err)
 		}
-		if err := errors.Join(f.Sync(), f.(vfs.Flusher).Flush(0, Threshold)); err != nil {
+		if err := f.Sync(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		into := [][]byte{make([]byte, 1000), make([]byte, Threshold), make([]byte, Threshold)}
@@ -113,10 +110,11 @@ func TestFileMoves(t *testing.T) {
 			t.Errorf("%s: read %d, %v across the end", name, n, err)
 		}
 		moved := int64(4*Threshold + 10)
-		if mapped, err := f.(vfs.Mapper).Map(Threshold); !errors.Is(err, errors.ErrUnsupported) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		mapped, err := f.Map(Threshold)
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			t.Fatal(err)
+		}
+		if err == nil {
 			if err := errors.Join(mapped.Sync(0, Threshold), mapped.Close()); err != nil {
 				t.Error(err)
 			}
@@ -133,11 +131,14 @@ func TestFileMoves(t *testing.T) {
 }
 
 // plainFS hides what a file system can do beyond vfs.FS.
-type plainFS struct{ vfs.FS }
+type plainFS struct{ vfs.Buffered }
 
 func (p plainFS) Create(name string) (vfs.File, error) {
 	f, err := p.FS.Create(name)
-	return struct{ vfs.File }{f}, err
+	if err != nil {
+		return nil, err
+	}
+	return vfs.Only(f), nil
 }
 
 // TestFileWaits holds long operations and the Sync after them back, and lets short ones

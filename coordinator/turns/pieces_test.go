@@ -10,7 +10,7 @@ import (
 
 // countedFile counts the writes that reach it.
 type countedFile struct {
-	vfs.File
+	vfs.Plain
 	writes int
 }
 
@@ -32,7 +32,7 @@ func TestLongOperationsAreCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		counted := &countedFile{File: mem}
+		counted := &countedFile{Plain: vfs.Only(mem)}
 		f, err := turn.file(counted, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestLongOperationsAreCut(t *testing.T) {
 		}
 		halves := [][]byte{b[:Piece], b[Piece : 2*Piece], b[2*Piece:]}
 		counted.writes = 0
-		if n, err := f.(vfs.Vectored).WriteV(halves, 0); n != int64(len(b)) || err != nil || counted.writes != 3 {
+		if n, err := f.WriteV(halves, 0); n != int64(len(b)) || err != nil || counted.writes != 3 {
 			t.Errorf("%s: wrote %d bytes of three buffers in %d writes, %v", c.name, n, counted.writes, err)
 		}
 		if moved := turn.moved.Load(); moved != 3*int64(len(b)) {

@@ -18,17 +18,17 @@ import (
 // A heldFS keeps each write back for an hour, which is not the time of a disk; the disk
 // takes a second.
 type heldFS struct {
-	vfs.FS
+	vfs.Buffered
 	held func()
 }
 
 func (f heldFS) Create(name string) (vfs.File, error) {
 	file, err := f.FS.Create(name)
-	return heldFile{file, f.held}, err
+	return heldFile{vfs.Only(file), f.held}, err
 }
 
 type heldFile struct {
-	vfs.File
+	vfs.Plain
 	held func()
 }
 
@@ -60,7 +60,7 @@ func TestHeld(t *testing.T) {
 				}
 				return start
 			}}}
-		info, err := Write(context.Background(), heldFS{mem, func() {
+		info, err := Write(context.Background(), heldFS{vfs.Through(mem), func() {
 			held.Add(int64(time.Hour))
 			until.Store(int64(time.Since(began)))
 		}}, "/0001/rank-0.img", Header{Job: "job", Number: 1, Kind: KindRank}, regions, opt)

@@ -24,7 +24,7 @@ type container struct {
 // openContainer opens path, around the page cache where that works: restored bytes are needed
 // once.
 func openContainer(fsys vfs.FS, path string) (*container, error) {
-	if f, err := vfs.OpenDirect(fsys, path); err == nil {
+	if f, err := fsys.OpenDirect(path); err == nil {
 		c, err := readContainer(f, path)
 		if err == nil {
 			return c, nil

@@ -129,7 +129,7 @@ func (o *output) discard() error {
 // takes in vain another lacks.
 type reservation struct {
 	mu    sync.Mutex
-	f     vfs.File // nil without a limit
+	f     vfs.File // nil if the file has no such ability
 	full  bool     // no more is to be had
 	taken int64
 	limit int64 // of the length of the file
@@ -155,7 +155,12 @@ func (r *reservation) reach(end int64) {
 		return
 	}
 	// Only a hint: where it fails, the writes will tell.
-	if vfs.Preallocate(r.f, size) != nil {
+	err := r.f.Preallocate(size)
+	if errors.Is(err, errors.ErrUnsupported) {
+		r.f = nil
+		return
+	}
+	if err != nil {
 		r.full = true
 		return
 	}
@@ -169,7 +174,7 @@ func (r *reservation) release(length int64) error {
 	if r.f == nil || r.taken <= length && !r.full {
 		return nil
 	}
-	if err := vfs.Truncate(r.f, length); !errors.Is(err, errors.ErrUnsupported) {
+	if err := r.f.Truncate(length); !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
 	return nil // a file that is too long is found by its size

@@ -54,11 +54,11 @@ func (t *Tracing) On(fsys vfs.FS) vfs.FS {
 	if t == nil {
 		return fsys
 	}
-	return tracedFS{fsys, t}
+	return tracedFS{vfs.Through(fsys), t}
 }
 
 type tracedFS struct {
-	vfs.FS
+	vfs.Buffered
 	trace *Tracing
 }
 
@@ -70,7 +70,7 @@ func (f tracedFS) Create(name string) (vfs.File, error) {
 		return nil, err
 	}
 	t.opened(true, start)
-	return tracedFile{file, t}, nil
+	return tracedFile{vfs.Only(file), t}, nil
 }
 
 func (f tracedFS) Rename(from, to string) error {
@@ -82,7 +82,7 @@ func (f tracedFS) Rename(from, to string) error {
 }
 
 type tracedFile struct {
-	vfs.File
+	vfs.Plain
 	trace tracer
 }
 

@@ -70,8 +70,7 @@ func WriteJoint(ctx context.Context, fsys vfs.FS, j Joint, h Header, regions []z
 	if err != nil {
 		return JointInfo{}, durable.Op("write", h.Job, -1, err)
 	}
-	_, canWriteDirect := fsys.(vfs.DirectWriter)
-	w.direct = canWriteDirect && !opt.Buffered
+	w.direct = !opt.Buffered
 	w.chunks = w.chunksOfRegions()
 	err = w.together(ctx)
 	for _, o := range w.outputs {

@@ -16,7 +16,7 @@ import (
 // ram is a File of fixed length in memory, which nobody has to lock: writers
 // write different bytes.
 type ram struct {
-	vfs.File
+	vfs.Plain
 	data []byte
 }
 

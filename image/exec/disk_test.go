@@ -75,10 +75,10 @@ func (d *disk) complain(format string, args ...any) {
 var _ vfs.File = (*handle)(nil)
 
 type handle struct {
-	vfs.File // what the package has no business to call
-	disk     *disk
-	number   int
-	rank     int
+	vfs.Plain // what the package has no business to call
+	disk      *disk
+	number    int
+	rank      int
 }
 
 func (h *handle) WriteAt(b []byte, offset int64) (int, error) {

@@ -41,7 +41,7 @@ func openFragment(node Node, dir string, n int64, mapped, create bool) (fragment
 	}
 	if create && mapped && n > 0 {
 		// A disk that is full says so now, and not when a mapped page is touched.
-		if err = vfs.Preallocate(f, n); errors.Is(err, errors.ErrUnsupported) {
+		if err = f.Preallocate(n); errors.Is(err, errors.ErrUnsupported) {
 			err = nil
 		}
 	}
@@ -52,7 +52,7 @@ func openFragment(node Node, dir string, n int64, mapped, create bool) (fragment
 		return nil, errors.Join(durable.Op("create", path, -1, err), f.Close())
 	}
 	if mapped && n > 0 {
-		if b, err := vfs.Map(f, n); err == nil {
+		if b, err := f.Map(n); err == nil {
 			return &mappedFragment{f, path, b}, nil
 		}
 	}

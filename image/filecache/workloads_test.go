@@ -45,7 +45,7 @@ func cached(t testing.TB, c *Cache, size int64, levels Levels, processes []int) 
 }
 
 // synced makes each write durable before it returns, as the cache does.
-type synced struct{ vfs.File }
+type synced struct{ vfs.Plain }
 
 func (f synced) WriteAt(b []byte, off int64) (int, error) {
 	n, err := f.File.WriteAt(b, off)
@@ -62,7 +62,7 @@ func plain(t testing.TB, s Store, size int64, processes int, sync bool) *target 
 	for i := range files {
 		files[i] = must(s.FS.OpenWrite(path))(t)
 		if sync {
-			out.files = append(out.files, synced{files[i]})
+			out.files = append(out.files, synced{vfs.Only(files[i])})
 		} else {
 			out.files = append(out.files, files[i])
 		}

@@ -17,7 +17,7 @@ import (
 
 // A sick file system fails what is read below a directory, or written.
 type sick struct {
-	vfs.FS
+	vfs.Buffered
 	below       string
 	read, write error // nil: that works
 }
@@ -99,7 +99,7 @@ type ailment struct {
 
 // failing returns the file system with errors below the directory.
 func failing(read, write error) func(*testing.T, vfs.FS, string) vfs.FS {
-	return func(_ *testing.T, fsys vfs.FS, dir string) vfs.FS { return &sick{fsys, dir, read, write} }
+	return func(_ *testing.T, fsys vfs.FS, dir string) vfs.FS { return &sick{vfs.Through(fsys), dir, read, write} }
 }
 
 // instead puts a file in the place of a name of the directory; of a directory that is there,

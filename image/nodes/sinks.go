@@ -184,7 +184,7 @@ func (c *copier) Finish(size int64) error {
 func (c *copier) complete(size int64) error {
 	has, err := c.file.Size()
 	if err == nil && has != size {
-		if terr := vfs.Truncate(c.file.File(), size); !errors.Is(terr, errors.ErrUnsupported) {
+		if terr := c.file.File().Truncate(size); !errors.Is(terr, errors.ErrUnsupported) {
 			has, err = size, terr
 		}
 	}

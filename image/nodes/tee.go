@@ -45,11 +45,7 @@ type repeat struct {
 	sum uint32
 }
 
-var (
-	_ vfs.FS            = (*Teed)(nil)
-	_ vfs.DirectCreator = (*Teed)(nil)
-	_ vfs.DirectWriter  = (*Teed)(nil)
-)
+var _ vfs.FS = (*Teed)(nil)
 
 // Tee returns fsys in which everything that is written to path goes to the sinks as
 // well, while it is written. An error of a sink is one of the write. The file is
@@ -223,14 +219,13 @@ func (t *Teed) Create(name string) (vfs.File, error) { return t.handle(name, vfs
 // OpenWrite implements vfs.FS.
 func (t *Teed) OpenWrite(name string) (vfs.File, error) { return t.handle(name, vfs.FS.OpenWrite) }
 
-// CreateDirect implements vfs.DirectCreator.
+// CreateDirect implements vfs.FS.
 func (t *Teed) CreateDirect(name string) (vfs.File, error) {
-	return t.handle(name, vfs.CreateDirect)
+	return t.handle(name, vfs.FS.CreateDirect)
 }
 
-// OpenWriteDirect implements vfs.DirectWriter.
 func (t *Teed) OpenWriteDirect(name string) (vfs.File, error) {
-	return t.handle(name, vfs.OpenWriteDirect)
+	return t.handle(name, vfs.FS.OpenWriteDirect)
 }
 
 func (t *Teed) handle(name string, open vfs.Opener) (vfs.File, error) {
@@ -241,20 +236,18 @@ func (t *Teed) handle(name string, open vfs.Opener) (vfs.File, error) {
 	t.mu.Lock()
 	t.open++
 	t.mu.Unlock()
-	return &teedFile{File: f, t: t}, nil
+	return &teedFile{Plain: vfs.Only(f), t: t}, nil
 }
 
 // teedFile is a handle of the file. It hides what other ways of writing there are.
 type teedFile struct {
-	vfs.File
+	vfs.Plain
 	t *Teed
 }
 
-// Preallocate implements vfs.Preallocator.
-func (f *teedFile) Preallocate(size int64) error { return vfs.Preallocate(f.File, size) }
-
-// Truncate implements vfs.Preallocator.
-func (f *teedFile) Truncate(size int64) error { return vfs.Truncate(f.File, size) }
+func (f *teedFile) Preallocate(size int64) error { return f.File.Preallocate(size) }
+func (f *teedFile) Truncate(size int64) error    { return f.File.Truncate(size) }
+func (f *teedFile) Flush(off, n int64) error     { return f.File.Flush(off, n) }
 
 func (f *teedFile) WriteAt(p []byte, off int64) (int, error) { return f.t.write(f.File, p, off) }
 
@@ -270,9 +263,6 @@ func (f *teedFile) Sync() error {
 	}
 	return err
 }
-
-// Flush implements vfs.Flusher.
-func (f *teedFile) Flush(off, n int64) error { return vfs.Flush(f.File, off, n) }
 
 // Close aborts the sinks if it closes the last handle, and there was no Sync.
 func (f *teedFile) Close() error {

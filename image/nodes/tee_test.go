@@ -59,10 +59,10 @@ type noDirect struct{ vfs.FS }
 
 func (n noDirect) CreateDirect(name string) (vfs.File, error) {
 	f, err := n.Create(name)
-	return brokenDirect{f}, err
+	return brokenDirect{vfs.Only(f)}, err
 }
 
-type brokenDirect struct{ vfs.File }
+type brokenDirect struct{ vfs.Plain }
 
 func (brokenDirect) WriteAt([]byte, int64) (int, error) { return 0, syscall.EINVAL }
 

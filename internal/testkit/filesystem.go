@@ -113,7 +113,7 @@ func Conform(t *testing.T, fsys vfs.FS, root string) {
 	_, err = fsys.Lock(at("lock"))
 	is(err, vfs.ErrLocked)
 	locked := func(want bool) {
-		if got, err := vfs.Locked(fsys, at("lock")); got != want || err != nil {
+		if got, err := fsys.Locked(at("lock")); got != want || err != nil {
 			t.Errorf("locked: %v, %v; want %v", got, err, want)
 		}
 	}

@@ -21,12 +21,12 @@ type Around struct {
 // CreateAround makes a new file; buffered says that it is written through the page
 // cache in any case.
 func CreateAround(fsys FS, path string, buffered bool) (*Around, error) {
-	return openAround(fsys, path, !buffered, CreateDirect, FS.Create)
+	return openAround(fsys, path, !buffered, FS.CreateDirect, FS.Create)
 }
 
 // OpenAround opens a file that is there.
 func OpenAround(fsys FS, path string, buffered bool) (*Around, error) {
-	return openAround(fsys, path, !buffered, OpenWriteDirect, FS.OpenWrite)
+	return openAround(fsys, path, !buffered, FS.OpenWriteDirect, FS.OpenWrite)
 }
 
 func openAround(fsys FS, path string, try bool, direct, buffered Opener) (*Around, error) {
@@ -53,7 +53,7 @@ func notDirect(err error) bool {
 // Direct reports whether the file was opened around the page cache.
 func (a *Around) Direct() bool { return a.direct }
 
-// File returns the file as it was opened, for its further abilities.
+// File returns the file as it was opened.
 func (a *Around) File() File { return a.file }
 
 // current returns the file that is used.
@@ -89,7 +89,7 @@ func (a *Around) WriteAt(b []byte, off int64) (int, error) {
 	}
 	if err == nil && !direct {
 		// Only a hint: the disk should work while we go on.
-		_ = Flush(f, off, int64(n))
+		_ = f.Flush(off, int64(n))
 	}
 	return n, err
 }
@@ -101,10 +101,8 @@ func (a *Around) WriteV(from [][]byte, off int64) error {
 		all += int64(len(b))
 	}
 	if f, _ := a.current(); len(from) > 1 {
-		if v, ok := f.(Vectored); ok {
-			if n, err := v.WriteV(from, off); err == nil && n == all {
-				return nil
-			}
+		if n, err := f.WriteV(from, off); err == nil && n == all {
+			return nil
 		}
 	}
 	for _, b := range from {

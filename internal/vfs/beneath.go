@@ -16,12 +16,15 @@ import (
 // with that of the directory, and follows no symbolic link below it, whoever makes one and
 // when. It serves others, whose names nobody here has checked. The directory is made when it
 // is not there: it may be lost, and unusable for a while, and each call finds the present one.
-type Beneath struct{ dir string }
+type Beneath struct {
+	NoDirect
+	dir string
+}
 
 var _ FS = (*Beneath)(nil)
 
 // NewBeneath returns one of a directory. The way to it may have links.
-func NewBeneath(dir string) *Beneath { return &Beneath{filepath.Clean(dir)} }
+func NewBeneath(dir string) *Beneath { return &Beneath{dir: filepath.Clean(dir)} }
 
 // root calls do with the directory.
 func (b *Beneath) root(do func(dir int) error) error {
@@ -249,3 +252,6 @@ func (b *Beneath) Free(name string) (int64, error) {
 	}
 	return freeOf(&st, os.Geteuid() == 0), nil
 }
+
+// Locked implements FS.
+func (b *Beneath) Locked(name string) (bool, error) { return TryLocked(b, name) }

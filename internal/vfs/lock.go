@@ -25,7 +25,7 @@ func (OS) Lock(name string) (io.Closer, error) {
 	return lock(f, name, os.Stat)
 }
 
-// Locked implements LockTeller with a lock that several may have.
+// Locked implements FS with a lock that several may have.
 func (OS) Locked(name string) (bool, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,23 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mapper is a File that can be mapped into memory.
-type Mapper interface {
-	// Map maps the first size bytes of the file, which must be that long.
-	Map(size int64) (Mapping, error)
-}
-
-// A Mapping is a file in memory. Touching its bytes may fail as reading and writing a
-// file may: use CopyMapped.
-type Mapping interface {
-	Bytes() []byte
-	// Sync makes the pages of a range durable.
-	Sync(off, n int64) error
-	Close() error
-}
-
-var _ Mapper = osFile{}
-
 type mapping []byte
 
 func (f osFile) Map(size int64) (m Mapping, err error) {

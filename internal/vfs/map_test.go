@@ -18,14 +18,14 @@ func TestMapping(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.(Mapper).Map(100); !errors.Is(err, syscall.EINVAL) {
+	if _, err := f.Map(100); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("more than the file has was mapped: %v", err)
 	}
 	const size = 3 * DirectUnit
 	if _, err := f.WriteAt(bytes.Repeat([]byte{1}, size), 0); err != nil {
 		t.Fatal(err)
 	}
-	m, err := f.(Mapper).Map(size)
+	m, err := f.Map(size)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,16 +15,8 @@ import (
 type OS struct{}
 
 var (
-	_ FS            = OS{}
-	_ DirectCreator = OS{}
-	_ DirectWriter  = OS{}
-	_ DirectOpener  = OS{}
-	_ LockTeller    = OS{}
-	_ Preallocator  = osFile{}
-	_ Flusher       = osFile{}
-	_ Vectored      = osFile{}
-	_ Forgetter     = osFile{}
-	_ Reopener      = osFile{}
+	_ FS   = OS{}
+	_ File = osFile{}
 )
 
 const createFlags = os.O_CREATE | os.O_EXCL | os.O_RDWR
@@ -41,7 +33,7 @@ func open(name string, flags int) (File, error) {
 // Create implements FS.
 func (OS) Create(name string) (File, error) { return open(name, createFlags) }
 
-// CreateDirect implements DirectCreator with O_DIRECT.
+// CreateDirect implements FS with O_DIRECT.
 func (OS) CreateDirect(name string) (File, error) {
 	f, err := open(name, createFlags|unix.O_DIRECT)
 	if err != nil && errors.Is(err, syscall.EINVAL) {
@@ -60,7 +52,7 @@ func (OS) OpenWrite(name string) (File, error) {
 	return openRegular(name, os.O_RDWR|unix.O_NOFOLLOW)
 }
 
-// OpenWriteDirect implements DirectWriter with O_DIRECT.
+// OpenWriteDirect implements FS with O_DIRECT.
 func (OS) OpenWriteDirect(name string) (File, error) {
 	return openRegular(name, os.O_RDWR|unix.O_DIRECT)
 }
@@ -73,7 +65,7 @@ func openRegular(name string, flags int) (File, error) {
 	return open(name, flags)
 }
 
-// OpenDirect implements DirectOpener with O_DIRECT.
+// OpenDirect implements FS with O_DIRECT.
 func (OS) OpenDirect(name string) (File, error) { return open(name, os.O_RDONLY|unix.O_DIRECT) }
 
 // Rename implements FS.

@@ -50,7 +50,7 @@ func (o owned) made(f File, err error) (File, error) {
 // Create implements FS.
 func (o owned) Create(name string) (File, error) { return o.made(o.OS.Create(name)) }
 
-// CreateDirect implements DirectCreator.
+// CreateDirect implements FS.
 func (o owned) CreateDirect(name string) (File, error) { return o.made(o.OS.CreateDirect(name)) }
 
 // Mkdir implements FS. The owner of the parent may put a link in the place of the directory.

@@ -36,9 +36,7 @@ func TestShared(t *testing.T) {
 				"lock":   func(path string) error { return closed(fsys.Lock(path)) },
 				"mkdir":  fsys.Mkdir,
 			}
-			if d, ok := fsys.(DirectCreator); ok {
-				made["direct"] = func(path string) error { return closed(d.CreateDirect(path)) }
-			}
+			made["direct"] = func(path string) error { return closed(fsys.CreateDirect(path)) }
 			checkMode(t, path, c.dir)
 			for what, do := range made {
 				if err := do(filepath.Join(path, what)); err != nil {

@@ -12,10 +12,8 @@
 // errors.Is with fs.ErrNotExist, fs.ErrExist, fs.ErrPermission and the errno
 // of the kernel (syscall.ENOSPC and so on).
 //
-// A FS may have further abilities: it is then a DirectCreator, DirectWriter, DirectOpener or
-// LockTeller, and a File a Preallocator, Flusher, Vectored, Forgetter, Reopener or Mapper. The
-// functions of their methods' names call them, and return errors.ErrUnsupported otherwise.
-// Thereby a FS that wraps another can have all.
+// Not every file system can do everything: a method that one lacks answers with
+// errors.ErrUnsupported, and callers do without.
 package vfs
 
 import (
@@ -57,9 +55,19 @@ type FS interface {
 	// need be, and holds it until Close or the end of the process. It does
 	// not wait: errors.Is(err, ErrLocked) if somebody else has it.
 	Lock(name string) (io.Closer, error)
+	// Locked reports whether somebody has the lock of a file, which stays free if it is free.
+	Locked(name string) (bool, error)
 	// Free returns the bytes that we may still write to the file system that
 	// holds name, Unbounded if it does not tell.
 	Free(name string) (int64, error)
+
+	// CreateDirect, OpenDirect and OpenWriteDirect are Create, Open and OpenWrite around the
+	// page cache. Offsets, lengths and memory addresses must then be multiples of DirectUnit.
+	// Where this does not work the answer is errors.ErrUnsupported or EINVAL, here or at the
+	// first read or write.
+	CreateDirect(name string) (File, error)
+	OpenDirect(name string) (File, error)
+	OpenWriteDirect(name string) (File, error)
 }
 
 // File is an open file. ReadAt and WriteAt may be called from several
@@ -71,19 +79,88 @@ type File interface {
 	// Sync makes the data and the length of the file durable, not its name.
 	Sync() error
 	Size() (int64, error)
+
+	// Preallocate takes the space of the file on the disk beforehand: it becomes size bytes
+	// long if it is shorter. Writes within the length can run side by side where those that
+	// make a file longer wait for each other. Truncate makes it shorter again.
+	Preallocate(size int64) error
+	Truncate(size int64) error
+	// Flush asks the disk to start writing a range, and does not wait. It is no Sync.
+	Flush(off, n int64) error
+	// ReadV and WriteV move several buffers with one system call, which may move less than
+	// asked for. At the end of the file ReadV returns 0 and no error.
+	ReadV(into [][]byte, off int64) (int64, error)
+	WriteV(from [][]byte, off int64) (int64, error)
+	// Forget drops the pages of the file from the page cache after Sync, so that reads come
+	// from the disk.
+	Forget() error
+	// ReopenDirect opens the file again around the page cache, whatever its name refers to.
+	ReopenDirect() (File, error)
+	// Map maps the first size bytes of the file, which must be that long.
+	Map(size int64) (Mapping, error)
 }
 
-// LockTeller is a FS that says whether somebody has the lock of a file, which stays free if
-// it is free.
-type LockTeller interface {
-	Locked(name string) (bool, error)
+// A Mapping is a file in memory. Touching its bytes may fail as reading and writing a
+// file may: use CopyMapped.
+type Mapping interface {
+	Bytes() []byte
+	// Sync makes the pages of a range durable.
+	Sync(off, n int64) error
+	Close() error
 }
 
-// Locked reports whether somebody has the lock of a file.
-func Locked(fsys FS, name string) (bool, error) {
-	if t, ok := fsys.(LockTeller); ok {
-		return t.Locked(name)
-	}
+// NoDirect are the methods of a FS that cannot go around the page cache.
+type NoDirect struct{}
+
+func (NoDirect) CreateDirect(name string) (File, error)    { return nil, unsupported("create", name) }
+func (NoDirect) OpenDirect(name string) (File, error)      { return nil, unsupported("open", name) }
+func (NoDirect) OpenWriteDirect(name string) (File, error) { return nil, unsupported("open", name) }
+
+func unsupported(op, name string) error {
+	return &fs.PathError{Op: op, Path: name, Err: errors.ErrUnsupported}
+}
+
+// OnlyBytes are the methods of a File that reads and writes, and no more.
+type OnlyBytes struct{}
+
+func (OnlyBytes) Preallocate(int64) error              { return errors.ErrUnsupported }
+func (OnlyBytes) Truncate(int64) error                 { return errors.ErrUnsupported }
+func (OnlyBytes) Flush(int64, int64) error             { return errors.ErrUnsupported }
+func (OnlyBytes) ReadV([][]byte, int64) (int64, error) { return 0, errors.ErrUnsupported }
+func (OnlyBytes) WriteV([][]byte, int64) (int64, error) {
+	return 0, errors.ErrUnsupported
+}
+func (OnlyBytes) Forget() error               { return errors.ErrUnsupported }
+func (OnlyBytes) ReopenDirect() (File, error) { return nil, errors.ErrUnsupported }
+func (OnlyBytes) Map(int64) (Mapping, error)  { return nil, errors.ErrUnsupported }
+
+// Buffered is a FS whose files all go through the page cache. A type that embeds it overrides
+// Create, Open and OpenWrite to see all files.
+type Buffered struct {
+	beneathFS
+	NoDirect
+}
+
+// Plain is a File that reads and writes, and no more. A type that embeds it overrides ReadAt
+// and WriteAt to see all bytes.
+type Plain struct {
+	beneathFile
+	OnlyBytes
+}
+
+type (
+	beneathFS   struct{ FS }
+	beneathFile struct{ File }
+)
+
+// Through returns fsys without direct I/O.
+func Through(fsys FS) Buffered { return Buffered{beneathFS: beneathFS{fsys}} }
+
+// Only returns f without anything beyond reading and writing.
+func Only(f File) Plain { return Plain{beneathFile: beneathFile{f}} }
+
+// TryLocked is Locked of a FS that can only take the lock to find out.
+func TryLocked(fsys FS, name string) (bool, error) {
 	l, err := fsys.Lock(name)
 	if errors.Is(err, ErrLocked) {
 		return true, nil
@@ -94,56 +171,37 @@ func Locked(fsys FS, name string) (bool, error) {
 	return false, l.Close()
 }
 
-// DirectCreator is a FS that can write around the page cache. Offsets, lengths
-// and memory addresses must then be multiples of 4096. A file system on which
-// this does not work answers with errors.ErrUnsupported or EINVAL here or at
-// the first write.
-type DirectCreator interface {
-	CreateDirect(name string) (File, error)
+// An Opener opens a file of a file system, as the method FS.Open does.
+type Opener func(fsys FS, name string) (File, error)
+
+// ReadV reads into several buffers, one after the other if f cannot do so at once.
+func ReadV(f File, into [][]byte, off int64) (int64, error) {
+	n, err := f.ReadV(into, off)
+	if errors.Is(err, errors.ErrUnsupported) {
+		if n, err = each(into, off, f.ReadAt); err == io.EOF {
+			err = nil
+		}
+	}
+	return n, err
 }
 
-// DirectOpener is a FS that can read around the page cache, under the terms of
-// DirectCreator.
-type DirectOpener interface {
-	OpenDirect(name string) (File, error)
+// WriteV writes several buffers, one after the other if f cannot do so at once.
+func WriteV(f File, from [][]byte, off int64) (int64, error) {
+	n, err := f.WriteV(from, off)
+	if errors.Is(err, errors.ErrUnsupported) {
+		n, err = each(from, off, f.WriteAt)
+	}
+	return n, err
 }
 
-// DirectWriter is a FS whose OpenWrite has a form that goes around the page
-// cache, under the terms of DirectCreator.
-type DirectWriter interface {
-	OpenWriteDirect(name string) (File, error)
-}
-
-// Preallocator is a File that can take its room on the disk beforehand: it becomes
-// size bytes long if it is shorter. Writes within the length can run side by side
-// where those that make a file longer wait for each other. Truncate makes it
-// shorter again.
-type Preallocator interface {
-	Preallocate(size int64) error
-	Truncate(size int64) error
-}
-
-// Flusher is a File that can be asked to start writing a range back to the disk
-// without waiting for it. It is no substitute for Sync.
-type Flusher interface {
-	Flush(off, n int64) error
-}
-
-// Vectored is a File that moves several buffers with one system call, which may move
-// less than asked for. At the end of the file ReadV returns 0 and no error.
-type Vectored interface {
-	ReadV(into [][]byte, off int64) (int64, error)
-	WriteV(from [][]byte, off int64) (int64, error)
-}
-
-// Forgetter is a File that can drop its pages from the page cache after Sync, so that
-// reads come from the disk.
-type Forgetter interface {
-	Forget() error
-}
-
-// Reopener is a File that can be opened again around the page cache, under the terms
-// of DirectCreator, whatever its name refers to by now.
-type Reopener interface {
-	ReopenDirect() (File, error)
+// each moves buffers one after the other, until one moves in part.
+func each(of [][]byte, off int64, move func([]byte, int64) (int, error)) (moved int64, err error) {
+	for _, b := range of {
+		n, err := move(b, off+moved)
+		moved += int64(n)
+		if err != nil || n < len(b) {
+			return moved, err
+		}
+	}
+	return moved, nil
 }

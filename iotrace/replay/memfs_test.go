@@ -171,11 +171,11 @@ func (m *memFS) names() []string {
 }
 
 type memFile struct {
-	vfs.File // nil, likewise
-	m        *memFS
-	n        *memNode
-	name     string
-	closed   bool
+	vfs.Plain // of nil, likewise
+	m         *memFS
+	n         *memNode
+	name      string
+	closed    bool
 }
 
 func (f *memFile) use(op string) error {

@@ -356,9 +356,7 @@ func (r *running) record(i int32, created bool) {
 // An openFile has what a replay needs of a file: single calls, as in the trace.
 type openFile interface {
 	vfs.File
-	vfs.Vectored
 	io.Seeker
-	Truncate(size int64) error
 }
 
 // asOpen checks that a file can do all that.
@@ -374,7 +372,7 @@ func asOpen(f vfs.File, err error) (openFile, error) {
 
 // direct opens the same file with O_DIRECT.
 func direct(f openFile) (openFile, error) {
-	d, err := asOpen(vfs.ReopenDirect(f))
+	d, err := asOpen(f.ReopenDirect())
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
 		err = ErrDirect
 	}

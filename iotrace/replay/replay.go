@@ -265,7 +265,7 @@ func (r *running) prepareFile(ctx context.Context, i int32) (err error) {
 	if err := f.Sync(); err != nil {
 		return &Error{Op: "prepare", Path: r.path(i), Offset: iotrace.None, Rank: iotrace.None, Err: err}
 	}
-	_ = vfs.Forget(f)
+	_ = f.Forget()
 	return nil
 }
 

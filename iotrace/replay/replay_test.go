@@ -341,7 +341,7 @@ func TestDisk(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer f.Close()
-				d, err := f.(vfs.Reopener).ReopenDirect()
+				d, err := f.ReopenDirect()
 				if err != nil {
 					t.Skip(err)
 				}

@@ -46,12 +46,7 @@ type FS struct {
 // Op is an operation that was asked for.
 type Op struct{ Name, Path string }
 
-var (
-	_ vfs.FS            = (*FS)(nil)
-	_ vfs.DirectCreator = (*FS)(nil)
-	_ vfs.DirectWriter  = (*FS)(nil)
-	_ vfs.DirectOpener  = (*FS)(nil)
-)
+var _ vfs.FS = (*FS)(nil)
 
 // New returns fsys with a fault.
 func New(fsys vfs.FS, fault Fault) *FS { return &FS{fs: fsys, fault: fault} }
@@ -81,14 +76,6 @@ func (f *FS) step(op, name string) (hit bool, err error) {
 	return hit, err
 }
 
-// direct opens a file around the page cache. It counts no operation if fs cannot.
-func (f *FS) direct(op, name string, can bool, open vfs.Opener) (vfs.File, error) {
-	if !can {
-		return open(f.fs, name)
-	}
-	return f.open(op, name, open)
-}
-
 func (f *FS) open(op, name string, open vfs.Opener) (vfs.File, error) {
 	if _, err := f.step(op, name); err != nil {
 		return nil, err
@@ -97,16 +84,15 @@ func (f *FS) open(op, name string, open vfs.Opener) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{f, in, name}, nil
+	return &file{fs: f, in: in, name: name}, nil
 }
 
 // Create implements vfs.FS.
 func (f *FS) Create(name string) (vfs.File, error) { return f.open("create", name, vfs.FS.Create) }
 
-// CreateDirect implements vfs.DirectCreator.
+// CreateDirect implements vfs.FS.
 func (f *FS) CreateDirect(name string) (vfs.File, error) {
-	_, can := f.fs.(vfs.DirectCreator)
-	return f.direct("create", name, can, vfs.CreateDirect)
+	return f.open("create", name, vfs.FS.CreateDirect)
 }
 
 // Open implements vfs.FS.
@@ -117,16 +103,14 @@ func (f *FS) OpenWrite(name string) (vfs.File, error) {
 	return f.open("open", name, vfs.FS.OpenWrite)
 }
 
-// OpenWriteDirect implements vfs.DirectWriter.
+// OpenWriteDirect implements vfs.FS.
 func (f *FS) OpenWriteDirect(name string) (vfs.File, error) {
-	_, can := f.fs.(vfs.DirectWriter)
-	return f.direct("open", name, can, vfs.OpenWriteDirect)
+	return f.open("open", name, vfs.FS.OpenWriteDirect)
 }
 
-// OpenDirect implements vfs.DirectOpener.
+// OpenDirect implements vfs.FS.
 func (f *FS) OpenDirect(name string) (vfs.File, error) {
-	_, can := f.fs.(vfs.DirectOpener)
-	return f.direct("open", name, can, vfs.OpenDirect)
+	return f.open("open", name, vfs.FS.OpenDirect)
 }
 
 // Rename implements vfs.FS.
@@ -188,6 +172,9 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 	return f.fs.Lock(name)
 }
 
+// Locked implements vfs.FS.
+func (f *FS) Locked(name string) (bool, error) { return vfs.TryLocked(f, name) }
+
 // Free implements vfs.FS.
 func (f *FS) Free(name string) (int64, error) {
 	if _, err := f.step("free", name); err != nil {
@@ -197,6 +184,7 @@ func (f *FS) Free(name string) (int64, error) {
 }
 
 type file struct {
+	vfs.OnlyBytes
 	fs   *FS
 	in   vfs.File
 	name string

@@ -5,10 +5,13 @@ import (
 	"io/fs"
 	"slices"
 	"syscall"
+
+	"ckpt/internal/vfs"
 )
 
 // file is an open file.
 type file struct {
+	vfs.OnlyBytes
 	fs     *FS
 	node   *node
 	name   string

@@ -51,15 +51,13 @@ type FS struct {
 	// XFS keep them.
 	Reread bool
 
+	vfs.NoDirect
 	mu    sync.Mutex
 	root  *node
 	locks map[string]bool
 }
 
-var (
-	_ vfs.FS           = (*FS)(nil)
-	_ vfs.DirectOpener = (*FS)(nil)
-)
+var _ vfs.FS = (*FS)(nil)
 
 // node is a file or a directory.
 type node struct {
@@ -180,7 +178,7 @@ func (m *FS) Mkdir(name string) error {
 // Open implements vfs.FS.
 func (m *FS) Open(name string) (vfs.File, error) { return m.openFile(name, false) }
 
-// OpenDirect implements vfs.DirectOpener: reads return what the disk holds once all
+// OpenDirect implements vfs.FS: reads return what the disk holds once all
 // dirty pages have been written.
 func (m *FS) OpenDirect(name string) (vfs.File, error) {
 	f, err := m.open(name, false)
@@ -359,6 +357,9 @@ func (l lock) Close() error {
 	delete(l.fs.locks, l.name)
 	return nil
 }
+
+// Locked implements vfs.FS.
+func (m *FS) Locked(name string) (bool, error) { return vfs.TryLocked(m, name) }
 
 // Free implements vfs.FS: memory has no end.
 func (m *FS) Free(string) (int64, error) { return 1 << 40, nil }

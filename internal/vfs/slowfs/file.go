@@ -24,11 +24,6 @@ type file struct {
 	dirty atomic.Bool
 }
 
-// slowFile puts a file on the disk.
-func slowFile(d *disk, id uint64, direct bool, in vfs.File) vfs.File {
-	return &file{File: in, disk: d, id: id, direct: direct}
-}
-
 // fetch waits for the bytes of a read that came at a time. Small reads beside each other,
 // as of an index, come from the page cache after the first.
 func (f *file) fetch(came time.Duration, off, n int64) {
@@ -84,47 +79,35 @@ func (f *file) Sync() error {
 	return err
 }
 
-// Preallocate implements vfs.Preallocator.
-func (f *file) Preallocate(size int64) error { return vfs.Preallocate(f.File, size) }
-
-// Truncate implements vfs.Preallocator.
-func (f *file) Truncate(size int64) error { return vfs.Truncate(f.File, size) }
-
-// Flush implements vfs.Flusher. The disk has served the writes already.
-func (f *file) Flush(off, n int64) error { return vfs.Flush(f.File, off, n) }
-
-// Forget implements vfs.Forgetter.
-func (f *file) Forget() error { return vfs.Forget(f.File) }
-
-// ReadV implements vfs.Vectored.
+// ReadV implements vfs.File.
 func (f *file) ReadV(into [][]byte, off int64) (int64, error) {
 	came := f.disk.arrival()
-	n, err := vfs.ReadV(f.File, into, off)
+	n, err := f.File.ReadV(into, off)
 	f.fetch(came, off, n)
 	return n, err
 }
 
-// WriteV implements vfs.Vectored.
+// WriteV implements vfs.File.
 func (f *file) WriteV(from [][]byte, off int64) (int64, error) {
 	came := f.disk.arrival()
-	n, err := vfs.WriteV(f.File, from, off)
+	n, err := f.File.WriteV(from, off)
 	f.dirty.Store(true)
 	f.disk.use(came, f.id, off, n, true)
 	return n, err
 }
 
-// ReopenDirect implements vfs.Reopener.
+// ReopenDirect implements vfs.File.
 func (f *file) ReopenDirect() (vfs.File, error) {
-	in, err := vfs.ReopenDirect(f.File)
+	in, err := f.File.ReopenDirect()
 	if err != nil {
 		return nil, err
 	}
-	return slowFile(f.disk, f.id, true, in), nil
+	return &file{File: in, disk: f.disk, id: f.id, direct: true}, nil
 }
 
-// Map implements vfs.Mapper.
+// Map implements vfs.File.
 func (f *file) Map(size int64) (vfs.Mapping, error) {
-	in, err := vfs.Map(f.File, size)
+	in, err := f.File.Map(size)
 	if err != nil {
 		return nil, err
 	}

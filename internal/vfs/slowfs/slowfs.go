@@ -17,12 +17,7 @@ type FS struct {
 	disk *disk
 }
 
-var (
-	_ vfs.FS            = (*FS)(nil)
-	_ vfs.DirectCreator = (*FS)(nil)
-	_ vfs.DirectWriter  = (*FS)(nil)
-	_ vfs.DirectOpener  = (*FS)(nil)
-)
+var _ vfs.FS = (*FS)(nil)
 
 // Open returns a file system whose files beneath m.Dir are as slow as the disk says. The
 // directory must exist; it keeps the state of the disk in the file StateName.
@@ -53,15 +48,15 @@ func (s *FS) open(name string, direct bool, open vfs.Opener) (vfs.File, error) {
 	if err != nil || !s.on(name) {
 		return f, err
 	}
-	return slowFile(s.disk, idOf(name), direct, f), nil
+	return &file{File: f, disk: s.disk, id: idOf(name), direct: direct}, nil
 }
 
 // Create implements vfs.FS.
 func (s *FS) Create(name string) (vfs.File, error) { return s.open(name, false, vfs.FS.Create) }
 
-// CreateDirect implements vfs.DirectCreator.
+// CreateDirect implements vfs.FS.
 func (s *FS) CreateDirect(name string) (vfs.File, error) {
-	return s.open(name, true, vfs.CreateDirect)
+	return s.open(name, true, vfs.FS.CreateDirect)
 }
 
 // Open implements vfs.FS.
@@ -70,14 +65,14 @@ func (s *FS) Open(name string) (vfs.File, error) { return s.open(name, false, vf
 // OpenWrite implements vfs.FS.
 func (s *FS) OpenWrite(name string) (vfs.File, error) { return s.open(name, false, vfs.FS.OpenWrite) }
 
-// OpenWriteDirect implements vfs.DirectWriter.
+// OpenWriteDirect implements vfs.FS.
 func (s *FS) OpenWriteDirect(name string) (vfs.File, error) {
-	return s.open(name, true, vfs.OpenWriteDirect)
+	return s.open(name, true, vfs.FS.OpenWriteDirect)
 }
 
-// OpenDirect implements vfs.DirectOpener.
+// OpenDirect implements vfs.FS.
 func (s *FS) OpenDirect(name string) (vfs.File, error) {
-	return s.open(name, true, vfs.OpenDirect)
+	return s.open(name, true, vfs.FS.OpenDirect)
 }
 
 // Rename implements vfs.FS.
@@ -107,6 +102,9 @@ func (s *FS) SyncDir(name string) error {
 
 // Lock implements vfs.FS.
 func (s *FS) Lock(name string) (io.Closer, error) { return s.in.Lock(name) }
+
+// Locked implements vfs.FS.
+func (s *FS) Locked(name string) (bool, error) { return s.in.Locked(name) }
 
 // Free implements vfs.FS.
 func (s *FS) Free(name string) (int64, error) { return s.in.Free(name) }

@@ -89,7 +89,7 @@ func TestRateAndSeeks(t *testing.T) {
 	took("a sync after writes", 10*time.Millisecond, f.Sync)
 	took("a sync after none", 0, f.Sync)
 	took("a vector of two", 210*time.Millisecond, func() error {
-		_, err := f.(vfs.Vectored).WriteV([][]byte{b, b}, 0)
+		_, err := f.WriteV([][]byte{b, b}, 0)
 		return err
 	})
 	took("a directory", 10*time.Millisecond, func() error { return s.SyncDir(dir) })
@@ -173,34 +173,21 @@ func TestClockBeginsAgain(t *testing.T) {
 	}
 }
 
-type abilities interface {
-	vfs.Preallocator
-	vfs.Flusher
-	vfs.Vectored
-	vfs.Forgetter
-	vfs.Reopener
-	vfs.Mapper
-}
-
+// TestAbilitiesAreThoseBeneath: a file can be mapped if that beneath can.
 func TestAbilitiesAreThoseBeneath(t *testing.T) {
 	dir := t.TempDir()
-	f, err := opened(t, fast(dir), nil).Create(filepath.Join(dir, "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := f.(abilities); !ok {
-		t.Error("a file of the machine lost abilities")
-	}
 	mem := memfs.New()
 	if err := mem.Mkdir("/d"); err != nil {
 		t.Fatal(err)
 	}
-	in, err := mem.Create("/d/a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := vfs.Map(slowFile(nil, 0, false, in), 100); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a file in memory is mapped, which it cannot be beneath: %v", err)
+	for name, s := range map[string]vfs.FS{filepath.Join(dir, "a"): opened(t, fast(dir), nil), "/d/a": &FS{mem, &disk{model: fast("/d")}}} {
+		f, err := s.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Map(0); errors.Is(err, errors.ErrUnsupported) != (name == "/d/a") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -211,11 +198,10 @@ func TestBytesArrive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	able := f.(abilities)
-	if err := able.Preallocate(8192); err != nil {
+	if err := f.Preallocate(8192); err != nil {
 		t.Fatal(err)
 	}
-	m, err := able.Map(8192)
+	m, err := f.Map(8192)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,10 +216,10 @@ func TestBytesArrive(t *testing.T) {
 	if _, err := f.ReadAt(b, 0); err != nil || !bytes.Equal(b, []byte("mapped")) {
 		t.Errorf("read %q, %v", b, err)
 	}
-	again, err := able.ReopenDirect()
+	again, err := f.ReopenDirect()
 	if err == nil {
-		if _, ok := again.(abilities); !ok {
-			t.Error("a file that was opened again lost abilities")
+		if _, ok := again.(*file); !ok {
+			t.Error("a file that was opened again is not on the disk")
 		}
 		again.Close()
 	}

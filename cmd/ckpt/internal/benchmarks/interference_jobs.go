@@ -54,7 +54,7 @@ func contenderSpec(inst *dataset.Instance) job.Spec {
 }
 
 // contend starts a job.
-func contend(ctx context.Context, g *ui.Globals, inst *dataset.Instance, fsys wholeFS, store, name string) *contender {
+func contend(ctx context.Context, g *ui.Globals, inst *dataset.Instance, fsys vfs.FS, store, name string) *contender {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &contender{app: inst.String(), dir: filepath.Join(store, "jobs", name), g: g, ask: make(chan struct{}, 1),
 		ready: make(chan struct{}, 1), write: make(chan struct{}, 1), events: make(chan contenderEvent, 16), over: make(chan error, 1), cancel: cancel, stopped: func() bool { return ctx.Err() != nil }}
@@ -93,19 +93,11 @@ func (c *contender) Event(ev any) {
 	}
 }
 
-// A wholeFS has all abilities of a file system.
-type wholeFS interface {
-	vfs.FS
-	vfs.DirectCreator
-	vfs.DirectWriter
-	vfs.DirectOpener
-}
-
 // A gate is the file system of a coordinator that waits before it makes the directory of a
 // checkpoint. Then all ranks stand still and have written nothing: jobs that reach an
 // iteration boundary at different times begin to write at the same time.
 type gate struct {
-	wholeFS
+	vfs.FS
 	c   *contender
 	ctx context.Context
 }
@@ -119,7 +111,7 @@ func (s *gate) Mkdir(name string) error {
 		case <-s.ctx.Done():
 		}
 	}
-	return s.wholeFS.Mkdir(name)
+	return s.FS.Mkdir(name)
 }
 
 // standStill asks for a checkpoint, and waits until the ranks stand still for it.
@@ -261,7 +253,7 @@ func (r *reader) read() (took time.Duration, err error) {
 
 // openAround opens a file around the page cache if that works, which tmpfs for one does not.
 func openAround(fsys vfs.FS, name string) (vfs.File, error) {
-	if f, err := vfs.OpenDirect(fsys, name); err == nil {
+	if f, err := fsys.OpenDirect(name); err == nil {
 		return f, nil
 	}
 	return fsys.Open(name)

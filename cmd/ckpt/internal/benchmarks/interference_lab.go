@@ -26,7 +26,7 @@ type interferenceLab struct {
 
 	// Of the storage that is measured now:
 	dir    string
-	fsys   wholeFS
+	fsys   vfs.FS
 	jobs   []*contender
 	reader *reader
 }

@@ -28,9 +28,9 @@ func (r *probing) name() string {
 
 // open creates a file, or opens one that is there for writing.
 func (r *probing) open(name string, create, direct bool) (*probeFile, error) {
-	buffered, around := vfs.Opener(vfs.FS.OpenWrite), vfs.Opener(vfs.OpenWriteDirect)
+	buffered, around := vfs.Opener(vfs.FS.OpenWrite), vfs.Opener(vfs.FS.OpenWriteDirect)
 	if create {
-		buffered, around = vfs.FS.Create, vfs.CreateDirect
+		buffered, around = vfs.FS.Create, vfs.FS.CreateDirect
 	}
 	open := buffered
 	if direct {
@@ -54,7 +54,7 @@ func (f *probeFile) write(b []byte, off int64) error {
 		return durable.Op("write", f.name, off, err)
 	}
 	if f.buffered {
-		_ = vfs.Flush(f.File, off, int64(len(b))) // only a hint
+		_ = f.Flush(off, int64(len(b))) // only a hint
 	}
 	return nil
 }

@@ -196,7 +196,8 @@ func (m *Machine) rate(dir string) (perSecond float64, err error) {
 
 // createFast makes a file around the page cache where that works, as checkpoints do.
 func (m *Machine) createFast(name string) (vfs.File, error) {
-	if f, err := vfs.CreateDirect(m.FS, name); err == nil {
+	f, err := m.FS.CreateDirect(name)
+	if err == nil {
 		return f, nil
 	}
 	_ = m.FS.Remove(name) // a file system may make it and then refuse

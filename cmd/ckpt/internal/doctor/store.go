@@ -99,8 +99,7 @@ func (m *Machine) probe(dir string, create func(string) (vfs.File, error)) (err 
 // direct examines I/O around the page cache.
 func (m *Machine) direct(r *Report, dir string) {
 	const remedy = "checkpoints go through the page cache, which is slower; another file system may do better"
-	direct := func(name string) (vfs.File, error) { return vfs.CreateDirect(m.FS, name) }
-	if err := m.probe(dir, direct); err != nil {
+	if err := m.probe(dir, m.FS.CreateDirect); err != nil {
 		r.add("direct I/O", Warning, remedy, "does not work in %s: %v", dir, err)
 		return
 	}

@@ -18,7 +18,7 @@ import (
 
 // deafFS is a file system that answers nothing about some names.
 type deafFS struct {
-	vfs.FS
+	vfs.Buffered
 	deaf func(op, name string) bool
 	err  error
 }
@@ -77,7 +77,7 @@ func TestUnreadable(t *testing.T) {
 	} {
 		for _, reason := range []syscall.Errno{syscall.EACCES, syscall.EIO, syscall.ESTALE} {
 			t.Run(where+"/"+reason.Error(), func(t *testing.T) {
-				store, err := image.OpenStore(deafFS{disk, deaf, reason}, "/s")
+				store, err := image.OpenStore(deafFS{vfs.Through(disk), deaf, reason}, "/s")
 				if err != nil {
 					t.Fatal(err)
 				}
