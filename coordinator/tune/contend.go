@@ -29,24 +29,43 @@ const (
 	TargetOrder OrderKind = "targets" // targets order the requests of all jobs
 )
 
-// An Order is how a storage was shared, and how the jobs fared.
-type Order struct {
-	Kind   OrderKind
-	Policy string // empty without an order
-	// Flow is how long each job took from its start; Stretch is that over the time that
-	// it takes alone; Turns is how often it had the storage, with turns.
-	Flow, Stretch []float64
-	Turns         []int
-	// Total is the time from the first start to the last end, Mean and Max are those of
-	// the flow times.
-	Total, Mean, Max float64
-}
-
 // A Contention is how jobs fare that use a storage at the same time.
 type Contention struct {
-	Alone  []float64 // seconds of each job by itself
-	Bytes  []int64   // that each moves
-	Orders []Order   // the first is without an order
+	Jobs   []Alone `json:"contender_list"`
+	Orders []Order `json:"order_list"` // the first is without an order
+}
+
+// Alone is a job that has the storage to itself.
+type Alone struct {
+	App     string  `json:"app"`
+	NP      int     `json:"np"`
+	User    string  `json:"user,omitempty"`
+	Read    bool    `json:"restores"`
+	Begin   float64 `json:"begin_s"`
+	Bytes   int64   `json:"bytes"` // that it moves
+	Seconds float64 `json:"lone_s"`
+}
+
+// An Order is how a storage was shared, and how the jobs fared.
+type Order struct {
+	Kind   OrderKind `json:"order_kind"`
+	Policy string    `json:"policy,omitempty"` // empty without an order
+	// Total is the time from the first start to the last end, Mean and Max are those of
+	// the flow times. The ratios are to those without an order.
+	Total      float64 `json:"makespan_s"`
+	Mean       float64 `json:"mean_flow_s"`
+	Max        float64 `json:"max_flow_s"`
+	TotalRatio float64 `json:"makespan_ratio"`
+	MeanRatio  float64 `json:"mean_flow_ratio"`
+	Jobs       []Flow  `json:"contender_flow_list"`
+}
+
+// A Flow is how a job fared: the time from its start, and that over the time that it takes
+// alone; with turns, how often it had the storage.
+type Flow struct {
+	Seconds float64 `json:"flow_s"`
+	Stretch float64 `json:"stretch"`
+	Turns   int     `json:"turn_count,omitempty"`
 }
 
 // Policies are the orders that Contend compares.
@@ -68,21 +87,18 @@ func Contend(ctx context.Context, sys *pfs.System, jobs []Contender, o Policies)
 	c := &contest{sys: sys, jobs: jobs, options: pfs.Options{Seed: jobs[0].Case.Seed, Background: jobs[0].Case.Background}}
 	r := new(Contention)
 	for i := range jobs {
-		files, err := c.add(&jobs[i])
+		lone, err := c.add(ctx, &jobs[i])
 		if err != nil {
 			return nil, fmt.Errorf("job %d: %w", i+1, err)
 		}
-		r.Bytes = append(r.Bytes, files)
-		if err := c.runAlone(ctx, i); err != nil {
-			return nil, err
-		}
+		r.Jobs = append(r.Jobs, lone)
 	}
-	r.Alone = c.alone
+	c.alone = r.Jobs
 	if err := r.add(c.together(ctx, NoOrder, "")); err != nil {
 		return nil, err
 	}
 	for _, policy := range o.Turns {
-		if err := r.add(c.inTurns(policy, r.Bytes)); err != nil {
+		if err := r.add(c.inTurns(policy)); err != nil {
 			return nil, err
 		}
 	}
@@ -96,6 +112,9 @@ func Contend(ctx context.Context, sys *pfs.System, jobs []Contender, o Policies)
 
 func (r *Contention) add(o Order, err error) error {
 	r.Orders = append(r.Orders, o)
+	none := &r.Orders[0]
+	last := &r.Orders[len(r.Orders)-1]
+	last.TotalRatio, last.MeanRatio = o.Total/max(none.Total, 1e-9), o.Mean/max(none.Mean, 1e-9)
 	return err
 }
 
@@ -105,48 +124,44 @@ type contest struct {
 	options pfs.Options
 	jobs    []Contender
 	parts   [][]pfs.Job // of each job
-	alone   []float64
+	alone   []Alone
 }
 
-// add plans a job, and returns how many bytes its files have.
-func (c *contest) add(j *Contender) (files int64, err error) {
+// add plans a job, and finds how long it takes that has the storage to itself.
+func (c *contest) add(ctx context.Context, j *Contender) (lone Alone, err error) {
 	if err := j.Case.check(); err != nil {
-		return 0, err
+		return lone, err
 	}
 	if !(j.Start >= 0) || math.IsInf(j.Start, 1) {
-		return 0, fmt.Errorf("predict: start %g: want seconds from 0", j.Start)
+		return lone, fmt.Errorf("predict: start %g: want seconds from 0", j.Start)
 	}
+	lone = Alone{App: j.Case.Instance.String(), NP: j.Case.Instance.NP, User: j.User, Read: j.Read, Begin: j.Start}
 	l, err := j.Case.load(none, 1)
 	if err != nil {
-		return 0, err
+		return lone, err
 	}
 	p, err := l.plan(j.Case.Settings)
 	if err != nil {
-		return 0, err
+		return lone, err
 	}
 	parts, err := j.Case.jobs(p, j.Case.packing(c.sys, l, none), 1)
 	if err != nil {
-		return 0, err
+		return lone, err
 	}
 	for i := range parts {
 		parts[i].Start, parts[i].Read = j.Start, j.Read
 		parts[i].App, parts[i].User = "job "+strconv.Itoa(len(c.parts)), j.User // all parts are one application
 		for f := range parts[i].Plan.Files {
-			files += parts[i].Plan.Files[f].Bytes
+			lone.Bytes += parts[i].Plan.Files[f].Bytes
 		}
 	}
 	c.parts = append(c.parts, parts)
-	return files, nil
-}
-
-// runAlone finds how long a job takes that has the storage to itself.
-func (c *contest) runAlone(ctx context.Context, i int) error {
-	r, err := pfs.Run(ctx, c.sys, c.parts[i], c.options)
+	r, err := pfs.Run(ctx, c.sys, parts, c.options)
 	if err != nil {
-		return err
+		return lone, err
 	}
-	c.alone = append(c.alone, longest(r.Jobs))
-	return nil
+	lone.Seconds = longest(r.Jobs)
+	return lone, nil
 }
 
 // together finds how long each job takes from its start while all use the storage. A
@@ -185,12 +200,12 @@ func longest(parts []pfs.JobResult) (seconds float64) {
 const manyWindows = 20_000
 
 // inTurns has the arbiter decide which job moves its bytes when.
-func (c *contest) inTurns(policy string, bytes []int64) (Order, error) {
+func (c *contest) inTurns(policy string) (Order, error) {
 	bursts := make([]iosched.Expected, len(c.jobs))
 	sum := time.Duration(0)
 	for i := range c.jobs {
 		j := &c.jobs[i]
-		bursts[i] = iosched.Expected{App: fmt.Sprint(i), User: j.User, Arrival: nanoseconds(j.Start), Alone: nanoseconds(c.alone[i]), Bytes: bytes[i]}
+		bursts[i] = iosched.Expected{App: fmt.Sprint(i), User: j.User, Arrival: nanoseconds(j.Start), Alone: nanoseconds(c.alone[i].Seconds), Bytes: c.alone[i].Bytes}
 		sum = min(sum+bursts[i].Alone, math.MaxInt64/2)
 	}
 	o := iosched.TurnOptions{Policy: policy}
@@ -203,12 +218,14 @@ func (c *contest) inTurns(policy string, bytes []int64) (Order, error) {
 	if err != nil {
 		return Order{}, err
 	}
-	flow, turns := make([]float64, len(flows)), make([]int, len(flows))
+	flow := make([]float64, len(flows))
 	for i, f := range flows {
-		flow[i], turns[i] = f.Flow.Seconds(), f.Turns
+		flow[i] = f.Flow.Seconds()
 	}
 	r := c.order(TurnsOrder, policy, flow)
-	r.Turns = turns
+	for i, f := range flows {
+		r.Jobs[i].Turns = f.Turns
+	}
 	return r, nil
 }
 
@@ -219,10 +236,10 @@ func nanoseconds(seconds float64) time.Duration {
 
 // order adds up how the jobs fared.
 func (c *contest) order(kind OrderKind, policy string, flow []float64) Order {
-	o := Order{Kind: kind, Policy: policy, Flow: flow}
+	o := Order{Kind: kind, Policy: policy}
 	first, last := math.Inf(1), 0.0
 	for i, f := range flow {
-		o.Stretch = append(o.Stretch, f/max(c.alone[i], 1e-9))
+		o.Jobs = append(o.Jobs, Flow{Seconds: f, Stretch: f / max(c.alone[i].Seconds, 1e-9)})
 		o.Mean += f / float64(len(flow))
 		o.Max = max(o.Max, f)
 		first, last = min(first, c.jobs[i].Start), max(last, c.jobs[i].Start+f)

@@ -1,7 +1,6 @@
 package tune_test
 
 import (
-	"slices"
 	"testing"
 
 	"ckpt/coordinator/tune"
@@ -32,7 +31,7 @@ func TestContendEqualJobs(t *testing.T) {
 	turns := iosched.TurnPolicies()[1:]
 	c := contend(t, oneDisk(), turns, job, job)
 	none := c.Orders[0]
-	if none.Kind != tune.NoOrder || !near(none.Stretch[0], 2, .05) || !near(none.Stretch[1], 2, .05) {
+	if none.Kind != tune.NoOrder || !near(none.Jobs[0].Stretch, 2, .05) || !near(none.Jobs[1].Stretch, 2, .05) {
 		t.Errorf("side by side: %+v", none)
 	}
 	for _, o := range c.Orders[1:] {
@@ -42,12 +41,12 @@ func TestContendEqualJobs(t *testing.T) {
 		if !near(o.Mean/none.Mean, .75, .03) || !near(o.Total/none.Total, 1, .02) {
 			t.Errorf("%s: mean %g of %g, total %g of %g", o.Policy, o.Mean, none.Mean, o.Total, none.Total)
 		}
-		if !near(slices.Min(o.Stretch), 1, .01) || !near(slices.Max(o.Stretch), 2, .02) {
-			t.Errorf("%s: stretches %v", o.Policy, o.Stretch)
+		if !near(min(o.Jobs[0].Stretch, o.Jobs[1].Stretch), 1, .01) || !near(max(o.Jobs[0].Stretch, o.Jobs[1].Stretch), 2, .02) {
+			t.Errorf("%s: stretches %v", o.Policy, o.Jobs)
 		}
 	}
-	if len(c.Orders) != 1+len(turns) || c.Bytes[0] != c.Bytes[1] || c.Alone[0] != c.Alone[1] {
-		t.Errorf("%d orders, bytes %v, alone %v", len(c.Orders), c.Bytes, c.Alone)
+	if len(c.Orders) != 1+len(turns) || c.Jobs[0].Bytes != c.Jobs[1].Bytes || c.Jobs[0].Seconds != c.Jobs[1].Seconds {
+		t.Errorf("%d orders, jobs %+v", len(c.Orders), c.Jobs)
 	}
 }
 
@@ -57,19 +56,19 @@ func TestContendShortJob(t *testing.T) {
 	long := tune.Contender{Case: caseOf(t, "bt.B.16", 4), User: "ann"}
 	short := tune.Contender{Case: caseOf(t, "bt.W.4", 2), User: "ben", Start: .5}
 	c := contend(t, oneDisk(), []string{"fifo", "srpt", "wsjf"}, long, short)
-	if c.Alone[1] > c.Alone[0]/4 {
-		t.Fatalf("alone %v: the second is not short", c.Alone)
+	if c.Jobs[1].Seconds > c.Jobs[0].Seconds/4 {
+		t.Fatalf("alone %v: the second is not short", c.Jobs)
 	}
 	fifo, srpt, wsjf := c.Orders[1], c.Orders[2], c.Orders[3]
-	if want := c.Alone[0] - .5 + c.Alone[1]; !near(fifo.Flow[1], want, .02) || fifo.Turns[0] != 1 {
-		t.Errorf("fifo: flow %g, want %g; %v turns", fifo.Flow[1], want, fifo.Turns)
+	if want := c.Jobs[0].Seconds - .5 + c.Jobs[1].Seconds; !near(fifo.Jobs[1].Seconds, want, .02) || fifo.Jobs[0].Turns != 1 {
+		t.Errorf("fifo: flow %g, want %g; %v turns", fifo.Jobs[1].Seconds, want, fifo.Jobs)
 	}
 	for _, o := range []tune.Order{srpt, wsjf} {
-		if !near(o.Stretch[1], 1, .1) || o.Turns[0] != 2 || !near(o.Flow[0], c.Alone[0]+c.Alone[1], .02) {
-			t.Errorf("%s: stretches %v, turns %v, flow %v, alone %v", o.Policy, o.Stretch, o.Turns, o.Flow, c.Alone)
+		if !near(o.Jobs[1].Stretch, 1, .1) || o.Jobs[0].Turns != 2 || !near(o.Jobs[0].Seconds, c.Jobs[0].Seconds+c.Jobs[1].Seconds, .02) {
+			t.Errorf("%s: %+v, alone %+v", o.Policy, o.Jobs, c.Jobs)
 		}
 	}
-	if want := c.Alone[0] + c.Alone[1]; !near(srpt.Total, want, .02) {
+	if want := c.Jobs[0].Seconds + c.Jobs[1].Seconds; !near(srpt.Total, want, .02) {
 		t.Errorf("srpt: total %g, want %g", srpt.Total, want)
 	}
 }
@@ -81,20 +80,20 @@ func TestContendReader(t *testing.T) {
 	job := tune.Contender{Case: caseOf(t, "bt.W.4", 2)}
 	reader := tune.Contender{Case: caseOf(t, "bt.W.4", 2), Read: true, Start: 100}
 	c := contend(t, sys, []string{"fifo"}, job, reader)
-	if !near(c.Alone[1], c.Alone[0]/2, .2) {
-		t.Errorf("alone %v: reading is twice as fast", c.Alone)
+	if !near(c.Jobs[1].Seconds, c.Jobs[0].Seconds/2, .2) {
+		t.Errorf("alone %v: reading is twice as fast", c.Jobs)
 	}
 	for _, o := range c.Orders {
-		if !near(o.Stretch[0], 1, .01) || !near(o.Stretch[1], 1, .01) {
-			t.Errorf("%s %s: stretches %v", o.Kind, o.Policy, o.Stretch)
+		if !near(o.Jobs[0].Stretch, 1, .01) || !near(o.Jobs[1].Stretch, 1, .01) {
+			t.Errorf("%s %s: stretches %v", o.Kind, o.Policy, o.Jobs)
 		}
 	}
 	// Nodes with disks of their own share nothing: turns only cost time.
 	sys.Targets.Local = true
 	job.Case, reader.Case, reader.Start = caseOf(t, "bt.B.16", 4), caseOf(t, "bt.B.16", 4), 0
 	c = contend(t, sys, []string{"fifo"}, job, reader)
-	if o := c.Orders[0]; !near(o.Stretch[0], 1, .01) {
-		t.Errorf("disks of their own: stretches %v", o.Stretch)
+	if o := c.Orders[0]; !near(o.Jobs[0].Stretch, 1, .01) {
+		t.Errorf("disks of their own: stretches %v", o.Jobs)
 	}
 	if o := c.Orders[1]; o.Mean <= c.Orders[0].Mean {
 		t.Errorf("disks of their own: mean %g in turns, %g side by side", o.Mean, c.Orders[0].Mean)
@@ -131,8 +130,8 @@ func TestContendTargets(t *testing.T) {
 	totals := make(map[string]float64)
 	for _, o := range c.Orders[1:] {
 		totals[o.Policy] = o.Total
-		if o.Kind != tune.TargetOrder || o.Turns != nil || slices.Min(o.Stretch) < .5 {
-			t.Errorf("%s %s: stretches %v, turns %v", o.Kind, o.Policy, o.Stretch, o.Turns)
+		if o.Kind != tune.TargetOrder || o.Jobs[0].Turns+o.Jobs[1].Turns != 0 || min(o.Jobs[0].Stretch, o.Jobs[1].Stretch) < .5 {
+			t.Errorf("%s %s: %+v", o.Kind, o.Policy, o.Jobs)
 		}
 	}
 	if len(totals) != len(iosched.Names()) || totals["offset"] > .7*totals["fifo"] {

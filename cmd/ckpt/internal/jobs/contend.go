@@ -81,41 +81,8 @@ func (o *contendOptions) check(cmd *cobra.Command, on string) error {
 	return nil
 }
 
-// contention is how jobs fare at the same time, as --json prints it.
-type contention struct {
-	Jobs   []contenderLine `json:"contender_list"`
-	Orders []orderLine     `json:"order_list"`
-}
-
-type contenderLine struct {
-	App   string  `json:"app"`
-	NP    int     `json:"np"`
-	User  string  `json:"user,omitempty"`
-	Read  bool    `json:"restores"`
-	Begin float64 `json:"begin_s"`
-	Bytes int64   `json:"bytes"`
-	Alone float64 `json:"lone_s"`
-}
-
-type orderLine struct {
-	Kind       tune.OrderKind `json:"order_kind"`
-	Policy     string         `json:"policy,omitempty"`
-	Total      float64        `json:"makespan_s"`
-	Mean       float64        `json:"mean_flow_s"`
-	Max        float64        `json:"max_flow_s"`
-	TotalRatio float64        `json:"makespan_ratio"`
-	MeanRatio  float64        `json:"mean_flow_ratio"`
-	Jobs       []contenderWay `json:"contender_flow_list"`
-}
-
-type contenderWay struct {
-	Flow    float64 `json:"flow_s"`
-	Stretch float64 `json:"stretch"`
-	Turns   int     `json:"turn_count,omitempty"`
-}
-
 // contend predicts the job of the plan beside those of --with; nil without.
-func (o *layoutOptions) contend(ctx context.Context, c tune.Case) (*contention, error) {
+func (o *layoutOptions) contend(ctx context.Context, c tune.Case) (*tune.Contention, error) {
 	if len(o.contendOptions.with) == 0 {
 		return nil, nil
 	}
@@ -130,48 +97,21 @@ func (o *layoutOptions) contend(ctx context.Context, c tune.Case) (*contention, 
 	if c.Background, err = o.storage.Background(); err != nil {
 		return nil, err
 	}
-	jobs, names := []tune.Contender{{Case: c}}, []string{c.Instance.String()}
+	jobs := []tune.Contender{{Case: c}}
 	for _, with := range o.contendOptions.with {
-		other, name, err := contender(with)
+		other, err := contender(with)
 		if err != nil {
 			return nil, err
 		}
-		jobs, names = append(jobs, other), append(names, name)
+		jobs = append(jobs, other)
 	}
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
-	r, err := tune.Contend(ctx, sys, jobs, policies)
-	if err != nil {
-		return nil, err
-	}
-	return contentionOf(r, jobs, names), nil
+	return tune.Contend(ctx, sys, jobs, policies)
 }
 
-// contentionOf puts a contention into the form that is printed.
-func contentionOf(r *tune.Contention, jobs []tune.Contender, names []string) *contention {
-	d := new(contention)
-	for i, j := range jobs {
-		d.Jobs = append(d.Jobs, contenderLine{App: names[i], NP: j.Case.Instance.NP, User: j.User, Read: j.Read,
-			Begin: j.Start, Bytes: r.Bytes[i], Alone: r.Alone[i]})
-	}
-	none := &r.Orders[0]
-	for _, o := range r.Orders {
-		line := orderLine{Kind: o.Kind, Policy: o.Policy, Total: o.Total, Mean: o.Mean, Max: o.Max,
-			TotalRatio: o.Total / max(none.Total, 1e-9), MeanRatio: o.Mean / max(none.Mean, 1e-9)}
-		for i := range o.Flow {
-			way := contenderWay{Flow: o.Flow[i], Stretch: o.Stretch[i]}
-			if o.Turns != nil {
-				way.Turns = o.Turns[i]
-			}
-			line.Jobs = append(line.Jobs, way)
-		}
-		d.Orders = append(d.Orders, line)
-	}
-	return d
-}
-
-// name is that of an order in a table.
-func (o *orderLine) name() string {
+// orderName is that of an order in a table.
+func orderName(o *tune.Order) string {
 	if o.Policy == "" {
 		return "as they come"
 	}
@@ -181,8 +121,8 @@ func (o *orderLine) name() string {
 // shownContenders is how many jobs have a column of their own without --all.
 const shownContenders = 3
 
-// print prints the jobs, and how they fare in each order.
-func (d *contention) print(g *ui.Globals, all bool) error {
+// printContention prints the jobs, and how they fare in each order.
+func printContention(g *ui.Globals, d *tune.Contention, all bool) error {
 	g.Printf("\nat the same time\n")
 	var rows [][]string
 	for i, j := range d.Jobs {
@@ -190,7 +130,7 @@ func (d *contention) print(g *ui.Globals, all bool) error {
 		if j.Read {
 			what = "reads"
 		}
-		rows = append(rows, []string{strconv.Itoa(i + 1), j.App, j.User, what, ui.MiB(j.Bytes), ui.Seconds(j.Begin), ui.Seconds(j.Alone)})
+		rows = append(rows, []string{strconv.Itoa(i + 1), j.App, j.User, what, ui.MiB(j.Bytes), ui.Seconds(j.Begin), ui.Seconds(j.Seconds)})
 	}
 	if err := g.Sparse([]string{"|job", "app", "user", "it", "|MiB", "|start", "|alone"}, rows); err != nil {
 		return err
@@ -206,9 +146,9 @@ func (d *contention) print(g *ui.Globals, all bool) error {
 	}
 	rows = nil
 	for _, o := range d.Orders {
-		row := []string{o.name(), ui.Seconds(o.Total), ui.Seconds(o.Mean), fmt.Sprintf("%.2f", o.MeanRatio)}
+		row := []string{orderName(&o), ui.Seconds(o.Total), ui.Seconds(o.Mean), fmt.Sprintf("%.2f", o.MeanRatio)}
 		for _, j := range o.Jobs[:shown] {
-			row = append(row, fmt.Sprintf("%s ×%.2f", ui.Seconds(j.Flow), j.Stretch))
+			row = append(row, fmt.Sprintf("%s ×%.2f", ui.Seconds(j.Seconds), j.Stretch))
 		}
 		rows = append(rows, row)
 	}

@@ -102,7 +102,7 @@ type writePlan struct {
 	Settings   settingsLine          `json:"settings"`
 	Forecast   *predictions.Forecast `json:"forecast,omitempty"`        // with --on
 	Continuity *continuityLine       `json:"plan_continuity,omitempty"` // with --on
-	Contention *contention           `json:"contention,omitempty"`      // with --with
+	Contention *tune.Contention      `json:"contention,omitempty"`      // with --with
 	Schedule   *schedule             `json:"schedule,omitempty"`        // with --rounds
 	Notes      []string              `json:"notes,omitempty"`
 }
@@ -223,7 +223,7 @@ func printWritePlan(g *ui.Globals, d *writePlan, all bool) error {
 		return err
 	}
 	if d.Contention != nil {
-		if err := d.Contention.print(g, all); err != nil {
+		if err := printContention(g, d.Contention, all); err != nil {
 			return err
 		}
 	}

@@ -78,32 +78,32 @@ func unflagged(text string) string { return flagNames.ReplaceAllString(text, "$1
 
 // contender reads a job of --with: an application or workload with settings behind it, or
 // a file that has both.
-func contender(with string) (c tune.Contender, name string, err error) {
+func contender(with string) (c tune.Contender, err error) {
 	o := newOtherJob(with)
 	settings, err := o.settingsOf()
 	if err != nil {
-		return c, "", err
+		return c, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		if err := o.apply(key, settings[key]); err != nil {
-			return c, "", err
+			return c, err
 		}
 	}
 	if o.app == "" {
-		return c, "", ui.BadUsage(fmt.Sprintf("--with %s: the application is missing", with), "add app: bt.C.64, or the path of a workload")
+		return c, ui.BadUsage(fmt.Sprintf("--with %s: the application is missing", with), "add app: bt.C.64, or the path of a workload")
 	}
 	if c.Case, err = o.toCase(); err != nil {
-		return c, "", o.wrong(err)
+		return c, o.wrong(err)
 	}
 	c.User, c.Read = o.user, o.read
 	if o.start != "" {
 		start, err := ui.ParseDuration("start", o.start)
 		if err != nil {
-			return c, "", o.wrong(err)
+			return c, o.wrong(err)
 		}
 		c.Start = start.Seconds()
 	}
-	return c, c.Case.Instance.String(), nil
+	return c, nil
 }
 
 // settingsOf returns the settings of the job by key.
