@@ -3,7 +3,6 @@ package predict
 import (
 	"ckpt/dataset"
 	"ckpt/predict/fit"
-	"ckpt/predict/modes"
 	"ckpt/predict/service"
 	"encoding/json"
 	"errors"
@@ -35,7 +34,7 @@ type Model struct {
 	IO        map[string]*ioFit        `json:"io"`
 	Latency   *fit.Latency             `json:"latency"`
 	// Modes is what message logs and restarts cost, nil if that was not measured.
-	Modes *modes.Machine `json:"modes,omitempty"`
+	Modes *service.Machine `json:"modes,omitempty"`
 	// Varied are the laws of problem sizes, Whole those of files without zones.
 	Varied []*fit.Varied `json:"varied,omitempty"`
 	Whole  []*fit.Varied `json:"whole,omitempty"`

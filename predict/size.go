@@ -3,7 +3,6 @@ package predict
 import (
 	"ckpt/dataset"
 	"ckpt/predict/fit"
-	"ckpt/predict/modes"
 	"ckpt/predict/service"
 	"encoding/json"
 	"fmt"
@@ -244,7 +243,7 @@ func NodesOf(np, by int) int { return (np + by - 1) / by }
 
 // StoredParts predicts the time of an incremental checkpoint of ckpt by some of the ranks:
 // their share of its bytes and files. The few full ones do not move the mean of a run.
-func (m *Model) StoredParts(s *Stored, probe *fit.Probe) modes.Storing {
+func (m *Model) StoredParts(s *Stored, probe *fit.Probe) service.Storing {
 	return func(perNode []int, agree int) (fit.Range, float64, error) {
 		ranks := 0
 		for _, n := range perNode {

@@ -2,7 +2,7 @@ package predict
 
 import (
 	"ckpt/predict/fit"
-	"ckpt/predict/modes"
+	"ckpt/predict/service"
 	"cmp"
 	"fmt"
 	"math"
@@ -135,7 +135,7 @@ func (t *Time) thesis() error {
 }
 
 // ImageParts predicts the time of storing a part of the ranks.
-func (m *Model) ImageParts(size *Size, r Request, codec string, probe *fit.Probe) (modes.Storing, error) {
+func (m *Model) ImageParts(size *Size, r Request, codec string, probe *fit.Probe) (service.Storing, error) {
 	if m.Latency == nil {
 		return nil, fit.Refuse("use the built-in model", "the model has no times")
 	}

@@ -8,17 +8,17 @@ import (
 	"ckpt/interval"
 	"ckpt/predict"
 	"ckpt/predict/fit"
-	"ckpt/predict/modes"
+	"ckpt/predict/service"
 )
 
 // Groups is what a mode and a log cost.
 type Groups struct {
-	Mode       modes.Mode `json:"mode"`
-	Log        modes.Log  `json:"log"`
-	GroupCount int        `json:"group_count"`
-	GroupRanks int        `json:"group_ranks"`
-	GroupS     float64    `json:"group_checkpoint_s"`
-	CostS      float64    `json:"cost_s"` // CheckpointS
+	Mode       service.Mode `json:"mode"`
+	Log        service.Log  `json:"log"`
+	GroupCount int          `json:"group_count"`
+	GroupRanks int          `json:"group_ranks"`
+	GroupS     float64      `json:"group_checkpoint_s"`
+	CostS      float64      `json:"cost_s"` // CheckpointS
 	// LogMiB is logged in an interval by all ranks, and KeptMiB kept by senders. LogS is the
 	// time that this costs the job.
 	LogMiB    predict.MiB `json:"log_bytes"`
@@ -34,28 +34,28 @@ type Groups struct {
 	RestartRanks int     `json:"ranks"`
 	Domino       bool    `json:"unbounded"`
 
-	ModeCosts modes.Result `json:"-"` // before failures are counted
+	ModeCosts service.ModeCost `json:"-"` // before failures are counted
 }
 
 // modes adds every mode and log to an option.
 func (p *Planning) modes(m *predict.Model, r predict.Request, size *predict.Size, base Option, cost Cost) (out []Option, err error) {
 	for _, mode := range p.Modes {
 		for _, log := range mode.Logs() {
-			if log != modes.NoGroups && len(p.Logs) > 0 && !slices.Contains(p.Logs, log) {
+			if log != service.NoGroups && len(p.Logs) > 0 && !slices.Contains(p.Logs, log) {
 				continue
 			}
 			c, err := p.modeCase(m, r, size, cost, mode, log)
 			if err != nil {
 				return nil, err
 			}
-			costs, err := modes.Cost(c)
+			costs, err := service.CostOf(c)
 			if err != nil {
 				return nil, err
 			}
 			o := base
 			o.Groups = &Groups{Mode: mode, Log: log, ModeCosts: *costs}
 			if costs.GroupCount == 1 {
-				o.Log = modes.NoGroups
+				o.Log = service.NoGroups
 			}
 			if err := p.expect(&o); err != nil {
 				return nil, err
@@ -66,13 +66,13 @@ func (p *Planning) modes(m *predict.Model, r predict.Request, size *predict.Size
 	return out, nil
 }
 
-// modeCase describes a mode and log to package modes.
-func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.Size, cost Cost, mode modes.Mode, log modes.Log) (*modes.Case, error) {
-	groups, err := modes.Groups(mode, r.Mapping, p.GroupSize)
+// modeCase describes a mode and log to package service.
+func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.Size, cost Cost, mode service.Mode, log service.Log) (*service.ModeCase, error) {
+	groups, err := service.Groups(mode, r.Mapping, p.GroupSize)
 	if err != nil {
 		return nil, fit.Refuse("choose coordinated, semi or uncoordinated", "%v", err)
 	}
-	c := &modes.Case{Mode: mode, Log: log, Mapping: r.Mapping, Groups: groups, Together: p.Together, Machine: m.Modes, IterationS: p.AppSeconds}
+	c := &service.ModeCase{Mode: mode, Log: log, Mapping: r.Mapping, Groups: groups, Together: p.Together, Machine: m.Modes, IterationS: p.AppSeconds}
 	if cost.Stored != nil {
 		c.Store = m.StoredParts(cost.Stored, p.Probe)
 	} else if c.Store, err = m.ImageParts(size, r, cost.Time.Codec, p.Probe); err != nil {
@@ -83,10 +83,10 @@ func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.S
 	c.ReadMiB = float64(size.Files[0].Zones.Data)
 	inst := r.App.Instance()
 	if inst != nil {
-		c.Traffic, c.IterationS = modes.Count(inst, groups), p.AppSeconds/float64(inst.Iterations)
+		c.Traffic, c.IterationS = service.CountTraffic(inst, groups), p.AppSeconds/float64(inst.Iterations)
 	}
 	c.LoggedBytes = m.Modes.Logged(r.App.Name, r.App.Class, r.App.NP, mode, log, groups)
-	if mode != modes.Coordinated && (inst == nil || len(inst.Messages) == 0) && c.LoggedBytes == nil && log != modes.None {
+	if mode != service.Coordinated && (inst == nil || len(inst.Messages) == 0) && c.LoggedBytes == nil && log != service.None {
 		return nil, fit.Refuse("describe its messages in a YAML file, see docs/WORKLOADS.md, or fit a model to a job with groups", "the messages of %s are not known", r.App)
 	}
 	return c, nil
@@ -134,7 +134,7 @@ func (p *Planning) expect(o *Option) (err error) {
 
 // lost is the time of repeating what a failure destroys: on average a little less than half
 // of the time between checkpoints, or of the whole run where nothing bounds the way back.
-func (p *Planning) lost(c *modes.Result, tau float64) float64 {
+func (p *Planning) lost(c *service.ModeCost, tau float64) float64 {
 	mean := func(w float64) float64 { // of an exponential time, if it is below w
 		x := w / p.MTBFS
 		if x < 1e-6 {

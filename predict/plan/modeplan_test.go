@@ -10,7 +10,7 @@ import (
 	"ckpt/dataset"
 	"ckpt/predict"
 	"ckpt/predict/fit"
-	"ckpt/predict/modes"
+	"ckpt/predict/service"
 )
 
 func modePlanning(t *testing.T) (*predict.Model, Planning) {
@@ -19,7 +19,7 @@ func modePlanning(t *testing.T) (*predict.Model, Planning) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Planning{AppSeconds: 86400, MTBFS: 43200, MPI: []string{"mpich"}, Codecs: []string{"none"}, Modes: modes.Modes()}
+	p := Planning{AppSeconds: 86400, MTBFS: 43200, MPI: []string{"mpich"}, Codecs: []string{"none"}, Modes: service.Modes()}
 	p.Mapping = []int{16, 16, 16, 16}
 	if p.App, err = m.Application("bt.D.64", 0); err != nil {
 		t.Fatal(err)
@@ -44,14 +44,14 @@ func TestPlanModes(t *testing.T) {
 			if float64(o.Failing.Low) > float64(o.Expected) || float64(o.Failing.High) < float64(o.Expected) || float64(o.Failing.Low) < p.AppSeconds {
 				t.Errorf("%s %s: total %+v", o.Mode, o.Log, *o.Failing)
 			}
-			if float64(o.Expected) > 3*p.AppSeconds != (o.Log == modes.None) || float64(o.Failing.Low) > 3*p.AppSeconds {
+			if float64(o.Expected) > 3*p.AppSeconds != (o.Log == service.None) || float64(o.Failing.Low) > 3*p.AppSeconds {
 				t.Errorf("%s %s: total %+v: a domino effect is possible, not certain", o.Mode, o.Log, *o.Failing)
 			}
 			if o.RestartS < o.ModeCosts.RestartS.Value || o.LostS > p.AppSeconds {
 				t.Errorf("%s %s: restart %+v with logs, %+v without; %g s lost", o.Mode, o.Log, o.RestartS, o.ModeCosts.RestartS, o.LostS)
 			}
 		}
-		if last := options[6]; last.Log != modes.None || last.LostS < 10*options[0].LostS {
+		if last := options[6]; last.Log != service.None || last.LostS < 10*options[0].LostS {
 			t.Errorf("the last is %s %s, which loses %g s", last.Mode, last.Log, last.LostS)
 		}
 	}
@@ -66,13 +66,13 @@ func TestGroupsRestartSooner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	by := map[modes.Mode]Option{}
+	by := map[service.Mode]Option{}
 	for _, o := range options {
-		if o.Log == modes.NoGroups || o.Log == modes.Receiver {
+		if o.Log == service.NoGroups || o.Log == service.Receiver {
 			by[o.Mode] = o
 		}
 	}
-	all, semi, one := by[modes.Coordinated], by[modes.Semi], by[modes.Uncoordinated]
+	all, semi, one := by[service.Coordinated], by[service.Semi], by[service.Uncoordinated]
 	if !(all.ModeCosts.RestartS.Value > semi.ModeCosts.RestartS.Value && semi.ModeCosts.RestartS.Value > one.ModeCosts.RestartS.Value) {
 		t.Errorf("restarts of %g, %g and %g s", all.ModeCosts.RestartS.Value, semi.ModeCosts.RestartS.Value, one.ModeCosts.RestartS.Value)
 	}
@@ -87,13 +87,13 @@ func TestGroupsRestartSooner(t *testing.T) {
 // On one node mode semi has one group, and nothing to log.
 func TestOneGroup(t *testing.T) {
 	m, p := modePlanning(t)
-	p.Mapping, p.Modes = []int{64}, []modes.Mode{modes.Coordinated, modes.Semi}
+	p.Mapping, p.Modes = []int{64}, []service.Mode{service.Coordinated, service.Semi}
 	options, err := Compare(m, p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range options {
-		if o.Log != modes.NoGroups || o.LogMiB != 0 || !reflect.DeepEqual(o.Failing, options[0].Failing) {
+		if o.Log != service.NoGroups || o.LogMiB != 0 || !reflect.DeepEqual(o.Failing, options[0].Failing) {
 			t.Errorf("%s %q logs %g MiB and ends after %+v s", o.Mode, o.Log, o.LogMiB, *o.Failing)
 		}
 	}
@@ -107,9 +107,9 @@ func TestPlanModesRefuses(t *testing.T) {
 		"group":        func(p *Planning) { p.GroupSize = 65 },
 		"share":        func(p *Planning) { p.Together = 1.5 },
 		"mapping":      func(p *Planning) { p.Mapping = []int{63} },
-		"semi, none":   func(p *Planning) { p.Modes, p.Logs = []modes.Mode{modes.Semi}, []modes.Log{modes.None} },
+		"semi, none":   func(p *Planning) { p.Modes, p.Logs = []service.Mode{service.Semi}, []service.Log{service.None} },
 		"codec":        func(p *Planning) { p.Codecs = []string{"lzma"} },
-		"unknown mode": func(p *Planning) { p.Modes = []modes.Mode{"all"} },
+		"unknown mode": func(p *Planning) { p.Modes = []service.Mode{"all"} },
 		"no messages":  func(p *Planning) { p.App = predict.App{Name: p.App.Name, Class: p.App.Class, NP: p.App.NP} },
 	} {
 		m, p := modePlanning(t)
@@ -128,7 +128,7 @@ func TestMeasuredRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := *base
-	m.Modes = &modes.Machine{}
+	m.Modes = &service.Machine{}
 	m.Modes.FitRestarts([]dataset.JobRestart{
 		{Ranks: 1, TotalS: 2.1, ReadS: 1, ReadBytes: 100 << 20}, {Ranks: 11, TotalS: 3.1, ReadS: 1, ReadBytes: 100 << 20},
 	})

@@ -13,7 +13,7 @@ import (
 	"ckpt/interval"
 	"ckpt/predict"
 	"ckpt/predict/fit"
-	"ckpt/predict/modes"
+	"ckpt/predict/service"
 )
 
 // An Aim is the quantity that a plan minimizes.
@@ -91,8 +91,8 @@ type Planning struct {
 	// MTBFS is the mean time between failures of the job; 0: it never fails. With it
 	// Modes and their Logs are tried (all logs by default), and Levels if it is not nil.
 	MTBFS     float64
-	Modes     []modes.Mode
-	Logs      []modes.Log
+	Modes     []service.Mode
+	Logs      []service.Log
 	GroupSize int
 	Together  float64 // share of the groups that store at the same time
 	IntervalS float64 // 0: the best of each option

@@ -23,4 +23,21 @@
 // that never changes again.
 //
 // Sizes are in bytes, times in seconds, both of all ranks together.
+//
+// # Modes
+//
+// The package predicts, too, what the modes of checkpointing and the logs of messages cost:
+//
+//	groups, err := service.Groups(service.Semi, mapping, 0)  // group of each rank
+//	t := service.CountTraffic(inst, groups)                  // traffic between the groups
+//	bytes := t.Logged(service.Receiver).Bytes                // of an iteration
+//	c := service.CostOf(&service.ModeCase{…})                // all of it
+//
+// The thesis (León Otero, UAB 2022, section 3.3.2) splits the time of a checkpoint of one
+// group into management and storage, Eq 3.6, and names three cases of contention without
+// a model: no other group stores at the same time, all do, or a share of them. [ModeCase]
+// has that share as a number. Every cost is a [fit.Range] whose ends are those of all
+// quantities that it depends on, so that it holds whatever depends on whatever;
+// [ModeCost.Assumed] names the quantities that were not measured. Logged bytes are those
+// of the frames of a message log of ckpt, heads and padding included.
 package service

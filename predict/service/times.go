@@ -156,15 +156,15 @@ func (t *Times) fit(list []timed, async bool) {
 // spread estimates a standard deviation from the median distance to the median, which a
 // few wild values do not move.
 func spread(values []float64) float64 {
-	middle := median(values)
+	middle := Median(values)
 	away := make([]float64, len(values))
 	for i, v := range values {
 		away[i] = math.Abs(v - middle)
 	}
-	return 1.4826 * median(away)
+	return 1.4826 * Median(away)
 }
 
-func median(values []float64) float64 {
+func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}

@@ -7,7 +7,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
-	"ckpt/predict/modes"
+	"ckpt/predict/service"
 )
 
 // predict fills in the predictions of all modes.
@@ -18,12 +18,12 @@ func (b *benchModes) predict(base *job.Spec) error {
 	}
 	for i := range b.Modes {
 		r := &b.Modes[i]
-		groups, err := modes.Groups(modes.Mode(r.Mode), base.Mapping, base.GroupSize)
+		groups, err := service.Groups(service.Mode(r.Mode), base.Mapping, base.GroupSize)
 		if err != nil {
 			return err
 		}
-		traffic := modes.Count(inst, groups)
-		r.PredictedLog = int64(float64(b.Iterations) * traffic.Logged(modes.Log(r.Log)).Bytes)
+		traffic := service.CountTraffic(inst, groups)
+		r.PredictedLog = int64(float64(b.Iterations) * traffic.Logged(service.Log(r.Log)).Bytes)
 		r.PredictedRestart = b.restartFromOthers(i)
 	}
 	return nil
@@ -47,7 +47,7 @@ func (b *benchModes) restartFromOthers(i int) *float64 {
 	if len(sizes) < 2 || len(own) == 0 {
 		return nil
 	}
-	var m modes.Machine
+	var m service.Machine
 	m.FitRestarts(known)
 	var measured, predicted []float64
 	for _, r := range own {
@@ -57,8 +57,8 @@ func (b *benchModes) restartFromOthers(i int) *float64 {
 		measured = append(measured, r.TotalS)
 		predicted = append(predicted, m.Restart(r.Ranks, float64(r.ReadBytes)/(1<<20)).Value)
 	}
-	p := modes.Median(predicted)
-	b.Modes[i].MedianRestart = modes.Median(measured)
+	p := service.Median(predicted)
+	b.Modes[i].MedianRestart = service.Median(measured)
 	return &p
 }
 

@@ -15,7 +15,7 @@ import (
 	"ckpt/dataset"
 	"ckpt/predict"
 	"ckpt/predict/fit"
-	"ckpt/predict/modes"
+	"ckpt/predict/service"
 )
 
 type fitOptions struct {
@@ -214,7 +214,7 @@ func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
 	if err := m.AddRuns(runs); err != nil {
 		return err
 	}
-	m.Modes = modes.Fit(runs)
+	m.Modes = service.FitMachine(runs)
 	if err := o.write(m); err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
 	"ckpt/predict/fit"
-	"ckpt/predict/modes"
 	"ckpt/predict/plan"
+	"ckpt/predict/service"
 )
 
 // intervalApp are the flags of ckpt interval APP, whose costs are predicted.
@@ -33,8 +33,8 @@ func intervalOfApp(g *ui.Globals, cmd *cobra.Command) *cobra.Command {
 	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.StringVar(&o.codec, "codec", "none", "with APP: compression")
 	ui.Choices(f, "codec", fit.Codecs()...)
-	f.StringVar(&o.log, "log", string(modes.Receiver), "with APP and --mode semi or uncoordinated: log of messages")
-	ui.Choices(f, "log", string(modes.Receiver), string(modes.Sender), string(modes.Optimistic))
+	f.StringVar(&o.log, "log", string(service.Receiver), "with APP and --mode semi or uncoordinated: log of messages")
+	ui.Choices(f, "log", string(service.Receiver), string(service.Sender), string(service.Optimistic))
 	f.IntVar(&o.groupSize, "group-size", 0, "with APP and --mode semi: ranks of a group (default those of a node)")
 	cmd.Use = "interval [APP]"
 	cmd.Args = cobra.MaximumNArgs(1)
@@ -107,7 +107,7 @@ func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, of *pla
 	seconds := func(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
 	share := func(v float64) string { return strconv.FormatFloat(100*v, 'f', 6, 64) + "%" }
 	values := map[string]string{"cost": seconds(c.AllS.Value), "restart": seconds(c.RestartS.Value)}
-	if of.Mode != modes.Coordinated {
+	if of.Mode != service.Coordinated {
 		values["logging"], values["log-growth"] = share(c.Slowdown.Value), share(c.KeptS.Value)
 		values["replay"] = strconv.FormatFloat(c.ReplaySpeed.Value, 'f', 3, 64)
 	}

@@ -7,7 +7,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/interval"
-	"ckpt/predict/modes"
+	"ckpt/predict/service"
 )
 
 // A levelFit is what a job measured of its levels of storage.
@@ -45,7 +45,7 @@ func newMeasured(list []float64) *measuredTo {
 	if len(list) == 0 {
 		return nil
 	}
-	return &measuredTo{Median: modes.Median(list), Min: slices.Min(list), Max: slices.Max(list), Count: len(list)}
+	return &measuredTo{Median: service.Median(list), Min: slices.Min(list), Max: slices.Max(list), Count: len(list)}
 }
 
 func (m *measuredTo) String() string {

@@ -13,8 +13,8 @@ import (
 	"ckpt/dataset"
 	"ckpt/predict"
 	"ckpt/predict/fit"
-	"ckpt/predict/modes"
 	"ckpt/predict/plan"
+	"ckpt/predict/service"
 )
 
 type planOptions struct {
@@ -382,7 +382,7 @@ func remark(o *plan.Option) string {
 }
 
 func logged(o *plan.Option) string {
-	if o.Log == modes.Sender && o.KeptMiB > 0 {
+	if o.Log == service.Sender && o.KeptMiB > 0 {
 		return "kept " + short(o.KeptMiB)
 	}
 	return short(o.LogMiB)

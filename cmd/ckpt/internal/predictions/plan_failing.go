@@ -15,8 +15,8 @@ import (
 	"ckpt/image/nodes"
 	"ckpt/interval"
 	"ckpt/predict"
-	"ckpt/predict/modes"
 	"ckpt/predict/plan"
+	"ckpt/predict/service"
 )
 
 // modeOptions are the flags of ckpt predict plan that compare modes and logs.
@@ -36,7 +36,7 @@ func (o *modeOptions) addFlags(f *pflag.FlagSet) {
 
 // addModeFlags adds the flags that say how groups take checkpoints.
 func (o *modeOptions) addModeFlags(f *pflag.FlagSet, mode, log string) {
-	names, logs := namesOf(modes.Modes()), namesOf(modes.Uncoordinated.Logs())
+	names, logs := namesOf(service.Modes()), namesOf(service.Uncoordinated.Logs())
 	f.StringSliceVar(&o.modes, "mode", nil, mode+strings.Join(names, ", "))
 	ui.Choices(f, "mode", names...)
 	f.StringSliceVar(&o.logs, "log", nil, log+strings.Join(logs, ", "))
@@ -57,13 +57,13 @@ func (o *modeOptions) given() bool { return o.mtbf != "" || len(o.modes) > 0 }
 
 // groups reads how groups take checkpoints.
 func (o *modeOptions) groups(p *plan.Planning) (err error) {
-	if p.Modes, err = chosen(o.modes, modes.Modes(), "mode", "coordinated, semi or uncoordinated"); err != nil {
+	if p.Modes, err = chosen(o.modes, service.Modes(), "mode", "coordinated, semi or uncoordinated"); err != nil {
 		return err
 	}
 	if p.Modes == nil {
-		p.Modes = modes.Modes()
+		p.Modes = service.Modes()
 	}
-	if p.Logs, err = chosen(o.logs, modes.Uncoordinated.Logs(), "log", "pessimistic-receiver, pessimistic-sender, optimistic or none"); err != nil {
+	if p.Logs, err = chosen(o.logs, service.Uncoordinated.Logs(), "log", "pessimistic-receiver, pessimistic-sender, optimistic or none"); err != nil {
 		return err
 	}
 	p.GroupSize = o.groupSize
@@ -216,9 +216,9 @@ func ends(name string, f *plan.Failing) string {
 	return fmt.Sprintf("* %s ends after %s, between %s and %s\n", name, never(f.Expected, spanOf), never(f.Low, spanOf), never(f.High, spanOf))
 }
 
-func modeName(m modes.Mode, l modes.Log) string {
+func modeName(m service.Mode, l service.Log) string {
 	name := string(m)
-	if l != modes.NoGroups {
+	if l != service.NoGroups {
 		name += " " + string(l)
 	}
 	return strings.NewReplacer("uncoordinated", "uncoord.", "pessimistic-", "").Replace(name)

@@ -6,8 +6,8 @@ import (
 	"ckpt/dataset"
 	"ckpt/predict"
 	"ckpt/predict/fit"
-	"ckpt/predict/modes"
 	"ckpt/predict/plan"
+	"ckpt/predict/service"
 	"context"
 	"fmt"
 	"os"
@@ -228,7 +228,7 @@ func printTimeOfMode(g *ui.Globals, p *plan.Planning, c *plan.Option) error {
 		ui.Count(c.GroupCount, "group"), ui.Count(c.GroupRanks, "rank")) +
 		fmt.Sprintf("a group %s, between %s and %s\n", ui.Seconds(group.Value), ui.Seconds(group.Low), ui.Seconds(group.High)) +
 		fmt.Sprintf("all     %s, between %s and %s\n", ui.Seconds(all.Value), ui.Seconds(all.Low), ui.Seconds(all.High))
-	if c.Log != modes.NoGroups {
+	if c.Log != service.NoGroups {
 		text += fmt.Sprintf("log     %s MiB in an iteration; %s of the bytes sent cross between groups\n", decimal(c.Iteration/(1<<20)), ui.Percent(c.ModeCosts.CrossingShare))
 	}
 	return g.Printf("%s", text)

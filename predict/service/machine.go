@@ -1,4 +1,4 @@
-package modes
+package service
 
 import (
 	"errors"
@@ -42,9 +42,9 @@ type MeasuredLog struct {
 	Bytes float64 `json:"bytes"`
 }
 
-// assumed are the quantities of a machine that nobody measured. Their ranges span what
+// usual are the quantities of a machine that nobody measured. Their ranges span what
 // local disks, shared file systems and batch systems of today do.
-var assumed = struct{ commitS, commits, fixedS, rankS, replay fit.Range }{
+var usual = struct{ commitS, commits, fixedS, rankS, replay fit.Range }{
 	commitS: fit.Range{Value: 2e-3, Low: 5e-5, High: 20e-3},
 	// Jobs of bt, lu and cg on one machine commit 0.4 to 0.9 times for a message.
 	commits: fit.Range{Value: 0.8, Low: 0.3, High: 1},
@@ -68,9 +68,9 @@ func around(v, factor float64) *fit.Range {
 	return &fit.Range{Value: v, Low: v / factor, High: v * factor}
 }
 
-// Fit measures a machine by jobs that ran on it. It returns nil if they have neither
+// FitMachine measures a machine by jobs that ran on it. It returns nil if they have neither
 // logs nor restarts.
-func Fit(runs []dataset.JobRun) *Machine {
+func FitMachine(runs []dataset.JobRun) *Machine {
 	m := &Machine{}
 	m.fitLogs(runs)
 	var restarts []dataset.JobRestart
@@ -101,7 +101,7 @@ func (m *Machine) fitLogs(runs []dataset.JobRun) {
 		m.LogBytes = append(m.LogBytes, MeasuredLog{App: r.App, Class: r.Class, NP: r.NP, Mode: Mode(r.Mode), Log: Log(r.Log),
 			Ranks: slices.Max(sizes(groups)), Bytes: float64(l.Bytes) / l.Iterations})
 		if inst, err := dataset.ParseApp(r.App+"."+r.Class, r.NP); err == nil {
-			t := Count(inst, groups)
+			t := CountTraffic(inst, groups)
 			frames += t.Logged(Log(r.Log)).Frames * l.Iterations
 		}
 	}
@@ -151,12 +151,6 @@ func (m *Machine) FitRestarts(restarts []dataset.JobRestart) {
 
 // maxReplay is the most that work is repeated faster, as package interval takes it.
 const maxReplay = 10
-
-// Median returns the median of a list that is not empty.
-func Median(list []float64) float64 {
-	s := slices.Sorted(slices.Values(list))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
-}
 
 // Restart is the time of restarting some ranks that read so much.
 func (m *Machine) Restart(ranks int, mib float64) fit.Range {

@@ -1,4 +1,4 @@
-package modes
+package service
 
 import (
 	"math"
@@ -32,8 +32,8 @@ type Traffic struct {
 	Guessed []string
 }
 
-// Count adds up the traffic of an instance between groups of ranks.
-func Count(inst *dataset.Instance, groups []int) Traffic {
+// CountTraffic adds up the traffic of an instance between groups of ranks.
+func CountTraffic(inst *dataset.Instance, groups []int) Traffic {
 	t := Traffic{Ranks: inst.NP}
 	messages, bytes := make([]float64, inst.NP), make([]float64, inst.NP) // that cross, by receiver
 	for _, m := range inst.Messages {

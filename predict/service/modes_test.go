@@ -1,4 +1,4 @@
-package modes
+package service
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 	"ckpt/predict/fit"
 )
 
-func instance(t *testing.T, app string) *dataset.Instance {
+func specOf(t *testing.T, app string) *dataset.Instance {
 	t.Helper()
 	inst, err := dataset.ParseApp(app, 0)
 	if err != nil {
@@ -77,18 +77,18 @@ func TestLoggedBytes(t *testing.T) {
 		{"ring.S.5", Semi, []int{3, 2}, Receiver, 89280, 0.02},
 		{"bt.S.4", Uncoordinated, []int{4}, None, 0, 0},
 	} {
-		traffic := Count(instance(t, c.app), groupsOf(t, c.mode, c.mapping, 0))
+		traffic := CountTraffic(specOf(t, c.app), groupsOf(t, c.mode, c.mapping, 0))
 		near(t, c.app+" "+string(c.mode)+" "+string(c.log), 10*traffic.Logged(c.log).Bytes, c.want, c.share+1e-9)
 	}
 }
 
 // Without groups nothing crosses, with a group for each rank all of it does, and larger
 // groups log less.
-func TestShare(t *testing.T) {
-	inst := instance(t, "bt.W.16")
+func TestModesShare(t *testing.T) {
+	inst := specOf(t, "bt.W.16")
 	last := 1.1
 	for _, size := range []int{1, 2, 4, 8, 16} {
-		traffic := Count(inst, groupsOf(t, Semi, []int{16}, size))
+		traffic := CountTraffic(inst, groupsOf(t, Semi, []int{16}, size))
 		if s := traffic.Share(); s >= last || size == 1 && s != 1 || size == 16 && s != 0 {
 			t.Errorf("groups of %d: share %g after %g", size, s, last)
 		} else {
@@ -108,14 +108,14 @@ func TestGuessed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	traffic := Count(inst, groupsOf(t, Semi, []int{3, 2}, 0))
+	traffic := CountTraffic(inst, groupsOf(t, Semi, []int{3, 2}, 0))
 	// Three of the ranks send half of their messages outside, two of them three quarters.
 	near(t, "crossing", traffic.Crossing, 3*3*0.5+2*3*0.75, 1e-12)
 	near(t, "bytes", traffic.Logged(Receiver).Bytes, 9*(56+104), 1e-12)
 	if len(traffic.Guessed) != 1 {
 		t.Errorf("guessed %v", traffic.Guessed)
 	}
-	if one := Count(inst, groupsOf(t, Coordinated, []int{5}, 0)); one.Crossing != 0 {
+	if one := CountTraffic(inst, groupsOf(t, Coordinated, []int{5}, 0)); one.Crossing != 0 {
 		t.Errorf("%g messages cross between groups of one job", one.Crossing)
 	}
 }
@@ -137,11 +137,11 @@ func disk(perNode []int, agree int) (fit.Range, float64, error) {
 	return fit.Range{Value: s, Low: s / 2, High: 2 * s}, mib, nil
 }
 
-func testCase(t *testing.T, m Mode, l Log) *Case {
+func testCase(t *testing.T, m Mode, l Log) *ModeCase {
 	t.Helper()
 	mapping := []int{4, 4, 4, 4}
 	groups := groupsOf(t, m, mapping, 0)
-	return &Case{Mode: m, Log: l, Mapping: mapping, Groups: groups, Traffic: Count(instance(t, "bt.W.16"), groups), IterationS: 1, Store: disk}
+	return &ModeCase{Mode: m, Log: l, Mapping: mapping, Groups: groups, Traffic: CountTraffic(specOf(t, "bt.W.16"), groups), IterationS: 1, Store: disk}
 }
 
 // Eq 3.5 and 3.6: none, all or a share of the groups store at the same time.
@@ -163,7 +163,7 @@ func TestContention(t *testing.T) {
 	} {
 		k := testCase(t, c.mode, c.mode.Logs()[0])
 		k.Together = c.together
-		r, err := Cost(k)
+		r, err := CostOf(k)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestContention(t *testing.T) {
 func TestLogging(t *testing.T) {
 	slow := map[Log]fit.Range{}
 	for _, l := range Uncoordinated.Logs() {
-		r, err := Cost(testCase(t, Uncoordinated, l))
+		r, err := CostOf(testCase(t, Uncoordinated, l))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +240,7 @@ func TestRestartOfGroup(t *testing.T) {
 			}
 			return fit.Exactly(1), 50 * float64(n), nil
 		}
-		r, err := Cost(c)
+		r, err := CostOf(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,15 +267,15 @@ func TestOneSize(t *testing.T) {
 	}
 }
 
-func TestFit(t *testing.T) {
-	if Fit([]dataset.JobRun{{App: "bt", Class: "W", NP: 16, Mode: "coordinated", Mapping: []int{16}}}) != nil {
+func TestModesFit(t *testing.T) {
+	if FitMachine([]dataset.JobRun{{App: "bt", Class: "W", NP: 16, Mode: "coordinated", Mapping: []int{16}}}) != nil {
 		t.Error("a job without groups and restarts measured a machine")
 	}
 	run := dataset.JobRun{App: "bt", Class: "W", NP: 16, Mode: "semi", Log: "pessimistic-receiver", Mapping: []int{8, 8},
 		Logs: &dataset.JobLogs{Iterations: 20, Bytes: 4000, Commits: 1000, Seconds: 3}}
-	m := Fit([]dataset.JobRun{run})
+	m := FitMachine([]dataset.JobRun{run})
 	near(t, "commit", m.CommitS.Value, 3e-3, 1e-9)
-	traffic := Count(instance(t, "bt.W.16"), groupsOf(t, Semi, []int{8, 8}, 0))
+	traffic := CountTraffic(specOf(t, "bt.W.16"), groupsOf(t, Semi, []int{8, 8}, 0))
 	near(t, "commits", m.CommitsPerFrame.Value, 1000/(20*traffic.Logged(Receiver).Frames), 1e-9)
 	got := m.Logged("bt", "W", 16, Semi, Receiver, groupsOf(t, Semi, []int{8, 8}, 0))
 	if got == nil || *got != 200 {
@@ -286,14 +286,14 @@ func TestFit(t *testing.T) {
 	}
 	c := testCase(t, Semi, Receiver)
 	c.LoggedBytes = got
-	r, err := Cost(c)
+	r, err := CostOf(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	near(t, "rate", r.LogMiBPerS, 200./(1<<20), 1e-9)
 }
 
-func TestCheck(t *testing.T) {
+func TestModesCheck(t *testing.T) {
 	for _, m := range []Machine{
 		{CommitS: &fit.Range{Value: 1, Low: 2, High: 3}}, {FixedS: &fit.Range{Value: 1, Low: -1, High: 3}}, {RankS: &fit.Range{Value: math.NaN(), Low: 0, High: 1}}, {ReadMiBPerS: &fit.Range{Value: 1, Low: 0, High: 2}},
 		{Replay: &fit.Range{Value: 1, Low: 0.5, High: 2}}, {LogBytes: []MeasuredLog{{NP: 4, Ranks: 0}}}, {LogBytes: []MeasuredLog{{NP: 4, Ranks: 1, Bytes: -1}}},

@@ -1,4 +1,4 @@
-package modes
+package service
 
 import (
 	"ckpt/predict/fit"
@@ -12,8 +12,8 @@ import (
 // thesis), or 0 if each stores on its own (Eq 3.6).
 type Storing func(perNode []int, agree int) (seconds fit.Range, mib float64, err error)
 
-// A Case is a job whose costs under one mode and log are asked for.
-type Case struct {
+// A ModeCase is a job whose costs under one mode and log are asked for.
+type ModeCase struct {
 	Mode    Mode
 	Log     Log
 	Mapping []int
@@ -32,8 +32,8 @@ type Case struct {
 	ReadMiB float64
 }
 
-// A Result is what a mode costs, before failures are counted.
-type Result struct {
+// A ModeCost is what a mode costs, before failures are counted.
+type ModeCost struct {
 	GroupCount int
 	GroupRanks int // of the largest group
 	// GroupS is the time of a checkpoint of the largest group, while others store as
@@ -63,10 +63,10 @@ type Result struct {
 	Assumed []string
 }
 
-// Cost predicts what a mode and log cost.
-func Cost(c *Case) (*Result, error) {
+// CostOf predicts what a mode and log cost.
+func CostOf(c *ModeCase) (*ModeCost, error) {
 	by := sizes(c.Groups)
-	r := &Result{GroupCount: len(by)}
+	r := &ModeCost{GroupCount: len(by)}
 	for _, n := range by {
 		r.GroupRanks = max(r.GroupRanks, n)
 	}
@@ -83,7 +83,7 @@ func Cost(c *Case) (*Result, error) {
 }
 
 // perNode counts the ranks of some groups by node.
-func (c *Case) perNode(in func(group int) bool) []int {
+func (c *ModeCase) perNode(in func(group int) bool) []int {
 	out := make([]int, len(c.Mapping))
 	rank := 0
 	for node, n := range c.Mapping {
@@ -97,10 +97,10 @@ func (c *Case) perNode(in func(group int) bool) []int {
 	return out
 }
 
-// storing adds up what it takes until all groups have stored once: groups store in batches, and while a batch stores the others
-// wait for its messages. At best the pauses hide behind each other, and a rank loses its
-// own only.
-func (c *Case) storing(r *Result) error {
+// storing adds up what it takes until all groups have stored once: groups store in
+// batches, and while a batch stores the others wait for its messages. At best the pauses
+// hide behind each other, and a rank loses its own only.
+func (c *ModeCase) storing(r *ModeCost) error {
 	if r.GroupCount == 1 {
 		s, mib, err := c.Store(c.Mapping, len(c.Groups))
 		r.GroupS, r.AllS, r.StoredMiB = s, s, mib
@@ -146,7 +146,7 @@ type part struct{ node, ranks int }
 
 // batches yields the nodes of each batch of groups. Groups are ranks that follow each
 // other, and so are batches.
-func (c *Case) batches(size int) iter.Seq[[]part] {
+func (c *ModeCase) batches(size int) iter.Seq[[]part] {
 	return func(yield func([]part) bool) {
 		var parts []part
 		current, rank := 0, 0
@@ -172,7 +172,7 @@ func (c *Case) batches(size int) iter.Seq[[]part] {
 }
 
 // shape names batches that take the same time.
-func (c *Case) shape(parts []part) string {
+func (c *ModeCase) shape(parts []part) string {
 	count := map[[2]int]int{}
 	for _, p := range parts {
 		count[[2]int{c.Mapping[p.node], p.ranks}]++
@@ -184,7 +184,7 @@ func (c *Case) shape(parts []part) string {
 var memoryMiBPerS = fit.Range{Value: 4000, Low: 1000, High: 16000}
 
 // logging fills in the costs of a log while nothing fails.
-func (c *Case) logging(r *Result) {
+func (c *ModeCase) logging(r *ModeCost) {
 	r.Logged = c.Traffic.Logged(c.Log)
 	if r.GroupCount == 1 {
 		r.Logged = Logging{}
@@ -199,8 +199,8 @@ func (c *Case) logging(r *Result) {
 	perSecond := 1 / (c.IterationS * (1 << 20))
 	r.LogMiBPerS, r.KeptMiBPerS = r.Logged.Bytes*perSecond, r.Logged.Kept*perSecond
 	m := c.machine()
-	commit := m.quantity(r, m.CommitS, assumed.commitS, "a commit of a log takes %s ms", 1e3)
-	each := m.quantity(r, m.CommitsPerFrame, assumed.commits, "%s commits for a logged message", 1)
+	commit := m.quantity(r, m.CommitS, usual.commitS, "a commit of a log takes %s ms", 1e3)
+	each := m.quantity(r, m.CommitsPerFrame, usual.commits, "%s commits for a logged message", 1)
 	wait := commit.Times(each).Scale(r.Logged.Waits)
 	wait.High = max(wait.High, wait.Value)
 	switch c.Log {
@@ -222,7 +222,7 @@ func (c *Case) logging(r *Result) {
 
 // restarting fills in the restart of the group that failed; without logs all ranks may
 // have to go back.
-func (c *Case) restarting(r *Result) {
+func (c *ModeCase) restarting(r *ModeCost) {
 	failed := c.Groups[len(c.Groups)-1]
 	by := sizes(c.Groups)
 	for g, n := range by {
@@ -254,7 +254,7 @@ func (c *Case) restarting(r *Result) {
 	r.RestartS = r.RestartS.Plus(read)
 	r.ReplaySpeed = fit.Exactly(1)
 	if r.GroupCount > 1 && c.Log != None {
-		r.ReplaySpeed = m.quantity(r, m.Replay, assumed.replay, "lost work is repeated at %s times its speed", 1)
+		r.ReplaySpeed = m.quantity(r, m.Replay, usual.replay, "lost work is repeated at %s times its speed", 1)
 		share := float64(r.GroupRanks) / float64(len(c.Groups))
 		r.LogReadS = read.Scale(r.LogMiBPerS * share / mib)
 	}
@@ -266,17 +266,17 @@ func (m *Machine) Starting(ranks int) (fit.Range, []string) {
 	if m == nil {
 		m = &Machine{}
 	}
-	var r Result
+	var r ModeCost
 	t := m.starting(&r, ranks)
 	return t, r.Assumed
 }
 
-func (m *Machine) starting(r *Result, ranks int) fit.Range {
-	return m.quantity(r, m.FixedS, assumed.fixedS, "a restart takes %s s to notice the failure and to begin", 1).
-		Plus(m.quantity(r, m.RankS, assumed.rankS, "starting a rank takes %s ms", 1e3).Scale(float64(ranks)))
+func (m *Machine) starting(r *ModeCost, ranks int) fit.Range {
+	return m.quantity(r, m.FixedS, usual.fixedS, "a restart takes %s s to notice the failure and to begin", 1).
+		Plus(m.quantity(r, m.RankS, usual.rankS, "starting a rank takes %s ms", 1e3).Scale(float64(ranks)))
 }
 
-func (c *Case) machine() *Machine {
+func (c *ModeCase) machine() *Machine {
 	if c.Machine == nil {
 		return &Machine{}
 	}
@@ -284,7 +284,7 @@ func (c *Case) machine() *Machine {
 }
 
 // quantity is the measured value or the assumed one, which it notes.
-func (m *Machine) quantity(r *Result, measured *fit.Range, otherwise fit.Range, text string, unit float64) fit.Range {
+func (m *Machine) quantity(r *ModeCost, measured *fit.Range, otherwise fit.Range, text string, unit float64) fit.Range {
 	if measured != nil {
 		return *measured
 	}
@@ -292,7 +292,7 @@ func (m *Machine) quantity(r *Result, measured *fit.Range, otherwise fit.Range, 
 	return otherwise
 }
 
-func (r *Result) assume(format string, args ...any) {
+func (r *ModeCost) assume(format string, args ...any) {
 	r.Assumed = append(r.Assumed, fmt.Sprintf(format, args...))
 }
 
