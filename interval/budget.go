@@ -85,7 +85,7 @@ func (b *Budget) Schedule() (Schedule, error) {
 
 // ScheduleFor is Schedule on a machine that fails: of the checkpoints that the budget
 // pays for, a run takes as many as shorten it. The cost of the model does not matter: it
-// is that of the budget. Run has the expected times.
+// is the budget's. Run has the expected times.
 func (b *Budget) ScheduleFor(m Model) (Schedule, Run, error) {
 	s, err := b.Schedule()
 	if err != nil {

@@ -31,18 +31,10 @@
 //
 // # Formulas
 //
-// Young (CACM 17(9), 1974, p. 530), first order in δ/M:
-//
-//	τ = √(2δM)
-//
-// Daly's higher-order formula (A higher order estimate of the optimum checkpoint
-// interval for restart dumps, FGCS 22, 2006, pp. 303–312):
-//
-//	τ = √(2δM)·[1 + ⅓·√(δ/2M) + ⅑·δ/2M] − δ    for δ < 2M
-//
-// Daly's expected total time for exponential failures (ibid., without D), which
-// is exact for whole intervals that all end with a checkpoint; with a downtime
-// as in Hérault, Robert (below):
+// docs/INTERVAL.md has Young's, Daly's and the first order's, with their sources.
+// Daly's expected total time for exponential failures (FGCS 22, 2006) is exact for whole
+// intervals that all end with a checkpoint; with a downtime as in Hérault, Robert
+// (Springer 2015):
 //
 //	T(τ) = (M+D)·e^{R/M}·(e^{(τ+δ)/M} − 1)·Ts/τ
 //
@@ -50,16 +42,10 @@
 //
 //	τ = M·[1 + W(−e^{−1−δ/M})]
 //
-// First-order waste (Hérault, Robert, Fault-Tolerance Techniques for
-// High-Performance Computing, Springer 2015), P = τ+δ being the period, and its
-// best period:
-//
-//	waste = 1 − (1 − δ/P)·(1 − (D + R + P/2)/M)        P = √(2(M−D−R)δ)
-//
 // # Uncoordinated and semi-coordinated checkpoints
 //
 // With message logs only the failed process (uncoordinated) or node
-// (semi-coordinated) rolls back. The parameters are those of Bosilca et al.,
+// (semi-coordinated) rolls back. The parameters follow Bosilca et al.,
 // Unified model for assessing checkpointing protocols at extreme-scale (CCPE
 // 2013, doi:10.1002/cpe.3173): logging slows the work down ([Logging.Slowdown], their 1−λ) by the
 // share of the messages that are logged, logs lengthen checkpoints by β seconds
@@ -106,7 +92,7 @@
 // The time of a pattern is A·κ_L(c_L). That is exact for exponential failures; L = 1 is
 // Daly's. It is convex in w, as the sums of products of convex and growing terms are, so
 // that the best interval of given counts is unique. The best counts are searched from
-// those of the first order, downhill in steps that grow longer, then shorter.
+// the first order's, downhill in steps that grow longer, then shorter.
 //
 // A drain copies checkpoints into the last level behind the job, in d seconds. C_L is
 // then the time that this slows the job down, counted at its beginning, and a failure
@@ -128,7 +114,7 @@
 //	waste = 1 − (1 − Σ C_l/P_l)·(1 − [D + Σ p_l·(R_l + m_l) + p_L·d]/M)
 //	P_l = √(2·C_l·M'/p_l)      M' = M − D − Σ p_l·R_l − p_L·d
 //
-// The periods minimise it for m_l = P_l/2. For M' → M they are those of Benoit, Cavelan,
+// The periods minimise it for m_l = P_l/2. For M' → M they agree with Benoit, Cavelan,
 // Le Fèvre, Robert, Sun (Towards optimal multi-level checkpointing, IEEE TC 66(7), 2017,
 // pp. 1212–1226), whose least waste is Σ √(2·λ_l·C_l): Young's formula for each level. Di,
 // Bouguerra, Bautista-Gomez, Cappello (Optimization of multi-level checkpoint model for

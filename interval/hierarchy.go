@@ -13,7 +13,7 @@ import (
 type Hierarchy struct {
 	Levels   []StorageLevel // nearest first; checkpoints of the last survive every failure
 	MTBF     time.Duration  // M, of the whole job
-	Downtime time.Duration  // D, after every failure; none strikes during it
+	Downtime time.Duration  // D, after every failure, free of failures
 	// Slots is how many checkpoints the levels before the last have room for, one of them
 	// being drained: with 2 the second checkpoint after it begins when the drain has ended.
 	// 0 means that no checkpoint waits for room.
@@ -29,7 +29,7 @@ type StorageLevel struct {
 	// Restart is the time to read a checkpoint back, into the levels before, too.
 	Restart time.Duration
 	// Share is the share of the failures that checkpoints of this level survive. It grows
-	// from level to level, and that of the last is 1.
+	// from level to level, and the last level's is 1.
 	Share float64
 	// Drain is the time after a checkpoint of the last level until it is safe there: it is
 	// copied behind the job, and Cost is how much that slows the job down in all. 0 means

@@ -18,7 +18,7 @@ type LevelSimulation struct {
 	Shape     float64 // of the Weibull distribution, 0.2 to 10
 	Runs      int     // 2 to 10 million
 	Seed      uint64
-	Steady    bool // as that of Simulation
+	Steady    bool // as in Simulation
 }
 
 // Run replays the runs, on all processors. The estimate depends on the arguments only.

@@ -7,12 +7,12 @@ import (
 )
 
 // Model is a job that takes checkpoints on a machine that fails. The zero Mode
-// and Logging are those of coordinated checkpoints.
+// and Logging describe coordinated checkpoints.
 type Model struct {
 	Cost     time.Duration // δ, what the application loses to one checkpoint
 	MTBF     time.Duration // M, of the whole job
 	Restart  time.Duration // R, failures may strike during it
-	Downtime time.Duration // D, after every failure; none strikes during it
+	Downtime time.Duration // D, after every failure, free of failures
 	Mode     Mode
 	Logging  Logging
 }

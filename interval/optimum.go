@@ -16,7 +16,7 @@ type Optimum struct {
 }
 
 // Optimum returns the best intervals. Only Exact considers logs; Young, Daly and
-// FirstOrder are those of coordinated checkpoints of the same cost.
+// FirstOrder hold for coordinated checkpoints of the same cost.
 func (m *Model) Optimum() (Optimum, error) {
 	if err := m.check(); err != nil {
 		return Optimum{}, err
@@ -107,7 +107,7 @@ func (r *rates) bisect() float64 {
 // Run is the best division of a run of a given length by checkpoints.
 type Run struct {
 	Count    int           // checkpoints, none at the end
-	Interval time.Duration // of running between two; that of the whole run without any
+	Interval time.Duration // of running between two; the whole run without any
 	Total    time.Duration // expected time of the run
 	// Alone is the expected time without any checkpoint and any message log, 0 if that
 	// is over 292 years.
@@ -116,7 +116,7 @@ type Run struct {
 
 // Best returns the number of checkpoints that divide a run of work with the least
 // expected time. A run that is short against the MTBF is best without any: [Optimum] is
-// that of a run without end.
+// for a run without end.
 func (m *Model) Best(work time.Duration) (Run, error) { return m.BestUpTo(work, maxCount) }
 
 // BestUpTo is Best with at most so many checkpoints.

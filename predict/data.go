@@ -23,7 +23,7 @@ type App struct {
 // AppOf is the application of a workload.
 func AppOf(inst *dataset.Instance) App { return App{inst.Name, inst.Class, inst.NP, inst} }
 
-// Instance is the evaluated workload; nil if none is known.
+// Instance is the evaluated workload; nil if it is unknown.
 func (a App) Instance() *dataset.Instance { return a.Inst }
 
 func (a App) String() string {
@@ -33,7 +33,7 @@ func (a App) String() string {
 	return fmt.Sprintf("%s.%s.%d", a.Name, a.Class, a.NP)
 }
 
-// noClass is the class of measurements of a program that has none.
+// noClass is the class of measurements of a program without classes.
 const noClass = "-"
 
 // sole returns the only application of which the model has measurements.
@@ -56,7 +56,7 @@ func (m *Model) sole(np int) (App, error) {
 	return m.applied(found.Name, found.Class, np)
 }
 
-// MeasuredMPI returns those of the MPI libraries under which an application without a
+// MeasuredMPI returns the ones of the MPI libraries under which an application without a
 // workload spec was measured: those asked for, else any. Of others nothing is known.
 func (m *Model) MeasuredMPI(a App, asked ...string) []string {
 	var all, both []string
@@ -80,7 +80,7 @@ func (m *Model) MeasuredMPI(a App, asked ...string) []string {
 
 // Application parses an application: bt.B.4, bt.B with np, or a workload file. Names
 // without a workload spec are accepted if the model has measurements of them. An empty
-// name is that of the only application which the model has measurements of.
+// name is the only application's which the model has measurements of.
 func (m *Model) Application(s string, np int) (App, error) {
 	if s == "" {
 		return m.sole(np)

@@ -124,7 +124,7 @@ func (m *Model) fullFile(r Request, k File, data, lib, shared fit.Estimate) (Fil
 }
 
 // ThesisFile predicts one kind of file with the thesis's method, Algorithm 1 with
-// constants. It has no intervals except those of its data zone.
+// constants. Only its data zone has intervals.
 func ThesisFile(r Request, k File, data fit.Estimate) File {
 	lib, shared, buffer := fit.ThesisLibrary(r.MPI), fit.ThesisShared(r.MPI, k.PPN), 0.
 	if r.IO != NoIO {
@@ -144,7 +144,7 @@ func ThesisFile(r Request, k File, data fit.Estimate) File {
 // than the intervals of one machine, and differently by zone. These are the differences
 // between systems that are known.
 const (
-	// systemsData is that of one job in a cluster and in the cloud (Tables 5.18, 5.19).
+	// systemsData is the data of one job in a cluster and in the cloud (Tables 5.18, 5.19).
 	// systemsRuntime is what a runtime of today may add to a process, in MiB.
 	systemsData    = 0.06
 	systemsRuntime = 3

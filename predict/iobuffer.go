@@ -61,7 +61,7 @@ type ioFit struct {
 }
 
 // Errors of the fits, borrowed by those with few points. Files differ more between the
-// two systems measured under MPICH than within either: those of Table 5.9 (AFS-1) are
+// two systems measured under MPICH than within either: the ones of Table 5.9 (AFS-1) are
 // 14 % smaller than Table 5.8 (AFS-2) suggests, and smaller than the sum of the
 // thesis's own zones, for unknown reasons. A third system may differ as much. Open MPI
 // was measured on one system only.

@@ -16,7 +16,7 @@ import (
 // modelVersion is written into model files.
 const modelVersion = 1
 
-// maxModel bounds the text of a model; that of all built-in tables has 60 KiB.
+// maxModel bounds the text of a model; with all built-in tables it has 60 KiB.
 const maxModel = 8 << 20
 
 // A Model has the fitted zones of images and times of checkpoints. [Default] or [Fit]
@@ -35,7 +35,7 @@ type Model struct {
 	Latency   *fit.Latency             `json:"latency"`
 	// Modes is what message logs and restarts cost, nil if that was not measured.
 	Modes *service.Machine `json:"modes,omitempty"`
-	// Varied are the laws of problem sizes, Whole those of files without zones.
+	// Varied are the laws of problem sizes, Whole the ones of files without zones.
 	Varied []*fit.Varied `json:"varied,omitempty"`
 	Whole  []*fit.Varied `json:"whole,omitempty"`
 	// Engine is the checkpointer that was measured, dmtcp if it is empty. Service is
@@ -175,7 +175,7 @@ func FitSizes(rows []dataset.Measurement) (*Model, error) {
 	return m, m.fitWhole(rows)
 }
 
-// addTables adds the tables that a row names: that of repeated runs may name several.
+// addTables adds the tables that a row names: a row of repeated runs may name several.
 func addTables(list []string, names string) []string {
 	for name := range strings.SplitSeq(names, ", ") {
 		if !slices.Contains(list, name) {

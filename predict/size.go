@@ -28,8 +28,8 @@ type Request struct {
 	MPI     string // mpich (default) or openmpi
 	IO      IO
 	// Aggregators is how many processes write for the others under FullIO; one
-	// per node by default. BufferMiB is their collective buffer, that of the
-	// library by default.
+	// per node by default. BufferMiB is their collective buffer, the
+	// library's by default.
 	Aggregators int
 	BufferMiB   float64
 	Law         fit.Law
@@ -196,7 +196,7 @@ func (m *Model) Assemble(r Request, data fit.Zone) (*Size, error) {
 }
 
 // add sums up. Errors of the data zones of all files have the same sign, and so have
-// those of shared zones of one law; zones are independent of each other.
+// the ones of shared zones of one law; zones are independent of each other.
 func (s *Size) add(r Request) {
 	var zones [3]side
 	s.TotalMiB = 0

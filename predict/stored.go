@@ -10,7 +10,7 @@ import (
 
 // A Storing is how ckpt stores the checkpoints of a job.
 type Storing struct {
-	// Codec is that of the measured jobs by default, Layout per-rank; Aggregators is one
+	// Codec is the measured jobs' by default, Layout per-rank; Aggregators is one
 	// per node.
 	Codec       string
 	Layout      string
@@ -26,8 +26,8 @@ type Stored struct {
 	MPI     string
 	Storing
 	service.Size
-	// FullTime is that of the first checkpoint, which stores the library too, NextTime that
-	// of an incremental one, RefreshTime that of a later one which stores all memory.
+	// FullTime is for the first checkpoint, which stores the library too, NextTime for
+	// an incremental one, RefreshTime for a later one which stores all memory.
 	FullTime, NextTime, RefreshTime service.Time
 	// Model names the method, Basis what was measured, Note what deserves doubt.
 	Model, Basis, Note string
@@ -35,7 +35,7 @@ type Stored struct {
 	sizeNote string // the part of Note that is not about times
 }
 
-// EngineOf returns the engine of a prediction: the one asked for, or that of what was
+// EngineOf returns the engine of a prediction: the one asked for, or of what was
 // measured.
 func (m *Model) EngineOf(asked dataset.Engine) (dataset.Engine, error) {
 	switch asked {
@@ -214,7 +214,7 @@ func (s *Stored) MeanCost(n int) fit.Range {
 }
 
 // A Storage times checkpoints on a storage that is described, where the nodes of a job
-// share what they share. It replaces the times of a prediction, which are those of disks
+// share what they share. It replaces the times of a prediction, which are of disks
 // that were measured.
 type Storage interface {
 	// Images times the images of another checkpointer.
@@ -245,7 +245,7 @@ func (s *Size) Doubt() float64 {
 	return s.doubt()
 }
 
-// Simulated notes that the times are those of a storage with a name, of which some things
+// Simulated notes that the times are of a storage with a name, of which some things
 // are not known.
 func (s *Stored) Simulated(name string, unknown []string) {
 	s.Note = fit.Join(s.sizeNote, "times on the storage "+name+", which all nodes share")

@@ -31,7 +31,7 @@ type Time struct {
 
 // Time predicts the latency of a checkpoint of a job. With the law of the thesis it
 // uses the thesis's method: a line per zone, all processes side by side. A probe
-// replaces the rate of the thesis's disk by that of the user's.
+// replaces the rate of the thesis's disk by the user's.
 func (m *Model) Time(r Request, codec string, probe *fit.Probe) (*Time, error) {
 	size, err := m.Size(r)
 	if err != nil {
@@ -75,7 +75,7 @@ func (m *Model) TimeOf(size *Size, r Request, codec string, probe *fit.Probe) (*
 // doubt is the relative standard deviation of the size of a checkpoint.
 func (s *Size) doubt() float64 { return float64((s.HighMiB - s.LowMiB) / 4 / s.TotalMiB) }
 
-// doubtOf is the doubt of a time. Times without a probe are those of the measured
+// doubtOf is the doubt of a time. Times without a probe come from the measured
 // machines, and so are the sizes behind them.
 func (s *Size) doubtOf(probe *fit.Probe) float64 {
 	if probe == nil {
@@ -116,7 +116,7 @@ func Loads(s *Size) []fit.Load {
 }
 
 // thesis fills in Eq 5.1-5.3. Every process writes at the same rate for any number of
-// processes, so the time is that of the largest file.
+// processes, so the largest file sets the time.
 func (t *Time) thesis() error {
 	if t.Codec != "none" {
 		return fit.RefuseFor(fit.LeaveCodec, "the thesis has no equation for the time of %s", t.Codec)

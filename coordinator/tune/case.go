@@ -109,7 +109,7 @@ func wholeExtents(bytes int64, share float64) int64 {
 	return min(bytes, n*extentBytes)
 }
 
-// content is that of a region.
+// content returns what a region holds.
 func (c *Case) content(region, codec string, usual float64) Content {
 	switch {
 	case c.Whole || c.Memory != nil:

@@ -50,7 +50,7 @@ type Alone struct {
 type Order struct {
 	Kind   OrderKind `json:"order_kind"`
 	Policy string    `json:"policy,omitempty"` // empty without an order
-	// Total is the time from the first start to the last end, Mean and Max are those of
+	// Total is the time from the first start to the last end, Mean and Max are of
 	// the flow times. The ratios are to those without an order.
 	Total      float64 `json:"makespan_s"`
 	Mean       float64 `json:"mean_flow_s"`
@@ -165,7 +165,7 @@ func (c *contest) add(ctx context.Context, j *Contender) (lone Alone, err error)
 }
 
 // together finds how long each job takes from its start while all use the storage. A
-// policy takes the place of that of the description.
+// policy takes the place of the description's.
 func (c *contest) together(ctx context.Context, kind OrderKind, policy string) (Order, error) {
 	var all []pfs.Job
 	for _, parts := range c.parts {

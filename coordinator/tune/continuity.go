@@ -15,7 +15,7 @@ const requestBytes = 64
 // mean ones of all ranks; bytes of a rank that lie side by side are one block. ok is false
 // for a plan without bytes.
 //
-// A collective access leaves out the padding between stripes: nobody wants it.
+// A collective access leaves out the padding between stripes.
 func Accesses(sys *pfs.System, sources []plan.Source, p *plan.Plan) (pattern iosched.Pattern, ok bool) {
 	b := blocksOf(sources, p)
 	if b.ranks == 0 {

@@ -10,7 +10,7 @@
 //
 //	latency = coordination + management + storage
 //
-// Coordination and management are those of the description's service. Storage is the
+// Coordination and management come from the description's service. Storage is the
 // simulation: files are created, extents packed, gathered, written and made durable. Of
 // several rounds the first is packed before anything is written, and the others while
 // the round before is written. With Async the application continues once its memory is

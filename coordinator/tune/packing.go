@@ -15,12 +15,12 @@ const (
 	auto = "auto"
 )
 
-// A speed is that of a codec: bytes of memory that a processor packs in a second, and what
+// A speed is a codec's: bytes of memory that a processor packs in a second, and what
 // is left of them.
 type speed struct{ rate, ratio float64 }
 
 // usual are the speeds of codecs that a description does not have, on the data of live
-// solvers and a processor of 2.6 GHz (docs/CODECS.md). That of none is digests and
+// solvers and a processor of 2.6 GHz (docs/CODECS.md). Without a codec it is digests and
 // checksums.
 var usual = map[string]speed{none: {1.5e9, 1}, "s2": {0.8e9, 0.73}, "zstd": {0.3e9, 0.69}, "gzip": {0.15e9, 0.69}}
 

@@ -202,7 +202,7 @@ func compareRoughly(a, b float64) int {
 	return cmp.Compare(roughly(a, bands), roughly(b, bands))
 }
 
-// changes counts the settings of an option that are not those of the default.
+// changes counts the settings of an option that differ from the default.
 func (s *search) changes(o *Option) int {
 	d, n := &s.options[0], 0
 	for _, same := range []bool{o.Settings.Layout == d.Settings.Layout, o.Settings.Strategy == d.Settings.Strategy,

@@ -118,7 +118,7 @@ func manyOf(o Option) []Option {
 }
 
 // buffersOf varies the buffer of aggregators, and whether there are two. A rank that writes
-// for itself fills none.
+// for itself does without.
 func buffersOf(o Option) []Option {
 	var list []Option
 	if o.Forecast.Settings.Strategy == plan.Individual {

@@ -19,7 +19,7 @@ type Row struct {
 	Table       string   `json:"table"`
 	Row         string   `json:"row"`
 	Quantity    string   `json:"quantity"`
-	Unit        string   `json:"unit"` // that of the table; empty for a count
+	Unit        string   `json:"unit"` // the table's; empty for a count
 	Measured    *float64 `json:"measured"`
 	Thesis      *float64 `json:"thesis"`
 	Ours        *float64 `json:"ours"`
@@ -338,7 +338,7 @@ func medianMax(list []float64) (median, most float64) {
 // A TableUse tells what the evaluation does with a built-in table: it compares its
 // numbers with predictions, or it says why it cannot.
 type TableUse struct {
-	// Table is the short name of the table, Name that of ckpt dataset show.
+	// Table is the short name of the table, Name the one of ckpt dataset show.
 	Table string `json:"table"`
 	Name  string `json:"name"`
 	// Evaluated is false for tables that are only described; Reason then says why.

@@ -18,7 +18,7 @@ type miniGhostRow struct {
 	mib, writes            float64
 }
 
-// misprinted reports whether the size is that of another job.
+// misprinted reports whether the size belongs to another job.
 func (r *miniGhostRow) misprinted() bool { return r.table == "4.9" && r.np == 32 }
 
 // predict predicts the row.

@@ -61,7 +61,7 @@ func (ev *evaluator) latency(*sheet) {
 	}
 }
 
-// thesisLatency is that of Eq 5.1-5.3.
+// thesisLatency computes Eq 5.1-5.3.
 func thesisLatency(l dataset.Latency) float64 {
 	n := float64(l.NP)
 	data, library, shared := fit.ThesisSeconds(l.DataMiB/n, fit.ThesisLibrary(l.MPI), l.SharedMiB/n)

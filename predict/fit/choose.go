@@ -172,7 +172,7 @@ func (s *LawSet) Predict(p float64) Estimate {
 	if s.points == nil {
 		return s.confined(p, mean)
 	}
-	// The value is that of the laws chosen by left-out error. The interval is that of all
+	// The value comes from the laws chosen by left-out error, the interval from all
 	// laws that the points permit, and never narrower than where the points end.
 	s.once.Do(func() { s.shapes = fitShapes(s.points) })
 	low, high := s.sides(p, mean)

@@ -32,7 +32,7 @@ type Drift struct {
 
 // The behaviour of the constant in units of its own size, over the series of León
 // (2022), Tables 4.1-4.3, 5.1, 5.2 and 5.16. wander is the standard deviation of its
-// change when p grows by a factor e. noise is that of repeated measurements (0.1 to
+// change when p grows by a factor e. noise is the scatter of repeated measurements (0.1 to
 // 0.2 MiB: SP.B.16 is 28.46 MiB in Table 4.2, 28.30 in 5.16).
 const (
 	driftWander = 0.18
@@ -56,7 +56,7 @@ type structureForm struct {
 	prior           float64
 }
 
-// structureForms are the forms that measurements choose among. Those of the thesis store
+// structureForms are the forms that measurements choose among. The thesis's store
 // every page; the constants of its applications lie between 0.3 and 2 MiB.
 var structureForms = []structureForm{
 	{"arrays + constant", term{1, 0, 1, 1}, someConstant, 0.55},
@@ -152,7 +152,7 @@ func (d *Drift) Missed() float64 {
 }
 
 // choose keeps the forms whose left-out error is within a factor of the best. The value
-// of a prediction is theirs, its interval that of all forms.
+// of a prediction is theirs, its interval comes from all forms.
 func (d *Drift) choose(values []float64) {
 	likeliest := map[*structureForm]*structureFit{}
 	likely := map[*structureForm]float64{}

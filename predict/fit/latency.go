@@ -225,8 +225,8 @@ type Writing struct {
 	System string
 }
 
-// Predict returns the latency of a checkpoint in seconds, which is that of the slowest
-// node. It also returns the bytes stored by all nodes, in MiB.
+// Predict returns the latency of a checkpoint in seconds, which the slowest node sets. It
+// also returns the bytes stored by all nodes, in MiB.
 func (f *Latency) Predict(w Writing) (Parts, Estimate, float64) {
 	var worst Parts
 	var stored, slowest float64
@@ -258,7 +258,7 @@ func (f *Latency) Predict(w Writing) (Parts, Estimate, float64) {
 	return worst, f.interval(worst, slowest, load, w), stored
 }
 
-// interval is that of a latency on the disks of nodes.
+// interval returns a latency's interval on the disks of nodes.
 func (f *Latency) interval(p Parts, slowest float64, load Load, w Writing) Estimate {
 	row := latencyRow(w.NP, slowest, float64(load.PPN), f.Gamma, w.Name)
 	dof := float64(max(0, f.N-f.K) + LatencyPriorPoints)

@@ -195,7 +195,7 @@ func (f *LawFit) spread(p float64) float64 {
 	return max(0, s) / (v * v)
 }
 
-// linearise replaces the matrix of a power law by that of its tangent, in which
+// linearise replaces the matrix of a power law by its tangent's, in which
 // the exponent is a parameter like the others.
 func (f *LawFit) linearise(points []Point) {
 	var rows [][]float64

@@ -42,7 +42,7 @@ func (c *Constant) Predict() Estimate {
 }
 
 // libraryStep is what is assumed of steps before measurements: libraries load other
-// parts for more processes. That of Open MPI doubles between 2 and 4 processes.
+// parts for more processes. Open MPI's doubles between 2 and 4 processes.
 const libraryStep = 0.2
 
 // libraryRange is the logarithm of the range that the size of a library may have: 1 MiB

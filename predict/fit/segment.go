@@ -24,7 +24,7 @@ const offsetSD = 1.2
 type sharedForm struct {
 	law   string
 	prior map[string]float64 // by MPI library
-	// terms are those of the law at a typical number of processes per node, relative to a
+	// terms are the law's at a typical number of processes per node, relative to a
 	// typical size.
 	terms []term
 }

@@ -82,7 +82,7 @@ type Series struct {
 	Points []Point  `json:"points"`
 	// Drift is the calibration of the structure, or nil if that is unknown.
 	Drift *Drift `json:"drift,omitempty"`
-	// Repeats are how repeated runs differ, nil if there are none.
+	// Repeats are how repeated runs differ, nil without any.
 	Repeats *repeats `json:"repeats,omitempty"`
 	// Laws are those that the points support, or nil if there are too few.
 	Laws *LawSet `json:"fit,omitempty"`

@@ -106,7 +106,7 @@ func FitServer(list []ServerTime) (*Server, error) {
 	return f, nil
 }
 
-// rate returns the rates of a system, or those of the default one.
+// rate returns the rates of a system, or of the default one.
 func (f *Server) rate(system string) (rate serverRate, known bool) {
 	if r, ok := f.Systems[system]; ok {
 		return r, true
@@ -126,7 +126,7 @@ func (f *Server) seconds(stored, fullest float64, system string) float64 {
 	return max(stored/r.Server, fullest/r.Link)
 }
 
-// interval is that of a latency on a shared file system: a factor, because rates of
+// interval returns a latency's on a shared file system: a factor, because rates of
 // systems differ by factors.
 func (f *Server) interval(p Parts, stored float64, w Writing) Estimate {
 	outside := max(Beyond(stored, f.LowMiB, f.HighMiB), Beyond(float64(len(w.Nodes)), 1, float64(f.Nodes)))

@@ -41,7 +41,7 @@ type Shared struct {
 	// Single is the zone of a process that is alone on its node, where it does not
 	// follow the law.
 	Single *Constant `json:"single,omitempty"`
-	// Rows are the measurements behind the law, without those of single processes. MPI is
+	// Rows are the measurements behind the law, without single processes. MPI is
 	// their library.
 	Rows []sharedRow `json:"rows,omitempty"`
 	MPI  string      `json:"mpi,omitempty"`
@@ -127,7 +127,7 @@ func chooseShared(mpi string, rows []dataset.Measurement) *Shared {
 
 // withoutSingle fits the rows of nodes with several processes, and keeps the mean of the
 // others: a single process may have no segment at all. Nil if there are not both, or if
-// no law describes those of several.
+// no law describes several.
 func withoutSingle(mpi string, rows []dataset.Measurement) *Shared {
 	var several []dataset.Measurement
 	var single []float64

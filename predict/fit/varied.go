@@ -19,7 +19,7 @@ type Varied struct {
 	Tables []string      `json:"tables"`
 	Points []VariedPoint `json:"points"`
 	Laws   []*variedLaw  `json:"laws"`
-	// Repeats are how repeated runs differ, nil if there are none.
+	// Repeats are how repeated runs differ, nil without any.
 	Repeats *repeats `json:"repeats,omitempty"`
 }
 
@@ -104,7 +104,7 @@ func (l *variedLaw) String() string {
 // volumes lists the laws of a problem of n points along each side in d dimensions, of
 // which each of p processes has a part: the volume n^d/p, a surface, and a constant.
 //
-// The surface is that of blocks, (n^d/p)^((d-1)/d), of slabs, n^(d-1), or of pencils
+// The surface is one of blocks, (n^d/p)^((d-1)/d), of slabs, n^(d-1), or of pencils
 // through three dimensions, n²/√p. With d = 1 a surface is a constant.
 func volumes(d float64) [][]monomial {
 	volume, constant := monomial{d, -1}, monomial{}

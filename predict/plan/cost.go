@@ -162,7 +162,7 @@ func (o *Option) fill(p *Planning, c Cost) error {
 	return nil
 }
 
-// codecs are those to try: of files of ckpt that of the measured jobs, and none where the
+// codecs are the ones to try: for files of ckpt the measured jobs', and no codec where the
 // arrays are known; else only the law of what jobs stored is known.
 func (p *Planning) codecs(app *service.App) []string {
 	switch {

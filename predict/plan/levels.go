@@ -67,8 +67,8 @@ func (l *Levels) check() error {
 	return nil
 }
 
-// costs predicts what checkpoints on the levels cost. The rates are those of the caller, so
-// that the ranges are those of sizes and restarts.
+// costs predicts what checkpoints on the levels cost. The caller gives the rates, so
+// that the ranges are of sizes and restarts.
 func (l *Levels) costs(m *predict.Model, np int, c Cost) *LevelCosts {
 	all, fixed := c.all()
 	t := &LevelCosts{AllMiB: all, NodeMiB: all.Scale(c.node())}

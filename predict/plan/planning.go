@@ -90,7 +90,7 @@ func (p *Planning) checkRun() error {
 	return nil
 }
 
-// places chooses the processes per node: those asked for, those of the runs, or powers of
+// places chooses the processes per node: as asked for, as in the runs, or powers of
 // two and the whole job; and with a limit on nodes the fewest that keep to it.
 func (p *Planning) places() error {
 	np := p.App.NP
@@ -130,7 +130,7 @@ func (p *Planning) places() error {
 	return nil
 }
 
-// buffers are those of the runs, or that of the library.
+// buffers are the runs', or the library's.
 func (p *Planning) buffers() (out []float64) {
 	for _, r := range p.Runs {
 		if r.BufferMiB > 0 && !slices.Contains(out, r.BufferMiB) {

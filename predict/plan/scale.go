@@ -65,7 +65,7 @@ type Fastest struct {
 
 // MeasuredScale returns the scaling curve of an application whose runs were measured
 // with one checkpoint each, with and without gzip: León (2022), Tables 5.3-5.6. The
-// time alone is that of the run less its checkpoint. Nil nps means all.
+// time alone is the run's less its checkpoint. Nil nps means all.
 func MeasuredScale(app, class, mpi string, nps []int, checkpoints int) (*Scale, error) {
 	if err := checkCount(checkpoints); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (s *Scale) choose(points map[int]*ScalePoint, nps []int) error {
 }
 
 // PredictedScale predicts the scaling curve of runs whose times without checkpoints are known.
-// Each takes so many checkpoints; codec packs those of the compressed kind.
+// Each takes so many checkpoints; codec packs the compressed kind.
 func PredictedScale(m *predict.Model, app, class, mpi string, runs []Run, checkpoints int, codec string) (*Scale, error) {
 	if err := checkCount(checkpoints); err != nil {
 		return nil, err

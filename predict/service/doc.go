@@ -36,7 +36,7 @@
 // The thesis (León Otero, UAB 2022, section 3.3.2) splits the time of a checkpoint of one
 // group into management and storage, Eq 3.6, and names three cases of contention without
 // a model: no other group stores at the same time, all do, or a share of them. [ModeCase]
-// has that share as a number. Every cost is a [fit.Range] whose ends are those of all
+// has that share as a number. Every cost is a [fit.Range] whose ends come from all
 // quantities that it depends on, so that it holds whatever depends on whatever;
 // [ModeCost.Assumed] names the quantities that were not measured. Logged bytes are those
 // of the frames of a message log of ckpt, heads and padding included.

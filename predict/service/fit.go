@@ -64,7 +64,7 @@ type Segment struct {
 	Next  []float64 `json:"next"`
 }
 
-// New fits what jobs of ckpt measured; nil if there are none.
+// New fits what jobs of ckpt measured; nil without any.
 func New(runs []dataset.JobRun) *Fit {
 	f := &Fit{Segments: map[string]*Segment{}}
 	var own []dataset.JobRun
@@ -87,7 +87,7 @@ func New(runs []dataset.JobRun) *Fit {
 	return f
 }
 
-// instance evaluates the workload spec of a job; nil if it has none.
+// instance evaluates the workload spec of a job; nil without one.
 func instance(run *dataset.JobRun) *dataset.Instance {
 	w, err := dataset.ParseWorkload([]byte(run.Workload), run.App)
 	if run.Workload == "" {
@@ -103,7 +103,7 @@ func instance(run *dataset.JobRun) *dataset.Instance {
 	return inst
 }
 
-// Spec is the workload spec of a user's application that jobs ran; nil if there is none.
+// Spec is the workload spec of a user's application that jobs ran, or nil.
 func (a *App) Spec() *dataset.Workload {
 	if a == nil || a.Workload == "" {
 		return nil
@@ -290,7 +290,7 @@ func (f *Fit) calibrate(run *dataset.JobRun) {
 // written, and the ratio to which a codec packs them; 0 if no job measured the codec.
 type Content struct{ Bytes, Ratio float64 }
 
-// Contents are those of the regions of a rank, by name, in a full checkpoint or in one that
+// Contents tells what the regions of a rank hold, by name, in a full checkpoint or in one that
 // follows. A simulation needs them one by one; Size adds them up, and corrects the sum.
 func (f *Fit) Contents(inst *dataset.Instance, codec string, full bool) map[string]Content {
 	app := f.App(inst.Name, inst.Class)

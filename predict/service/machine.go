@@ -42,7 +42,7 @@ type MeasuredLog struct {
 	Bytes float64 `json:"bytes"`
 }
 
-// usual are the quantities of a machine that nobody measured. Their ranges span what
+// usual are the quantities of a machine that was not measured. Their ranges span what
 // local disks, shared file systems and batch systems of today do.
 var usual = struct{ commitS, commits, fixedS, rankS, replay fit.Range }{
 	commitS: fit.Range{Value: 2e-3, Low: 5e-5, High: 20e-3},
@@ -53,7 +53,7 @@ var usual = struct{ commitS, commits, fixedS, rankS, replay fit.Range }{
 	replay:  fit.Range{Value: 1, Low: 1, High: 2},
 }
 
-// readDoubt is how far the rate of reading may be from that of writing, which a restart
+// readDoubt is how far the rate of reading may be from the one of writing, which a restart
 // is assumed to have (thesis, section 2.4.2: as a checkpoint with reads for writes).
 const readDoubt = 3
 
@@ -133,7 +133,7 @@ func (m *Machine) FitRestarts(restarts []dataset.JobRestart) {
 		m.ReadMiBPerS = around(Median(rates), restartDoubt)
 	}
 	if len(speeds) > 0 {
-		// The time that work took at first includes that of logs and checkpoints.
+		// The time that work took at first includes logs and checkpoints.
 		v := min(maxReplay, Median(speeds))
 		m.Replay = &fit.Range{Value: v, Low: 1, High: v * restartDoubt}
 	}

@@ -40,7 +40,7 @@ func bounds(stored, size float64) (low, high float64) {
 }
 
 // measure narrows the share by what a job stored of a region. Spec is the share that the
-// workload spec states, below 0 if there is none.
+// workload spec states, below 0 if it states no share.
 func (s *Share) measure(stored, size, spec float64) {
 	low, high := bounds(stored, size)
 	page := zones.PageSize / size

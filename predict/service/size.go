@@ -12,7 +12,7 @@ import (
 
 // A Job is one to predict.
 type Job struct {
-	// Instance is the workload; nil if nobody knows it. Then Laws predict the stored
+	// Instance is the workload; nil if it is unknown. Then Laws predict the stored
 	// bytes of the data zone.
 	Instance   *dataset.Instance
 	App, Class string
@@ -94,11 +94,11 @@ func (s arrayShares) full() float64 {
 	return s.filled
 }
 
-// runtimeRegion is that of the runtime constant; of it the page with the iteration
+// runtimeRegion belongs to the runtime constant; of it the page with the iteration
 // counter changes.
 const runtimeRegion = "runtime"
 
-// shares are those of a spec by array.
+// shares returns a spec's, by array.
 func shares(inst *dataset.Instance) map[string]arrayShares {
 	if inst == nil {
 		return nil
@@ -116,7 +116,7 @@ type sizedRegion struct {
 	size float64
 }
 
-// regions lists those of a rank, with pages filled up.
+// regions lists a rank's, with pages filled up.
 func regions(inst *dataset.Instance) []sizedRegion {
 	var list []sizedRegion
 	for _, a := range inst.Arrays {

@@ -29,7 +29,7 @@ type Times struct {
 	Management   Line     `json:"management"`
 	Storage      Line     `json:"storage"`
 	// Copy is the pause of asynchronous checkpoints beyond coordination, by the bytes of
-	// the data zone; nil if there were none.
+	// the data zone, or nil.
 	Copy *Line `json:"copy,omitempty"`
 	// Latency is the scatter of whole latencies about the sum of the parts.
 	Scatter float64 `json:"scatter"`
@@ -91,7 +91,7 @@ type timed struct {
 	pause                              float64 // beyond coordination
 }
 
-// fitTimes fits the times of jobs; nil if none was timed.
+// fitTimes fits the times of timed jobs; nil without any.
 func fitTimes(runs []dataset.JobRun) *Times {
 	t := &Times{}
 	var list []timed
@@ -193,7 +193,7 @@ var defaults = Times{Coordination: Line{Coef: []float64{0, 0.0003}}, Management:
 const defaultFactor = 5
 
 // Time predicts the latency of a checkpoint that adds so many bytes to the store. A probe
-// is the rate in bytes per second that was measured now, 0 for that of the jobs.
+// is the rate in bytes per second that was measured now, 0 for the jobs'.
 func (f *Fit) Time(job *Job, c *Checkpoint, library fit.Range, async bool, probe float64) Time {
 	t, timed := &defaults, false
 	if f != nil && f.Times != nil {
@@ -226,7 +226,7 @@ func (f *Fit) Time(job *Job, c *Checkpoint, library fit.Range, async bool, probe
 	return out
 }
 
-// factor is that of the interval of a time: the scatter of the jobs, beside that between
+// factor returns the factor of a time's interval: the scatter of the jobs, beside that between
 // equal runs, and more outside of what was measured.
 func (t *Times) factor(extrapolation, size float64) float64 {
 	jobs := float64(t.Jobs)

@@ -13,7 +13,7 @@ const (
 	framePad  = 8
 )
 
-// Traffic is what the ranks of a job send each other in one iteration. Bytes are those of
+// Traffic is what the ranks of a job send each other in one iteration. Bytes are of
 // payload.
 type Traffic struct {
 	Messages, Bytes float64
@@ -27,7 +27,7 @@ type Traffic struct {
 	// the bytes.
 	Busiest, BusiestBytes float64
 	Ranks                 int
-	// Guessed names the messages of which nobody knows where they go. All ranks are then
+	// Guessed names the messages whose receiver is unknown. All ranks are then
 	// equally likely.
 	Guessed []string
 }

@@ -207,7 +207,7 @@ func schedule(b *interval.Budget, m *interval.Model) (interval.Schedule, *Run, e
 	return s, newRun(run), err
 }
 
-// span plans for both ends of the interval of a predicted time, nil if none was predicted.
+// span plans for both ends of the interval of a predicted time, if there is one.
 func (o *countOptions) span(b interval.Budget, m *interval.Model) (*CountRange, error) {
 	if o.predicted == nil {
 		return nil, nil

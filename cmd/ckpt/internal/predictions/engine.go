@@ -55,7 +55,7 @@ func (o *jobOptions) storing() predict.Storing {
 }
 
 // requestFor is the job that the flags describe, for an engine. Aggregators of files of ckpt
-// are none of the application.
+// are not the application's.
 func (o *jobOptions) requestFor(m *predict.Model, app string, engine dataset.Engine) (predict.Request, error) {
 	plain := *o
 	if engine == dataset.Ckpt && o.managers {

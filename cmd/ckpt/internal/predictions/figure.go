@@ -33,7 +33,7 @@ func plotFigure(path string, f *predict.Figure) error {
 	if err != nil {
 		return err
 	}
-	p.X.Label.Text = "" // that of the lower plot serves both
+	p.X.Label.Text = "" // the lower plot has it for both
 	return save(path, func(w io.Writer, format string) error { return figure.WriteStack(w, format, p, below) })
 }
 
@@ -90,7 +90,7 @@ func (p *picture) line(name string, points plotter.XYs, c color.Color, dashes ..
 	p.add(name, l)
 }
 
-// marks adds points, unless there are none.
+// marks adds points, if there are any.
 func (p *picture) marks(name string, points plotter.XYs, style draw.GlyphStyle) {
 	if len(points) == 0 {
 		return
@@ -286,7 +286,7 @@ func residualPlot(f *predict.Figure, above *plot.Plot) (*plot.Plot, error) {
 
 func percent(share float64) float64 { return 100 * share }
 
-// residualRange is the largest difference that is drawn, in per cent: that of every point,
+// residualRange is the largest difference that is drawn, in per cent: of every point,
 // of the interval at the points, and of the point asked for.
 func residualRange(f *predict.Figure) float64 {
 	most := 0.1

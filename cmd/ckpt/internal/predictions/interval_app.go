@@ -87,7 +87,7 @@ func (o *intervalApp) fill(cmd *cobra.Command, g *ui.Globals, app string) error 
 		return err
 	}
 	if p.Engine == dataset.Ckpt && !f.Changed("codec") {
-		p.Codecs = []string{""} // that of the measured jobs
+		p.Codecs = []string{""} // as measured jobs had
 	}
 	text, _ := f.GetString("app-time")
 	if s, err := ui.ParseDuration("--app-time", text); err == nil && s > 0 {

@@ -92,7 +92,7 @@ func (o *levelOptions) measured(g *ui.Globals, h *interval.Hierarchy) (*levelFit
 	return fit, nil
 }
 
-// fittedShare is the share of the failures that the nodes survive: that of --share-local,
+// fittedShare is the share of the failures that the nodes survive: from --share-local,
 // or of the failures of the job.
 func (o *levelOptions) fittedShare(fit *levelFit) (float64, error) {
 	if fit.Failures > 0 {

@@ -21,7 +21,7 @@ type levelsResult struct {
 	App      float64             `json:"app_s"`
 	MTBF     float64             `json:"mtbf_s"` // of the job
 	Downtime float64             `json:"downtime_s"`
-	Interval float64             `json:"interval_s"` // that of waste and total
+	Interval float64             `json:"interval_s"` // with this waste and total
 	Waste    float64             `json:"waste"`
 	Total    float64             `json:"total_s"`
 	Patterns []patternRow        `json:"pattern_list"`
@@ -31,7 +31,7 @@ type levelsResult struct {
 
 	hierarchy *interval.Hierarchy
 	work      time.Duration
-	pattern   interval.Pattern // that of waste and total
+	pattern   interval.Pattern // with this waste and total
 	taken     *patternRow
 }
 
@@ -107,7 +107,7 @@ func (r *levelsResult) given(fixed interval.Pattern) error {
 	return nil
 }
 
-// take makes a row that of the result.
+// take makes a row the result.
 func (r *levelsResult) take(i int) {
 	row := r.Patterns[i]
 	r.taken = &row
@@ -225,7 +225,7 @@ func (r *levelsResult) verdict() string {
 	return text
 }
 
-// launchFlags are those of ckpt launch --local that follow a pattern over nodes and store.
+// launchFlags are flags of ckpt launch --local that follow a pattern over nodes and store.
 func launchFlags(levels []interval.PatternLevel) []string {
 	drain := "behind"
 	if n := levels[len(levels)-1].Every; n > 1 {

@@ -31,7 +31,7 @@ type Interval struct {
 	Exact    float64       `json:"exact_s"`
 	Waste    float64       `json:"waste"`
 	Total    float64       `json:"total_s"`
-	Interval float64       `json:"interval_s"` // that of waste and total
+	Interval float64       `json:"interval_s"` // with this waste and total
 	App      float64       `json:"app_s"`
 	Cost     float64       `json:"cost_s"`
 	MTBF     float64       `json:"mtbf_s"` // of the job

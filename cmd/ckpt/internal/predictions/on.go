@@ -51,7 +51,7 @@ func (s *shared) Images(t *predict.Time) error {
 	return nil
 }
 
-// factorOf is that of the interval of a forecast.
+// factorOf returns the factor of a forecast's interval.
 func factorOf(f *tune.Forecast) float64 {
 	if f.Latency.Value <= 0 {
 		return 1
@@ -151,7 +151,7 @@ func equalShares(p *predict.Stored, of *service.Checkpoint) *job.PlannedMemory {
 	return m
 }
 
-// replace puts the times of a forecast in place of those of a model. The model keeps the
+// replace puts the times of a forecast in place of a model's. The model keeps the
 // costs of ckpt itself, if the description does not know them.
 func (s *shared) replace(t *service.Time, f *tune.Forecast) {
 	if s.sys.Service != (pfs.Service{}) {

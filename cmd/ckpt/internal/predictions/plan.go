@@ -178,7 +178,7 @@ func changed(f *pflag.FlagSet, names ...string) string {
 	return ""
 }
 
-// way says whose files are compared, and on which storage. Those of ckpt have the codec of the
+// way says whose files are compared, and on which storage. Files of ckpt have the codec of the
 // measured jobs, or none, unless codecs are given.
 func (o *planOptions) way(cmd *cobra.Command, m *predict.Model, p *plan.Planning) error {
 	own, err := o.own(m)
@@ -311,7 +311,7 @@ const (
 	ofLevels
 )
 
-// columns are those of all comparisons: what they are of, the head and the cell.
+// columns has all comparisons: what a column is of, the head and the cell.
 var columns = []struct {
 	of   int
 	head string
@@ -388,7 +388,7 @@ func logged(o *plan.Option) string {
 	return short(o.LogMiB)
 }
 
-// period is that of the checkpoints on the nodes, or in the store.
+// period is the time between checkpoints on the nodes, or in the store.
 func period(o *plan.Option, local bool) string {
 	for _, l := range o.Pattern.Levels {
 		if local == (l.Name == "local") {

@@ -113,7 +113,7 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 	case !f.Changed("codec") && p.Codecs != nil:
 		p.Codecs = []string{"none"}
 	case !f.Changed("codec"):
-		p.Codecs = []string{""} // that of the measured jobs
+		p.Codecs = []string{""} // as measured jobs had
 	}
 	if len(p.Aggregators) > 1 {
 		return several("aggregators", "")
@@ -136,7 +136,7 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 	return q.Err
 }
 
-// mapping is that of --nodes, --map or --ppn.
+// mapping reads --nodes, --map or --ppn.
 func (o *planOptions) mapping(p *plan.Planning) error {
 	place := &o.modeOptions.Placement
 	switch {
@@ -269,7 +269,7 @@ func (o *levelRates) addFlags(f *pflag.FlagSet) {
 
 func (o *levelRates) given() bool { return o.local != "" }
 
-// levels reads the flags, beside those of a machine that fails.
+// levels reads the flags about levels.
 func (o *levelRates) levels(f *pflag.FlagSet, p *plan.Planning) (*plan.Levels, error) {
 	if name := changed(f, "mode", "log", "group-size", "stagger", "interval", "overhead"); name != "" {
 		return nil, ui.BadUsage("--"+name+" and --local-rate exclude each other: checkpoints on the nodes are coordinated", "leave one of the two out")

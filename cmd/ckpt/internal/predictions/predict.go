@@ -140,7 +140,7 @@ var predictHints = map[fit.Remedy]string{
 	fit.GiveRuns:        "give run times with --runs CSV",
 }
 
-// appOf is the application that a command names, or "": that of the model.
+// appOf is the application that a command names, or "" for the model's.
 func appOf(args []string) string {
 	if len(args) == 0 {
 		return ""

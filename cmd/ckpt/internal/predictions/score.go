@@ -293,8 +293,8 @@ func insideShare[T any](list []T, inside func(T) bool) *float64 {
 	return &share
 }
 
-// scoreCheckpoint compares one checkpoint. That of a group has its share of the bytes, and
-// its time is that of a part of the job, which is not predicted.
+// scoreCheckpoint compares one checkpoint. A group's has its share of the bytes, and
+// its time is a part's of the job, which is not predicted.
 func (r *Scored) scoreCheckpoint(s *predict.Stored, run *dataset.JobRun, i int) {
 	c := &run.Checkpoints[i]
 	p, t := &s.Next, &s.NextTime

@@ -15,7 +15,7 @@ import (
 
 // StorageOptions are the flags of a prediction on a described storage.
 type StorageOptions struct {
-	On         string // empty: none is given
+	On         string // empty if it is not given
 	background string
 	flag       string
 }
@@ -69,7 +69,7 @@ func LoadStorage(flag, name string) (*pfs.System, error) {
 	return nil, ui.BadUsage(fmt.Sprintf("--%s %s: %s", flag, name, trimmed(name, err)), hint)
 }
 
-// isName reports whether a description is that of a preset, as package pfs tells it from a
+// isName reports whether a description names a preset, as package pfs tells it from a
 // file.
 func isName(name string) bool {
 	return !strings.Contains(name, "/") && !strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".yml")

@@ -112,7 +112,7 @@ func (s *Study) read(name string, v any) (bool, error) {
 	return true, nil
 }
 
-// readInto decodes the output of a step into a new T, nil if there is none.
+// readInto decodes the output of a step into a new T, nil without an output.
 func readInto[T any](s *Study, name string, err *error) *T {
 	if *err != nil {
 		return nil
@@ -175,7 +175,7 @@ func (r *Result) steps(s *Study) {
 	}
 }
 
-// replays reads the replays in all layouts; the first is that of the trace.
+// replays reads the replays in all layouts; the first is the trace's.
 func (r *Result) replays(s *Study) (err error) {
 	for _, layout := range layouts {
 		p := readInto[struct {

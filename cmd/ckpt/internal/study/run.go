@@ -94,7 +94,7 @@ func (s *Study) step(ctx context.Context, run Runner, step *Step, progress func(
 	return false, s.keep(step, key, args, out.Bytes(), errs.Bytes())
 }
 
-// failed notes the failure of an optional step. That of any other, and an interrupt,
+// failed notes the failure of an optional step. Any other failure, and an interrupt,
 // end the study.
 func (s *Study) failed(step *Step, args []string, err error) error {
 	if !step.Optional || ui.ExitCode(err) == ui.ExitInterrupted {

@@ -18,7 +18,7 @@ type Run struct {
 	NP    int     `json:"np"`
 	Nodes int     `json:"nodes"`
 	Data  int64   `json:"data_zone_bytes"` // of a rank, by the workload spec; 0 without one
-	Load  float64 `json:"load_ratio"`      // Data over that of a rank of the target
+	Load  float64 `json:"load_ratio"`      // Data over the data of a target's rank
 }
 
 // PPN returns the ranks on the fullest node.

@@ -122,7 +122,7 @@ func (r *Result) replayTable() table {
 	return t
 }
 
-// note is that of size and time, of which the second often holds the first.
+// note joins the notes of size and time, of which the second often holds the first.
 func (r *Result) note() string {
 	switch {
 	case r.own != nil && r.own.Note != "" && !strings.Contains(r.Size.Note, r.own.Note):
@@ -177,7 +177,7 @@ type table struct {
 	Note string
 }
 
-// sections are those of the page, in the order of the thesis.
+// sections lays out the page, in the order of the thesis.
 func (r *Result) sections() ([]section, error) {
 	var list []section
 	for _, of := range []func() (section, error){r.smallRuns, r.access, r.stored, r.model, r.predicted, r.planned, r.protected} {

@@ -16,7 +16,7 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// stateVersion is that of the file; readers refuse newer ones.
+// stateVersion is the file's; readers refuse newer ones.
 const stateVersion = 1
 
 // state is the file study.json of a study: which steps are done.
@@ -37,7 +37,7 @@ type record struct {
 
 func stateOf(dir string) string { return filepath.Join(dir, "study.json") }
 
-// readState reads the state of a study; that of a new one is empty.
+// readState reads the state of a study; a new study's is empty.
 func readState(dir string) (*state, error) {
 	s := &state{Version: stateVersion, Steps: map[string]*record{}, path: stateOf(dir)}
 	b, err := durable.ReadFile(vfs.OS{}, s.path, 16<<20)

@@ -128,7 +128,7 @@ func (s *Study) programRuns() {
 	}
 }
 
-// measuredMPI is the MPI library of the target: that of the flag, or of the small runs.
+// measuredMPI is the MPI library of the target: from the flag, or from the small runs.
 func (s *Study) measuredMPI() string {
 	if s.Command == "" || s.MPI != "" {
 		return s.mpi()
@@ -158,8 +158,8 @@ func (s *Study) predictions() {
 		Args: append(append([]string{"predict", "time"}, s.target()...), "--engine", s.engine(), "--json")})
 }
 
-// own reports whether checkpoints are those of ckpt, which stores the library once for a
-// job, the segment once for a node, and later what has changed.
+// own reports whether ckpt takes the checkpoints. It stores the library once for a job, the
+// segment once for a node, and later what has changed.
 func (s *Study) own() bool { return s.Command == "" }
 
 func (s *Study) engine() string {
@@ -294,11 +294,11 @@ type Options struct {
 	NP      []int  // ranks of the small runs; nil chooses them
 	Settle  string // of Command: time without a change of its memory
 	Record  string // of Command: time for which its I/O is recorded
-	MPI     string // mpich or openmpi; "" takes that of the runs
+	MPI     string // mpich or openmpi; "" takes the runs'
 
 	Overhead, AppTime, MTBF string // as the commands take them; "" is not asked
 	Capacity, Runs          string // likewise
-	Storage                 string // directory for a replay; "" is none
+	Storage                 string // directory for a replay; "" leaves it out
 	Limit                   int64  // most bytes of a replay
 
 	Dir  string // of the study

@@ -96,7 +96,7 @@ func (s *Study) value(name, field string) (string, error) {
 }
 
 // partOf returns a field of an object, or an element of a list: by its number, or by
-// the value of a field of it, as in mode=semi. It returns nil if there is none.
+// the value of a field of it, as in mode=semi. It returns nil if it is missing.
 func partOf(of any, part string) any {
 	switch v := of.(type) {
 	case map[string]any:
