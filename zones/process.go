@@ -32,28 +32,30 @@ const (
 // A Process is the memory of one process, read from an image, a core file or
 // the kernel.
 type Process struct {
-	Source string // file or /proc/PID
-	Format string
-	Name   string // of the program, without directories
-	Exe    string // its path; empty if not known
-	PID    int    // 0 if not known; under DMTCP the virtual one
-	Host   string // names the node within its checkpoint; empty if not known
-	Group  string // names the checkpoint or tree that the process is part of
-	Peers  int    // processes in that group; 0 if not known
-	Role   Role
-	Rank   int // of the MPI job; -1 if not known
+	Source string `json:"source"` // file or /proc/PID
+	Format string `json:"format"`
+	Name   string `json:"process"`              // of the program, without directories
+	Exe    string `json:"executable,omitempty"` // its path; empty if not known
+	PID    int    `json:"pid"`                  // 0 if not known; under DMTCP the virtual one
+	Host   string `json:"host,omitempty"`       // the node within its checkpoint; empty if not known
+	Group  string `json:"-"`                    // the checkpoint or tree that the process is part of
+	Peers  int    `json:"-"`                    // processes in that group; 0 if not known
+	Role   Role   `json:"role"`
+	Rank   int    `json:"-"` // of the MPI job; -1 if not known
 	// JobRanks is the number of ranks of the MPI job, NodeRanks of those on the node, as
 	// the launcher told the process; 0 if not known.
-	JobRanks, NodeRanks int
-	MPI                 string // mpich, openmpi; empty if no such library is mapped
+	JobRanks  int    `json:"-"`
+	NodeRanks int    `json:"-"`
+	MPI       string `json:"mpi,omitempty"` // mpich, openmpi; empty if no such library is mapped
 
 	// FileBytes is the length of the image or core file, 0 for a live process.
 	// Unpacked is its length after decompression.
-	FileBytes, Unpacked int64
+	FileBytes int64 `json:"file_bytes"`
+	Unpacked  int64 `json:"-"`
 	// Overhead is the size of everything in the image beside its areas: file headers
 	// and the end marker.
-	Overhead int64
-	Areas    []Area
+	Overhead int64  `json:"overhead_bytes"`
+	Areas    []Area `json:"areas"`
 }
 
 // Sizes returns the stored bytes by zone.

@@ -226,25 +226,15 @@ func jobSize(ranks []*zones.Process) (job, node int) {
 
 // zonesLine is a process in ckpt zones --json.
 type zonesLine struct {
-	Source     string             `json:"source"`
-	Format     string             `json:"format"`
-	Process    string             `json:"process"`
-	Executable string             `json:"executable,omitempty"`
-	PID        int                `json:"pid"`
-	Role       zones.Role         `json:"role"`
+	*zones.Process
 	Rank       *int               `json:"rank,omitempty"`
-	Host       string             `json:"host,omitempty"`
-	MPI        string             `json:"mpi,omitempty"`
 	Zones      zones.Sizes        `json:"zones"`
 	Runtime    int64              `json:"runtime_bytes"`
 	Kernel     int64              `json:"kernel_bytes"` // never stored
 	Companion  int64              `json:"companion_bytes"`
-	Overhead   int64              `json:"overhead_bytes"`
 	Image      int64              `json:"image_bytes"`
-	File       int64              `json:"file_bytes"`
 	Totals     *zonesTotals       `json:"totals,omitempty"`
 	Checkpoint *source.Checkpoint `json:"checkpoint_summary,omitempty"`
-	Areas      []zones.Area       `json:"areas"`
 }
 
 // zonesTotals are the sizes of a live process in other respects.
@@ -273,14 +263,13 @@ func totalsOf(p *zones.Process) *zonesTotals {
 func printZonesJSON(g *ui.Globals, ps []*zones.Process, checkpoints []source.Checkpoint, single bool) error {
 	lines := make([]zonesLine, len(ps))
 	for i, p := range ps {
-		l := zonesLine{Source: p.Source, Format: p.Format, Process: p.Name, Executable: p.Exe, PID: p.PID, Role: p.Role,
-			Host: p.Host, MPI: p.MPI, Zones: p.Sizes(), Runtime: p.Stored(zones.Runtime), Companion: p.Companion(),
-			Overhead: p.Overhead, Image: p.Image(), File: p.FileBytes, Totals: totalsOf(p), Areas: p.Areas}
+		l := zonesLine{Process: p, Zones: p.Sizes(), Runtime: p.Stored(zones.Runtime), Companion: p.Companion(),
+			Image: p.Image(), Totals: totalsOf(p)}
 		if p.Rank >= 0 {
 			l.Rank = &p.Rank
 		}
-		if l.Areas == nil {
-			l.Areas = []zones.Area{}
+		if p.Areas == nil {
+			p.Areas = []zones.Area{}
 		}
 		for k := range p.Areas {
 			if p.Areas[k].Class == zones.Kernel {
