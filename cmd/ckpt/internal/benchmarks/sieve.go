@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image"
@@ -70,11 +69,7 @@ func measureSieve(ctx context.Context, dir string, o sieveOptions) (res sieveRes
 		return res, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	s := &sieveBench{ctx: ctx, size: o.Size, progress: o.Progress}
-	if s.buf, err = mappedNoise(o.Size); err != nil {
-		return res, err
-	}
-	defer unix.Munmap(s.buf)
+	s := &sieveBench{ctx: ctx, size: o.Size, buf: noise(o.Size), progress: o.Progress}
 	if err := s.open(filepath.Join(work, "blocks")); err != nil {
 		return res, err
 	}

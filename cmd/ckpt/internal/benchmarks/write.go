@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
@@ -55,11 +54,6 @@ func MeasureWrite(ctx context.Context, dir string, o WriteOptions) (res WriteRes
 		return res, fmt.Errorf("cannot measure %d bytes in %d rounds", size, o.Rounds)
 	}
 	res.Size = size
-	mem, err := mappedNoise(size)
-	if err != nil {
-		return res, err
-	}
-	defer unix.Munmap(mem)
 	work, err := os.MkdirTemp(dir, "ckpt-bench-")
 	if err != nil {
 		return res, err
@@ -74,7 +68,7 @@ func MeasureWrite(ctx context.Context, dir string, o WriteOptions) (res WriteRes
 		return res, err
 	}
 	defer job.Unlock()
-	b := &writeBench{ctx: ctx, mem: mem, job: job, file: filepath.Join(work, "plain"), progress: o.Progress}
+	b := &writeBench{ctx: ctx, mem: noise(size), job: job, file: filepath.Join(work, "plain"), progress: o.Progress}
 	if b.progress == nil {
 		b.progress = func(int64) {}
 	}
@@ -164,16 +158,6 @@ func (b *writeBench) plain(flags int) (rate float64, err error) {
 		return 0, err
 	}
 	return float64(len(b.mem)) / time.Since(start).Seconds(), nil
-}
-
-// mappedNoise maps n bytes that no disk can compress, the same in every run.
-func mappedNoise(n int64) ([]byte, error) {
-	mem, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		return nil, fmt.Errorf("allocate %d bytes: %w", n, err)
-	}
-	_, _ = rand.NewChaCha8([32]byte{}).Read(mem)
-	return mem, nil
 }
 
 type benchWriteOptions struct {
