@@ -80,13 +80,14 @@ func (r *reader1) next() error {
 		return bad(at, "checksum of block %q does not match", kind)
 	}
 	r.in.skip(len(whole))
-	if err := r.take(kind, whole[blockHeader1:], int(count)); err != nil && err != io.EOF {
-		return bad(at, "block %q: %v", kind, err)
-	} else if err == io.EOF && len(r.in.peek(1)) > 0 {
+	err := r.take(kind, whole[blockHeader1:], int(count))
+	switch {
+	case err == io.EOF && len(r.in.peek(1)) > 0:
 		return bad(r.in.off, "bytes follow the end mark")
-	} else {
-		return err
+	case err != nil && err != io.EOF:
+		return bad(at, "block %q: %v", kind, err)
 	}
+	return err
 }
 
 func (r *reader1) take(kind string, payload []byte, count int) (err error) {
