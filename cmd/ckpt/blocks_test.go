@@ -65,7 +65,7 @@ type block struct {
 	commands []shown
 }
 
-// A shown command and the lines that it prints. Silent: the page shows none.
+// A shown command and the lines that it prints. Silent: the page shows no lines.
 type shown struct {
 	text   string
 	output []string

@@ -17,7 +17,7 @@ import (
 // TestProgramsDealt runs the heat programs of docs/examples, of each language and on each
 // implementation of MPI, and restarts them with other numbers of ranks from files of each
 // layout. A rank dies in the first session, another one in the second, and then the
-// coordinator. The final field is, bit by bit, that of a run without failures and without
+// coordinator. The final field is, bit by bit, as after a run without failures and without
 // ckpt.
 func TestProgramsDealt(t *testing.T) {
 	t.Parallel()

@@ -87,7 +87,7 @@ const (
 type trial struct {
 	job, flags string
 	fault      string // in the words of strace
-	files      bool   // in those of the store only
+	files      bool   // in files of the store only
 }
 
 func (x trial) name() string {
@@ -330,7 +330,7 @@ func ckpt(t *testing.T, dir string, tracer []string, args ...string) *told {
 	return r
 }
 
-// A traced process is that of a command, or of one that traces it.
+// A traced process belongs to a command, or traces one.
 type traced struct {
 	cmd                   *exec.Cmd
 	store, stdout, stderr string

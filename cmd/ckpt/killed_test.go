@@ -19,7 +19,7 @@ import (
 
 // TestProgramsKilled runs the heat programs of docs/examples, of each language and on each
 // implementation of MPI, and kills a rank, an agent, the launcher or the coordinator at
-// random times. Each time the final field is, bit by bit, that of a run without failures
+// random times. Each time the final field is, bit by bit, as after a run without failures
 // and without ckpt, and nothing of the job is left behind. A killed coordinator is followed
 // by ckpt restart, all else by the coordinator itself. Five runs have each program, role and
 // way to write once; there are 100 at night.
@@ -109,7 +109,7 @@ var killedRoles = []string{aRank, anAgent, aLauncher, aCoordinator}
 // killSettings are the ways to write that take turns.
 var killSettings = [][]string{nil, {"--async"}, {"--layout", "aggregated"}, {"--async", "--layout", "shared", "--codec", "none"}}
 
-// arguments are those of the program.
+// arguments go to the program.
 func (k *killer) arguments(program []string, file string) []string {
 	steps := k.p.steps * 4 / k.ranks
 	return k.p.mpi.mpiexec(k.ranks, append(program[:len(program):len(program)], strconv.Itoa(killSize), strconv.Itoa(steps), file)...)

@@ -66,7 +66,7 @@ func TestLauncherEnds(t *testing.T) {
 				held = s.holdNothing(agents)
 				return held == nil
 			})
-			// Neither the coordinator nor the agents can help any more.
+			// The coordinator and the agents cannot help any more.
 			stopped := append(agents, foundProcess{pid: cmd.Process.Pid})
 			for _, p := range stopped {
 				p.signal(syscall.SIGSTOP)

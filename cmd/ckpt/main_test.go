@@ -60,7 +60,7 @@ func heedSignals() {
 //	suspend JOB, resume JOB, hangup JOB, demand JOB, terminate JOB  signal the coordinator of a job
 //	stall RANK          SIGSTOP a rank of this script's store
 //	orphans             fail if ranks of this script's store are alive
-//	smalldisk DIR SIZE [FILE]  mount a file system of a size, and that of a file
+//	smalldisk DIR SIZE [FILE]  mount a file system of a size, and of the size of a file
 //	foreign DIR         put another build of ckpt into a directory
 //	readonly DIR        make a mounted file system read-only
 //	status N CMD…       run a command and check its exit status
@@ -70,7 +70,7 @@ func heedSignals() {
 //	same FILE FILE      fail if two results have different digests
 //	ownjobs APP SMALL,… LARGE,… CODEC  predict large jobs from small ones, and compare
 //	matches SCHEMA FILE check the JSON in a file against docs/schema
-//	figures FILE        compare the errors in README with those of ckpt predict eval --json
+//	figures FILE        compare the errors in README with ckpt predict eval --json
 //	needs NAME…         skip the script without a program, root, mounts, ebpf, hydra
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -271,14 +271,14 @@ func signalRanks(ts *testscript.TestScript, job string) {
 	signalJob(ts, job, syscall.SIGTERM)
 }
 
-// orphans waits until no rank is left: those of a killed coordinator notice
+// orphans waits until no rank is left: without their coordinator ranks notice
 // its end by themselves.
 func orphans(ts *testscript.TestScript, _ bool, _ []string) {
 	eventually(ts, "the ranks to leave", func() bool { return len(ranksOf(ts)) == 0 })
 }
 
 // smallDisk mounts a file system, or skips the rest of the script: smalldisk DIR SIZE [FILE],
-// of a size like 20m and that of a file. A store without compression has ckpt itself, which grows.
+// of a size like 20m and the size of a file. A store without compression has ckpt itself, which grows.
 func smallDisk(ts *testscript.TestScript, _ bool, args []string) {
 	dir, size := ts.MkAbs(args[0]), args[1]
 	if len(args) > 2 {
@@ -367,7 +367,7 @@ func dmtcpJob(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(dmtcptest.Job(ranks, o).WriteDir(dir))
 }
 
-// fakeDMTCP puts programs that answer like those of DMTCP into a directory.
+// fakeDMTCP puts programs that answer as DMTCP does into a directory.
 func fakeDMTCP(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: fakedmtcp DIR")

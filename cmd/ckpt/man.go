@@ -27,7 +27,7 @@ func newManCommand() *cobra.Command {
 	}
 }
 
-// manHeader has no title, so that each page gets its own. Its date is that of the
+// manHeader has no title, so that each page gets its own. Its date is the date of the
 // commit, so that the same commit makes the same pages.
 func manHeader(b ui.Build) *doc.GenManHeader {
 	h := &doc.GenManHeader{Section: "1", Source: "ckpt " + b.Version, Manual: "ckpt"}

@@ -157,7 +157,7 @@ func note(dir string, p noted) error {
 }
 
 // checkOutput checks the documents that a command printed. A command that fails may
-// have printed none, or the beginning of one.
+// have printed a part of one, or nothing.
 func checkOutput(args []string, out []byte, whole bool) error {
 	name := schemaOf(args)
 	if writesFile(args) {

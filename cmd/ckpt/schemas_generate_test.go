@@ -81,7 +81,7 @@ var results = map[string]string{
 	"zones":              "images.printZonesJSON()",
 }
 
-// events are those of a job.
+// events are the events of a job.
 const events = `coordinator.StartEvent coordinator/job.CheckpointEvent coordinator.StoppingEvent coordinator.AbortedEvent
 	coordinator.FailureEvent coordinator.BackoffEvent coordinator.IntervalEvent coordinator/job.TunedEvent coordinator.RestartEvent
 	coordinator/job.RestartedEvent coordinator.RecoveryEvent coordinator.LevelEvent coordinator.WaitsEvent coordinator.SourcesEvent
@@ -366,7 +366,7 @@ func hasMethod(t types.Type, name string) bool {
 	return is
 }
 
-// members collects the members of a struct, then those of structs embedded in it that are
+// members collects the members of a struct, then of structs embedded in it, if they are
 // not hidden by its own.
 func (m *schemaMaker) members(where string, t types.Type, s *types.Struct, properties node, required *[]string) {
 	var embedded []types.Type

@@ -32,7 +32,7 @@ func leafNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// TestSchemas: there is a schema for every command and none for others, and each
+// TestSchemas: every command, and no other name, has a schema, and each
 // property of each is the field of that name in fields.json. So no name changes its
 // type or unit between commands.
 func TestSchemas(t *testing.T) {

@@ -127,7 +127,7 @@ var seamOutages = map[string]func(dir string){
 	},
 }
 
-// identity returns the digest of the description of a job; empty if there is none.
+// identity returns the digest of the description of a job; empty without one.
 func (w *seams) identity(p jobPlace) string {
 	b, _ := os.ReadFile(filepath.Join(w.dir, p.store, "jobs", p.job, "job"))
 	return string(b[max(0, len(b)-66):])

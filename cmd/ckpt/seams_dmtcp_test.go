@@ -12,7 +12,7 @@ import (
 	"ckpt/coordinator/dmtcp/dmtcpfake"
 )
 
-// fakesOfDMTCP makes a directory of programs that answer like those of DMTCP.
+// fakesOfDMTCP makes a directory of programs that answer as DMTCP does.
 func fakesOfDMTCP(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

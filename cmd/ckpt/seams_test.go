@@ -105,7 +105,7 @@ type seams struct {
 	rng      *rand.Rand
 	tally    *seamTally
 	program  string              // an MPI program; empty without MPI
-	fakes    string              // programs that answer like those of DMTCP
+	fakes    string              // programs that answer as DMTCP does
 	digests  map[string]string   // of runs without failures
 	want     map[jobPlace]string // result of each job
 	done     map[jobPlace]bool   // jobs that have told it, or whose output was lost

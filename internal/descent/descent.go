@@ -13,7 +13,7 @@ const (
 )
 
 // Search changes the parameters by a step, one after the other, as long as one of them
-// makes the loss smaller. It halves the step when none does, and returns when the step is
+// makes the loss smaller. It halves the step when no step does, and returns when the step is
 // smaller than Last. It changes at. An error of loss ends it.
 func Search(at []float64, loss func([]float64) (float64, error)) (least float64, err error) {
 	if least, err = loss(at); err != nil {

@@ -26,7 +26,7 @@ var (
 type OpError struct {
 	Op     string // what was tried, a verb: write, sync, commit, ...
 	Path   string
-	Offset int64 // in the file; -1 if the operation has none
+	Offset int64 // in the file; -1 without one
 	Err    error
 }
 

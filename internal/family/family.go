@@ -9,6 +9,8 @@ package family
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +18,7 @@ import (
 	"time"
 )
 
-// A Process has a number, and the moment of its start in ticks since that of the machine.
+// A Process has a number, and the moment of its start, in ticks since the machine started.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start string `json:"start"`
@@ -38,7 +40,7 @@ func Await(list []Process, limit time.Duration) bool {
 	return true
 }
 
-// Find returns the process of a number; false if there is none, or it has ended.
+// Find returns the process of a number; false if it has ended.
 func Find(pid int) (Process, bool) {
 	start, ok := startOf(pid)
 	return Process{pid, start}, ok
@@ -129,7 +131,7 @@ func (p Process) Suspended() bool {
 	return false
 }
 
-// stopped reports whether a state is that of a process after SIGSTOP.
+// stopped reports whether a process is in this state after SIGSTOP.
 func stopped(state string) bool { return state == "T" || state == "t" }
 
 // startOf returns when a process started, in ticks since the machine did. It reports
@@ -153,4 +155,132 @@ func statOf(pid int) (state, start string, ok bool) {
 		return "", "", false
 	}
 	return fields[stateField], fields[startField], true
+}
+
+// BytesRead adds up what processes have read from files, as far as that is known. A process
+// that waits or spins reads nothing.
+func BytesRead(list []Process) int64 { return sumOf(list, "rchar") }
+
+// BytesMoved adds up what processes, and their children that have ended, have read
+// from storage and written for it, as far as that is known. Bytes in memory do not count.
+func BytesMoved(list []Process) int64 { return sumOf(list, "read_bytes", "write_bytes") }
+
+// BytesOfCalls adds up what processes, and their children that have ended, have read
+// and written by calls, also in memory, through pipes and connections.
+func BytesOfCalls(list []Process) int64 { return sumOf(list, "rchar", "wchar") }
+
+// sumOf adds up counters of /proc/PID/io.
+func sumOf(list []Process, counters ...string) int64 {
+	var sum int64
+	for _, p := range list {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", p.PID))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			if name, rest, ok := strings.Cut(line, ":"); ok && slices.Contains(counters, name) {
+				n, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// Resident adds up the memory that processes hold, as far as that is known.
+func Resident(list []Process) int64 {
+	var sum int64
+	for _, p := range list {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.PID))
+		if err != nil {
+			continue
+		}
+		if fields := strings.Fields(string(b)); len(fields) > 1 {
+			n, _ := strconv.ParseInt(fields[1], 10, 64)
+			sum += n * int64(os.Getpagesize())
+		}
+	}
+	return sum
+}
+
+// Variable returns a variable of the environment with which a process began, false if it
+// had none of that name.
+func (p Process) Variable(name string) (string, bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
+	if err != nil {
+		return "", false
+	}
+	for v := range strings.SplitSeq(string(b), "\x00") {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// Grace is how long a command may take to end after SIGTERM, before SIGKILL.
+const Grace = 5 * time.Second
+
+// A Command is a process that this one has started, in a process group of its own.
+type Command struct {
+	cmd  *exec.Cmd
+	over chan struct{}
+	err  error
+}
+
+// Start starts a command. It gets SIGTERM if this process dies.
+func Start(cmd *exec.Cmd) (*Command, error) {
+	c := &Command{cmd: cmd, over: make(chan struct{})}
+	cmd.WaitDelay = time.Second // a descendant may keep the output open
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	started := make(chan error)
+	go func() {
+		// The kernel sends the signal when the thread ends that has started the command.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			c.err = cmd.Wait()
+			close(c.over)
+		}
+	}()
+	return c, <-started
+}
+
+// PID is the number of the command and of its process group.
+func (c *Command) PID() int { return c.cmd.Process.Pid }
+
+func (c *Command) Over() <-chan struct{} { return c.over }
+
+// Err returns how the command ended, nil for status 0. Wait for Over first.
+func (c *Command) Err() error { return c.err }
+
+// Status returns how the command ended, as shells say it: 128 and the number of a signal.
+// Wait for Over first.
+func (c *Command) Status() int {
+	if s, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		return 128 + int(s.Signal())
+	}
+	return c.cmd.ProcessState.ExitCode()
+}
+
+// Signal sends a signal to the process group.
+func (c *Command) Signal(s os.Signal) {
+	if n, ok := s.(syscall.Signal); ok {
+		_ = syscall.Kill(-c.PID(), n) // it may end meanwhile
+	}
+}
+
+// End ends the command and its descendants: by SIGTERM, and after Grace by SIGKILL.
+func (c *Command) End() {
+	below := Descendants(c.PID())
+	Signal(below, syscall.SIGTERM)
+	select {
+	case <-c.over:
+	case <-time.After(Grace):
+	}
+	Signal(below, syscall.SIGKILL)
+	<-c.over
+	Await(below, Grace) // a killed process leaves soon
 }

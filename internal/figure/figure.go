@@ -13,6 +13,10 @@
 package figure
 
 import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html"
 	"image/color"
 	"io"
 	"math"
@@ -24,8 +28,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
-	_ "gonum.org/v1/plot/vg/vgpdf" // for pdf
-	_ "gonum.org/v1/plot/vg/vgsvg" // for svg
+	_ "gonum.org/v1/plot/vg/vgpdf"
+	_ "gonum.org/v1/plot/vg/vgsvg"
 )
 
 // Width and Height are the size of a plot.
@@ -115,4 +119,248 @@ func Canvas(w, h vg.Length, format string) (vg.CanvasWriterTo, error) {
 		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(w, h), vgimg.UseDPI(pixels))}, nil
 	}
 	return draw.NewFormattedCanvas(w, h, format)
+}
+
+// ErrorBars returns vertical bars that reach from each point down to its low and up to
+// its high.
+func ErrorBars(at plotter.XYs, reach plotter.YErrors, c color.Color) (*plotter.YErrorBars, error) {
+	bars, err := plotter.NewYErrorBars(struct {
+		plotter.XYs
+		plotter.YErrors
+	}{at, reach})
+	if err != nil {
+		return nil, err
+	}
+	bars.Color, bars.Width, bars.CapWidth = c, vg.Points(1), vg.Points(6)
+	return bars, nil
+}
+
+// The measures of a grid: the width of all of it, the height of a row.
+const (
+	gridWidth = 22 * vg.Centimeter
+	gridRow   = 7 * vg.Centimeter
+)
+
+// WriteGrid writes plots in rows, one row below the other. The plots of a row share its
+// width evenly; a nil leaves its place empty.
+func WriteGrid(w io.Writer, format string, rows [][]*plot.Plot) error {
+	height := gridRow * vg.Length(len(rows))
+	c, err := Canvas(gridWidth, height, format)
+	if err != nil {
+		return err
+	}
+	all := draw.New(c)
+	all.FillPolygon(color.White, []vg.Point{{}, {X: gridWidth}, {X: gridWidth, Y: height}, {Y: height}})
+	for i, row := range rows {
+		top := height - gridRow*vg.Length(i)
+		for j, p := range row {
+			if p == nil {
+				continue
+			}
+			cell := gridWidth / vg.Length(len(row))
+			Draw(p, draw.Canvas{Canvas: all.Canvas, Rectangle: vg.Rectangle{
+				Min: vg.Point{X: cell * vg.Length(j), Y: top - gridRow},
+				Max: vg.Point{X: cell * vg.Length(j+1), Y: top},
+			}})
+		}
+	}
+	_, err = c.WriteTo(w)
+	return err
+}
+
+// under is the height of the plot at the bottom of a stack.
+const under = 5 * vg.Centimeter
+
+// WriteStack writes two plots, one below the other, with the ends of their horizontal axes
+// in line.
+func WriteStack(w io.Writer, format string, top, bottom *plot.Plot) error {
+	c, err := Canvas(Width, Height+under, format)
+	if err != nil {
+		return err
+	}
+	all := draw.New(c)
+	all.FillPolygon(color.White, []vg.Point{{}, {X: Width}, {X: Width, Y: Height + under}, {Y: Height + under}})
+	upper, lower := stacked(all, top, bottom)
+	drawIn(top, upper)
+	drawIn(bottom, lower)
+	_, err = c.WriteTo(w)
+	return err
+}
+
+// stacked divides a canvas between two plots. Labels of ticks differ in width; the plot
+// with the narrower ones gets a wider margin.
+func stacked(all draw.Canvas, top, bottom *plot.Plot) (upper, lower draw.Canvas) {
+	upper, lower = margins(draw.Crop(all, 0, 0, under, 0)), margins(draw.Crop(all, 0, 0, 0, -Height))
+	a, b := axes(top, upper), axes(bottom, lower)
+	upper = draw.Crop(upper, max(0, b.Min.X-a.Min.X), min(0, b.Max.X-a.Max.X), 0, 0)
+	lower = draw.Crop(lower, max(0, a.Min.X-b.Min.X), min(0, a.Max.X-b.Max.X), 0, 0)
+	return upper, lower
+}
+
+// axes returns the area within the axes of a plot.
+func axes(p *plot.Plot, c draw.Canvas) vg.Rectangle {
+	defer blankLabels(p)()
+	return p.DataCanvas(c).Rectangle
+}
+
+// pageStyle defines Variables for light, for dark and for paper.
+//
+//go:embed page.css
+var pageStyle string
+
+// A Page is HTML about figures. It is not made from a template: packages for templates
+// call methods by name, so that the linker would keep every method in the program.
+type Page struct{ bytes.Buffer }
+
+// NewPage begins a page. The style is CSS, added to what pages have in common.
+func NewPage(title, style string) *Page {
+	p := &Page{}
+	p.Put(`<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>%s</title>
+<style>
+`, title)
+	p.WriteString(pageStyle + style)
+	p.Put("</style>\n</head>\n<body>\n<h1>%s</h1>\n", title)
+	return p
+}
+
+// Put writes markup. Each %s in it stands for a text, which Put escapes; in the value of
+// an attribute it stands in double quotes.
+func (p *Page) Put(markup string, texts ...string) {
+	escaped := make([]any, len(texts))
+	for i, text := range texts {
+		escaped[i] = html.EscapeString(text)
+	}
+	fmt.Fprintf(p, markup, escaped...)
+}
+
+// Facts writes a list of short answers with their names.
+func Facts[F ~struct{ Name, Value string }](p *Page, facts []F) {
+	p.Put("<dl>\n")
+	for _, f := range facts {
+		f := struct{ Name, Value string }(f)
+		p.Put("<div><dt>%s</dt><dd>%s</dd></div>\n", f.Name, f.Value)
+	}
+	p.Put("</dl>\n")
+}
+
+// Table writes a table; the note, if it is not empty, is its caption. Cells of the
+// class n are numbers, aligned to the right.
+func Table[C ~struct{ Text, Class string }](p *Page, note string, head []C, rows [][]C) {
+	p.Put("<div class=\"wide\"><table>")
+	if note != "" {
+		p.Put("<caption>%s</caption>", note)
+	}
+	p.Put("\n<thead>\n")
+	row(p, "th", head)
+	p.Put("</thead>\n<tbody>\n")
+	for _, cells := range rows {
+		row(p, "td", cells)
+	}
+	p.Put("</tbody></table></div>\n")
+}
+
+func row[C ~struct{ Text, Class string }](p *Page, element string, cells []C) {
+	p.Put("<tr>")
+	for _, c := range cells {
+		c := struct{ Text, Class string }(c)
+		p.Put("<" + element)
+		if c.Class != "" {
+			p.Put(` class="%s"`, c.Class)
+		}
+		p.Put(">%s</"+element+">", c.Text)
+	}
+	p.Put("</tr>\n")
+}
+
+// End closes the page.
+func (p *Page) End() { p.Put("</body>\n</html>\n") }
+
+// An Entry of a key explains a colour or a plotter.
+type Entry struct {
+	Name  string // empty in the middle of a ramp
+	Color color.Color
+	Thumb plot.Thumbnailer // drawn instead of the colour, if not nil
+}
+
+// A Key explains what a plot shows, in rows between its title and its axes.
+type Key []Entry
+
+// The measures of a key.
+const (
+	titleGap  = vg.Length(6) // between the title and what is below
+	rowHeight = vg.Length(13)
+	box       = vg.Length(7)
+	thumb     = vg.Length(20)
+	space     = vg.Length(4)
+	apart     = vg.Length(10)
+	narrow    = Width - 130 // of the axes, whatever their labels
+)
+
+// AddKey adds a key to a plot and leaves space for its rows above the axes.
+func AddKey(p *plot.Plot, k Key) {
+	p.Title.Padding = titleGap + rowHeight*vg.Length(len(k.rows(p, narrow)))
+	p.Add(k)
+}
+
+// width returns the width of an entry.
+func (e *Entry) width(p *plot.Plot) vg.Length {
+	w := box
+	if e.Thumb != nil {
+		w = thumb
+	}
+	if e.Name == "" {
+		return w + 1
+	}
+	return w + space + p.Legend.TextStyle.Width(e.Name) + apart
+}
+
+// rows returns the entries row by row. A ramp keeps its entries together.
+func (k Key) rows(p *plot.Plot, most vg.Length) (rows []Key) {
+	var x vg.Length
+	for len(k) > 0 {
+		n, w := 1, k[0].width(p)
+		for k[n-1].Name == "" && n < len(k) {
+			w += k[n].width(p)
+			n++
+		}
+		if len(rows) == 0 || x+w-apart > most {
+			rows, x = append(rows, nil), 0
+		}
+		last := len(rows) - 1
+		rows[last], x, k = append(rows[last], k[:n]...), x+w, k[n:]
+	}
+	return rows
+}
+
+// Plot draws the key above the canvas, which is the area within the axes.
+func (k Key) Plot(c draw.Canvas, p *plot.Plot) {
+	rows := k.rows(p, narrow)
+	y := c.Max.Y + space + rowHeight*vg.Length(len(rows)-1)
+	for _, row := range rows {
+		x := c.Min.X
+		for _, e := range row {
+			e.draw(c, p, vg.Point{X: x, Y: y})
+			x += e.width(p)
+		}
+		y -= rowHeight
+	}
+}
+
+// draw draws an entry at its lower left corner.
+func (e *Entry) draw(c draw.Canvas, p *plot.Plot, at vg.Point) {
+	w := box
+	if e.Thumb == nil {
+		c.FillPolygon(e.Color, []vg.Point{at, {X: at.X + box, Y: at.Y}, {X: at.X + box, Y: at.Y + box - 1}, {X: at.X, Y: at.Y + box - 1}})
+	} else {
+		w = thumb
+		e.Thumb.Thumbnail(&draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{Min: at, Max: vg.Point{X: at.X + w, Y: at.Y + box}}})
+	}
+	if e.Name != "" {
+		c.FillText(p.Legend.TextStyle, vg.Point{X: at.X + w + space, Y: at.Y}, e.Name)
+	}
 }

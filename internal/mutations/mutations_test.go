@@ -5,7 +5,7 @@
 //	CKPT_MUTATIONS=1 go test -run 'TestMutations/spare' -v ./internal/mutations
 //
 // A mutation is added together with a test that it made fail. When the code of one
-// changes, change the mutation with it, or remove it if nobody can make that mistake
+// changes, change the mutation with it, or remove it if that mistake is impossible
 // any more.
 package mutations
 
@@ -35,7 +35,7 @@ func (m *mutation) where() (dir, test string) {
 	return m.pkg, m.test
 }
 
-// root is that of the module.
+// root is the directory of the module.
 const root = "../.."
 
 // apply returns the file with the mistake in it, and its name. The text to replace must

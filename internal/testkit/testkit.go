@@ -3,12 +3,291 @@
 package testkit
 
 import (
+	"bytes"
+	"errors"
 	"flag"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ckpt/internal/vfs"
 )
+
+// Conform holds a file system to what its interface promises, in an empty directory of it.
+func Conform(t *testing.T, fsys vfs.FS, root string) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("error %v, want %v", err, want)
+		}
+	}
+	at := func(name string) string { return path.Join(root, name) }
+
+	// Files.
+	f, err := fsys.Create(at("a"))
+	must(err)
+	_, err = fsys.Create(at("a"))
+	is(err, fs.ErrExist)
+	_, err = fsys.Create(at("no/a"))
+	is(err, fs.ErrNotExist)
+	_, err = f.WriteAt([]byte("world"), 6)
+	must(err)
+	_, err = f.WriteAt([]byte("hello"), 0)
+	must(err)
+	must(f.Sync())
+	if n, err := f.Size(); n != 11 || err != nil {
+		t.Errorf("size %d, %v", n, err)
+	}
+	b := make([]byte, 11)
+	if n, err := f.ReadAt(b, 0); n != 11 || err != nil && err != io.EOF || !bytes.Equal(b, []byte("hello\x00world")) {
+		t.Errorf("read %q, %v", b, err)
+	}
+	if n, err := f.ReadAt(b, 6); n != 5 || err != io.EOF {
+		t.Errorf("read %d bytes across the end, %v", n, err)
+	}
+	must(f.Close())
+	if err := f.Close(); err == nil {
+		t.Error("closed twice")
+	}
+	r, err := fsys.Open(at("a"))
+	must(err)
+	if _, err := r.WriteAt([]byte("x"), 0); err == nil {
+		t.Error("wrote to a file open for reading")
+	}
+	must(r.Close())
+	_, err = fsys.Open(at("no"))
+	is(err, fs.ErrNotExist)
+	_, err = fsys.OpenWrite(at("no"))
+	is(err, fs.ErrNotExist)
+	w, err := fsys.OpenWrite(at("a"))
+	must(err)
+	_, err = w.WriteAt([]byte("W"), 6)
+	must(err)
+	if n, err := w.ReadAt(b, 0); n != 11 || err != nil && err != io.EOF || !bytes.Equal(b, []byte("hello\x00World")) {
+		t.Errorf("read %q, %v after another wrote", b, err)
+	}
+	must(w.Sync())
+	must(w.Close())
+
+	// Directories.
+	must(fsys.Mkdir(at("d")))
+	is(fsys.Mkdir(at("d")), fs.ErrExist)
+	is(fsys.Mkdir(at("no/d")), fs.ErrNotExist)
+	f, err = fsys.Create(at("d/x"))
+	must(err)
+	must(f.Close())
+	is(fsys.Remove(at("d")), syscall.ENOTEMPTY)
+	must(fsys.Remove(at("d/x")))
+	is(fsys.Remove(at("d/x")), fs.ErrNotExist)
+	_, err = fsys.Stat(at("a/b"))
+	is(err, syscall.ENOTDIR)
+
+	// Rename replaces.
+	f, err = fsys.Create(at("b"))
+	must(err)
+	must(f.Close())
+	must(fsys.Rename(at("a"), at("b")))
+	is(fsys.Rename(at("a"), at("b")), fs.ErrNotExist)
+	fi, err := fsys.Stat(at("b"))
+	must(err)
+	if fi.Size() != 11 || fi.IsDir() || fi.Name() != "b" || fi.Mode() != 0o600 {
+		t.Errorf("stat: %v %v %v %v", fi.Size(), fi.IsDir(), fi.Name(), fi.Mode())
+	}
+	list, err := fsys.ReadDir(root)
+	must(err)
+	if len(list) != 2 || list[0].Name() != "b" || list[1].Name() != "d" || !list[1].IsDir() {
+		t.Errorf("list: %v", list)
+	}
+	must(fsys.Remove(at("d")))
+	must(fsys.SyncDir(root))
+	is(fsys.SyncDir(at("no")), fs.ErrNotExist)
+
+	// Locks.
+	l, err := fsys.Lock(at("lock"))
+	must(err)
+	_, err = fsys.Lock(at("lock"))
+	is(err, vfs.ErrLocked)
+	locked := func(want bool) {
+		if got, err := fsys.Locked(at("lock")); got != want || err != nil {
+			t.Errorf("locked: %v, %v; want %v", got, err, want)
+		}
+	}
+	locked(true)
+	must(l.Close())
+	locked(false)
+	l, err = fsys.Lock(at("lock"))
+	must(err)
+	must(l.Close())
+
+	if n, err := fsys.Free(root); n <= 0 || err != nil {
+		t.Errorf("free %d, %v", n, err)
+	}
+}
+
+// Needs that a machine lacks skip a test. All say so in the same words, "skipped: needs mpicc",
+// and each adds a line to the file that CKPT_SKIPPED names, if it is set: the directory of the
+// package, the test, the need.
+
+// abilities are needs that are no programs.
+var abilities = map[string]func() bool{
+	"root":   sync.OnceValue(func() bool { return os.Getuid() == 0 }),
+	"mounts": sync.OnceValue(mounts),
+	// The programs in Python use Debian's, since mpi4py belongs to its Open MPI.
+	"numpy":  sync.OnceValue(func() bool { return exec.Command("/usr/bin/python3", "-c", "import numpy").Run() == nil }),
+	"mpi4py": sync.OnceValue(func() bool { return exec.Command("/usr/bin/python3", "-c", "import mpi4py").Run() == nil }),
+}
+
+// mounts reports whether file systems can be mounted: root in a container may not.
+func mounts() bool {
+	dir, err := os.MkdirTemp("", "needs-mounts")
+	if err != nil {
+		return false
+	}
+	defer os.Remove(dir)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		return false
+	}
+	return syscall.Unmount(dir, syscall.MNT_DETACH) == nil
+}
+
+// Missing returns the first need that this machine lacks, or "". A need is root, mounts,
+// numpy, mpi4py, or the name of a program.
+func Missing(list ...string) string {
+	for _, need := range list {
+		if has, ok := abilities[need]; ok {
+			if !has() {
+				return need
+			}
+		} else if _, err := exec.LookPath(need); err != nil {
+			return need
+		}
+	}
+	return ""
+}
+
+// A T is a test, or a script of testscript.
+type T interface {
+	Name() string
+	Log(args ...any)
+	Skip(args ...any)
+}
+
+// All skips a test unless the machine has all that it needs.
+func All(t T, list ...string) {
+	if need := Missing(list...); need != "" {
+		Skip(t, need)
+	}
+}
+
+// Skip skips a test that lacks a need.
+func Skip(t T, need string) {
+	note(t, need)
+	t.Skip(skipped + need)
+}
+
+// Left notes that a test leaves a part out, for the first need that the machine lacks.
+func Left(t T, part string, list ...string) bool {
+	need := Missing(list...)
+	if need == "" {
+		return false
+	}
+	note(t, need)
+	t.Log(part + ": " + skipped + need)
+	return true
+}
+
+const skipped = "skipped: needs "
+
+func note(t T, need string) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return
+	}
+	f, err := os.OpenFile(os.Getenv("CKPT_SKIPPED"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return // no list was asked for
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintf(f, "%s %s %s\n", dir, t.Name(), need); err != nil {
+		t.Log(err)
+	}
+}
+
+const (
+	memory     = "/dev/shm"
+	enough     = 2 << 30 // bytes
+	memoryDirs = "ckt-"  // short, for the sockets below
+)
+
+var disk = os.TempDir()
+
+// Disk is the directory for temporary files that have to be on a disk.
+func Disk() string { return disk }
+
+// InMemory has the other temporary files of a test and its processes in memory,
+// where there is room for them and the user has named no directory. The long forms of tests use
+// the disk. Remove removes the files.
+func InMemory() (remove func()) {
+	remove = func() {}
+	var st unix.Statfs_t
+	if Nightly() || os.Getenv("TMPDIR") != "" || unix.Statfs(memory, &st) != nil || st.Bavail*uint64(st.Bsize) < enough {
+		return remove
+	}
+	// A test that was killed has left its files.
+	left, _ := filepath.Glob(filepath.Join(memory, memoryDirs+"*"))
+	for _, dir := range left {
+		if d, err := lockDir(dir); err == nil {
+			_ = os.RemoveAll(dir)
+			d.Close()
+		}
+	}
+	dir, err := os.MkdirTemp(memory, memoryDirs)
+	if err != nil {
+		return remove
+	}
+	d, err := lockDir(dir)
+	if err == nil {
+		err = os.Setenv("TMPDIR", dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return func() {
+		_ = os.RemoveAll(dir)
+		d.Close()
+	}
+}
+
+// lockDir opens a directory and locks it until it is closed.
+func lockDir(path string) (*os.File, error) {
+	d, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err = unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
 
 // Nightly reports whether the long forms of tests run: CKPT_NIGHTLY is set.
 func Nightly() bool { return os.Getenv("CKPT_NIGHTLY") != "" }

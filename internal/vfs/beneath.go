@@ -13,8 +13,8 @@ import (
 )
 
 // Beneath is a directory of the machine that no name leads out of: it takes names that begin
-// with that of the directory, and follows no symbolic link below it, whoever makes one and
-// when. It serves others, whose names nobody here has checked. The directory is made when it
+// with the directory, and follows no symbolic link below it, whoever makes one and
+// when. It serves others, whose names are not to be trusted. The directory is made when it
 // is not there: it may be lost, and unusable for a while, and each call finds the present one.
 type Beneath struct {
 	NoDirect
@@ -116,7 +116,7 @@ func (b *Beneath) open(op, name string, flags int) (f *os.File, err error) {
 	return f, err
 }
 
-// regular opens a file that is neither a directory nor a device. Without O_NONBLOCK,
+// regular opens a regular file only. Without O_NONBLOCK,
 // opening a FIFO would wait for somebody at its other end.
 func (b *Beneath) regular(op, name string, flags int) (File, error) {
 	f, err := b.open(op, name, flags|unix.O_NONBLOCK)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoLocks says that a file system has no locks, or has none at the moment, as NFS without
+// ErrNoLocks says that a file system has no locks at all or at the moment, as NFS without
 // its lock service.
 var ErrNoLocks = errors.New("the file system has no locks")
 
@@ -43,7 +43,7 @@ func (OS) Locked(name string) (bool, error) {
 }
 
 // Flock locks an open file or directory until it is closed, alone or together with others. It
-// does not wait: ErrLocked if somebody else has it, ErrNoLocks if there are none.
+// does not wait: ErrLocked if somebody else has it, ErrNoLocks without locks.
 func Flock(f *os.File, alone bool) error {
 	how, kind := unix.LOCK_SH, int16(unix.F_RDLCK)
 	if alone {
@@ -88,7 +88,7 @@ func lock(f *os.File, name string, stat func(string) (fs.FileInfo, error)) (io.C
 		f.Close()
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 	}
-	// The holder before us may have removed the file: then this lock keeps nobody out.
+	// The holder before us may have removed the file: then this lock is worthless.
 	if err := stillNamed(f, name, stat); err != nil {
 		return nil, errors.Join(err, Held{f}.Close())
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // TestFirstOf: where the file system lacks a kind of lock, another one does. Where it has
-// none, that is said, and nobody takes the file for free.
+// no locks, that is an error, and the file does not count as free.
 func TestFirstOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		flock, fcntl error
@@ -55,7 +55,7 @@ func TestLockOfFork(t *testing.T) {
 	again.Close()
 }
 
-// TestFcntlLock: the lock of fcntl(2) is that of an open file, so that it keeps other files
+// TestFcntlLock: the lock of fcntl(2) belongs to an open file, so that it keeps other files
 // of one process apart, too.
 func TestFcntlLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")

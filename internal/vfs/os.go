@@ -2,9 +2,13 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"math/bits"
 	"os"
+	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 
@@ -210,4 +214,143 @@ func (f osFile) control(op string, call func(fd int) error) error {
 		err = &fs.PathError{Op: op, Path: f.Name(), Err: errno}
 	}
 	return err
+}
+
+// The modes of what is made in a directory. A group shares a directory that is setgid and
+// writable for the group: what is made there belongs to that group, and its members may use
+// it, whatever the umask. Others stay out.
+const (
+	ownFile    = 0o600
+	ownDir     = 0o700
+	sharedFile = 0o660
+	sharedDir  = 0o770 | unix.S_ISGID
+)
+
+func isShared(mode uint32) bool { return mode&unix.S_ISGID != 0 && mode&0o020 != 0 }
+
+// Shared reports whether a group shares a directory.
+func Shared(dir fs.FileInfo) bool {
+	return dir.IsDir() && dir.Mode()&fs.ModeSetgid != 0 && dir.Mode()&0o020 != 0
+}
+
+// inShared reports whether a name lies in a directory that a group shares.
+func inShared(name string) bool {
+	dir, err := os.Stat(filepath.Dir(name))
+	return err == nil && Shared(dir)
+}
+
+// share lets the group of its directory use a file. Of a file of somebody else, or on a file
+// system without modes, there is nothing to change.
+func share(f *os.File, shared bool) {
+	if shared {
+		_ = f.Chmod(sharedFile)
+	}
+}
+
+type mapping []byte
+
+func (f osFile) Map(size int64) (m Mapping, err error) {
+	if have, err := f.Size(); err != nil || have < size {
+		return nil, fmt.Errorf("map %s: file has %d of %d bytes: %w", f.Name(), have, size, unix.EINVAL)
+	}
+	err = f.control("mmap", func(fd int) error {
+		b, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		m = mapping(b)
+		return err
+	})
+	return m, err
+}
+
+func (m mapping) Bytes() []byte { return m }
+
+func (m mapping) Sync(off, n int64) error {
+	page := int64(os.Getpagesize())
+	from := off / page * page
+	return os.NewSyscallError("msync", unix.Msync(m[from:off+n], unix.MS_SYNC))
+}
+
+func (m mapping) Close() error { return os.NewSyscallError("munmap", unix.Munmap(m)) }
+
+// CopyMapped copies src to dst, as long as the shorter of them. One of them is mapped:
+// a page that the disk cannot deliver or take is an error, not the end of the process.
+func CopyMapped(dst, src []byte) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if fault, ok := recover().(interface{ Addr() uintptr }); ok {
+			err = fmt.Errorf("page at address %#x: %w", fault.Addr(), unix.EIO)
+		}
+	}()
+	copy(dst, src)
+	return nil
+}
+
+// owned is the file system of the machine for root, who gives what it makes to somebody.
+type owned struct {
+	OS
+	uid, gid int
+}
+
+var _ FS = owned{}
+
+// ForOwner returns a file system in which root makes files for the owner of a directory, who
+// can use them afterwards. It is fsys itself for another user, if root owns the directory, if
+// it is not there, and if fsys is not of this machine.
+func ForOwner(fsys FS, dir string) FS {
+	if o, is := fsys.(owned); is {
+		fsys = o.OS
+	}
+	if _, is := fsys.(OS); !is || os.Geteuid() != 0 {
+		return fsys
+	}
+	fi, err := os.Stat(dir)
+	if err != nil {
+		return fsys
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
+		return owned{uid: int(st.Uid), gid: int(st.Gid)}
+	}
+	return fsys
+}
+
+// give gives an open file away. Where root may not do that, as on many network file systems,
+// the file stays with whom it has.
+func (o owned) give(f *os.File) { _ = f.Chown(o.uid, o.gid) }
+
+func (o owned) made(f File, err error) (File, error) {
+	if file, ok := f.(osFile); ok && err == nil {
+		o.give(file.File)
+	}
+	return f, err
+}
+
+// Create implements FS.
+func (o owned) Create(name string) (File, error) { return o.made(o.OS.Create(name)) }
+
+// CreateDirect implements FS.
+func (o owned) CreateDirect(name string) (File, error) { return o.made(o.OS.CreateDirect(name)) }
+
+// Mkdir implements FS. The owner of the parent may put a link in the place of the directory.
+func (o owned) Mkdir(name string) error {
+	if err := o.OS.Mkdir(name); err != nil {
+		return err
+	}
+	if d, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+		o.give(d)
+		d.Close()
+	}
+	return nil
+}
+
+// Lock implements FS.
+func (o owned) Lock(name string) (io.Closer, error) {
+	l, err := o.OS.Lock(name)
+	if held, ok := l.(Held); ok && err == nil {
+		f := held.File
+		if fi, err := f.Stat(); err == nil {
+			if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Uid == 0 && st.Nlink == 1 {
+				o.give(f)
+			}
+		}
+	}
+	return l, err
 }

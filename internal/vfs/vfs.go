@@ -3,7 +3,7 @@
 // test can lose power after any operation (memfs) or fail any operation
 // (faultfs), and so that a store can live somewhere else than on a local disk.
 //
-// The promises are those of POSIX and no more: data written to a File is safe
+// It promises what POSIX does and no more: data written to a File is safe
 // only after its Sync; the name of a file that was created, renamed or removed
 // is safe only after SyncDir of its directory; Rename replaces atomically.
 //

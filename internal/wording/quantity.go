@@ -17,7 +17,7 @@ const (
 	year = 365 * day // as in an MTBF of 5 years
 )
 
-// units are those of durations. Those that package time knows are read by it.
+// units are those of durations. Package time reads those it knows.
 var units = map[string]time.Duration{
 	"ns": 1, "us": time.Microsecond, "µs": time.Microsecond, "μs": time.Microsecond, "ms": time.Millisecond,
 	"s": time.Second, "sec": time.Second, "secs": time.Second, "second": time.Second, "seconds": time.Second,
@@ -150,7 +150,7 @@ func factorOf(unit string) (factor float64, known bool) {
 	return 0, false
 }
 
-// An AmbiguousError is that of a share like 10, which may mean 10% or 1000%.
+// An AmbiguousError says that a share like 10 may mean 10% or 1000%.
 type AmbiguousError struct {
 	// Percent is the number with a percent sign, Share the same as a fraction, and
 	// Whole what the number means if it is a fraction.

@@ -19,7 +19,7 @@ import (
 
 // A Fault says which operation fails, and how.
 type Fault struct {
-	// At is the number of the operation, from 1; 0 for none.
+	// At is the number of the operation, from 1; 0 for no fault.
 	At int
 	// Of says which operations are counted; nil for all.
 	Of func(Op) bool

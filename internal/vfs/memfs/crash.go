@@ -29,7 +29,7 @@ const (
 )
 
 // CrashClone returns the file system as it may be after a loss of power now.
-// Nobody holds a lock on it. The same crash of the same file system gives the
+// It has no locks. The same crash of the same file system gives the
 // same clone.
 func (m *FS) CrashClone(c Crash) *FS {
 	m.mu.Lock()
@@ -114,7 +114,7 @@ func (n *node) digest(b []byte) []byte {
 	return append(b, '}')
 }
 
-// checksum of the data; that of synced data is kept, for clones share it.
+// checksum of the data. It is kept for synced data, which clones share.
 func (n *node) checksum() uint32 {
 	if !n.shared {
 		return crc32.Checksum(n.data, castagnoli)

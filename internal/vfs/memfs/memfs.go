@@ -9,7 +9,7 @@
 //   - what a Sync that failed should have written may be lost for ever, although
 //     it can still be read and a later Sync succeeds: see FailSync
 //
-// The idea is that of Pebble's vfs.NewCrashableMem.
+// The idea is from Pebble's vfs.NewCrashableMem.
 //
 //	m := memfs.New()
 //	... use m as a vfs.FS ...
@@ -77,8 +77,8 @@ type node struct {
 
 // A change of a directory takes place as a whole or not at all.
 type change struct {
-	remove string // "" if none
-	add    string // "" if none
+	remove string // may be ""
+	add    string // may be ""
 	node   *node  // under add
 }
 

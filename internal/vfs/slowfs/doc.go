@@ -2,7 +2,7 @@
 // given the same directory share the disk: it has one arm, which serves one piece of an
 // operation at a time, in the order in which they come, and moves between files.
 //
-//	fsys, err := slowfs.FromEnvironment(os.Getenv)   // the machine's, if nobody describes a disk
+//	fsys, err := slowfs.FromEnvironment(os.Getenv)   // the machine's, without a described disk
 //
 // It makes visible on a fast disk, or in memory, what several jobs do to each other on a
 // slow one. The bytes go to the file system beneath as they would without it.
@@ -13,7 +13,7 @@
 //     that would take longer beneath takes as long as it does there.
 //   - A large operation is cut into pieces of Model.Unit. Pieces of several processes alternate.
 //   - A piece that does not continue the one before it, in the same file, costs a seek.
-//   - A process that dies or is stopped, whenever that happens, holds up nobody: the state is
+//   - A process that dies or is stopped, whenever that happens, holds up no other: the state is
 //     one word of shared memory, and whoever changes it does so in one step.
 //   - Files keep all abilities of package vfs that they have beneath.
 //

@@ -102,7 +102,7 @@ func TestRateAndSeeks(t *testing.T) {
 }
 
 // TestPiecesAlternate has two processes come at the same time: the pieces of one go between
-// those of the other, and each costs a seek.
+// the pieces of the other, and each costs a seek.
 func TestPiecesAlternate(t *testing.T) {
 	c := &virtualClock{t: time.Hour}
 	m := Model{Dir: t.TempDir(), Rate: 1e6, Read: 1e6, Seek: 5 * time.Millisecond, Unit: 10_000}

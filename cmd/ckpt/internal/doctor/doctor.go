@@ -61,7 +61,7 @@ func (r *Report) add(name string, state State, remedy, format string, args ...an
 // fine adds a check that found nothing wrong.
 func (r *Report) fine(name, format string, args ...any) { r.add(name, OK, "", format, args...) }
 
-// Examine runs all checks; local names the directory of each node, "" none.
+// Examine runs all checks; local names the directory of each node, or is "".
 func Examine(m *Machine, store, local string) *Report {
 	r := &Report{Store: store, Jobs: []Fit{}}
 	m.store(r)

@@ -36,7 +36,7 @@ const (
 type Medium struct {
 	Class      Class
 	FileSystem string // its kind, as in /proc/mounts
-	Device     string // "" if it has none
+	Device     string // may be ""
 	DAX        bool   // mapped files are the storage itself
 }
 

@@ -167,8 +167,8 @@ func unreadable(r *Report, store *image.Store) {
 }
 
 // fits says how many checkpoints of each job fit, each like its newest. An imported
-// job, or one whose newest stores only changes, may need more for the next. There are none
-// where nobody knows how much is free.
+// job, or one whose newest stores only changes, may need more for the next. There are no numbers
+// where the free space is not known.
 func fits(store *image.Store, free int64) []Fit {
 	list := []Fit{}
 	if store == nil || free == vfs.Unbounded {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// ascii spells the characters of our own texts with those of ASCII.
+// ascii spells the characters of our own texts in ASCII.
 var ascii = strings.NewReplacer(
 	"…", "...", "×", "x", "·", "*", "≤", "<=", "≥", ">=", "≈", "~", "±", "+/-", "−", "-", "–", "-", "—", "-", "→", "->", "←", "<-",
 	"µ", "u", "μ", "u", "σ", "sigma", "λ", "lambda", "∞", "inf", "²", "^2", "³", "^3", "√", "sqrt ", "’", "'", "‘", "'", "“", `"`, "”", `"`,

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ckpt/zones/source"
 )
@@ -28,7 +32,7 @@ type CommandStatus int
 
 func (s CommandStatus) Error() string { return fmt.Sprintf("the command ended with status %d", int(s)) }
 
-// Wordless is an error whose text nobody can read: only its exit status counts.
+// Wordless is an error whose text is for no reader: only its exit status counts.
 func Wordless(err error) error {
 	if err == nil {
 		return nil
@@ -43,7 +47,7 @@ func (e usageError) Unwrap() error { return e.error }
 // AsUsage marks an error of the command line.
 func AsUsage(err error) error { return usageError{err} }
 
-// BadUsage is an error of the command line with a remedy, "" for none.
+// BadUsage is an error of the command line with a remedy, which may be "".
 func BadUsage(text, fix string) error { return AsUsage(WithHint(errors.New(text), fix)) }
 
 // UsageOf refers to the help of a command.
@@ -90,4 +94,104 @@ func SourceError(err error) error {
 		return WithHint(err, "you can read only your own processes and files; root can read all")
 	}
 	return err
+}
+
+// CheckProgram returns an error if the program of a command cannot be run, before anything
+// is done for it. The name stands in it once, and not again in each error below.
+func CheckProgram(name string) error {
+	_, err := exec.LookPath(name)
+	if err == nil {
+		return nil
+	}
+	why := err
+	if e, ok := errors.AsType[*exec.Error](why); ok {
+		why = e.Err
+	}
+	if e, ok := errors.AsType[*fs.PathError](why); ok {
+		why = e.Err
+	}
+	switch {
+	case errors.Is(err, exec.ErrDot):
+		return WithHint(AsNotFound(fmt.Errorf("%s is in the working directory only", name)), "write ./"+name)
+	case errors.Is(err, exec.ErrNotFound):
+		return WithHint(AsNotFound(fmt.Errorf("%s: no such program in $PATH", name)), "give its path, like ./"+name+", if it is elsewhere")
+	case errors.Is(err, fs.ErrNotExist):
+		return AsNotFound(fmt.Errorf("%s: no such program", name))
+	case errors.Is(err, fs.ErrPermission):
+		return WithHint(AsNotFound(fmt.Errorf("%s: the program may not be run: %w", name, why)), "chmod +x makes a file a program")
+	}
+	return AsNotFound(fmt.Errorf("%s: %w", name, why))
+}
+
+// WrongCount is the error of a command that got too few or too many arguments. It names
+// the first that is missing, or the first that is too much, and shows an example.
+func WrongCount(cmd *cobra.Command, args []string) error {
+	fix := "see " + cmd.CommandPath() + " --help"
+	if example := exampleOf(cmd); example != "" {
+		fix = "like " + example + "; " + fix
+	}
+	names := arguments(cmd)
+	switch {
+	case len(args) < len(names):
+		return BadUsage(names[len(args)]+" is missing: "+cmd.UseLine(), fix)
+	case len(args) == 0:
+		return BadUsage("an argument is missing: "+cmd.UseLine(), fix)
+	}
+	return BadUsage(fmt.Sprintf("unexpected argument %q: %s", args[len(args)-1], cmd.UseLine()), fix)
+}
+
+// arguments returns the names of the arguments that a command must have.
+func arguments(cmd *cobra.Command) (names []string) {
+	words := strings.Fields(cmd.Use)[1:]
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		switch {
+		case strings.HasPrefix(word, "[") || word == "|":
+			return names
+		case word == "--":
+		case strings.HasPrefix(word, "-"):
+			i++ // its value
+		default:
+			names = append(names, strings.TrimSuffix(word, "..."))
+		}
+	}
+	return names
+}
+
+// exampleOf returns the first example of a command, without its comment.
+func exampleOf(cmd *cobra.Command) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(cmd.Example), "\n")
+	line, _, _ = strings.Cut(line, "#")
+	return strings.TrimSpace(line)
+}
+
+// FlagError words an error of the flag library in the way of all others.
+func FlagError(cmd *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		err = invalidValue(invalid)
+	}
+	return UsageOf(cmd, err)
+}
+
+func invalidValue(err *pflag.InvalidValueError) error {
+	flag, want := err.GetFlag(), ""
+	switch flag.Value.Type() {
+	case "int", "int64", "intSlice":
+		want = "want a whole number"
+	case "uint64", "uint":
+		want = "want a whole number from 0"
+	case "float64":
+		want = "want a number"
+	case "bool":
+		if values := ChoicesOf(flag); values != nil {
+			return fmt.Errorf("--%s %q: want one of %s", flag.Name, err.GetValue(), strings.Join(values, ", "))
+		}
+		want = "want true or false"
+	default:
+		return err
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		want = "the number is too large"
+	}
+	return fmt.Errorf("--%s %q: %s", flag.Name, err.GetValue(), want)
 }

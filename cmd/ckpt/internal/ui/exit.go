@@ -97,7 +97,7 @@ func ExitCode(err error) int {
 	return ExitRuntime
 }
 
-// HintOf returns the remedy for an error, "" if there is none.
+// HintOf returns the remedy for an error, or "".
 func HintOf(err error) string {
 	var log *job.LogError
 	if errors.As(err, &log) {

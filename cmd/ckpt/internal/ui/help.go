@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	helpColumns = 80  // where nobody says how wide the terminal is
+	helpColumns = 80  // of an unknown terminal
 	widest      = 100 // lines longer than this are hard to read
 )
 
-// Columns returns the width that output should fit: $COLUMNS, else that of the
+// Columns returns the width that output should fit: $COLUMNS, else the width of the
 // terminal. It is 0, for no limit, in a file or pipe.
 func (g *Globals) Columns() int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {

@@ -119,7 +119,7 @@ func (n *Narrator) Event(ev any) {
 	}
 }
 
-// Ranks names consecutive ranks, such as those of a group.
+// Ranks names consecutive ranks, such as a group.
 func Ranks(list []int) string {
 	if len(list) == 1 {
 		return fmt.Sprintf("rank %d", list[0])
@@ -336,4 +336,15 @@ func describe(ev any) string {
 		return line
 	}
 	return fmt.Sprintf("%T", ev)
+}
+
+// storageTurns says whether a job takes turns on the storage.
+func storageTurns(ev *coordinator.TurnsEvent) string {
+	switch {
+	case ev.Reason != "":
+		return "the job goes on without turns on the storage: " + ev.Reason
+	case ev.Started:
+		return fmt.Sprintf("the job takes turns on %s, whose controller it has started", ev.Unit)
+	}
+	return "the job takes turns on " + ev.Unit
 }

@@ -52,14 +52,14 @@ func programError(cmd *cobra.Command, typed []string, err error) error {
 	return nil
 }
 
-// takesCommand reports whether a command takes that of a program.
+// takesCommand reports whether a command takes the command of a program.
 func takesCommand(cmd *cobra.Command) bool { return cmd.Name() == "launch" || cmd.Name() == "restart" }
 
 // launchers begin the names of the commands that start MPI programs.
 var launchers = []string{"mpiexec", "mpirun", "orterun", "prterun", "srun"}
 
 // commandAt returns where in the command line of ckpt launch or restart the command of an MPI
-// program begins, 0 if it has none: behind the name of the command, and that of the job.
+// program begins, 0 without one: behind the name of the command, and of the job.
 func commandAt(cmd *cobra.Command, typed []string) int {
 	before, at := map[string]int{"launch": 1, "restart": 2}[cmd.Name()], 0
 	for i, arg := range typed {

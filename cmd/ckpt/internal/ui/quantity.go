@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ckpt/coordinator"
+	"ckpt/image/nodes"
 	"ckpt/internal/wording"
 )
 
@@ -108,4 +110,96 @@ func (q *Quantities) Rate(flag, value string) int64 {
 // Missing is the error of a flag that must be given.
 func Missing(flag, example string) error {
 	return BadUsage(flag+" is missing", "add "+flag+", like "+flag+" "+example)
+}
+
+func Percent1(f float64) string { return strconv.FormatFloat(100*f, 'f', 1, 64) + " %" }
+
+// MiB formats bytes as MiB, the unit of the tables.
+func MiB(n int64) string { return strconv.FormatFloat(float64(n)/(1<<20), 'f', 2, 64) }
+
+// Seconds formats a time in the unit that reads best.
+func Seconds(s float64) string {
+	switch {
+	case s == 0:
+		return "0 s"
+	case s < 0.01:
+		return strconv.FormatFloat(s*1e3, 'f', 2, 64) + " ms"
+	case s < 1:
+		return strconv.FormatFloat(s*1e3, 'f', 0, 64) + " ms"
+	}
+	return strconv.FormatFloat(s, 'f', 2, 64) + " s"
+}
+
+// Span formats a time for reading: to the second from a minute on.
+func Span(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}
+
+func Percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 2, 64) + " %" }
+
+// FlagSize formats a size as flags take it.
+func FlagSize(n int64) string { return strings.ReplaceAll(Size(n), " ", "") }
+
+// Size formats a size that is chosen, not counted: 64 KiB, 16 MiB.
+func Size(n int64) string {
+	for _, unit := range []struct {
+		bytes int64
+		name  string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= unit.bytes && n%unit.bytes == 0 {
+			return fmt.Sprintf("%d %s", n/unit.bytes, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// storageLevel says where a checkpoint is.
+func storageLevel(ev *coordinator.LevelEvent) string {
+	switch ev.Level {
+	case nodes.Draining:
+		return fmt.Sprintf("checkpoint %d: copying %s MiB into the store", ev.Number, MiB(ev.Bytes))
+	case nodes.Stored:
+		return fmt.Sprintf("checkpoint %d is in the store: %s MiB copied in %s", ev.Number, MiB(ev.Bytes), Seconds(ev.Seconds))
+	case nodes.Reclaimed:
+		return fmt.Sprintf("checkpoint %d is not on the nodes any more", ev.Number)
+	case nodes.Protected:
+		return fmt.Sprintf("checkpoint %d is on the nodes, protected", ev.Number)
+	}
+	return fmt.Sprintf("checkpoint %d is on the nodes", ev.Number)
+}
+
+// areOrIs names checkpoints and the verb after them.
+func areOrIs(numbers []int) string {
+	if len(numbers) == 1 {
+		return fmt.Sprintf("checkpoint %d is", numbers[0])
+	}
+	var words []string
+	for _, n := range numbers {
+		words = append(words, fmt.Sprint(n))
+	}
+	return "checkpoints " + strings.Join(words, " and ") + " are"
+}
+
+// recoveredFrom says where ranks have found their parts of a checkpoint.
+func recoveredFrom(ev *coordinator.SourcesEvent) string {
+	var parts []string
+	for _, p := range []struct {
+		ranks int
+		where string
+	}{{ev.Local, "on its node"}, {ev.Copied, "copied from another node"}, {ev.Built, "rebuilt from parities"}, {ev.Stored, "in the store"}} {
+		where := p.where
+		if p.ranks != 1 && where == "on its node" {
+			where = "on their nodes"
+		}
+		if p.ranks > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", Count(p.ranks, "rank"), where))
+		}
+	}
+	return fmt.Sprintf("checkpoint %d was found by %s", ev.Number, strings.Join(parts, ", "))
 }

@@ -133,7 +133,7 @@ func (s *spool) close(patience time.Duration) (left int, stuck bool) {
 }
 
 // Spool has a run go on whether somebody reads its output or not. Finish waits for the
-// readers, and returns an error of the output; silent says that nobody reads what more
+// readers, and returns an error of the output; silent says that no reader takes what more
 // there is to say.
 func (g *Globals) Spool() (finish func() (silent bool, err error)) {
 	out := &spoolEnd{s: newSpool(spoolBytes), w: g.Out}
@@ -174,7 +174,7 @@ func sameStream(a, b io.Writer) bool {
 	return errors.Join(ierr, oerr) == nil && os.SameFile(is, other)
 }
 
-// fileOf returns the file behind a stream, nil if there is none.
+// fileOf returns the file behind a stream, or nil.
 func fileOf(w io.Writer) *os.File {
 	for {
 		switch v := w.(type) {

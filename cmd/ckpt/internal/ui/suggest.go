@@ -200,7 +200,7 @@ func absolute(name string) string {
 	return name
 }
 
-// An unknownCommandError is that of a command that ckpt does not have.
+// An unknownCommandError names a command that ckpt does not have.
 type unknownCommandError struct {
 	parent *cobra.Command
 	name   string
@@ -244,7 +244,7 @@ func (e *unknownCommandError) meant() string {
 	return path
 }
 
-// Nearest returns the name that is most like a word, "" if none is near: at most a
+// Nearest returns the name that is most like a word, "" without a near one: at most a
 // third of the letters are wrong, or the word is the beginning of the name.
 func Nearest(word string, names []string) (near string) {
 	word = strings.ToLower(word)

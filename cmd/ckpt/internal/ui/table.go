@@ -1,9 +1,12 @@
 package ui
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
@@ -11,6 +14,164 @@ import (
 
 	"ckpt/zones"
 )
+
+// leastText is the width below which a column of text is not made narrower.
+const leastText = 12
+
+// narrow prints a table in a width. As long as it is too wide it breaks the names of
+// columns, leaves out optional columns, the last first, and breaks the text of
+// others. A table that is too wide even so becomes a list: a block for each row.
+func (t *grid) narrow(w io.Writer, width int) error {
+	gap := 2
+	if t.width(gap) > width {
+		gap = 1
+		t.breakNames()
+	}
+	left := t.leaveOut(width, gap)
+	if t.width(2) <= width {
+		gap = 2
+	}
+	if t.width(gap) > width {
+		t.breakText(width, gap)
+	}
+	var b bytes.Buffer
+	if t.width(gap) > width {
+		t.list(&b, width)
+	} else if err := t.render(&b, gap); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		io.WriteString(w, strings.TrimRight(line, " \n")+"\n")
+	}
+	if len(left) > 0 {
+		text := fmt.Sprintf("left out here: %s; a wider terminal or --json has them", strings.Join(left, ", "))
+		io.WriteString(w, hanging("", text, width))
+	}
+	return nil
+}
+
+// width is how wide lines are, without the gap after the last column.
+func (t *grid) width(gap int) (sum int) {
+	for c := range t.names {
+		sum += t.columnWidth(c) + gap
+	}
+	return sum - gap
+}
+
+// columnWidth is how wide the longest line of a column is.
+func (t *grid) columnWidth(c int) (widest int) {
+	take := func(cell string) {
+		for line := range strings.SplitSeq(cell, "\n") {
+			widest = max(widest, utf8.RuneCountInString(line))
+		}
+	}
+	take(t.names[c])
+	for _, row := range t.rows {
+		take(row[c])
+	}
+	return widest
+}
+
+// breakNames breaks the names of columns where their cells are narrower.
+func (t *grid) breakNames() {
+	for c, name := range t.names {
+		widest := 0
+		for _, row := range t.rows {
+			widest = max(widest, utf8.RuneCountInString(row[c]))
+		}
+		t.names[c] = broken(name, max(widest, 1), false)
+	}
+}
+
+// leaveOut removes optional columns until the table fits, and returns their names.
+func (t *grid) leaveOut(width, gap int) (left []string) {
+	for c := len(t.names) - 1; c >= 0 && t.width(gap) > width; c-- {
+		if !t.optional[c] {
+			continue
+		}
+		left = append(left, t.whole[c])
+		t.whole, t.names, t.right, t.optional = slices.Delete(t.whole, c, c+1), slices.Delete(t.names, c, c+1), slices.Delete(t.right, c, c+1), slices.Delete(t.optional, c, c+1)
+		for i, row := range t.rows {
+			t.rows[i] = slices.Delete(slices.Clone(row), c, c+1)
+		}
+	}
+	slices.Reverse(left)
+	return left
+}
+
+// breakText breaks the cells of the widest columns, one after the other, until the
+// table fits: at spaces, and inside of words that are too long.
+func (t *grid) breakText(width, gap int) {
+	order := make([]int, len(t.names))
+	for c := range order {
+		order[c] = c
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return t.columnWidth(b) - t.columnWidth(a) })
+	for _, c := range order {
+		over := t.width(gap) - width
+		is := t.columnWidth(c)
+		if over <= 0 || is <= leastText {
+			return
+		}
+		want := max(is-over, leastText)
+		t.names[c] = broken(t.whole[c], want, true)
+		for _, row := range t.rows {
+			row[c] = broken(row[c], want, !t.right[c]) // a number is not cut
+		}
+	}
+}
+
+// broken breaks a text into lines of a width, inside of words too if cut is set.
+func broken(text string, width int, cut bool) string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width {
+			line += " " + word
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for r := []rune(word); cut && len(r) > width; r = []rune(word) {
+			at := cutAt(r, width)
+			lines = append(lines, string(r[:at]))
+			word = string(r[at:])
+		}
+		line = word
+	}
+	return strings.Join(append(lines, line), "\n")
+}
+
+// cutAt returns where to cut a word: after a sign, as in names of columns and paths,
+// if there is one near the end.
+func cutAt(word []rune, width int) int {
+	for at := width; at > width/2; at-- {
+		if strings.ContainsRune("_-/.,", word[at-1]) {
+			return at
+		}
+	}
+	return width
+}
+
+// list writes the rows as blocks of names and values.
+func (t *grid) list(w io.Writer, width int) {
+	longest := 0
+	for _, name := range t.whole {
+		longest = max(longest, utf8.RuneCountInString(name))
+	}
+	for i, row := range t.rows {
+		if i > 0 {
+			io.WriteString(w, "\n")
+		}
+		for c, cell := range row {
+			if cell = strings.ReplaceAll(cell, "\n", " "); cell != "" {
+				name := t.whole[c] + strings.Repeat(" ", longest-utf8.RuneCountInString(t.whole[c]))
+				io.WriteString(w, hanging(name+"  ", cell, width))
+			}
+		}
+	}
+}
 
 // Table prints rows under a header. It is the only place that knows the
 // library behind it. Columns whose name starts with "|" align to the right; those
@@ -78,7 +239,7 @@ func (t *grid) render(w io.Writer, gap int) error {
 	return out.Render()
 }
 
-// Sparse prints a table without columns of zeros: most processes have neither an I/O
+// Sparse prints a table without columns of zeros: most processes lack an I/O
 // buffer nor a checkpointer.
 func (g *Globals) Sparse(header []string, rows [][]string) error {
 	for c := len(header) - 1; c >= 0; c-- {

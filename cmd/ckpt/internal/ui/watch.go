@@ -92,7 +92,7 @@ func (w *Watch) Run(ctx context.Context, g *Globals, look func(context.Context) 
 // A screen shows views one after the other: in place on a terminal.
 type screen struct {
 	g     *Globals
-	fd    int // of the terminal, -1 if there is none
+	fd    int // of the terminal, -1 without one
 	lines int // shown now
 }
 
