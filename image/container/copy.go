@@ -70,7 +70,9 @@ type copier struct {
 
 func (k *copier) run(ctx context.Context) error {
 	end := k.c.trailer.indexOffset
-	if err := k.header(); err != nil {
+	header := aligned(BlockSize)
+	k.c.header.encode(header)
+	if err := k.o.write(header, 0); err != nil {
 		return err
 	}
 	var last *errgroup.Group // the write under way
@@ -100,36 +102,17 @@ func (k *copier) run(ctx context.Context) error {
 	return k.tail(ctx)
 }
 
-// header copies the first block, which has been checked as the file was opened.
-func (k *copier) header() error {
-	b := staged(&k.stages[0], BlockSize)
-	if err := durable.ReadAt(k.c.f, k.c.path, b, 0); err != nil {
-		return err
-	}
-	if digestOf(b) != k.c.index.header {
-		return durable.Damaged(k.c.path, 0, "header is not the one that the index was written for")
-	}
-	return k.o.write(b, 0)
-}
-
-// tail copies the index and the trailer, checks the length and syncs.
+// tail writes the index and the trailer, which have one encoding and were checked as the file
+// was opened, and syncs.
 func (k *copier) tail(ctx context.Context) error {
-	t := k.c.trailer
-	b := aligned(int(k.c.size - t.indexOffset))
-	if err := k.pace(ctx, len(b)); err != nil {
+	t := k.c.index.tail(k.c.trailer.indexOffset)
+	if t.trailer != k.c.trailer {
+		return durable.Damaged(k.c.path, k.c.trailer.indexOffset, "index is not in its one encoding")
+	}
+	if err := k.pace(ctx, len(t.bytes)); err != nil {
 		return err
 	}
-	if err := durable.ReadAt(k.c.f, k.c.path, b, t.indexOffset); err != nil {
-		return err
-	}
-	n := len(b) - BlockSize
-	if again, err := decodeTrailer(b[n:], k.c.size); err != nil || again != t || digestOf(b[:t.indexLen]) != t.digest {
-		return durable.Damaged(k.c.path, t.indexOffset, "index changed while it was copied")
-	}
-	if !allZero(b[t.indexLen:n]) {
-		return durable.Damaged(k.c.path, t.indexOffset+t.indexLen, "index is padded with other than zeros")
-	}
-	if err := k.o.complete(b, t); err != nil {
+	if err := k.o.complete(t.bytes, t.trailer); err != nil {
 		return err
 	}
 	return k.o.sync()
