@@ -42,7 +42,8 @@ func (j *Job) Begin(number int) (*Tx, error) {
 	}
 	if n := len(c.numbers); n > 0 && number <= c.numbers[n-1] {
 		latest := c.numbers[n-1]
-		return nil, durable.Op("begin checkpoint in", j.NumberDir(number), -1, fmt.Errorf("checkpoint %d is committed already", latest))
+		return nil, durable.Op("begin checkpoint in", j.NumberDir(number), -1,
+			fmt.Errorf("checkpoint %d is committed already", latest))
 	}
 	return j.begin(number)
 }

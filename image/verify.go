@@ -137,7 +137,8 @@ func (v *verifier) report() Report {
 		rep.Damage = append(rep.Damage, list...)
 	}
 	slices.SortFunc(rep.Damage, func(a, b Damage) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Reason, b.Reason))
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset),
+			cmp.Compare(a.Reason, b.Reason))
 	})
 	rep.Damage = slices.Compact(rep.Damage)
 	return rep

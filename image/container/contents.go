@@ -159,7 +159,8 @@ func (o *Contents) Extents(region int) []Extent {
 		if e.fileRef > 0 {
 			file = o.c.index.files[e.fileRef-1].path
 		}
-		out[i] = Extent{Offset: e.offset, Bytes: e.rawLen, Zero: e.codec == codecZero, Elsewhere: e.fileRef > 0, rec: e, file: file}
+		out[i] = Extent{Offset: e.offset, Bytes: e.rawLen, Zero: e.codec == codecZero,
+			Elsewhere: e.fileRef > 0, rec: e, file: file}
 	}
 	return out
 }
@@ -173,7 +174,8 @@ func (o *Contents) Read(ctx context.Context, e Extent, buf []byte) error {
 	if int64(len(buf)) != e.Bytes {
 		return durable.Op("read", o.c.path, -1, fmt.Errorf("%d bytes for an extent of %d", len(buf), e.Bytes))
 	}
-	return o.read(ctx, []extentRec{e.rec}, &reader{depth: 1, dest: func(extentRec) []byte { return buf }})
+	r := &reader{depth: 1, dest: func(extentRec) []byte { return buf }}
+	return o.read(ctx, []extentRec{e.rec}, r)
 }
 
 // windowBytes is how much of a region a RegionReader keeps: enough extents for few calls.

@@ -131,7 +131,7 @@ func (w *writer) tailOf(ctx context.Context, file int, heads [][]byte) (*tail, e
 		b := make([]byte, length)
 		if i == w.me {
 			b = w.index.records()
-		} else if err := w.joint.Network.Pull(ctx, w.joint.Ranks[i].Rank, []exec.Range{{Key: recordsKey, P: b}}); err != nil {
+		} else if err := w.pull(ctx, w.joint.Ranks[i].Rank, exec.Range{Key: recordsKey, P: b}); err != nil {
 			return nil, durable.Op("gather", w.joint.Paths[file], -1, err)
 		}
 		part, err := decodeRecords(b)
@@ -156,6 +156,10 @@ func (w *writer) tailOf(ctx context.Context, file int, heads [][]byte) (*tail, e
 		return nil, durable.Op("write", w.joint.Paths[file], -1, err)
 	}
 	return x.tail(w.ends[file]), nil
+}
+
+func (w *writer) pull(ctx context.Context, from int, r exec.Range) error {
+	return w.joint.Network.Pull(ctx, from, []exec.Range{r})
 }
 
 // digestOf finds the digest of the file that this rank is in.

@@ -161,8 +161,10 @@ func Processes(fsys vfs.FS, path string) ([]*zones.Process, error) {
 			ps = append(ps, c.process(r.Rank))
 		}
 		p := ps[len(ps)-1]
-		p.Areas = append(p.Areas, zones.Area{End: uint64(r.Zeros + r.Referenced + r.Unpacked), Prot: zones.Read | zones.Write,
-			Shared: r.Zone == zones.Shared, Name: r.Name, Class: zones.ClassOf(r.Zone), Stored: r.Packed, Resident: -1, Dirty: -1, Occupied: -1})
+		p.Areas = append(p.Areas, zones.Area{Name: r.Name, Class: zones.ClassOf(r.Zone),
+			End: uint64(r.Zeros + r.Referenced + r.Unpacked), Stored: r.Packed,
+			Prot: zones.Read | zones.Write, Shared: r.Zone == zones.Shared,
+			Resident: -1, Dirty: -1, Occupied: -1})
 		p.FileBytes += r.Packed
 	}
 	if len(ps) == 0 {

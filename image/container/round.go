@@ -344,7 +344,8 @@ func (t *turns) Wait(ctx context.Context, writer int) error {
 	if writer == 0 {
 		return nil
 	}
-	return t.network.Pull(ctx, t.plan.Writers[writer-1].Rank, []exec.Range{{Key: turnKey, P: make([]byte, 1)}})
+	before := t.plan.Writers[writer-1].Rank
+	return t.network.Pull(ctx, before, []exec.Range{{Key: turnKey, P: make([]byte, 1)}})
 }
 
 func (t *turns) Done(int) { close(t.done) }

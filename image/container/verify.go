@@ -29,7 +29,8 @@ type Verifier struct {
 // Check reads a file, and what it uses of others, and returns the first damage. Progress, if
 // not nil, is told the bytes read since its last call.
 func (p Place) Check(ctx context.Context, f File, progress func(int64)) error {
-	v := &Verifier{Place: p, Note: func(err error) error { return err }, Done: progress, Memo: new(Memo)}
+	first := func(err error) error { return err }
+	v := &Verifier{Place: p, Note: first, Done: progress, Memo: new(Memo)}
 	if progress == nil {
 		v.Done = func(int64) {}
 	}

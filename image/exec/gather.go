@@ -151,10 +151,13 @@ func (w *writer) pull(ctx context.Context, s *slot, p *pull) error {
 		err = w.opt.Pull.Pull(ctx, p.from, p.ranges)
 	}
 	if err != nil {
-		return w.fail(Error{Op: Gather, From: p.from, Key: first.Key, Offset: first.Offset, Bytes: bytes, Err: err})
+		return w.fail(Error{
+			Op: Gather, From: p.from, Key: first.Key, Offset: first.Offset, Bytes: bytes, Err: err,
+		})
 	}
 	w.observe(Event{
-		Op: Gather, Round: s.round, Buffer: s.index, From: p.from, Key: first.Key, Offset: first.Offset, Bytes: bytes,
+		Op: Gather, Round: s.round, Buffer: s.index,
+		From: p.from, Key: first.Key, Offset: first.Offset, Bytes: bytes,
 		Start: start, End: time.Now(),
 	})
 	return nil

@@ -32,7 +32,8 @@ type writer struct {
 
 // newWriter takes complete options. Stop cancels the context that run is given.
 func newWriter(p *plan.Plan, index int, opt Options, stop context.CancelCauseFunc) *writer {
-	return &writer{plan: p, index: index, rank: p.Writers[index].Rank, opt: opt, stop: stop, files: make(map[int]io.WriterAt)}
+	return &writer{plan: p, index: index, rank: p.Writers[index].Rank, opt: opt, stop: stop,
+		files: make(map[int]io.WriterAt)}
 }
 
 // fail stops everything at once: what has failed may wait for a write in progress.

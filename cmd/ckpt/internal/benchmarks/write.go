@@ -68,7 +68,8 @@ func MeasureWrite(ctx context.Context, dir string, o WriteOptions) (res WriteRes
 		return res, err
 	}
 	defer job.Unlock()
-	b := &writeBench{ctx: ctx, mem: noise(size), job: job, file: filepath.Join(work, "plain"), progress: o.Progress}
+	b := &writeBench{ctx: ctx, mem: noise(size), job: job, progress: o.Progress,
+		file: filepath.Join(work, "plain")}
 	if b.progress == nil {
 		b.progress = func(int64) {}
 	}
@@ -117,7 +118,8 @@ func (b *writeBench) checkpoint(number int) (float64, error) {
 	regions := []zones.Region{{Name: "u", Zone: zones.Data, Elem: zones.Float64, Size: size, Mem: b.mem}}
 	h := container.Header{Job: b.job.Name(), Number: number, Kind: container.KindRank}
 	path := tx.RankPath(0)
-	info, err := container.Write(b.ctx, vfs.OS{}, path, h, regions, container.WriteOptions{Progress: b.progress})
+	opt := container.WriteOptions{Progress: b.progress}
+	info, err := container.Write(b.ctx, vfs.OS{}, path, h, regions, opt)
 	if err != nil {
 		return 0, err
 	}
@@ -213,6 +215,7 @@ func runBenchWrite(ctx context.Context, g *ui.Globals, o *benchWriteOptions) err
 		return g.Printf("%s MiB, median of %d rounds, durable\n"+
 			"checkpoint        %s\nplain, O_DIRECT   %s\nplain, buffered   %s\n"+
 			"checkpoint / best plain  %.2f\n",
-			ui.MiB(r.Size), o.rounds, rate(r.CheckpointMedian), rate(r.DirectMedian), rate(r.BufferedMedian), r.Ratio)
+			ui.MiB(r.Size), o.rounds, rate(r.CheckpointMedian), rate(r.DirectMedian),
+			rate(r.BufferedMedian), r.Ratio)
 	})
 }

@@ -97,7 +97,8 @@ func runShow(ctx context.Context, g *ui.Globals, target string) error {
 	g.Printf("taken      %s by %s under %s, mapping %s\n\n", line.Created.Local().Format(time.DateTime), m.App, m.MPI, line.Mapping.Short())
 	var rows [][]string
 	for _, z := range line.PerRank {
-		rows = append(rows, []string{fmt.Sprint(z.Rank), fmt.Sprint(z.Node), ui.MiB(z.Library), ui.MiB(z.Data), ui.MiB(z.Shared), ui.MiB(z.IOBuffer), ui.MiB(z.Total())})
+		rows = append(rows, []string{fmt.Sprint(z.Rank), fmt.Sprint(z.Node), ui.MiB(z.Library), ui.MiB(z.Data),
+			ui.MiB(z.Shared), ui.MiB(z.IOBuffer), ui.MiB(z.Total())})
 	}
 	err = g.Table([]string{"|rank", "|node", "|library MiB", "|data MiB", "|shared MiB", "|iobuffer MiB", "|total MiB"}, rows)
 	if err != nil || line.tierLine == nil {

@@ -360,7 +360,8 @@ func (r *verifyResult) print(g *ui.Globals) error {
 	for _, u := range r.Unchecked {
 		g.Printf("%s: not checked: %s\n", u.target(), u.Reason)
 	}
-	err := g.Printf("checked %s%s, %s MiB of files: %s\n", ui.Count(r.Checkpoints, "checkpoint"), versions, ui.MiB(r.CheckedBytes), ui.Count(len(r.Damage), "damaged place"))
+	err := g.Printf("checked %s%s, %s MiB of files: %s\n", ui.Count(r.Checkpoints, "checkpoint"), versions,
+		ui.MiB(r.CheckedBytes), ui.Count(len(r.Damage), "damaged place"))
 	if r.unreachable > 0 {
 		return g.Printf("not checked: %s of nodes that cannot be reached from here\n", ui.Count(r.unreachable, "file"))
 	}

@@ -102,7 +102,8 @@ func (r *verifyResult) addFindings(on onNodes, v nodes.Version, findings []nodes
 		if f.Condition == nodes.LostNode && f.Role != nodes.RoleDirectory {
 			continue // the directory is named
 		}
-		d := damageLine{Job: on.job.Name(), Checkpoint: v.Number, Damage: image.Damage{File: on.path(f), Reason: string(f.Condition)}}
+		d := damageLine{Job: on.job.Name(), Checkpoint: v.Number}
+		d.File, d.Reason = on.path(f), string(f.Condition)
 		if damage := (*durable.DamageError)(nil); errors.As(f.Err, &damage) {
 			d.Offset, d.Reason = damage.Offset, damage.Reason
 		}

@@ -263,8 +263,8 @@ func totalsOf(p *zones.Process) *zonesTotals {
 func printZonesJSON(g *ui.Globals, ps []*zones.Process, checkpoints []source.Checkpoint, single bool) error {
 	lines := make([]zonesLine, len(ps))
 	for i, p := range ps {
-		l := zonesLine{Process: p, Zones: p.Sizes(), Runtime: p.Stored(zones.Runtime), Companion: p.Companion(),
-			Image: p.Image(), Totals: totalsOf(p)}
+		l := zonesLine{Process: p, Zones: p.Sizes(), Runtime: p.Stored(zones.Runtime),
+			Companion: p.Companion(), Image: p.Image(), Totals: totalsOf(p)}
 		if p.Rank >= 0 {
 			l.Rank = &p.Rank
 		}
