@@ -42,13 +42,17 @@ func resize(t *iotrace.Trace, bytes int64) error {
 	for i := range maps {
 		maps[i].scale(factor)
 	}
+	moveAll(t, maps)
+	return nil
+}
+
+// moveAll changes the operations as the files say where their bytes go.
+func moveAll(t *iotrace.Trace, maps []stretch) {
 	for i := range t.Events {
-		e := &t.Events[i]
-		if e.File != iotrace.None {
+		if e := &t.Events[i]; e.File != iotrace.None {
 			maps[e.File].move(e)
 		}
 	}
-	return nil
 }
 
 // volumeOf returns the bytes that a trace writes.
@@ -67,6 +71,7 @@ type stretch struct {
 	large  []bool  // whether the part that begins there grows
 	at     []int64 // where it begins afterwards
 	factor float64
+	unit   int64 // if not 0, all of the file grows or shrinks alike, in such units
 }
 
 // stretches finds the parts of each file that large requests cover.
@@ -198,6 +203,9 @@ func (s *stretch) scale(factor float64) {
 
 // to returns where an offset goes.
 func (s *stretch) to(off int64) int64 {
+	if s.unit > 0 {
+		return int64(float64(off/s.unit)*s.factor) * s.unit
+	}
 	p := s.part(off)
 	into := off - s.bounds[p]
 	if into == 0 || p+1 == len(s.bounds) || !s.large[p] {
@@ -212,13 +220,19 @@ func (s *stretch) move(e *iotrace.Event) {
 	switch {
 	case e.Op == iotrace.Truncate && e.Bytes >= 0:
 		e.Bytes = s.to(e.Bytes)
+	case e.Op.Data() && e.Bytes == 0 && s.unit > 0: // nothing stays nothing
+		if e.Offset > 0 {
+			e.Offset = s.to(e.Offset)
+		}
 	case e.Op.Data() && e.Offset < 0:
-		if e.Bytes >= largeRequest {
+		if s.unit > 0 {
+			e.Bytes = max(s.to(e.Bytes), s.unit)
+		} else if e.Bytes >= largeRequest {
 			e.Bytes = max(1, int64(float64(e.Bytes)*s.factor))
 		}
 	case e.Op.Data():
 		from := s.to(e.Offset)
-		e.Offset, e.Bytes = from, s.to(e.Offset+e.Bytes)-from
+		e.Offset, e.Bytes = from, max(s.to(e.Offset+e.Bytes)-from, s.unit)
 	case e.Offset > 0: // a seek
 		e.Offset = s.to(e.Offset)
 	}
@@ -245,32 +259,19 @@ func scaleBytes(t *iotrace.Trace, factor float64) error {
 			paged[same[e.File]] = false
 		}
 	}
-	for i := range t.Events {
-		e := &t.Events[i]
-		if e.File == iotrace.None {
-			continue
-		}
-		unit := int64(1)
-		if paged[same[e.File]] {
-			unit = pageSize
-		}
-		if far := (float64(max(e.Offset, 0)) + float64(e.Bytes)) * factor; far > math.MaxInt64/2 {
-			return optionError("%d bytes at offset %d, %g times as far on, end beyond what a file can hold", e.Bytes, e.Offset, factor)
-		}
-		to := func(at int64) int64 { return int64(float64(at/unit)*factor) * unit }
-		switch {
-		case e.Op == iotrace.Truncate:
-			e.Bytes = to(e.Bytes)
-		case e.Op.Data() && e.Bytes > 0:
-			from := max(e.Offset, 0)
-			n := to(from+e.Bytes) - to(from)
-			if e.Offset >= 0 {
-				e.Offset = to(from)
-			}
-			e.Bytes = max(n, unit)
-		case e.Offset > 0: // a seek
-			e.Offset = to(e.Offset)
+	maps := make([]stretch, len(t.Files))
+	for i := range maps {
+		maps[i] = stretch{factor: factor, unit: 1}
+		if paged[same[i]] {
+			maps[i].unit = pageSize
 		}
 	}
+	for i := range t.Events {
+		e := &t.Events[i]
+		if far := (float64(max(e.Offset, 0)) + float64(e.Bytes)) * factor; e.File != iotrace.None && far > math.MaxInt64/2 {
+			return optionError("%d bytes at offset %d, %g times as far on, end beyond what a file can hold", e.Bytes, e.Offset, factor)
+		}
+	}
+	moveAll(t, maps)
 	return nil
 }

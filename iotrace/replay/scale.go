@@ -59,27 +59,18 @@ func scale(ctx context.Context, t *iotrace.Trace, n int) (*iotrace.Trace, error)
 			return nil, ctx.Err()
 		}
 		e := &t.Events[i]
-		p := s.position[e.Rank]
-		if p < 0 {
-			c := *e
-			c.Rank = s.others[e.Rank]
-			c.File = s.file(e.File, own, e.Rank, c.Rank)
-			c.Peer = s.file(e.Peer, own, e.Rank, c.Rank)
-			if c.Offset, err = places.offset(i, 0); err != nil { // data behind the ranks moves
-				return nil, err
-			}
-			if c.Op == iotrace.Truncate {
-				c.Bytes = places.size(e)
-			}
-			s.out.Events = append(s.out.Events, c)
-			continue
+		first, last := s.position[e.Rank], n
+		if first < 0 {
+			first, last = 0, 1 // others appear once; data behind the ranks moves
 		}
-		for q := p; q < n; q += k {
+		for q := first; q < last; q += k {
 			if renames(e) && q >= k && own[e.File] == noOwner {
 				break
 			}
 			c := *e
-			c.Rank = int32(q)
+			if c.Rank = int32(q); s.position[e.Rank] < 0 {
+				c.Rank = s.others[e.Rank]
+			}
 			c.File = s.file(e.File, own, e.Rank, c.Rank)
 			c.Peer = s.file(e.Peer, own, e.Rank, c.Rank)
 			if c.Offset, err = places.offset(i, q); err != nil {

@@ -3,7 +3,7 @@
 //
 //	r := analyze.Analyze(trace, analyze.Options{})
 //	err := report.Draw(file, report.Offsets, "svg", trace, r, "", iotrace.None) // of all files and ranks
-//	err := report.HTML(w, trace, r, "", nil)
+//	err := report.HTML(w, trace, r, nil, nil)
 //
 // The plots are from León's thesis: request size and offset against the order of
 // operations (Figures 3.5, 3.14-3.17), offset against time by rank (Figure 5.10),

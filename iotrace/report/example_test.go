@@ -24,6 +24,6 @@ func ExampleHTML() {
 		return
 	}
 	defer f.Close()
-	fmt.Println(report.HTML(f, trace, analyze.Analyze(trace, analyze.Options{}), "", nil))
+	fmt.Println(report.HTML(f, trace, analyze.Analyze(trace, analyze.Options{}), nil, nil))
 	// Output: <nil>
 }

@@ -6,7 +6,6 @@ import (
 
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/analyze/finding"
-	"ckpt/iotrace/analyze/pattern"
 )
 
 // TestInFiles: a finding about thousands of files does not seem to be about one.
@@ -18,19 +17,17 @@ func TestInFiles(t *testing.T) {
 	}
 }
 
-// TestFacts: the page begins with the run, and says of writes and reads what differs.
+// TestFacts: beside the first facts, a page has what only events tell.
 func TestFacts(t *testing.T) {
-	r := &analyze.Report{Runtime: 780}
-	r.Writes, r.Reads, r.Syncs, r.SyncTime = 1, 1, 4, 2
-	r.WriteSpatial, r.ReadSpatial, r.Spatial, r.Detail = pattern.SequentialAccess, pattern.RandomAccess, pattern.SequentialAccess, pattern.Contiguous
-	has := func(want fact) bool { return slices.Contains(facts(r), want) }
-	for _, want := range []fact{{"run", secondsText(780)}, {"syncs, sum", "4 in " + secondsText(2)}, {"spatial pattern", "writes sequential, reads random"}} {
-		if !has(want) {
-			t.Errorf("no %v in %v", want, facts(r))
+	r, c := &analyze.Report{}, 0.5
+	r.BurstsTotal, r.Correlation.Write = 3, &c
+	for _, want := range []Fact{{"period", "unknown: there are too few phases of I/O"}, {"size and time of writes", "r = 0.500"}} {
+		if !slices.Contains(moreFacts(r), want) {
+			t.Errorf("no %v in %v", want, moreFacts(r))
 		}
 	}
-	r.ReadSpatial, r.Runtime, r.SyncTime = r.WriteSpatial, 0, 0
-	if !has(fact{"spatial pattern", "sequential (contiguous)"}) || !has(fact{"syncs", "4"}) || has(fact{"run", secondsText(0)}) {
-		t.Errorf("%v", facts(r))
+	r.Counted = true
+	if len(moreFacts(r)) != 3 {
+		t.Errorf("%v", moreFacts(r))
 	}
 }

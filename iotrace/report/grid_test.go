@@ -88,7 +88,7 @@ func BenchmarkReport(b *testing.B) {
 			r := analyze.Analyze(tr, analyze.Options{})
 			cpu := iotracetest.ProcessorTime()
 			for b.Loop() {
-				if err := HTML(io.Discard, tr, r, "", nil); err != nil {
+				if err := HTML(io.Discard, tr, r, nil, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -2,7 +2,6 @@ package report
 
 import (
 	"image/color"
-	"iter"
 	"math"
 	"slices"
 
@@ -78,14 +77,10 @@ func (g *grid) add(b place) {
 // marks returns the requests as marks. x and y convert their units for the
 // plot. The plot is as wide as if it had all requests.
 func (g *grid) marks(x, y func(int64) float64, colors []color.NRGBA, limit int) *marks {
-	m := newMarks(func(yield func(mark) bool) {
-		for i := range g.kept {
-			b := &g.kept[i]
-			if !yield(mark{x(b.x0), y(b.y0), x(b.x1), y(b.y1), b.class}) {
-				return
-			}
-		}
-	}, colors, limit)
+	m := &marks{colors: colors, limit: limit, xmax: 1, ymax: 1, dot: largeDot}
+	for _, b := range g.kept {
+		m.all = append(m.all, mark{x(b.x0), y(b.y0), x(b.x1), y(b.y1), b.class})
+	}
 	if g.n > 0 {
 		m.xmin, m.xmax, m.ymin, m.ymax = x(g.xmin), x(g.xmax), y(g.ymin), y(g.ymax)
 	}
@@ -181,11 +176,10 @@ type mark struct {
 // once. Cells are a point wide, then twice as much, four times and so on, until at
 // most limit marks are left. It passes over all marks each time, without storing them.
 type marks struct {
-	all                    iter.Seq[mark]
+	all                    []mark
 	colors                 []color.NRGBA
 	limit                  int
 	xmin, xmax, ymin, ymax float64
-	any                    bool
 	dot                    float64
 }
 
@@ -196,27 +190,6 @@ const (
 	fewMarks = 150
 )
 
-func newMarks(all iter.Seq[mark], colors []color.NRGBA, limit int) *marks {
-	m := &marks{all: all, colors: colors, limit: limit}
-	m.xmin, m.ymin = math.Inf(1), math.Inf(1)
-	m.xmax, m.ymax = math.Inf(-1), math.Inf(-1)
-	n := 0
-	for k := range all {
-		n++
-		m.any = true
-		m.xmin, m.xmax = min(m.xmin, k.x0, k.x1), max(m.xmax, k.x0, k.x1)
-		m.ymin, m.ymax = min(m.ymin, k.y0, k.y1), max(m.ymax, k.y0, k.y1)
-	}
-	m.dot = largeDot
-	if n > fewMarks {
-		m.dot = smallDot
-	}
-	if !m.any {
-		m.xmin, m.xmax, m.ymin, m.ymax = 0, 1, 0, 1
-	}
-	return m
-}
-
 func (m *marks) DataRange() (xmin, xmax, ymin, ymax float64) { return m.xmin, m.xmax, m.ymin, m.ymax }
 
 // A cell has the start and the end of a mark, rounded to the grid.
@@ -226,7 +199,7 @@ type cell struct {
 }
 
 func (m *marks) Plot(c draw.Canvas, p *plot.Plot) {
-	if !m.any {
+	if len(m.all) == 0 {
 		return
 	}
 	fx, fy := p.Transforms(&c)
@@ -242,7 +215,7 @@ func (m *marks) Plot(c draw.Canvas, p *plot.Plot) {
 // limit.
 func (m *marks) thin(c *draw.Canvas, fx, fy func(float64) vg.Length, size float64) (kept []mark, all bool) {
 	seen := map[cell]bool{}
-	for k := range m.all {
+	for _, k := range m.all {
 		at := m.cell(k, c, fx, fy, size)
 		if seen[at] {
 			continue

@@ -21,20 +21,16 @@ import (
 //go:embed page.css
 var pageStyle string
 
-// HTML writes a page about a trace. It calls progress, if not nil, with the number of
-// plots drawn. Aside, if not empty, says which part of the trace was set apart.
-func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, aside string, progress func(done int64)) error {
+// HTML writes a page about a trace, with some facts first. It calls progress, if not nil, with
+// the number of plots drawn.
+func HTML(w io.Writer, tr *iotrace.Trace, r *analyze.Report, first []Fact, progress func(done int64)) error {
 	title := "I/O trace"
 	if r.Job != "" {
 		title = "I/O of " + legal(r.Job)
 	}
 	out := figure.NewPage(title, pageStyle)
 	out.Put("<p class=\"soft\">%s</p>\n", subtitle(tr, r))
-	list := facts(r)
-	if aside != "" {
-		list = append(list, fact{"set apart", aside})
-	}
-	figure.Facts(out, list)
+	figure.Facts(out, append(slices.Clone(first), moreFacts(r)...))
 	for _, x := range tr.Warnings {
 		out.Put("<p class=\"warn\"><b>Warning:</b> %s</p>\n", legal(x.Text))
 	}
@@ -175,7 +171,8 @@ func onPage(kind Plot, r *analyze.Report) bool {
 	return !r.Counted || !NeedsEvents(kind)
 }
 
-type fact struct{ Name, Value string }
+// A Fact is something about the whole of a trace.
+type Fact struct{ Name, Value string }
 
 // inFiles names the file of a finding, and counts the others that it concerns.
 func inFiles(f *finding.Finding) string {
@@ -238,66 +235,20 @@ func valueText(name string, x float64) string {
 
 func percent(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
 
-// spatialText has the patterns of writes and reads apart where they differ.
-func spatialText(r *analyze.Report) string {
-	if r.Writes > 0 && r.Reads > 0 && r.WriteSpatial != r.ReadSpatial {
-		return fmt.Sprintf("writes %s, reads %s", r.WriteSpatial, r.ReadSpatial)
-	}
-	return fmt.Sprintf("%s (%s)", r.Spatial, r.Detail)
-}
-
-func facts(r *analyze.Report) []fact {
-	out := []fact{
-		{"access", string(r.Access)},
-		{"spatial pattern", spatialText(r)},
-		{"ranks", ranksText(r)},
-		{"files", figure.Number(float64(len(r.Files)))},
-		{"written", fmt.Sprintf("%s, writes: %s", bytesText(float64(r.BytesWritten)), figure.Number(float64(r.Writes)))},
-		{"read", fmt.Sprintf("%s, reads: %s", bytesText(float64(r.BytesRead)), figure.Number(float64(r.Reads)))},
-		{"request sizes", fmt.Sprintf("%s, mean %s", r.Sizes.Kind, bytesText(r.Sizes.Mean))},
-		{"from first to last, wall", secondsText(r.Wall)},
-		{"reading or writing, wall", secondsText(r.Busy)},
-	}
-	metadata := fact{"metadata operations", figure.Number(float64(r.Metadata))}
-	if r.MetadataTime > 0 {
-		metadata = fact{"metadata operations, sum", metadata.Value + " in " + secondsText(r.MetadataTime)}
-	}
-	out = append(out, metadata)
-	if r.Runtime > 0 {
-		out = append(out, fact{"run", secondsText(r.Runtime)})
-	}
-	if r.RecorderCall > 0 {
-		out = append(out, fact{"of each operation the recorder's, in no gain", secondsText(r.RecorderCall)})
-	}
-	switch {
-	case r.SyncTime > 0:
-		out = append(out, fact{"syncs, sum", fmt.Sprintf("%s in %s", figure.Number(float64(r.Syncs)), secondsText(r.SyncTime))})
-	case r.Syncs > 0:
-		out = append(out, fact{"syncs", figure.Number(float64(r.Syncs))})
-	}
+// moreFacts are what pages say beside the first facts.
+func moreFacts(r *analyze.Report) []Fact {
+	out := []Fact{{"request sizes", fmt.Sprintf("%s, mean %s", r.Sizes.Kind, bytesText(r.Sizes.Mean))}}
 	if !r.Counted { // counters do not say it
-		out = append(out, fact{"bursts", figure.Number(float64(r.BurstsTotal))},
-			fact{"ranks at the same time", fmt.Sprintf("%.2f, at most %d", r.Concurrency.Mean, r.Concurrency.Max)})
+		out = append(out, Fact{"ranks at the same time", fmt.Sprintf("%.2f, at most %d", r.Concurrency.Mean, r.Concurrency.Max)})
 	}
 	switch {
 	case r.Period.Periodic:
-		out = append(out, fact{"period", fmt.Sprintf("%s, confidence %.2f", secondsText(r.Period.Period), r.Period.Confidence)})
+		out = append(out, Fact{"period", fmt.Sprintf("%s, confidence %.2f", secondsText(r.Period.Period), r.Period.Confidence)})
 	case !r.Period.Enough && r.BurstsTotal > 2:
-		out = append(out, fact{"period", "unknown: there are too few phases of I/O"})
+		out = append(out, Fact{"period", "unknown: there are too few phases of I/O"})
 	}
 	if c := r.Correlation.Write; c != nil {
-		out = append(out, fact{"size and time of writes", fmt.Sprintf("r = %.3f", *c)})
+		out = append(out, Fact{"size and time of writes", fmt.Sprintf("r = %.3f", *c)})
 	}
 	return out
-}
-
-func ranksText(r *analyze.Report) string {
-	text := figure.Number(float64(r.Ranks))
-	switch r.Nodes {
-	case 0:
-		return text
-	case 1:
-		return text + " on a node"
-	}
-	return fmt.Sprintf("%s on %d nodes", text, r.Nodes)
 }

@@ -123,10 +123,10 @@ func TestHTML(t *testing.T) {
 	for name, tr := range traces(t) {
 		r := analyze.Analyze(tr, analyze.Options{})
 		var page, again bytes.Buffer
-		if err := HTML(&page, tr, r, "", nil); err != nil {
+		if err := HTML(&page, tr, r, nil, nil); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if err := HTML(&again, tr, r, "", func(int64) {}); err != nil || !bytes.Equal(page.Bytes(), again.Bytes()) {
+		if err := HTML(&again, tr, r, nil, func(int64) {}); err != nil || !bytes.Equal(page.Bytes(), again.Bytes()) {
 			t.Errorf("%s: not the same again", name)
 		}
 		text := page.String()
@@ -165,7 +165,7 @@ func TestHTML(t *testing.T) {
 func TestPageSays(t *testing.T) {
 	tr := &iotrace.Trace{Warnings: []iotrace.Warning{{Code: "io_uring", Text: "7 requests of io_uring are <missing>."}}}
 	var page bytes.Buffer
-	if err := HTML(&page, tr, analyze.Analyze(tr, analyze.Options{}), "3 files of the system", nil); err != nil {
+	if err := HTML(&page, tr, analyze.Analyze(tr, analyze.Options{}), []Fact{{"set apart", "3 files of the system"}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"7 requests of io_uring are &lt;missing&gt;.", "set apart</dt><dd>3 files of the system"} {
@@ -232,7 +232,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	var page bytes.Buffer
-	if err := HTML(&page, tr, r, "", nil); err != nil {
+	if err := HTML(&page, tr, r, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	isText(page.String())

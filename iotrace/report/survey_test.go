@@ -205,7 +205,7 @@ func TestCountedPage(t *testing.T) {
 	tr.Events = nil
 	tr.Counters = []iotrace.Counters{{Rank: 1, Writes: 3, BytesWritten: 30, WriteTime: time.Second}}
 	var page bytes.Buffer
-	if err := HTML(&page, tr, analyze.Analyze(tr, analyze.Options{}), "", nil); err != nil {
+	if err := HTML(&page, tr, analyze.Analyze(tr, analyze.Options{}), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	text := page.String()
@@ -216,7 +216,7 @@ func TestCountedPage(t *testing.T) {
 	tr.Counters[0].Rank = iotrace.None
 	r := analyze.Analyze(tr, analyze.Options{})
 	page.Reset()
-	if err := HTML(&page, tr, r, "", nil); err != nil {
+	if err := HTML(&page, tr, r, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	text = page.String()

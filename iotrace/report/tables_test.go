@@ -33,8 +33,8 @@ func TestCountedTables(t *testing.T) {
 			t.Errorf("%s is missing in\n%s", want, &text)
 		}
 	}
-	if strings.Contains(text.String(), "bursts") || !strings.Contains(fmt.Sprint(facts(r)), "{metadata operations, sum 3 in 2 s}") {
-		t.Errorf("%s\n%v", &text, facts(r))
+	if strings.Contains(text.String(), "bursts") {
+		t.Errorf("%s", &text)
 	}
 	if !r.Traceable() {
 		t.Error("DXT could not have recorded this")

@@ -118,8 +118,8 @@ func runTraceAnalyze(g *ui.Globals, o *traceAnalyzeOptions, args []string) error
 
 // showReport prints the whole, then a line per file.
 func showReport(g *ui.Globals, t *iotrace.Trace, r *analyze.Report, o *traceAnalyzeOptions) error {
-	for _, h := range headLines(t, r, o) {
-		g.Printf("%s", wrapped(fmt.Sprintf("%-10s  ", h[0]), h[1]))
+	for _, h := range o.facts(t, r) {
+		g.Printf("%s", wrapped(fmt.Sprintf("%-10s  ", h.Name), h.Value))
 	}
 	for i, line := range patternLines(r.Pattern, o.list) {
 		name := ""

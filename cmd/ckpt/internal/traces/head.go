@@ -11,38 +11,39 @@ import (
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/analyze/pattern"
+	"ckpt/iotrace/report"
 	"ckpt/zones"
 )
 
-// headLines returns names and values about the whole of a trace.
-func headLines(t *iotrace.Trace, r *analyze.Report, o *traceAnalyzeOptions) [][2]string {
-	head := [][2]string{{"trace", traceText(r)}}
+// facts says what the whole of a trace is like, for a terminal and for a page.
+func (in *traceInput) facts(t *iotrace.Trace, r *analyze.Report) []report.Fact {
+	head := []report.Fact{{Name: "trace", Value: traceText(r)}}
 	if text := runText(t); text != "" {
-		head = append(head, [2]string{"run", text})
+		head = append(head, report.Fact{Name: "run", Value: text})
 	}
-	head = append(head, [2]string{"ranks", fmt.Sprintf("%s; %s", ranksText(r), ui.Count(len(r.Files), "file"))})
+	head = append(head, report.Fact{Name: "ranks", Value: fmt.Sprintf("%s; %s", ranksText(r), ui.Count(len(r.Files), "file"))})
 	if text := kindsText(r.Files); text != "" {
-		head = append(head, [2]string{"files", text})
+		head = append(head, report.Fact{Name: "files", Value: text})
 	}
-	if text := o.text(o.aside); text != "" {
-		head = append(head, [2]string{"set apart", text})
+	if text := in.text(in.aside); text != "" {
+		head = append(head, report.Fact{Name: "set apart", Value: text})
 	}
-	head = append(head, [][2]string{
-		{"access", accessText(&r.Activity)},
-		{"written", fmt.Sprintf("%s MiB in %s", ui.MiB(r.BytesWritten), ui.Plural(int(r.Writes), "write", "writes"))},
-		{"read", fmt.Sprintf("%s MiB in %s", ui.MiB(r.BytesRead), ui.Plural(int(r.Reads), "read", "reads"))},
-		{"metadata", metadataText(r)},
+	head = append(head, []report.Fact{
+		{Name: "access", Value: accessText(&r.Activity)},
+		{Name: "written", Value: fmt.Sprintf("%s MiB in %s", ui.MiB(r.BytesWritten), ui.Plural(int(r.Writes), "write", "writes"))},
+		{Name: "read", Value: fmt.Sprintf("%s MiB in %s", ui.MiB(r.BytesRead), ui.Plural(int(r.Reads), "read", "reads"))},
+		{Name: "metadata", Value: metadataText(r)},
 	}...)
 	if text := waitsText(r); text != "" {
-		head = append(head, [2]string{"locks", text})
+		head = append(head, report.Fact{Name: "locks", Value: text})
 	}
 	if r.RecorderCall > 0 {
-		head = append(head, [2]string{"recording", fmt.Sprintf("about %s µs of each operation; gains leave them out", micros(r.RecorderCall))})
+		head = append(head, report.Fact{Name: "recording", Value: fmt.Sprintf("about %s µs of each operation; gains leave them out", micros(r.RecorderCall))})
 	}
-	return append(head, [][2]string{
-		{"time", timeText(r)},
-		{"bursts", burstsText(&r.Activity)},
-		{"sizes", commonSizes(r.CommonSizes)},
+	return append(head, []report.Fact{
+		{Name: "time", Value: timeText(r)},
+		{Name: "bursts", Value: burstsText(&r.Activity)},
+		{Name: "sizes", Value: commonSizes(r.CommonSizes)},
 	}...)
 }
 

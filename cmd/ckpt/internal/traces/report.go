@@ -69,7 +69,7 @@ MPI-IO makes of the requests for each file.
 				return err
 			}
 			b := g.NewBar("draw", int64(len(report.Plots())), false)
-			err = report.HTML(&drawn, t, r, in.text(in.aside), b.Set)
+			err = report.HTML(&drawn, t, r, in.facts(t, r), b.Set)
 			b.Clear()
 			if err != nil {
 				return err
