@@ -63,6 +63,23 @@ type Striping struct {
 	Start, End int64
 }
 
+// Calls counts calls of MPI-IO by their kind. Split calls are collective as well. Reads and
+// Writes of Counters are the sum of the four kinds.
+type Calls struct {
+	CollectiveOpens   int64 `json:"collective_opens"`
+	IndependentOpens  int64 `json:"independent_opens"`
+	CollectiveReads   int64 `json:"collective_reads"`
+	CollectiveWrites  int64 `json:"collective_writes"`
+	IndependentReads  int64 `json:"independent_reads"`
+	IndependentWrites int64 `json:"independent_writes"`
+	SplitReads        int64 `json:"split_reads"`
+	SplitWrites       int64 `json:"split_writes"`
+	NonblockingReads  int64 `json:"nonblocking_reads"`
+	NonblockingWrites int64 `json:"nonblocking_writes"`
+	Hints             int64 `json:"hints"` // calls that set hints
+	Views             int64 `json:"views"` // calls that set a file view
+}
+
 // Counters are what one rank, or all ranks together, did to one file through one
 // interface, in sum, as Darshan keeps it. Numbers that a recorder did not count are
 // None. Darshan's manual (darshan-util, "Guide to darshan-parser output") explains
@@ -92,13 +109,7 @@ type Counters struct {
 	MaxReadTime     time.Duration
 	MaxWriteTime    time.Duration
 
-	// Of MPI-IO. Reads and Writes are the sum of these four kinds.
-	CollectiveOpens, IndependentOpens   int64
-	CollectiveReads, CollectiveWrites   int64
-	IndependentReads, IndependentWrites int64
-	SplitReads, SplitWrites             int64
-	NonblockingReads, NonblockingWrites int64
-	Hints, Views                        int64
+	Calls // of MPI-IO
 
 	// Times that the operations took, added up over the ranks.
 	ReadTime, WriteTime, MetaTime time.Duration

@@ -279,10 +279,7 @@ type callSum struct {
 // addCounters adds the calls of a record.
 func (s *callSum) addCounters(c *iotrace.Counters) {
 	s.known = true
-	one := callSum{Calls: Calls{CollectiveOpens: c.CollectiveOpens, IndependentOpens: c.IndependentOpens,
-		CollectiveWrites: c.CollectiveWrites, CollectiveReads: c.CollectiveReads, IndependentWrites: c.IndependentWrites, IndependentReads: c.IndependentReads,
-		SplitWrites: c.SplitWrites, SplitReads: c.SplitReads, NonblockingWrites: c.NonblockingWrites, NonblockingReads: c.NonblockingReads,
-		Hints: c.Hints, Views: c.Views}, known: true}
+	one := callSum{Calls: Calls{Calls: c.Calls}, known: true}
 	for d, bytes := range [2]int64{c.BytesWritten, c.BytesRead} {
 		switch together, alone := one.kinds(d); {
 		case together > 0 && alone > 0:

@@ -282,20 +282,9 @@ type MPIIO struct {
 	ExtraRead int64 `json:"extra_read_bytes"`
 }
 
-// Calls counts calls of MPI-IO by their kind. Split calls are collective as well.
+// Calls counts calls of MPI-IO by their kind.
 type Calls struct {
-	CollectiveOpens   int64 `json:"collective_opens"`
-	IndependentOpens  int64 `json:"independent_opens"`
-	CollectiveWrites  int64 `json:"collective_writes"`
-	CollectiveReads   int64 `json:"collective_reads"`
-	IndependentWrites int64 `json:"independent_writes"`
-	IndependentReads  int64 `json:"independent_reads"`
-	SplitWrites       int64 `json:"split_writes"`
-	SplitReads        int64 `json:"split_reads"`
-	NonblockingWrites int64 `json:"nonblocking_writes"`
-	NonblockingReads  int64 `json:"nonblocking_reads"`
-	Hints             int64 `json:"hints"` // calls that set hints
-	Views             int64 `json:"views"` // calls that set a file view
+	iotrace.Calls
 	// The shares of collective and split calls, nil without calls.
 	CollectiveWriteShare *float64 `json:"collective_write_share"`
 	CollectiveReadShare  *float64 `json:"collective_read_share"`

@@ -12,7 +12,7 @@ import (
 // TestCountedTables: a page has what the text has of MPI-IO and stripes, and no zeros
 // where counters do not tell.
 func TestCountedTables(t *testing.T) {
-	calls := iotrace.Counters{Module: iotrace.MPIIO, Rank: iotrace.None, Writes: 100, CollectiveWrites: 100, BytesWritten: 1 << 20}
+	calls := iotrace.Counters{Module: iotrace.MPIIO, Rank: iotrace.None, Writes: 100, Calls: iotrace.Calls{CollectiveWrites: 100}, BytesWritten: 1 << 20}
 	below := iotrace.Counters{Module: iotrace.POSIX, Rank: iotrace.None, Writes: 10, BytesWritten: 2 << 20, Opens: 3, MetaTime: 2e9}
 	tr := &iotrace.Trace{Source: "darshan", Ranks: []iotrace.Rank{{Rank: 0}, {Rank: 1}}, Files: []string{"out"},
 		Counters: []iotrace.Counters{calls, below}, Striping: []iotrace.Striping{{Size: 1 << 20, Count: 4}}}

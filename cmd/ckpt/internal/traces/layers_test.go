@@ -19,7 +19,7 @@ func collective() *iotrace.Trace {
 	for r := range 64 {
 		t.Ranks = append(t.Ranks, iotrace.Rank{Rank: r})
 	}
-	t.Counters = []iotrace.Counters{{Module: iotrace.MPIIO, Rank: iotrace.None, CollectiveWrites: 640, Writes: 640, BytesWritten: 640 << 10}}
+	t.Counters = []iotrace.Counters{{Module: iotrace.MPIIO, Rank: iotrace.None, Calls: iotrace.Calls{CollectiveWrites: 640}, Writes: 640, BytesWritten: 640 << 10}}
 	for _, r := range []int32{0, 16, 32, 48} {
 		t.Counters = append(t.Counters, iotrace.Counters{Module: iotrace.POSIX, Rank: r, Writes: 2, BytesWritten: 200 << 10, Reads: 1, BytesRead: 1 << 20})
 	}
