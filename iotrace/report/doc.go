@@ -8,10 +8,9 @@
 // The plots are from León's thesis: request size and offset against the order of
 // operations (Figures 3.5, 3.14-3.17), offset against time by rank (Figure 5.10),
 // bandwidth over time, and a histogram of request sizes in Darshan's bins. A heatmap has
-// the bytes by rank and time; other plots show a rank's operations by file, the balance
-// of the ranks, and MPI-IO beside POSIX. Requests
-// that would cover each other are drawn once. If too many are left, the grid becomes
-// coarser.
+// the bytes by rank and time; other plots show a rank's operations by file, and the
+// balance of the ranks. Requests that would cover each other are drawn once. If too many
+// are left, the grid becomes coarser.
 //
 // Promises:
 //

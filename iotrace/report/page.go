@@ -118,7 +118,7 @@ func putPlots(out *figure.Page, tr *iotrace.Trace, r *analyze.Report, progress f
 		}
 	}
 	for i, pic := range pictures {
-		if !onPage(pic.kind, r) {
+		if r.Counted && pic.events {
 			continue
 		}
 		if progress != nil {
@@ -161,14 +161,6 @@ func inlined(svg []byte, err error) ([]byte, error) {
 		return nil, err
 	}
 	return figure.Inline(svg)
-}
-
-// onPage reports whether a trace has what a picture shows.
-func onPage(kind Plot, r *analyze.Report) bool {
-	if kind == Layers {
-		return r.MPIIO != nil
-	}
-	return !r.Counted || !NeedsEvents(kind)
 }
 
 // A Fact is something about the whole of a trace.

@@ -29,7 +29,6 @@ const (
 	Heatmap   Plot = "heatmap"   // bytes by rank and time
 	Timeline  Plot = "timeline"  // operations of a rank by file and time
 	Balance   Plot = "balance"   // bytes and time by rank
-	Layers    Plot = "layers"    // MPI-IO beside POSIX, by file
 )
 
 // A picture is a kind with what it says and how it is drawn.
@@ -65,11 +64,6 @@ var pictures = []picture{
 		caption: "Bytes and time of I/O of each rank, as multiples of the mean. Even bars are good; long " +
 			"orange beside even blue is a slow rank. Where ranks share a bar, it reaches from the least to " +
 			"the most of them."},
-	{kind: Layers, title: "MPI-IO and POSIX, by file",
-		draw: (*survey).drawLayers, describe: (*survey).describeLayers,
-		caption: "Bars compare the bytes and requests that the program asks of MPI-IO with those that reach " +
-			"the file system, file by file. Fewer, larger POSIX requests: collective calls work. More bytes: " +
-			"data sieving moves holes."},
 }
 
 // Plots returns all kinds.

@@ -189,7 +189,7 @@ func TestGain(t *testing.T) {
 // plots returns the number of plots on a page.
 func plots(r *analyze.Report) (n int) {
 	for _, kind := range Plots() {
-		if onPage(kind, r) {
+		if !r.Counted || !NeedsEvents(kind) {
 			n++
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -168,34 +167,6 @@ func TestBalanceCounters(t *testing.T) {
 	_, sum := surveyOf(t, tr, &analyze.Report{}, "", iotrace.None, false, Balance).load.boxes()
 	if sum[0] != (spread{0, 15, 30}) || sum[1] != (spread{0, 0.5, 1}) {
 		t.Errorf("%v", sum)
-	}
-}
-
-// TestLayerBars: the longer bar of a file is 1 long, and files with more bytes come
-// first.
-func TestLayerBars(t *testing.T) {
-	r := &analyze.Report{}
-	for i, bytes := range []int64{10, 4000, 0} {
-		f := analyze.File{Name: string(rune('a' + i))}
-		if bytes > 0 {
-			f.MPIIO = &analyze.MPIIO{Writes: 100, BytesWritten: bytes, PosixWrites: 25, PosixBytesWritten: 2 * bytes}
-		}
-		r.Files = append(r.Files, f)
-	}
-	files, all := layered(r, "")
-	if all != 2 || files[0].name != "b" {
-		t.Fatalf("%d files: %v", all, files)
-	}
-	bars, numbers := layerBars(files)
-	var lengths []float64
-	for _, b := range bars[:4] {
-		lengths = append(lengths, b.x1-b.x0)
-	}
-	if len(bars) != 8 || !slices.Equal(lengths, []float64{0.5, 1, 1, 0.25}) {
-		t.Errorf("%d bars, lengths %v", len(bars), lengths)
-	}
-	if numbers[0].text != "3.91 KiB" || numbers[3].text != "25" {
-		t.Errorf("numbers %v", numbers)
 	}
 }
 

@@ -39,8 +39,7 @@ The page needs neither script nor network.
 Into a file that ends in .svg, .png or .pdf, draw one plot: request sizes or offsets in
 the order of the operations (León 2022, Figures 3.5 and 3.14 to 3.17), offsets over time
 by rank (Figure 5.10), the bandwidth over time, a histogram of request sizes, the bytes
-of each rank over time, the timeline of one rank, bytes and time of each rank, or what
-MPI-IO makes of the requests for each file.
+of each rank over time, the timeline of one rank, or bytes and time of each rank.
 
 ` + scopeHelp + `
 
