@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"syscall"
 
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
@@ -98,7 +97,7 @@ func (l *Log) readBack(path string, seg segment, from int64, first LSN) error {
 		err = compareOnDisk(directFile{f, vfs.Aligned(readAhead)}, seg, from, first)
 		f.Close()
 	}
-	if err == nil || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
+	if err == nil || vfs.NotDirect(err) {
 		return nil
 	}
 	l.mu.Lock()

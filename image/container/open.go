@@ -4,10 +4,8 @@ import (
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
-	"errors"
 	"fmt"
 	"path/filepath"
-	"syscall"
 )
 
 // container is an open container file with sound header, index and trailer. The payload is
@@ -30,7 +28,7 @@ func openContainer(fsys vfs.FS, path string) (*container, error) {
 			return c, nil
 		}
 		f.Close()
-		if !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+		if !vfs.NotDirect(err) {
 			return nil, err
 		}
 	}

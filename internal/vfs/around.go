@@ -37,7 +37,7 @@ func openAround(fsys FS, path string, try bool, direct, buffered Opener) (*Aroun
 		a.file, err = direct(fsys, path)
 		a.direct = err == nil
 	}
-	if notDirect(err) {
+	if NotDirect(err) {
 		a.file, err = buffered(fsys, path)
 	}
 	if err != nil {
@@ -47,7 +47,7 @@ func openAround(fsys FS, path string, try bool, direct, buffered Opener) (*Aroun
 }
 
 // notDirect reports whether an error says that there is no direct I/O here.
-func notDirect(err error) bool {
+func NotDirect(err error) bool {
 	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }
 
@@ -81,7 +81,7 @@ func (a *Around) instead() (File, error) {
 func (a *Around) WriteAt(b []byte, off int64) (int, error) {
 	f, direct := a.current()
 	n, err := f.WriteAt(b, off)
-	if err != nil && direct && notDirect(err) {
+	if err != nil && direct && NotDirect(err) {
 		if f, err = a.instead(); err != nil {
 			return 0, err
 		}
@@ -123,7 +123,7 @@ func (a *Around) WriteV(from [][]byte, off int64) error {
 func (a *Around) ReadAt(b []byte, off int64) (int, error) {
 	f, direct := a.current()
 	n, err := f.ReadAt(b, off)
-	if err != nil && direct && notDirect(err) {
+	if err != nil && direct && NotDirect(err) {
 		if f, err = a.instead(); err != nil {
 			return 0, err
 		}

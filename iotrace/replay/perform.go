@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"ckpt/internal/vfs"
 	"ckpt/iotrace"
@@ -373,7 +372,7 @@ func asOpen(f vfs.File, err error) (openFile, error) {
 // direct opens the same file with O_DIRECT.
 func direct(f openFile) (openFile, error) {
 	d, err := asOpen(f.ReopenDirect())
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+	if vfs.NotDirect(err) {
 		err = ErrDirect
 	}
 	return d, err

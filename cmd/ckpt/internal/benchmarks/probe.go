@@ -317,7 +317,7 @@ func (r *probing) tryDirect() error {
 		_, err = w.WriteAt(r.data[:plan.PageSize], 0)
 		err = r.closed(w, err)
 	}
-	if notDirect(err) {
+	if vfs.NotDirect(err) {
 		r.res.Direct, err = false, nil
 	}
 	return r.cleared(err)

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -41,10 +40,6 @@ func (r *probing) open(name string, create, direct bool) (*probeFile, error) {
 		return nil, durable.Op("open", name, -1, err)
 	}
 	return &probeFile{f, name, !direct}, nil
-}
-
-func notDirect(err error) bool {
-	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }
 
 // write writes a request, and has the disk begin with what went to the page cache, as
