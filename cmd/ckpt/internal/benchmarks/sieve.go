@@ -64,6 +64,9 @@ func measureSieve(ctx context.Context, dir string, o sieveOptions) (res sieveRes
 	if o.Size < least || o.Rounds < 1 {
 		return res, fmt.Errorf("cannot measure a file of %d bytes in %d rounds: at least %d bytes and 1 round", o.Size, o.Rounds, least)
 	}
+	if err := checkMemory(o.Size); err != nil {
+		return res, err
+	}
 	work, err := os.MkdirTemp(dir, "ckpt-bench-")
 	if err != nil {
 		return res, err

@@ -53,6 +53,9 @@ func MeasureWrite(ctx context.Context, dir string, o WriteOptions) (res WriteRes
 	if size <= 0 || o.Rounds <= 0 {
 		return res, fmt.Errorf("cannot measure %d bytes in %d rounds", size, o.Rounds)
 	}
+	if err := checkMemory(size); err != nil {
+		return res, err
+	}
 	res.Size = size
 	work, err := os.MkdirTemp(dir, "ckpt-bench-")
 	if err != nil {
@@ -96,6 +99,15 @@ func MeasureWrite(ctx context.Context, dir string, o WriteOptions) (res WriteRes
 	res.BufferedMedian = medianOf(res.Buffered)
 	res.Ratio = res.CheckpointMedian / max(res.DirectMedian, res.BufferedMedian)
 	return res, nil
+}
+
+// checkMemory fails where so many bytes of memory are not to be had.
+func checkMemory(n int64) error {
+	mem, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return fmt.Errorf("allocate %d bytes: %w", n, err)
+	}
+	return unix.Munmap(mem)
 }
 
 type writeBench struct {

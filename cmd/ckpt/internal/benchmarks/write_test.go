@@ -32,6 +32,9 @@ func TestMeasureWriteCanceled(t *testing.T) {
 	if _, err := MeasureWrite(ctx, dir, WriteOptions{Size: 1 << 20, Rounds: 1}); err == nil {
 		t.Error("no error")
 	}
+	if _, err := MeasureWrite(t.Context(), dir, WriteOptions{Size: 1 << 50, Rounds: 1}); err == nil {
+		t.Error("a petabyte of memory was had")
+	}
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
