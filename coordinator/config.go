@@ -150,7 +150,7 @@ const guessedRate = 256 << 20
 const guessedPause = time.Second
 
 // expectedCost is for how long checkpoints will stop the application, before this run
-// has measured any: as long as those of the runs before, or as predicted, or at a
+// has measured any: as long as in the runs before, or as predicted, or at a
 // guess.
 func (d *driver) expectedCost(resumed bool, data int64) protocol.Cost {
 	if resumed {
@@ -169,7 +169,7 @@ func (d *driver) expectedCost(resumed bool, data int64) protocol.Cost {
 	return protocol.Cost{First: guess, FirstHigh: guess}
 }
 
-// formerCost is the median of the newest checkpoints of the job, 0 if there are none.
+// formerCost is the median of the newest checkpoints of the job, or 0.
 func (d *driver) formerCost() time.Duration {
 	const newest = 5
 	summaries, _ := d.job.Summaries(newest) // those that can be read
@@ -188,11 +188,11 @@ func (d *driver) formerCost() time.Duration {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// incarnationsPerRun separates the incarnations of one run from those of the next,
+// incarnationsPerRun separates the incarnations of one run from the next one's,
 // which does not know how many there were.
 const incarnationsPerRun = 1 << 20
 
-// takeOver makes the incarnations of this run differ from those of earlier runs. It is
+// takeOver makes the incarnations of this run differ from all earlier ones. It is
 // the first step that changes a stored job.
 func (d *driver) takeOver() error {
 	if err := d.output.Cut(); err != nil {

@@ -93,7 +93,7 @@ func (d *driver) status() *wire.Status {
 	return s
 }
 
-// AwaitEnd returns when nobody coordinates the job any more, so that it can be
+// AwaitEnd returns when the job has lost its coordinator, so that it can be
 // restarted: a coordinator answers a stop before it clears up.
 func AwaitEnd(ctx context.Context, job *image.Job) error {
 	was, _ := wire.Announced(job)

@@ -112,7 +112,7 @@ type driver struct {
 	socket   *socket
 	engine   engine
 	machine  *supervisor.Supervisor
-	members  []*member // by rank; nil if there is none now
+	members  []*member // by rank; nil where no process is
 	groups   []*group
 	inject   *injector
 	outages  outages
@@ -234,7 +234,7 @@ type Options struct {
 	Failures []Failure
 	Limits   protocol.Limits // zero: protocol.DefaultLimits
 	Observer Observer
-	Log      *slog.Logger // of the coordinator's actions; nil for none
+	Log      *slog.Logger // of the coordinator's actions; may be nil
 	// Interrupts asks the run to stop: the first after a last checkpoint, the
 	// second at once, with a *LeftError if the store blocks it.
 	Interrupts <-chan struct{}
@@ -243,7 +243,7 @@ type Options struct {
 	// Until is when the run has to have ended, zero for no limit. It stops the job after a
 	// last checkpoint, early enough for that.
 	Until time.Time
-	// Streams are those of a program of the user, and Nodes its nodes where the hosts of its
+	// Streams are the streams of a program of the user, and Nodes its nodes where the hosts of its
 	// ranks are not to tell; may be nil.
 	Streams launch.Streams
 	Nodes   func(np int) (job.Mapping, error)
@@ -262,7 +262,7 @@ type Options struct {
 	// in the middle of the run; may be nil.
 	Room func(ranks int) error
 	// StartTurns starts a controller of storage turns for a directory, and returns when it can
-	// be found or cannot be started; nil: none is started.
+	// be found or cannot be started; nil: the job uses those that run.
 	StartTurns func(ctx context.Context, dir string) error
 
 	DMTCP dmtcp.Options // zero: the usual
@@ -292,7 +292,7 @@ type RestartOptions struct {
 	Options
 	Checkpoint int // 0: the newest
 	Mapping    func(np int) (job.Mapping, error)
-	// NP is the number of ranks to restart with, 0 for those of the checkpoint, or for as
+	// NP is the number of ranks to restart with, 0 for as many as the checkpoint has, or for as
 	// many as Command starts. Command starts a program of the user in
 	// place of the command that the job was launched with; nil for that one.
 	NP          int
@@ -314,7 +314,7 @@ type RestartOptions struct {
 // not end, since an operation of its store does not return. Its ranks are killed. For
 // the next run it is as if its coordinator had been.
 type LeftError struct {
-	Job string // "" if it had none yet
+	Job string // "" before it had one
 }
 
 func (e *LeftError) Error() string {

@@ -28,7 +28,7 @@ type engine interface {
 	// has ended.
 	admit(wire.Greeting) error
 	gone(wire.Greeting, *member, error)
-	// kill kills a rank, and killAll all ranks of a group; neither waits.
+	// kill kills a rank, killAll all ranks of a group; both return at once.
 	kill(rank int)
 	killAll(*group)
 	// manifest describes a checkpoint that the ranks have written, settled takes the news
@@ -146,7 +146,7 @@ func (p *processes) close()            {}
 
 // processEnded reports a rank whose process has ended. A launcher that ends ends for all
 // ranks at once: the connections tell which one was the first to go. On a busy machine,
-// their ends may be noticed after that of the launcher.
+// their ends may be noticed after the end of the launcher.
 func (g *group) processEnded(incarnation, rank int, cause string) {
 	lose := func() { g.d.post(func() { g.d.lose(incarnation, rank, cause) }) }
 	g.d.post(func() {

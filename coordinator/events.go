@@ -119,7 +119,7 @@ type StoppingEvent struct {
 }
 
 // A ProgressEvent says how far the slowest rank is, and which checkpoint is being
-// written, 0 for none. It comes a few times per second at most.
+// written, or 0. It comes a few times per second at most.
 type ProgressEvent struct{ Iteration, Iterations, Checkpoint int }
 
 // recovered notes what a recovery of several groups takes.
@@ -307,7 +307,7 @@ type Result struct {
 	Residual    *float64 `json:"residual"`         // null if it is not a finite number
 	Checkpoints int      `json:"checkpoints"`      // committed in this run
 	Lost        int      `json:"checkpoints_lost"` // aborted in this run
-	// Full counts those of Lost that did not fit into the storage.
+	// Full counts how many of Lost did not fit into the storage.
 	Full     int `json:"checkpoints_lost_full,omitempty"`
 	Removed  int `json:"checkpoints_removed,omitempty"` // by this run, as Spec.Keep asks
 	Failures int `json:"failures"`                      // ranks of a node that died at once count once
@@ -329,7 +329,7 @@ type Result struct {
 	// itself.
 	ProgramStatus *int `json:"program_status,omitempty"`
 
-	// Last is the newest checkpoint of this run, 0 if it has none.
+	// Last is the newest checkpoint of this run, or 0.
 	Last int `json:"-"`
 
 	began   bool // ranks have computed

@@ -16,7 +16,7 @@ import (
 	"ckpt/internal/wording"
 )
 
-// firstIncarnation is that of the ranks that a gathering waits for.
+// firstIncarnation is the incarnation that a gathering waits for.
 const firstIncarnation = 1
 
 const (
@@ -110,7 +110,7 @@ func (g *gathering) cannotAccept(err error) {
 	}
 }
 
-// serve reads the greeting of a connection and keeps that of a rank until all have come.
+// serve reads the greeting of a connection and keeps a rank's until all have come.
 func (g *gathering) serve(conn net.Conn) {
 	if !g.socket.conns.add(conn) {
 		return
@@ -182,7 +182,7 @@ func (g *gathering) gather(ctx context.Context, interrupts <-chan struct{}) erro
 }
 
 // left finds a rank that has come and whose agent is gone: the others would wait for ever.
-// That of a command which is over says nothing.
+// Once the command is over, a lost agent says nothing.
 func (g *gathering) left() error {
 	for rank, a := range g.come {
 		if a == nil || !wire.Ended(a.conn) {
@@ -267,7 +267,7 @@ var errStopped = errors.New("stopped before all ranks had come")
 
 // An EarlyError says that the command of a program ended before all its ranks had come.
 type EarlyError struct {
-	Came, Size int // ranks; 0: none
+	Came, Size int // ranks; 0 if the first had not come
 	Status     int // of the command
 	Cause      string
 }

@@ -43,7 +43,7 @@ type attempt struct {
 	turn     *turns.Turn      // of the coordinator, until the commit; may be nil
 	as       *job.Way         // how it is written; nil: as the description says
 	joint    *job.JointLayout // how the ranks write its files together; nil: a file each
-	base     int              // checkpoint that it may refer to, 0 none
+	base     int              // checkpoint that it may refer to, or 0
 	reuse    *container.File  // the library zone of an earlier checkpoint,
 	storing  *libraryWrite    // or that it is written
 	paths    []string         // of the files that ranks write together
@@ -141,7 +141,7 @@ func (l *lineage) restored(n int) {
 
 func (l *lineage) committed(n int) { l.numbers = append(l.numbers, n) }
 
-// newest returns the last one, 0 if there is none.
+// newest returns the last one, or 0.
 func (l *lineage) newest() int {
 	if len(l.numbers) == 0 {
 		return 0
@@ -200,7 +200,7 @@ func (m *member) ends() []<-chan struct{} {
 	return []<-chan struct{}{m.proc.Done(), m.gone}
 }
 
-// group returns that of a rank.
+// group returns the group of a rank.
 func (d *driver) group(rank int) *group { return d.groups[d.spec.GroupOf[rank]] }
 
 func (d *driver) kill(rank int) {

@@ -292,7 +292,7 @@ func (g *group) segment(node int) string {
 }
 
 // unlinkSegments removes the names of the shared memory: once all ranks have
-// mapped it, it needs none, and nothing is left behind whoever dies.
+// mapped it, it works without, and nothing is left behind whoever dies.
 func (g *group) unlinkSegments() {
 	if !g.overNetwork() {
 		for _, path := range g.segments {

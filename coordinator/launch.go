@@ -144,7 +144,7 @@ func checkApp(spec *job.Resolved) error {
 	return nil
 }
 
-// createJob makes the job, under a free name like bt.S.4-1 if none is given: the
+// createJob makes the job, under a free name like bt.S.4-1 if name is empty: the
 // first, unless some in between have gone. Clear ends what a job of that name, without a
 // checkpoint, has left.
 func createJob(store *image.Store, name, app string, spec []byte, clear func(*image.Job) error) (*image.Job, error) {
@@ -174,7 +174,7 @@ func createJob(store *image.Store, name, app string, spec []byte, clear func(*im
 	}
 }
 
-// firstFree returns a number from 1 that is free and has none before it or one that
+// firstFree returns a number from 1 that is free, and is 1 or follows one that
 // is taken. It asks for few of them, however many are taken.
 func firstFree(free func(i int) (bool, error)) (int, error) {
 	taken, end := 0, 1

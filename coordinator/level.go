@@ -62,7 +62,7 @@ type attendant interface {
 
 // levelFacts are what the driver tells of a level, and plans with.
 type levelFacts struct {
-	underWay int     // version that is being written, 0 none
+	underWay int     // version that is being written, or 0
 	busy     bool    // something is being written to the store
 	keep     int     // how many checkpoints the store is to keep, 0 all,
 	of       []int   // and of which
@@ -291,8 +291,8 @@ func (g *group) order(rank int) wire.WriteOrder {
 	return wire.WriteOrder{WithShared: !g.spec.SharedOnce || g.leads(rank), WithLibrary: !g.spec.LibraryOnce}
 }
 
-// abort removes what there is of the checkpoint that is being written. Nobody writes to it
-// any more.
+// abort removes what there is of the checkpoint that is being written. All writers have
+// ended.
 func (g *group) abort() {
 	g.dropLibrary()
 	g.level.abort()

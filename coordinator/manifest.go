@@ -142,7 +142,7 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 }
 
 // checkArrays checks that the parts of the ranks of the group belong to whole arrays, unless
-// they are those of the checkpoint before.
+// the checkpoint before had the same.
 func (g *group) checkArrays(m *image.Manifest) error {
 	if was := g.taken; was != nil && slices.EqualFunc(was.Ranks, m.Ranks, sameParts) {
 		return nil

@@ -11,7 +11,7 @@ import (
 )
 
 // An outage is one failure, from the death of ranks until all that have to be
-// restarted for it compute again. Ranks of one node that die while none of them
+// restarted for it compute again. Ranks of one node that die before any of them
 // has come back count as one failure of that node.
 type outage struct {
 	since  time.Duration
@@ -136,7 +136,7 @@ type behind struct {
 // restartings are the restarts under way.
 type restartings []*restarting
 
-// of returns the restart that a rank is part of, nil if there is none.
+// of returns the restart that a rank is part of, or nil.
 func (all restartings) of(rank int) *restarting {
 	for _, r := range all {
 		if slices.Contains(r.ranks, rank) {

@@ -133,7 +133,7 @@ func (g *group) forgetAfter(a protocol.Forget) error {
 	if err != nil {
 		return err
 	}
-	// The baseline says that nobody is to miss them. On a full disk it is written after
+	// The baseline tells the next run not to miss them. On a full disk it is written after
 	// they are removed.
 	late := false
 	if g.spec.Several() && g.d.baseline.Taken[g.id] > a.After {
@@ -201,7 +201,7 @@ func (d *driver) collect(a protocol.Collect) error {
 	return nil
 }
 
-// free removes what nobody needs.
+// free removes what no recovery needs.
 func (d *driver) free(a protocol.Collect) error {
 	if err := d.dropBelow(a.Base); err != nil {
 		return err

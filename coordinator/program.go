@@ -123,7 +123,7 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 }
 
 // again describes the run that continues a job, and returns how many ranks are to come, 0
-// for as many as its command starts. By default they are those of the checkpoint.
+// for as many as its command starts. By default as many as the checkpoint has.
 func (o *RestartOptions) again(was *job.Resolved, from *image.Manifest) (job.Spec, int, error) {
 	spec := was.Spec
 	spec.AutoRestart = spec.AutoRestart || o.AutoRestart
@@ -212,7 +212,7 @@ func lostEarly(err error) bool {
 	return errors.As(err, &gather) && gather.lost
 }
 
-// tryProgram does so once. The gathering is nil if there was none, and over if there is an
+// tryProgram does so once. The gathering may be nil, and is over if there is an
 // error.
 func tryProgram(ctx context.Context, spec job.Spec, want int, opt Options) (*gathering, error) {
 	p, err := launch.NewProgram(*spec.Program, opt.input, opt.Streams)
@@ -259,7 +259,7 @@ func (g *gathering) locate(spec job.Spec, opt Options) (*job.Resolved, error) {
 	return checkRun(located, opt)
 }
 
-// withoutLibrary is the library zone of a program, which has none.
+// withoutLibrary stands for the library zone, which a program lacks.
 func withoutLibrary(int) (*container.File, error) { return nil, nil }
 
 // implementation names the MPI library, as far as the variables of its launcher tell.
@@ -280,7 +280,7 @@ func (g *gathering) newDriver(spec *job.Resolved, j *image.Job, store *image.Sto
 	return d
 }
 
-// limits are those of the run.
+// limits are the limits of the run.
 func (o Options) limits() protocol.Limits {
 	if o.Limits == (protocol.Limits{}) {
 		return protocol.DefaultLimits

@@ -29,12 +29,12 @@ const (
 // each of which has an agent. Its fields belong to the driver's loop.
 type programEngine struct {
 	processes
-	*gathering // whose run is that of the current incarnation
+	*gathering // whose run is the current incarnation's
 	input      *launch.Input
 	fresh      bool // the job is new: it keeps the input
 	begun      int  // incarnation of the run
-	first      int  // rank that was the first to go, −1 none
-	killed     int  // first rank that this coordinator has killed, −1 none
+	first      int  // rank that was the first to go, or −1
+	killed     int  // first rank that this coordinator has killed, or −1
 }
 
 // Start starts the command with the first rank of an incarnation, unless it runs already.

@@ -14,7 +14,7 @@ import (
 // PruneOptions say what Prune is to keep.
 type PruneOptions struct {
 	Keep   int  // so many sound checkpoints, the newest
-	Force  bool // keep none of a running job, if Keep is 0
+	Force  bool // remove all of a running job, if Keep is 0
 	DryRun bool // change nothing, only say what would be removed
 }
 
@@ -95,8 +95,8 @@ func pruneNodes(ctx context.Context, j *image.Job, p *job.Pruned, opt PruneOptio
 }
 
 // prune does so for a running job. It waits for the checkpoint under way, which
-// may refer to files of an earlier one. While ranks read a checkpoint, none is
-// taken away from them.
+// may refer to files of an earlier one. No checkpoint is taken away from ranks that
+// read.
 func (d *driver) prune(keep int, answers chan<- wire.Reply, do func(j *image.Job, keep int, also ...int) (*job.Pruned, error)) {
 	var keepAlso []int
 	for _, g := range d.groups {
@@ -126,8 +126,8 @@ func (d *driver) prune(keep int, answers chan<- wire.Reply, do func(j *image.Job
 }
 
 // thin removes the checkpoints that this run is not to keep, and only those: what
-// cannot be removed now, the next commit removes. While ranks read a checkpoint, none
-// is taken away from them.
+// cannot be removed now, the next commit removes. No checkpoint is taken
+// away from ranks that read.
 func (d *driver) thin() {
 	g := d.groups[0]
 	if !d.crowded || d.writing() || g.checked != g.incarnation || !g.started {
@@ -178,7 +178,7 @@ func Remove(j *image.Job) (*Removed, error) {
 		return nil, err
 	}
 	defer j.Unlock()
-	// Nobody may read a part of the logs as the whole if this is cut short.
+	// Were this cut short, a part of the logs would pass for the whole.
 	if spec, err := job.ReadSpec(j); err == nil && spec.Several() {
 		if err := job.BeginAgain(j, spec); err != nil {
 			return nil, err

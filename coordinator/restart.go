@@ -194,7 +194,7 @@ func otherOwner(err error, dir, name string) error {
 	return &job.UsageError{Text: fmt.Sprintf("%v", err), Fix: fix}
 }
 
-// foreign returns why the directories of the nodes cannot be those of this job; nil if they
+// foreign returns why the directories of the nodes cannot be this job's; nil if they
 // can. The nodes are on this host.
 func (v *inventory) foreign() error {
 	for _, n := range v.nodes.Nodes() {
@@ -206,7 +206,7 @@ func (v *inventory) foreign() error {
 }
 
 // withoutForeign leaves the nodes out of a restart if their directories belong to another
-// job by now, as those of a copied store do, and hold nothing of this one.
+// job by now, as in a copied store, and hold nothing of this one.
 func (o *RestartOptions) withoutForeign(spec *job.Resolved) *job.Resolved {
 	v := o.inventory
 	if v == nil || v.apart || len(v.versions) > 0 {

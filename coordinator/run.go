@@ -287,7 +287,7 @@ func (d *driver) tellAborted() {
 	d.out.Warn(fmt.Sprintf("%d of %d checkpoints were aborted because the storage is full, and %s; %s", r.Full, r.Checkpoints+r.Lost, newest, remedy))
 }
 
-// tellIdle says that the schedule never came to a checkpoint in a job that has none.
+// tellIdle says that the schedule never came to a checkpoint in this job.
 func (d *driver) tellIdle() {
 	if d.result.Checkpoints+d.result.Lost > 0 || d.result.Last > 0 {
 		return

@@ -90,7 +90,7 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 }
 
 // admit accepts a rank of the current incarnation that is not there yet. A rank that comes
-// when all is over is refused: nobody would tell it to leave.
+// when all is over is refused: it would never be told to leave.
 func (d *driver) admit(g wire.Greeting, l *wire.Link) *member {
 	if g.Incarnation == d.groups[0].incarnation && d.outcome == nil {
 		if err := d.engine.admit(g); err != nil {
@@ -200,7 +200,7 @@ func (g *group) welcomeRank(rank int) {
 		Local: g.restored.local, Stored: g.restored.stored, ID: g.restored.id, Served: g.level.served(), Again: again, Reach: g.restored.iter + repeated})})
 }
 
-// peers are the addresses of all ranks that are there. Those of other groups are
+// peers are the addresses of all ranks that are there. Ranks of other groups are
 // announced when they come.
 func (g *group) peers() []string {
 	peers := make([]string, len(g.d.members))
@@ -212,7 +212,7 @@ func (g *group) peers() []string {
 	return peers
 }
 
-// channels tells the ranks of the group of those to others, nil if there are none.
+// channels tells the ranks of the group of those to others, or nil.
 func (g *group) channels() *wire.ChannelSetup {
 	if !g.spec.Several() {
 		return nil

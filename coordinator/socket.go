@@ -176,7 +176,7 @@ func (l *lasting) renew(name string) error {
 		return next.Close()
 	}
 	if l.now != nil {
-		l.now.SetUnlinkOnClose(false) // its name may be that of the next
+		l.now.SetUnlinkOnClose(false) // the next may have its name
 		l.now.Close()
 	}
 	l.now = next

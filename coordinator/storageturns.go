@@ -26,7 +26,7 @@ type TurnsEvent struct {
 // A turnTaker takes the turns of the coordinator itself, and knows whether the ranks get
 // theirs. Its fields belong to the driver's loop, but for the client.
 type turnTaker struct {
-	client  *turns.Client // nil: the run takes none
+	client  *turns.Client // nil: the run takes no turns
 	starts  bool          // a controller is being started again
 	without string        // why bytes pass without turns, as the user was told; empty if they do not
 }
@@ -162,7 +162,7 @@ func inTurn(ctx context.Context, c *turns.Client, fsys vfs.FS, b turns.Burst, mo
 	return t.End(), err
 }
 
-// partsBurst is that of a version on its way into the store.
+// partsBurst describes the burst of a version on its way into the store.
 func partsBurst(m *image.Manifest) turns.Burst {
 	b := turns.Burst{Kind: turns.Drain, File: fmt.Sprintf("%s/%s", container.FormatNumber(m.Number), container.ManifestName)}
 	for _, r := range m.Ranks {

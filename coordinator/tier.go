@@ -48,7 +48,7 @@ type tier struct {
 
 // A tierAttempt is a version that is being written.
 type tierAttempt struct {
-	number int             // 0: none
+	number int             // of it, or 0
 	past   bool            // it goes past the nodes, into the store
 	begun  bool            // it has a slot
 	ready  bool            // its directories are made
@@ -384,7 +384,7 @@ func paritiesOf(cp protocol.Checkpoint) ([]image.Parity, error) {
 }
 
 // A recordKeeper keeps the record of what the nodes have, in the store, beside the loop: a
-// store that does not answer holds nobody up. Only the newest record counts.
+// store that does not answer holds nothing up. Only the newest record counts.
 type recordKeeper struct {
 	job  *image.Job
 	mu   sync.Mutex

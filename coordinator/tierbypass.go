@@ -162,7 +162,7 @@ func (s *scrubbing) end() {
 }
 
 // scrub restores what protects the version that the ranks have read, if some of it was
-// lost, while they compute. None of them looks for its part any more.
+// lost, while they compute. All have found their parts.
 func (t *tier) scrub() {
 	m := t.kept[t.g.restored.number]
 	lost := len(t.lost) > 0 || t.sources[nodes.FromLocal] < len(t.g.ranks)

@@ -88,7 +88,7 @@ func (g *group) makeRoom(number int) (*image.Tx, *container.File, error) {
 	return tx, library, err
 }
 
-// storedLibrary returns the library zone in the store, which it writes if there is none; nil
+// storedLibrary returns the library zone in the store, which it writes if it must; nil
 // if the ranks have their own. No checkpoint has been begun in the store.
 func (g *group) storedLibrary(number int) (*container.File, error) {
 	if !g.spec.LibraryOnce || g.spec.Program != nil {
@@ -236,7 +236,7 @@ func (t *tier) ranksGone() {
 	}
 }
 
-// unstored returns the newest version that the nodes have, nil if there is none or the store
+// unstored returns the newest version that the nodes have, or nil: the store
 // has it or a newer one.
 func (t *tier) unstored() *image.Manifest {
 	n, ok := t.ledger.Unstored()
@@ -246,7 +246,7 @@ func (t *tier) unstored() *image.Manifest {
 	return t.kept[n]
 }
 
-// newestVersion returns the newest that the nodes have, nil if there is none.
+// newestVersion returns the newest that the nodes have, or nil.
 func (t *tier) newestVersion() *image.Manifest {
 	if len(t.kept) == 0 {
 		return nil
@@ -257,7 +257,7 @@ func (t *tier) newestVersion() *image.Manifest {
 // storersAtOnce is how many parts are copied into the store at once when no ranks do it.
 const storersAtOnce = 4
 
-// storeVersion copies a version into the store while no ranks run. Nobody is slowed, so no
+// storeVersion copies a version into the store while no ranks run. No rank is slowed, so no
 // rate limits it. The client, which may be nil, takes a turn on the storage.
 func storeVersion(ctx context.Context, client *turns.Client, j *image.Job, nodes *nodes.Tier, m *image.Manifest, library func(number int) (*container.File, error)) (turns.Report, error) {
 	var report turns.Report
@@ -397,7 +397,7 @@ func (t *tier) mayLeave() bool {
 }
 
 // letGo lets the ranks leave. On several hosts they stay until the newest version is in the
-// store: without them nobody reaches the directories of their nodes.
+// store: only they reach the directories of their nodes.
 func (t *tier) letGo() {
 	d := t.g.d
 	if !t.leaving {

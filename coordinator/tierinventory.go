@@ -28,8 +28,8 @@ type inventory struct {
 	unseenTold bool // a warning names a newer checkpoint that is not seen
 }
 
-// takeInventory looks into the directories of the nodes of a stored job; nil if it has none.
-// If they are on several hosts, apart, nobody reaches them yet: the record says what they
+// takeInventory looks into the directories of the nodes of a stored job, or nil.
+// If they are on several hosts, apart, they cannot be reached yet: the record says what they
 // had.
 func takeInventory(ctx context.Context, spec *job.Resolved, j *image.Job, apart bool, out Observer) (*inventory, error) {
 	if spec.Tier == nil {

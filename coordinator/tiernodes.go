@@ -153,7 +153,7 @@ func (t *tier) serving(rank int, m *member, msg protocol.Serving) error {
 	return nil
 }
 
-// takeNodes makes the directories of the nodes, which may be those of another job.
+// takeNodes makes the directories of the nodes, which another job may have.
 func (t *tier) takeNodes() {
 	g := t.g
 	incarnation, nodes, computed := g.incarnation, t.nodes, g.computed

@@ -136,7 +136,7 @@ func (d *driver) rate() float64 {
 	return float64(done) / took
 }
 
-// underWay returns the number of a checkpoint that is being written, 0 if there is none.
+// underWay returns the number of a checkpoint that is being written, or 0.
 func (d *driver) underWay() int {
 	for _, g := range d.groups {
 		if n := g.level.facts().underWay; n > 0 {

@@ -36,7 +36,7 @@ type agent struct {
 	pids    []int                        // guarded by the engine
 
 	incarnation
-	proposed int     // checkpoint for which the program is to hold, 0 none
+	proposed int     // checkpoint for which the program is to hold, or 0
 	resuming bool    // the program may not compute yet after a checkpoint
 	taking   *taking // nil: no checkpoint is being taken or stored
 	ended    bool    // the program has,

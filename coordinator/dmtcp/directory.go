@@ -100,7 +100,7 @@ func (d *directory) create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
 }
 
-// unfinished returns the name of an image that DMTCP has not finished, "" if there is none.
+// unfinished returns the name of an image that DMTCP has not finished, or "".
 func (d *directory) unfinished(name string) (string, error) {
 	entries, err := disk.ReadDir(d.path(name))
 	if err != nil {

@@ -61,7 +61,7 @@ const (
 	pollEvery = 100 * time.Millisecond
 )
 
-// Limits are those of a run under DMTCP: patience is how long a restart or a checkpoint may
+// Limits adapts limits to a run under DMTCP: patience is how long a restart or a checkpoint may
 // go without progress.
 func Limits(l protocol.Limits) protocol.Limits {
 	l.Phase, l.Patience = cmp.Or(l.Patience, usualPatience), 0
@@ -151,7 +151,7 @@ func Forsake(j *image.Job) error {
 }
 
 // New returns the engine of a run. It ends what an earlier run has left behind, and stores
-// the checkpoint that this had not stored, which it returns; nil if there is none.
+// the checkpoint that this had not stored, which it returns, or nil.
 func New(ctx context.Context, run Run, t *Tools, opt Options) (*Engine, *job.CheckpointEvent, error) {
 	e := &Engine{Run: run, opt: opt, tools: t, rules: zones.DefaultRules(), tried: map[int]int{}, written: map[int]*image.Manifest{}}
 	e.opt.Settle = cmp.Or(opt.Settle, usualSettle)
@@ -266,7 +266,7 @@ func (a *agent) PIDs() []int {
 	return slices.Clone(a.pids)
 }
 
-// Manifest returns that of a checkpoint that is to be committed.
+// Manifest returns the manifest of a checkpoint that is to be committed.
 func (e *Engine) Manifest(number int) (*image.Manifest, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -153,7 +153,7 @@ func (a *agent) endProgram() {
 	if a.program != nil {
 		below = family.Descendants(a.program.self.PID)
 	}
-	if !a.server.child.ended() && a.ctx.Err() == nil { // else nobody has time to wait
+	if !a.server.child.ended() && a.ctx.Err() == nil { // else there is no time to wait
 		ctx, done := context.WithTimeout(context.Background(), killTime)
 		defer done()
 		below = append(below, processesOf(a.server.workers(ctx))...)

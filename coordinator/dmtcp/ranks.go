@@ -45,8 +45,8 @@ func isLauncher(word string) bool {
 	return slices.ContainsFunc(launchers, func(name string) bool { return strings.HasPrefix(filepath.Base(word), name) })
 }
 
-// programIn returns the word of a command that names what its launcher starts, "" if none
-// does: the first that is a path.
+// programIn returns the word of a command that names what its launcher starts, ""
+// without one: the first that is a path.
 func programIn(command []string) string {
 	i := slices.IndexFunc(command, isLauncher)
 	if i < 0 {
@@ -98,7 +98,7 @@ func (a *agent) readRanks() (err error) {
 	return nil
 }
 
-// sharedFiles lists the files in memory, and those of the MPI library, that processes of
+// sharedFiles lists the files in memory and of the MPI library that processes of
 // the program have mapped. Where one is still there, DMTCP maps it as it is now, not as it
 // was at the checkpoint: it must go before a restart.
 func (e *Engine) sharedFiles(files *dmtcp.Set) []string {

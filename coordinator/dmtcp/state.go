@@ -33,7 +33,7 @@ type state struct {
 	Pending *rawSet `json:"pending,omitempty"`
 	Spare   *rawSet `json:"spare,omitempty"`
 	Sets    int     `json:"sets"` // how many were made
-	// Mark is the file in which the program marks its end; those of before did not.
+	// Mark is the file in which the program marks its end; earlier versions had no such file.
 	Mark string `json:"mark,omitempty"`
 }
 
@@ -46,7 +46,7 @@ type rawSet struct {
 	Peers  int           `json:"peers"`
 }
 
-// readState reads the state of a job; the zero value if it has none, and with an error: the
+// readState reads the state of a job; the zero value without one, and with an error: the
 // processes of another job stay.
 func readState(j *image.Job) (state, error) {
 	var s state

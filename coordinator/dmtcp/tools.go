@@ -75,7 +75,7 @@ func parseVersion(said string) string {
 // option returns the long form of a setting of DMTCP.
 func option(name string) string { return "--" + name }
 
-// clean removes the variables that would tell DMTCP to do something else: those of the
+// clean removes the variables that would tell DMTCP to do something else: variables of the
 // user's shell, and of a DMTCP that ckpt itself runs under.
 func clean(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
@@ -84,7 +84,7 @@ func clean(env []string) []string {
 }
 
 // advice are settings of MPI libraries under which checkpoints of their programs can be
-// restarted. They do not replace those of the user.
+// restarted. They do not replace settings of the user.
 func advice(session string) map[string]string {
 	return map[string]string{
 		// UCX of MPICH: no hooks in malloc, and transports that DMTCP can restore.
@@ -101,7 +101,7 @@ func advice(session string) map[string]string {
 	}
 }
 
-// environment returns that of the programs of DMTCP and of the user's program. DMTCP keeps
+// environment returns the variables of the programs of DMTCP and of the user's program. DMTCP keeps
 // its temporary files in temp, and writes images to images.
 func environment(env []string, images, temp, session string, port int) []string {
 	env = clean(env)

@@ -181,7 +181,7 @@ func (i *Input) open() (*os.File, func(), error) {
 	return r, func() { r.Close(); w.Close() }, nil
 }
 
-// feed gives a run all of the stream. It ends early if nobody reads.
+// feed gives a run all of the stream. It ends early without a reader.
 func (i *Input) feed(w *os.File) {
 	defer w.Close()
 	for at := 0; ; {

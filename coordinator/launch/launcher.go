@@ -36,7 +36,7 @@ type Rank struct {
 	Beat              time.Duration
 }
 
-// A Process is that of a rank.
+// A Process runs a rank.
 type Process interface {
 	Kill()                 // at once, whatever it is doing, even if it is stopped
 	Done() <-chan struct{} // closed when it is over and reaped

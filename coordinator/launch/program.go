@@ -190,7 +190,7 @@ func (r *ProgramRun) wait(name string) {
 	}
 }
 
-// exitStatus is that of a shell: 128 and the number of a signal that killed.
+// exitStatus is the status that a shell tells: 128 and the number of a signal that killed.
 func exitStatus(s *os.ProcessState) int {
 	if status, ok := s.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())
@@ -198,7 +198,7 @@ func exitStatus(s *os.ProcessState) int {
 	return s.ExitCode()
 }
 
-// Start joins a rank to the run of its incarnation, which it starts if there is none.
+// Start joins a rank to the run of its incarnation, or starts it.
 func (p *Program) Start(r Rank, ended func(cause string)) (Process, error) {
 	run, err := p.Run(r)
 	if err != nil {

@@ -63,8 +63,8 @@ func runBase(tmp string) (base string, err error) {
 	return os.MkdirTemp(tmp, name+"-*")
 }
 
-// private reports whether a directory is this user's alone. That of root outside a user
-// namespace is not that of root inside.
+// private reports whether a directory is this user's alone. Root outside a user
+// namespace is another user than root inside.
 func private(dir string) bool {
 	fi, err := os.Lstat(dir)
 	if err != nil || !fi.IsDir() || fi.Mode().Perm() != 0o700 {
@@ -108,14 +108,14 @@ func NewRunDir(segmentDir string, nodes int) (*RunDir, error) {
 	}
 }
 
-// make makes the directory in that of all runs.
+// make makes the directory in the one of all runs.
 func (r *RunDir) make(base string) error {
 	r.Path = filepath.Join(base, r.name)
 	if err := disk.Mkdir(r.Path); err != nil {
 		return err
 	}
 	lock, err := lockDir(r.Path)
-	if err != nil && !errors.Is(err, vfs.ErrNoLocks) { // then nobody sweeps
+	if err != nil && !errors.Is(err, vfs.ErrNoLocks) { // then no run sweeps
 		lock.Close()
 		return err
 	}
@@ -164,7 +164,7 @@ func HoldDir(path string) (io.Closer, error) {
 }
 
 // lockDir opens a directory and locks it. It fails with vfs.ErrLocked if somebody else has it,
-// and with vfs.ErrNoLocks where nobody can. The caller closes the directory in any case.
+// and with vfs.ErrNoLocks where locks are impossible. The caller closes the directory in any case.
 func lockDir(path string) (*os.File, error) {
 	d, err := os.Open(path)
 	if err != nil {
