@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/coordinator/dmtcp/dmtcpfake"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/dmtcp"
+	"ckpt/zones/dmtcp/dmtcptest"
 )
 
 // engines are all there are, by name: each with a job that ends soon, and one that does not
@@ -52,7 +52,7 @@ var engines = map[string]func(t *testing.T, ends bool) job.Spec{
 func fakesOfDMTCP() (remove func(), err error) {
 	dir, err := os.MkdirTemp("", "dmtcp")
 	if err == nil {
-		err = dmtcpfake.Install(dir)
+		err = dmtcptest.Install(dir)
 	}
 	if err == nil {
 		err = os.Setenv("PATH", dir+":"+os.Getenv("PATH"))

@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ckpt/coordinator/dmtcp/dmtcpfake"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/rank"
 	"ckpt/coordinator/wire"
@@ -18,12 +17,13 @@ import (
 	"ckpt/image"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
+	"ckpt/zones/dmtcp/dmtcptest"
 )
 
 // TestMain makes the test binary serve as the process of a rank, too: ranks
 // are started from the executable of their coordinator.
 func TestMain(m *testing.M) {
-	dmtcpfake.Serve()
+	dmtcptest.Serve()
 	if len(os.Args) > 2 && os.Args[1] == "rank" && os.Getenv(wire.EnvSocket) != "" {
 		if err := rank.Run(context.Background(), rankFS(os.Args[2]), os.Getenv); err != nil {
 			fmt.Fprintln(os.Stderr, err)

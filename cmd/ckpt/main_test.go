@@ -18,14 +18,13 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"ckpt/coordinator/dmtcp/dmtcpfake"
 	"ckpt/internal/testkit"
 	"ckpt/iotrace/bpf"
 	"ckpt/zones/dmtcp/dmtcptest"
 )
 
 func TestMain(m *testing.M) {
-	dmtcpfake.Serve()
+	dmtcptest.Serve()
 	// Scripts wait most of their time: for disks, for ranks, for each other.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
@@ -372,5 +371,5 @@ func fakeDMTCP(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: fakedmtcp DIR")
 	}
-	ts.Check(dmtcpfake.Install(ts.MkAbs(args[0])))
+	ts.Check(dmtcptest.Install(ts.MkAbs(args[0])))
 }

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"ckpt/coordinator/dmtcp/dmtcpfake"
+	"ckpt/zones/dmtcp/dmtcptest"
 )
 
 // fakesOfDMTCP makes a directory of programs that answer as DMTCP does.
 func fakesOfDMTCP(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := dmtcpfake.Install(dir); err != nil {
+	if err := dmtcptest.Install(dir); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -15,7 +15,6 @@ import (
 
 	"ckpt/coordinator"
 	"ckpt/coordinator/dmtcp"
-	"ckpt/coordinator/dmtcp/dmtcpfake"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
@@ -24,13 +23,14 @@ import (
 	imagedmtcp "ckpt/image/dmtcp"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
+	"ckpt/zones/dmtcp/dmtcptest"
 )
 
 // realPath has no fake.
 var realPath = os.Getenv("PATH")
 
 func TestMain(m *testing.M) {
-	dmtcpfake.Serve()
+	dmtcptest.Serve()
 	serveCoordinator()
 	// Programs with the race detector take a second to exit otherwise.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	}
 	bin, err := os.MkdirTemp("", "dmtcp")
 	if err == nil {
-		err = dmtcpfake.Install(bin)
+		err = dmtcptest.Install(bin)
 	}
 	if err == nil {
 		err = os.Setenv("PATH", bin+":"+realPath)
@@ -152,7 +152,7 @@ func (s *scene) job() *image.Job {
 // hold keeps the program from counting.
 func (s *scene) hold() {
 	s.t.Helper()
-	if err := os.WriteFile(s.faults+dmtcpfake.Hold, nil, 0o600); err != nil {
+	if err := os.WriteFile(s.faults+dmtcptest.Hold, nil, 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -160,7 +160,7 @@ func (s *scene) hold() {
 // letGo has the program count again.
 func (s *scene) letGo() {
 	s.t.Helper()
-	if err := os.Remove(s.faults + dmtcpfake.Hold); err != nil {
+	if err := os.Remove(s.faults + dmtcptest.Hold); err != nil {
 		s.t.Error(err)
 	}
 }

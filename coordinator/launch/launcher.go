@@ -1,9 +1,19 @@
+// Package launch starts the processes of ranks: as children, or with one command of
+// mpiexec or srun for all of them. It also keeps the directory of a run outside the
+// store, which holds the socket and the scratch files of each node.
+//
+// # Promises
+//
+//   - A process counts as done only when the kernel has reaped it.
+//   - The next run removes the directories and the shared memory of dead runs.
 package launch
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -11,6 +21,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
+	"github.com/zeebo/blake3"
 
 	"ckpt/coordinator/wire"
 )
@@ -155,4 +168,94 @@ func (t *tail) line() string {
 		}
 	}
 	return ""
+}
+
+// An Account has the processes of a run, so that they can be killed although the run is
+// blocked.
+type Account struct {
+	mu    sync.Mutex
+	job   string
+	of    map[Process]bool
+	ended bool
+}
+
+// Kill kills all processes, and those that are started from now on. It does not wait for
+// processes that the kernel keeps until the storage answers. It returns the name of the
+// job.
+func (p *Account) Kill() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	for proc := range p.of {
+		proc.Kill()
+	}
+	return p.job
+}
+
+// known is a launcher that keeps account of its processes.
+type known struct {
+	Launcher
+	alive *Account
+}
+
+// WithAccount returns a launcher that enters its processes in an account; without one it
+// returns l.
+func WithAccount(l Launcher, alive *Account, job string) Launcher {
+	if alive == nil {
+		return l
+	}
+	alive.mu.Lock()
+	defer alive.mu.Unlock()
+	alive.job, alive.of = job, make(map[Process]bool)
+	return known{l, alive}
+}
+
+func (k known) Start(r Rank, ended func(cause string)) (Process, error) {
+	p := k.alive
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var proc Process
+	proc, err := k.Launcher.Start(r, func(cause string) {
+		p.mu.Lock()
+		delete(p.of, proc)
+		p.mu.Unlock()
+		ended(cause)
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.of[proc] = true
+	if p.ended {
+		proc.Kill()
+	}
+	return proc, nil
+}
+
+// WaitsForStorage reports whether a thread of a process is in an uninterruptible sleep,
+// as the kernel puts it to while a disk does not answer. One page of mapped memory that
+// cannot be read or written is enough to hold a whole process up. No signal ends it
+// either.
+func WaitsForStorage(pid int) bool {
+	threads, err := procfs.AllThreads(pid)
+	if err != nil {
+		return false
+	}
+	for _, t := range threads {
+		if stat, err := t.Stat(); err == nil && stat.State == "D" {
+			return true
+		}
+	}
+	return false
+}
+
+// Digest returns the BLAKE3 and the length of a file that processes run.
+func Digest(path string) (digest string, bytes int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	h := blake3.New()
+	bytes, err = io.Copy(h, f)
+	return hex.EncodeToString(h.Sum(nil)), bytes, err
 }

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -149,9 +151,8 @@ func (p *Program) Run(r Rank) (*ProgramRun, error) {
 	// wait for itself for ever when its ranks are killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	run := &ProgramRun{Incarnation: r.Incarnation, cmd: cmd, over: make(chan struct{})}
-	started := make(chan error)
-	go run.carry(p.of.Command[0], started)
-	if err := <-started; err != nil {
+	err = Carry(cmd, func(err error) { run.end(p.of.Command[0], err) })
+	if err != nil {
 		done()
 		return nil, fmt.Errorf("start %s: %w", p.of.Command[0], err)
 	}
@@ -160,20 +161,24 @@ func (p *Program) Run(r Rank) (*ProgramRun, error) {
 	return run, nil
 }
 
-// carry starts the command and waits for its end, in one thread: the command would die
-// with the thread that has started it.
-func (r *ProgramRun) carry(name string, started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := r.cmd.Start()
-	started <- err
-	if err == nil {
-		r.wait(name)
-	}
+// Carry starts a command and waits for its end in one thread: with Pdeathsig a process dies
+// with the thread that has started it. Ended learns how it ended.
+func Carry(cmd *exec.Cmd, ended func(error)) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			ended(cmd.Wait())
+		}
+	}()
+	return <-started
 }
 
-func (r *ProgramRun) wait(name string) {
-	err := r.cmd.Wait()
+// end notes how the command has ended.
+func (r *ProgramRun) end(name string, err error) {
 	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil // others hold its output open; it has exited with 0
 	}
@@ -224,4 +229,94 @@ func lookIn(dir, name string) (string, error) {
 		name = filepath.Join(dir, name)
 	}
 	return exec.LookPath(name)
+}
+
+// counts reports whether a word is an option of a launcher that says how many ranks
+// there are, after one dash or two.
+func counts(word string) bool {
+	option, dashed := strings.CutPrefix(word, "-")
+	return dashed && slices.Contains([]string{"n", "np", "c", "ntasks"}, strings.TrimPrefix(option, "-"))
+}
+
+// WithRanks returns the command of a program with another number of ranks. It reports
+// false where the command does not tell, in exactly one place, that there were so many.
+func WithRanks(command []string, were, np int) ([]string, bool) {
+	place, changed := -1, ""
+	for i, word := range command {
+		option, value, joined := strings.Cut(word, "=")
+		switch {
+		case joined && counts(option) && value == strconv.Itoa(were):
+			word = option + "=" + strconv.Itoa(np)
+		case i > 0 && counts(command[i-1]) && word == strconv.Itoa(were):
+			word = strconv.Itoa(np)
+		default:
+			continue
+		}
+		if place >= 0 {
+			return nil, false
+		}
+		place, changed = i, word
+	}
+	if place < 0 {
+		return nil, false
+	}
+	command = slices.Clone(command)
+	command[place] = changed
+	return command, true
+}
+
+// Open MPI passes variables to other hosts that this setting lists. With the values in the
+// environment and only names in the setting, the token is on no command line.
+const (
+	envPassed    = "OMPI_MCA_mca_base_env_list"
+	envDelimiter = "OMPI_MCA_mca_base_env_list_delimiter"
+)
+
+// ours are the variables that a rank needs.
+var ours = []string{wire.EnvSocket, wire.EnvToken, wire.EnvIncarnation, wire.EnvBeat, wire.EnvAgent}
+
+// NotPassed returns the options that a command lacks which may pass variables with Open
+// MPI's option -x. Open MPI refuses that option and the list together.
+func NotPassed(command []string) (options string) {
+	if !slices.Contains(command, "-x") {
+		return ""
+	}
+	var lacks []string
+	for _, name := range ours {
+		if !slices.Contains(command, name) {
+			lacks = append(lacks, "-x "+name)
+		}
+	}
+	return strings.Join(lacks, " ")
+}
+
+// forCommand is forOpenMPI for the command of a user.
+func forCommand(command, env []string) []string {
+	if slices.Contains(command, "-x") {
+		return env
+	}
+	return forOpenMPI(env)
+}
+
+// forOpenMPI has Open MPI pass our variables on, besides those that the user has it pass.
+func forOpenMPI(env []string) []string {
+	list, delimiter := "", ";"
+	for _, v := range env { // of equal names the last counts
+		if value, ok := strings.CutPrefix(v, envPassed+"="); ok {
+			list = value
+		}
+		if value, ok := strings.CutPrefix(v, envDelimiter+"="); ok && value != "" {
+			delimiter = value
+		}
+	}
+	var names []string
+	if list != "" {
+		names = strings.Split(list, delimiter)
+	}
+	for _, v := range env {
+		if name, _, _ := strings.Cut(v, "="); slices.Contains(ours, name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return append(env, envPassed+"="+strings.Join(names, delimiter))
 }

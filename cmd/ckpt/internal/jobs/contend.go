@@ -27,12 +27,12 @@ func (o *contendOptions) addFlags(f *pflag.FlagSet) {
 	ui.Choices(f, "policy", append(policyNames(), "all")...)
 }
 
-// turnPolicies are those of turns that keep an order.
+// turnPolicies are the policies of turns that keep an order.
 func turnPolicies() []string {
 	return slices.DeleteFunc(iosched.TurnPolicies(), func(p string) bool { return p == "none" })
 }
 
-// policyNames are those of turns and of targets, in the order of turns.
+// policyNames are all policies, of turns first, then of targets.
 func policyNames() []string {
 	names := turnPolicies()
 	for _, p := range iosched.Names() {

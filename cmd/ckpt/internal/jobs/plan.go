@@ -326,7 +326,7 @@ func fileBytes(p *plan.Plan) (n int64) {
 }
 
 // settingsLine is plan.Settings as --json prints it. A store keeps those under names
-// of its own. Its fields are those of plan.Settings, so that one converts into the other.
+// of its own. It has the fields of plan.Settings, so that one converts into the other.
 type settingsLine struct {
 	Layout      plan.Layout   `json:"layout"`
 	Strategy    plan.Strategy `json:"strategy"`
@@ -355,7 +355,7 @@ type continuityLine struct {
 	Span       int64       `json:"span_bytes"`
 }
 
-// continuity is that of a plan on the storage of --on; nil without.
+// continuity measures a plan on the storage of --on; nil without.
 func (o *layoutOptions) continuity(sources []plan.Source, p *plan.Plan) (*continuityLine, error) {
 	if o.storage.On == "" {
 		return nil, nil

@@ -155,7 +155,7 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, name stri
 	return runJob(g, &r.Options, func() (*coordinator.Result, error) { return coordinator.Restart(ctx, r) })
 }
 
-// dir is the directory in which a program is restarted, "" for that of its launch. If that is
+// dir is the directory in which a program is restarted, "" for the directory of its launch. If that is
 // gone, a command of the user runs where it was typed.
 func (o *restartOptions) dir(p *job.Program, command bool) (string, error) {
 	if o.chdir != "" {

@@ -329,7 +329,7 @@ func span(seconds float64) string {
 	return ui.Span(time.Duration(seconds * float64(time.Second)).Round(time.Second))
 }
 
-// ago formats an age, "-" if there is none.
+// ago formats an age, or "-".
 func ago(age *float64) string {
 	if age == nil {
 		return "-"

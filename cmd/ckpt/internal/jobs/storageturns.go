@@ -131,7 +131,7 @@ func startTurns(ctx context.Context, dir string) error {
 	}
 }
 
-// whatSaid is the text that a process has left as an error, nil if there is none.
+// whatSaid is the text that a process has left as an error, or nil.
 func whatSaid(f *os.File) error {
 	b := make([]byte, 1<<10)
 	n, err := f.ReadAt(b, 0)
@@ -144,7 +144,7 @@ func whatSaid(f *os.File) error {
 	return nil
 }
 
-// startAlone starts a process that gets none of the descriptors which this one was started
+// startAlone starts a process that gets no descriptor which this one was started
 // with, such as the lock of a script or a pipe that its reader waits for the end of. Those
 // that this process has opened itself never pass on.
 func startAlone(start func() error) error {

@@ -195,7 +195,7 @@ func wayOf(sys *pfs.System, o *tune.Option) wayResult {
 	return wayResult{settingsLine(o.Forecast.Settings), o.Codec, o.Async, predictions.ForecastOf(sys, &o.Forecast), o.Why}
 }
 
-// launchFlagsOf are the flags that have ckpt launch write in this way. Those of its own
+// launchFlagsOf are the flags that have ckpt launch write in this way. Its own settings
 // defaults are left out.
 func launchFlagsOf(o *tune.Option) []string {
 	d, s, is := plan.Defaults(), &o.Settings, &o.Forecast.Settings

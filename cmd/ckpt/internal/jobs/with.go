@@ -27,7 +27,7 @@ import (
 // mostOtherJob is far more than any file of a job of --with.
 const mostOtherJob = 1 << 20
 
-// otherJob is a job of --with: the settings of ckpt layout, and those of its own.
+// otherJob is a job of --with: the settings of ckpt layout, and its own.
 type otherJob struct {
 	ui.Placement
 	writePath
@@ -124,7 +124,7 @@ func (o *otherJob) settingsOf() (map[string]string, error) {
 	return settings, o.addSettings(settings, rest)
 }
 
-// addSettings adds those behind the application, which replace those of a file.
+// addSettings adds what stands behind the application, in place of what a file says.
 func (o *otherJob) addSettings(settings map[string]string, list string) error {
 	last := ""
 	for part := range strings.SplitSeq(list, ",") {

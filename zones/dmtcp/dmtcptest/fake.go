@@ -1,23 +1,4 @@
-// Package dmtcpfake answers like the programs of DMTCP, for tests on machines without it. A
-// test binary serves as all of them:
-//
-//	func TestMain(m *testing.M) { dmtcpfake.Serve(); os.Exit(m.Run()) }
-//
-// Install puts them into a directory for $PATH. The program that they run counts:
-//
-//	count STEPS PAUSE    print the numbers from 1 to STEPS, with pauses between
-//
-// as an MPI job of Ranks ranks and its two launchers, in one process. $FAKE_DMTCP names a
-// file with the faults to show, one in a line, so that a test can change them:
-//
-//	old-version, missing-image, temp-left, short-image, wait-checkpoint, hang-checkpoint, hang-after,
-//	hang-restart, fail-restart, fail-launch, exit with STATUS, and
-//	exit at STEP with STATUS
-//
-// A fault with the word once before it is shown once. While there is a file of the same name
-// with Hold behind it, the program does not count: it cannot end before a test has done
-// what it does to it.
-package dmtcpfake
+package dmtcptest
 
 import (
 	"bufio"

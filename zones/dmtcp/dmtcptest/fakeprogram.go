@@ -1,4 +1,4 @@
-package dmtcpfake
+package dmtcptest
 
 import (
 	"bufio"
@@ -13,8 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"ckpt/zones/dmtcp/dmtcptest"
 )
 
 // A program counts. Its count is in the files that DMTCP writes beside the images.
@@ -125,7 +123,7 @@ func (p *program) checkpoint() error {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	c := dmtcptest.Job(Ranks, dmtcptest.Options{Seed: 7, Name: "count", Private: 64 << 10, Shared: 64 << 10, Libraries: 64 << 10})
+	c := Job(Ranks, Options{Seed: 7, Name: "count", Private: 64 << 10, Shared: 64 << 10, Libraries: 64 << 10})
 	if err := c.WriteDir(p.dir); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package dmtcpfake
+package dmtcptest
 
 import (
 	"bufio"
