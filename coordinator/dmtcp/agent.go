@@ -414,6 +414,7 @@ func (a *agent) failed(t *taking, err error) {
 		return
 	case t.aborted:
 		a.link.Send(protocol.Aborted{Number: t.number})
+	case t.raw && a.program.ended(): // which tells all
 	default:
 		a.link.Send(protocol.WriteFailed{Number: t.number, Text: err.Error(), Body: wire.EncodeError(err)})
 	}
