@@ -23,29 +23,30 @@ func newVerifyCommand(g *ui.Globals) *cobra.Command {
 jobs with their message logs. Print file, offset and reason of each damage.
 
 Of jobs that keep checkpoints on their nodes it reads those too, with the copies and
-the parity that protect them, as far as the nodes can be reached from here. --level
+the parity that protect them, as far as the nodes can be reached from here. --storage-level
 limits it: local to the files of ranks on their own nodes, protected to all files on
 nodes, stored to the store.
 
 The bytes that it counts are bytes of files: a file that several checkpoints use
 is read once.`,
-		Example: "  ckpt verify\n  ckpt verify bt.S.4-1@2 --json\n  ckpt verify bt.S.4-1 --level protected",
+		Example: "  ckpt verify\n  ckpt verify bt.S.4-1@2 --json\n  ckpt verify bt.S.4-1 --storage-level protected",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch level {
 			case "", levelLocal, levelProtected, levelStored:
 				return runVerify(cmd.Context(), g, args, level)
 			}
-			return ui.BadUsage("--level "+level+": want local, protected or stored", "leave --level out to check all")
+			return ui.BadUsage("--storage-level "+level+": want local, protected or stored", "leave --storage-level out to check all")
 		},
 	}
-	cmd.Flags().StringVar(&level, "level", "", "check only this level of storage: local, protected or stored (default: all)")
-	ui.Choices(cmd.Flags(), "level", levelLocal, levelProtected, levelStored)
+	cmd.Flags().StringVar(&level, "storage-level", "", "check only this level of storage: local, protected or stored (default: all)")
+	ui.Choices(cmd.Flags(), "storage-level", levelLocal, levelProtected, levelStored)
+	g.Renamed(cmd.Flags(), "level", "storage-level")
 	g.AddStoreFlag(cmd)
 	return cmd
 }
 
-// The values of --level.
+// The values of --storage-level.
 const (
 	levelLocal     = string(nodes.Local)
 	levelProtected = string(nodes.Protected)

@@ -25,11 +25,11 @@ func newStatusCommand(g *ui.Globals) *cobra.Command {
 
 With --watch, status shows it again and again: in place on a terminal, else a line or
 block each time, with --json a JSON line. It ends when the job does, or with ^C.`,
-		Example: "  ckpt status\n  ckpt status bt.S.4-1 --json\n  ckpt status bt.S.4-1 --watch --every 5s\n  ckpt status --watch",
+		Example: "  ckpt status\n  ckpt status bt.S.4-1 --json\n  ckpt status bt.S.4-1 --watch --period 5s\n  ckpt status --watch",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !w.On && (cmd.Flags().Changed("every") || cmd.Flags().Changed("looks")) {
-				return ui.BadUsage("--every and --looks: only --watch shows a job again and again", "add --watch")
+			if !w.On && (cmd.Flags().Changed("period") || cmd.Flags().Changed("looks")) {
+				return ui.BadUsage("--period and --looks: only --watch shows a job again and again", "add --watch")
 			}
 			if err := w.Parse(); err != nil {
 				return err
@@ -42,6 +42,7 @@ block each time, with --json a JSON line. It ends when the job does, or with ^C.
 	}
 	cmd.Flags().BoolVarP(&w.On, "watch", "w", false, "show it again and again")
 	w.AddFlags(cmd)
+	g.Renamed(cmd.Flags(), "every", "period")
 	g.AddStoreFlag(cmd)
 	return cmd
 }

@@ -45,8 +45,8 @@ rolls back; --logging is the cost of the logs. --cost is then the time that the 
 loses to one checkpoint of every group, --restart the time that it loses to
 restarting one rank or node.
 
-With several --level a checkpoint goes through levels of storage, the nearest first:
---level local=5s --level store=2m --share-local 85%. The cost of a level is what a
+With several --storage-level a checkpoint goes through levels of storage, the nearest first:
+--storage-level local=5s --storage-level store=2m --share-local 85%. The cost of a level is what a
 checkpoint of it costs more than one of the level before. A level may have restart=,
 the time to read a checkpoint back; share=, that of the failures that its checkpoints
 survive; drain=, the time until a checkpoint is safe in the last level, behind the
@@ -63,8 +63,8 @@ failures cluster, as they do on large machines, with the same MTBF.`,
   ckpt interval --cost 5m --mtbf 8760h --nodes 1000 --app-time 72h --shape 0.7
   ckpt interval --cost 5m --mtbf 6h --interval 2h --json
   ckpt interval bt.D.64 --mtbf 24h --model bt.model
-  ckpt interval --level local=5s --level store=2m --mtbf 24h --share-local 85%
-  ckpt interval --level local=5s,restart=10s --level store=6s,drain=10m,restart=5m --mtbf 24h --share-local 85%
+  ckpt interval --storage-level local=5s --storage-level store=2m --mtbf 24h --share-local 85%
+  ckpt interval --storage-level local=5s,restart=10s --storage-level store=6s,drain=10m,restart=5m --mtbf 24h --share-local 85%
   ckpt interval --from-job night --mtbf 24h
   ckpt interval --cost 5m --mtbf 6h --mode semi --logging 3% --logged 40% --replay 1.5`,
 		Args: cobra.NoArgs,
@@ -79,6 +79,7 @@ failures cluster, as they do on large machines, with the same MTBF.`,
 		},
 	}
 	o.addFlags(cmd.Flags())
+	g.Renamed(cmd.Flags(), "level", "storage-level")
 	g.AddStoreFlag(cmd)
 	return cmd
 }

@@ -48,7 +48,7 @@ func intervalOfApp(g *ui.Globals, cmd *cobra.Command) *cobra.Command {
 			}
 			return run(cmd, nil)
 		}
-		if f := cmd.Flags(); f.Changed("level") || f.Changed("from-job") {
+		if f := cmd.Flags(); f.Changed("storage-level") || f.Changed("from-job") {
 			return ui.BadUsage("an APP and levels of storage exclude each other: their costs are not predicted here", "leave one of them out")
 		}
 		if err := inputErrors(o.fill(cmd, g, args[0])); err != nil {

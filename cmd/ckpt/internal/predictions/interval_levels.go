@@ -22,8 +22,8 @@ type levelOptions struct {
 }
 
 func (o *levelOptions) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.levels, "level", nil, "storage level, the nearest first, as NAME=COST[,restart=TIME][,share=P%][,drain=TIME][,every=N]; may be repeated")
-	f.StringVar(&o.shareLocal, "share-local", "", "share of the failures that checkpoints of the first --level survive, like 85%")
+	f.StringArrayVar(&o.levels, "storage-level", nil, "storage level, the nearest first, as NAME=COST[,restart=TIME][,share=P%][,drain=TIME][,every=N]; may be repeated")
+	f.StringVar(&o.shareLocal, "share-local", "", "share of the failures that checkpoints of the first --storage-level survive, like 85%")
 	f.StringVar(&o.fromJob, "from-job", "", "fit the levels, and that share, to a job of the store whose checkpoints went to its nodes first")
 }
 
@@ -36,11 +36,11 @@ var oneLevelFlags = []string{"cost", "restart", "mode", "logging", "logged", "lo
 // check refuses flags that do not go together.
 func (o *levelOptions) check(f *pflag.FlagSet) error {
 	if len(o.levels) > 0 && o.fromJob != "" {
-		return ui.BadUsage("--level and --from-job both say what levels cost", "leave one of them out")
+		return ui.BadUsage("--storage-level and --from-job both say what levels cost", "leave one of them out")
 	}
 	if !o.several() {
 		if o.shareLocal != "" {
-			return ui.BadUsage("--share-local "+o.shareLocal+": belongs to several levels of storage", "add them, like --level local=5s --level store=2m")
+			return ui.BadUsage("--share-local "+o.shareLocal+": belongs to several levels of storage", "add them, like --storage-level local=5s --storage-level store=2m")
 		}
 		return nil
 	}
@@ -49,7 +49,7 @@ func (o *levelOptions) check(f *pflag.FlagSet) error {
 			return ui.BadUsage("--"+name+" and --from-job exclude each other: the job tells what its levels cost", "leave one of them out")
 		}
 		if f.Changed(name) {
-			return ui.BadUsage("--"+name+" and --level exclude each other: levels have costs and restarts of their own", "leave it out, or write it to the level, like --level local=5s,restart=10s")
+			return ui.BadUsage("--"+name+" and --storage-level exclude each other: levels have costs and restarts of their own", "leave it out, or write it to the level, like --storage-level local=5s,restart=10s")
 		}
 	}
 	return nil
@@ -63,10 +63,10 @@ func (o *levelOptions) read(h *interval.Hierarchy) (every []int, err error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(h.Levels, func(before interval.StorageLevel) bool { return before.Name == l.Name }) {
-			return nil, ui.BadUsage(fmt.Sprintf("--level %s: there is a level %s before", text, l.Name), "give each level its own name, like local, partner, store")
+			return nil, ui.BadUsage(fmt.Sprintf("--storage-level %s: there is a level %s before", text, l.Name), "give each level its own name, like local, partner, store")
 		}
 		if i == 0 && n != 0 {
-			return nil, ui.BadUsage("--level "+text+": every checkpoint is of the first level", "leave every= out, or write it to a level after this one")
+			return nil, ui.BadUsage("--storage-level "+text+": every checkpoint is of the first level", "leave every= out, or write it to a level after this one")
 		}
 		if i > 0 {
 			every = append(every, n)
@@ -86,9 +86,9 @@ func (o *levelOptions) shares(levels []interval.StorageLevel) error {
 		case q.Err != nil:
 			return q.Err
 		case len(levels) == 1:
-			return ui.BadUsage("--share-local "+o.shareLocal+": a single level has to survive all failures", "add the store, like --level store=2m")
+			return ui.BadUsage("--share-local "+o.shareLocal+": a single level has to survive all failures", "add the store, like --storage-level store=2m")
 		case levels[0].Share != 0:
-			return ui.BadUsage("--share-local and share= of the first --level say the same", "leave one of them out")
+			return ui.BadUsage("--share-local and share= of the first --storage-level say the same", "leave one of them out")
 		}
 		levels[0].Share = share
 	}
@@ -96,7 +96,7 @@ func (o *levelOptions) shares(levels []interval.StorageLevel) error {
 	for i := range levels[:last] {
 		if levels[i].Share == 0 {
 			return ui.BadUsage(fmt.Sprintf("the share of the failures that level %s survives is missing", levels[i].Name),
-				fmt.Sprintf("add it, like --level %s=%s,share=85%%", levels[i].Name, ui.Span(levels[i].Cost)))
+				fmt.Sprintf("add it, like --storage-level %s=%s,share=85%%", levels[i].Name, ui.Span(levels[i].Cost)))
 		}
 	}
 	if levels[last].Share == 0 {
@@ -108,7 +108,7 @@ func (o *levelOptions) shares(levels []interval.StorageLevel) error {
 // parseLevel reads a level.
 func parseLevel(text string) (l interval.StorageLevel, every int, err error) {
 	bad := func(reason string) error {
-		return ui.BadUsage(fmt.Sprintf("--level %q: %s", text, reason), "write --level local=5s,restart=10s,share=85%, or --level store=2m")
+		return ui.BadUsage(fmt.Sprintf("--storage-level %q: %s", text, reason), "write --storage-level local=5s,restart=10s,share=85%, or --storage-level store=2m")
 	}
 	parts := strings.Split(text, ",")
 	name, cost, ok := strings.Cut(parts[0], "=")
@@ -116,10 +116,10 @@ func parseLevel(text string) (l interval.StorageLevel, every int, err error) {
 		return l, 0, bad("want a name and the cost of a checkpoint")
 	}
 	var q ui.Quantities
-	l.Name, l.Cost = name, q.Duration("--level "+name, cost)
+	l.Name, l.Cost = name, q.Duration("--storage-level "+name, cost)
 	for _, part := range parts[1:] {
 		key, value, _ := strings.Cut(part, "=")
-		of := "--level " + name + ", " + key
+		of := "--storage-level " + name + ", " + key
 		switch key {
 		case "restart":
 			l.Restart = q.Duration(of, value)

@@ -85,10 +85,11 @@ the rules. A replay whose files do not fit into the free space does not begin.
 	f.BoolVar(&o.KeepGaps, "keep-gaps", false, "keep the time between the operations of a rank")
 	f.BoolVar(&o.Direct, "direct", false, "use O_DIRECT for requests that are aligned to 4096 bytes")
 	f.BoolVar(&o.Overwrite, "overwrite", false, "replace files of the same names")
-	f.BoolVar(&o.Keep, "keep", false, "keep the files")
+	f.BoolVar(&o.Keep, "keep-files", false, "keep the files")
 	f.Uint64Var(&o.Seed, "seed", 0, "random seed of the written bytes")
 	f.StringVar(&o.record, "record", "", "write the operations of the replay to this events file")
 	o.addFlags(f, false)
+	g.Renamed(f, "keep", "keep-files")
 	g.AddStoreFlag(cmd)
 	return cmd
 }

@@ -26,11 +26,11 @@ until all bytes are moved) and stretch (flow time over the time alone).
 
 With --watch it shows that again and again: in place on a terminal, else a line each
 time, with --json a JSON line. It ends with the controller, or with ^C.`,
-		Example: "  ckpt storage status /scratch\n  ckpt storage status /scratch --watch --every 1s",
+		Example: "  ckpt storage status /scratch\n  ckpt storage status /scratch --watch --period 1s",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !w.On && (cmd.Flags().Changed("every") || cmd.Flags().Changed("looks")) {
-				return ui.BadUsage("--every and --looks: only --watch shows a storage again and again", "add --watch")
+			if !w.On && (cmd.Flags().Changed("period") || cmd.Flags().Changed("looks")) {
+				return ui.BadUsage("--period and --looks: only --watch shows a storage again and again", "add --watch")
 			}
 			if err := w.Parse(); err != nil {
 				return err
@@ -44,6 +44,7 @@ time, with --json a JSON line. It ends with the controller, or with ^C.`,
 	}
 	cmd.Flags().BoolVarP(&w.On, "watch", "w", false, "show it again and again")
 	w.AddFlags(cmd)
+	g.Renamed(cmd.Flags(), "every", "period")
 	return cmd
 }
 

@@ -34,20 +34,20 @@ type View struct {
 
 // AddFlags adds the flags about its looks.
 func (w *Watch) AddFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&w.every, "every", "2s", "time between two looks")
+	cmd.Flags().StringVar(&w.every, "period", "2s", "time between two looks")
 	cmd.Flags().IntVar(&w.looks, "looks", 0, "end after so many looks (default: never)")
 }
 
 // Parse reads them.
 func (w *Watch) Parse() (err error) {
-	if w.period, err = ParseDuration("--every", w.every); err != nil {
+	if w.period, err = ParseDuration("--period", w.every); err != nil {
 		return err
 	}
 	if w.looks < 0 {
 		return BadUsage(fmt.Sprintf("--looks %d: want a positive number", w.looks), "leave --looks out to watch without end")
 	}
 	if w.period < 50*time.Millisecond {
-		return BadUsage(fmt.Sprintf("--every %s: want a duration of at least 50ms", w.every), "like --every 2s")
+		return BadUsage(fmt.Sprintf("--period %s: want a duration of at least 50ms", w.every), "like --period 2s")
 	}
 	return nil
 }
