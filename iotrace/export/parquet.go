@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"ckpt/iotrace"
-
-	"github.com/parquet-go/parquet-go"
 )
 
 // A parquetRow has the columns of WisIO and our own; see the package comment.
@@ -68,10 +66,8 @@ const (
 const (
 	// tablesKey is the metadata key of the tables: an events file without events, in
 	// base64.
-	tablesKey    = "ckpt.trace"
-	rowsAtOnce   = 1 << 14
-	rowGroup     = 8 * rowsAtOnce
-	parquetMagic = "PAR1"
+	tablesKey = "ckpt.trace"
+	rowGroup  = 8 * rowsInPage
 )
 
 // WriteParquet writes a valid trace as Parquet.
@@ -82,23 +78,23 @@ func WriteParquet(w io.Writer, t *iotrace.Trace) error {
 	if err := iotrace.WriteTrace(&tables, &about); err != nil {
 		return err
 	}
-	pw := parquet.NewGenericWriter[parquetRow](w, parquet.Compression(&parquet.Zstd),
-		parquet.DataPageVersion(1), parquet.MaxRowsPerRowGroup(rowGroup),
-		parquet.CreatedBy("ckpt", "1", "iotrace"),
-		parquet.KeyValueMetadata(tablesKey, base64.StdEncoding.EncodeToString(tables.Bytes())))
+	pw, err := newParquetWriter(w, base64.StdEncoding.EncodeToString(tables.Bytes()))
+	if err != nil {
+		return err
+	}
 	m := newRowMaker(t)
-	rows := make([]parquetRow, 0, min(rowsAtOnce, len(t.Events)))
+	rows := make([]parquetRow, 0, min(rowsInPage, len(t.Events)))
 	for i := range t.Events {
 		rows = append(rows, m.row(i))
-		if len(rows) < rowsAtOnce && i < len(t.Events)-1 {
+		if len(rows) < rowsInPage && i < len(t.Events)-1 {
 			continue
 		}
-		if _, err := pw.Write(rows); err != nil {
+		if err := pw.write(rows); err != nil {
 			return err
 		}
 		rows = rows[:0]
 	}
-	return pw.Close()
+	return pw.close()
 }
 
 // rowMaker turns events into rows.
