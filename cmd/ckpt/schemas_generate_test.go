@@ -196,16 +196,19 @@ func writeNode(b *bytes.Buffer, v any, depth int) {
 // readTypes reads the packages of commands from their sources, and the others from what
 // the compiler has exported.
 func readTypes() (*schemaMaker, error) {
-	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}} {{.Dir}}", "./...")
+	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{join .GoFiles \" \"}}", "./...")
 	cmd.Stderr = os.Stderr
 	list, err := cmd.Output()
 	if err != nil {
 		return nil, err
 	}
-	exports, dirs := map[string]string{}, map[string]string{}
+	exports, sources := map[string]string{}, map[string][]string{}
 	for line := range strings.Lines(string(list)) {
-		words := append(strings.Fields(line), "")
-		exports[words[0]], dirs[words[0]] = words[1], words[2]
+		columns := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		exports[columns[0]] = columns[1]
+		for _, name := range strings.Fields(columns[3]) {
+			sources[columns[0]] = append(sources[columns[0]], filepath.Join(columns[2], name))
+		}
 	}
 	set := token.NewFileSet()
 	from := importer.ForCompiler(set, "gc", func(p string) (io.ReadCloser, error) { return os.Open(exports[p]) })
@@ -214,14 +217,14 @@ func readTypes() (*schemaMaker, error) {
 		if !strings.HasPrefix(p, "ckpt/") {
 			continue
 		}
-		parsed, err := parser.ParseDir(set, dirs[p], func(fi os.FileInfo) bool { return !strings.HasSuffix(fi.Name(), "_test.go") }, parser.ParseComments)
-		if err != nil {
-			return nil, err
-		}
 		short := strings.TrimPrefix(p, "ckpt/")
 		var files []*ast.File
-		for name := range parsed {
-			files = slices.AppendSeq(files, maps.Values(parsed[name].Files))
+		for _, name := range sources[p] {
+			f, err := parser.ParseFile(set, name, nil, parser.ParseComments)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, f)
 		}
 		for _, f := range files {
 			m.noteKinds(p, f)

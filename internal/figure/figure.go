@@ -28,8 +28,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
-	_ "gonum.org/v1/plot/vg/vgpdf"
-	_ "gonum.org/v1/plot/vg/vgsvg"
+	_ "gonum.org/v1/plot/vg/vgpdf" // for pdf
+	_ "gonum.org/v1/plot/vg/vgsvg" // for svg
 )
 
 // Width and Height are the size of a plot.
