@@ -163,8 +163,8 @@ const (
 	tagTranspose = 301
 )
 
-// step finds z with A z = x, nearly, and scales it to be the next x. The returned sum of squares
-// is that of x - A z over this rank's share.
+// step finds z with A z = x, nearly, and scales it to be the next x. It returns the sum of
+// the squares of x - A z over this rank's share.
 func (g *cg) step(c Comm, iter int) (float64, error) {
 	x, z, p, q, r := g.x[:g.colN], g.z[:g.colN], g.p[:g.colN], g.q[:g.colN], g.r[:g.colN]
 	// NPB's x converges to the eigenvector and then stops changing; see ripple.

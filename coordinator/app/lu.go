@@ -193,8 +193,7 @@ func (l *lu) fluxes() {
 }
 
 // residual sets rsd = frct - L(u) and returns its sum of squares. Below the first and above the
-// last plane a point sees itself. The constants are those of BT and bound the spectrum in the
-// same way.
+// last plane a point sees itself. The constants of BT bound the spectrum here, too.
 func (l *lu) residual(drive float64) float64 {
 	u, rsd, flux := l.u, l.rsd, l.flux
 	y := 5 * (l.i1 + 4)

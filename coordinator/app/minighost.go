@@ -65,8 +65,8 @@ func newMiniGhost(a *App) (kernel, error) {
 	return g, nil
 }
 
-// place finds out which points the rank has: those of the global arrays, whose last axis is the
-// first here, or else as many on every rank.
+// place finds out which points the rank has: its section of the global arrays, whose last axis
+// is the first here, or else as many points as every other rank.
 func (g *miniGhost) place() error {
 	layout, err := g.layout()
 	if err != nil || layout != nil {

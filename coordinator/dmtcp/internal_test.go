@@ -33,8 +33,8 @@ func Running(j *image.Job) []family.Process {
 	return s.Processes
 }
 
-// TestSharedFiles: files in memory, and those of the MPI library, go before a restart, and
-// no others.
+// TestSharedFiles: before a restart, files in memory and files of the MPI library go, and
+// all other files stay.
 func TestSharedFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

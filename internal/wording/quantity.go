@@ -17,7 +17,7 @@ const (
 	year = 365 * day // as in an MTBF of 5 years
 )
 
-// units are those of durations. Package time reads those it knows.
+// units are the units of durations; package time reads the ones that it knows.
 var units = map[string]time.Duration{
 	"ns": 1, "us": time.Microsecond, "µs": time.Microsecond, "μs": time.Microsecond, "ms": time.Millisecond,
 	"s": time.Second, "sec": time.Second, "secs": time.Second, "second": time.Second, "seconds": time.Second,

@@ -178,7 +178,7 @@ func (a *attached) event(events, pins, name string, p *program) error {
 	return unix.Close(fd)
 }
 
-// close stops the programs. Those of system calls end somewhat later.
+// close stops the programs. Programs on system calls end somewhat later.
 func (a *attached) close() {
 	for _, l := range a.links {
 		l.Close()

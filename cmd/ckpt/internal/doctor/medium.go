@@ -195,8 +195,8 @@ func (s system) disk(m *mount) (Class, string) {
 	return s.blockDevice(dir), "/dev/" + filepath.Base(dir)
 }
 
-// blockDevice returns the class of a device in /sys. A device that is made of others, as
-// those of LVM, is as slow as the slowest.
+// blockDevice returns the class of a device in /sys. An LVM volume, made of
+// several devices, is as slow as the slowest.
 func (s system) blockDevice(dir string) Class {
 	slaves, _ := filepath.Glob(filepath.Join(dir, "slaves", "*"))
 	worst := Class("")

@@ -89,7 +89,7 @@ func runShow(ctx context.Context, g *ui.Globals, target string) error {
 	if line.Step > 0 {
 		g.Printf("step       %d, as the program counts\n", line.Step)
 	}
-	if len(m.Ranks) > 0 { // those of an imported checkpoint may be unknown
+	if len(m.Ranks) > 0 { // an imported checkpoint may name no ranks
 		for _, a := range m.Ranks[0].Global {
 			g.Printf("array      %s\n", describeArray(a))
 		}

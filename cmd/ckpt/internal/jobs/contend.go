@@ -81,7 +81,7 @@ func (o *contendOptions) check(cmd *cobra.Command, on string) error {
 	return nil
 }
 
-// contend predicts the job of the plan beside those of --with; nil without.
+// contend predicts the job of the plan beside the jobs of --with; nil without any.
 func (o *layoutOptions) contend(ctx context.Context, c tune.Case) (*tune.Contention, error) {
 	if len(o.contendOptions.with) == 0 {
 		return nil, nil
@@ -110,7 +110,7 @@ func (o *layoutOptions) contend(ctx context.Context, c tune.Case) (*tune.Content
 	return tune.Contend(ctx, sys, jobs, policies)
 }
 
-// orderName is that of an order in a table.
+// orderName names an order in a table.
 func orderName(o *tune.Order) string {
 	if o.Policy == "" {
 		return "as they come"

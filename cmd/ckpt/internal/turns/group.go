@@ -88,8 +88,7 @@ func (g *group) blocked() bool { return slices.ContainsFunc(g.family(), family.P
 // progress returns how many bytes more the command has moved to and from storage, or of all its
 // calls.
 func (g *group) progress(calls bool) int64 {
-	// The kernel counts the bytes of processes that have ended as those of their parent: in the
-	// end, ckpt itself.
+	// When a process ends, the kernel adds its bytes to its parent's: in the end, to ckpt's own.
 	var all int64
 	switch {
 	case !calls:
