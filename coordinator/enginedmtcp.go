@@ -142,6 +142,9 @@ func (d *driver) redescribe(s *job.Resolved) {
 
 // stopWithout ends a run whose last checkpoint could not be stored.
 func (d *driver) stopWithout(number int, err error) {
+	if d.over() {
+		return
+	}
 	d.result.Lost++
 	if errors.Is(err, durable.ErrStorageFull) {
 		d.result.Full++

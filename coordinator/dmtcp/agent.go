@@ -51,6 +51,7 @@ type taking struct {
 	last    bool // the job stops after it
 	raw     bool // DMTCP is writing
 	aborted bool
+	set     *rawSet // once DMTCP has written it: the state of the job names it as pending
 	cancel  context.CancelFunc
 }
 
@@ -73,6 +74,11 @@ func (a *agent) help(f func()) { a.helpers.Go(f) }
 
 // run runs an incarnation, and returns why it has ended, "" if it was told to.
 func (a *agent) run(r launch.Rank) string {
+	defer func() {
+		if !a.ready && a.from > 0 { // also a restart that hangs, which the driver ends
+			a.e.tried[a.from]++
+		}
+	}()
 	if err := a.connect(r); err != nil {
 		return err.Error()
 	}
@@ -93,9 +99,6 @@ func (a *agent) run(r launch.Rank) string {
 func (a *agent) fail(cause string) {
 	if !a.quit {
 		a.quit, a.cause = true, cause
-		if !a.ready && a.from > 0 {
-			a.e.tried[a.from]++
-		}
 	}
 }
 
@@ -357,8 +360,12 @@ func (a *agent) wrote(ctx context.Context, t *taking, set *rawSet, files *dmtcp.
 	}
 	if err == nil {
 		e.mu.Lock()
-		e.state.Pending = set
-		err = e.state.write(e.Job)
+		set.of, set.before, e.state.Pending = t, e.state.Pending, set
+		if err = e.state.write(e.Job); err != nil {
+			e.state.Pending = set.before
+		} else {
+			t.set = set
+		}
 		e.mu.Unlock()
 	}
 	if err != nil {
@@ -399,17 +406,15 @@ func (a *agent) stored(t *taking, m *image.Manifest, err error) {
 func (a *agent) failed(t *taking, err error) {
 	e := a.e
 	t.cancel()
-	e.mu.Lock()
-	set := e.state.Pending
-	if set != nil && !t.last {
-		e.state.Pending = nil
-		e.keepSpare()
+	if t.set != nil && !t.last {
+		e.mu.Lock()
+		e.forget(t.set)
+		e.mu.Unlock()
 	}
-	e.mu.Unlock()
 	a.taking = nil
 	switch {
-	case t.last && set != nil:
-		e.Stop(t.number, fmt.Errorf("%w; its images are in %s, and the next run stores them", err, e.dir.path(set.Name)))
+	case t.last && t.set != nil:
+		e.Stop(t.number, fmt.Errorf("%w; its images are in %s, and the next run stores them", err, e.dir.path(t.set.Name)))
 		a.quit = true
 		return
 	case t.aborted:
@@ -421,9 +426,14 @@ func (a *agent) failed(t *taking, err error) {
 	a.goOn()
 }
 
-// settled takes the news that a checkpoint was committed, or aborted.
-func (a *agent) settled(number int) {
+// settled takes the news that a checkpoint was committed, or aborted. The program has ended
+// for the last one: its images are all that there is.
+func (a *agent) settled(number int, taken bool) {
 	if t := a.taking; t != nil && t.number == number && !t.raw {
+		if !taken && t.last && t.set != nil {
+			a.failed(t, errors.New("the checkpoint was not committed"))
+			return
+		}
 		t.cancel()
 		a.taking = nil
 		a.goOn()

@@ -233,6 +233,8 @@ type rawSet struct {
 	From   int           `json:"from"`             // checkpoint that the run was restarted from
 	Pause  time.Duration `json:"pause"`            // of the program
 	Peers  int           `json:"peers"`
+	of     *taking       // nil if an earlier run left the set
+	before *rawSet       // was pending when DMTCP wrote this one
 }
 
 // readState reads the state of a job; the zero value without one, and with an error: the

@@ -281,15 +281,25 @@ func (e *Engine) Manifest(number int) (*image.Manifest, error) {
 // Settled tells that a checkpoint was committed, or aborted.
 func (e *Engine) Settled(number int, taken bool) {
 	e.mu.Lock()
-	set := e.state.Pending
-	if set != nil && set.Number == number {
-		if e.state.Pending = nil; taken {
-			e.state.Spare = set
+	if set := e.state.Pending; set != nil && set.of != nil && set.Number == number {
+		switch {
+		case taken:
+			e.state.Pending, e.state.Spare = nil, set
+			e.keepSpare()
+		case !set.of.last: // else the agent decides: its program has ended
+			e.forget(set)
 		}
-		e.keepSpare()
 	}
 	e.mu.Unlock()
-	e.agent.do(func() { e.agent.settled(number) })
+	e.agent.do(func() { e.agent.settled(number, taken) })
+}
+
+// forget drops a set that is not stored. The one that was pending before is so again.
+func (e *Engine) forget(set *rawSet) {
+	if e.state.Pending == set {
+		e.state.Pending = set.before
+		e.keepSpare()
+	}
 }
 
 // keepSpare removes the sets that are not needed any more, after the state says so.

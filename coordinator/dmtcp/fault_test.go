@@ -107,7 +107,7 @@ func TestOlderCheckpoint(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		s.show("once exit at 190 with 1", "once fail-restart", "once fail-restart", "once fail-restart")
+		s.show("once exit at 190 with 1", "once fail-restart", "once hang-restart", "once fail-restart")
 	})
 	r, err := launched(t.Context(), s.spec, s.opt)
 	stopped()

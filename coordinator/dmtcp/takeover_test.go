@@ -22,10 +22,11 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// fullFS is a file system on which no image of a rank fits while it is full.
+// fullFS is a file system on which files of a name do not fit while it is full.
 type fullFS struct {
 	vfs.OS
 	full *atomic.Bool
+	name string // they begin with it
 }
 
 func (f fullFS) Create(name string) (vfs.File, error) { return f.create(name, f.OS.Create) }
@@ -35,7 +36,7 @@ func (f fullFS) CreateDirect(name string) (vfs.File, error) {
 }
 
 func (f fullFS) create(name string, create func(string) (vfs.File, error)) (vfs.File, error) {
-	if f.full.Load() && strings.HasPrefix(filepath.Base(name), "rank-") {
+	if f.full.Load() && strings.HasPrefix(filepath.Base(name), f.name) {
 		return nil, &os.PathError{Op: "create", Path: name, Err: syscall.ENOSPC}
 	}
 	return create(name)
@@ -45,10 +46,16 @@ func (f fullFS) create(name string, create func(string) (vfs.File, error)) (vfs.
 // The next run stores it, and continues from it.
 func TestPending(t *testing.T) {
 	t.Parallel()
+	for _, name := range []string{"rank-", "manifest"} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); pending(t, name) })
+	}
+}
+
+func pending(t *testing.T, name string) {
 	s := newScene(t, 100, time.Millisecond)
 	var full atomic.Bool
 	full.Store(true)
-	s.opt.FS = fullFS{full: &full}
+	s.opt.FS = fullFS{full: &full, name: name}
 	stopped := s.atStart(func(c *wire.Client) {
 		if _, err := c.Stop(false); err == nil {
 			t.Error("a checkpoint was stored on a full disk")
