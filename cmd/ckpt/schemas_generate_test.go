@@ -319,7 +319,7 @@ func (m *schemaMaker) result(name string) (of []node) {
 func (m *schemaMaker) schemaOf(where string, t types.Type) node {
 	if n, ok := types.Unalias(t).(*types.Named); ok {
 		switch n.String() {
-		case "time.Time", "ckpt/image/nvcache.Drain", "ckpt/image/dmtcp.fileName":
+		case "time.Time", "ckpt/image/nodes.Drain", "ckpt/image/dmtcp.fileName":
 			return node{"type": "string"}
 		case "ckpt/predict.MiB":
 			return node{"type": "integer"}

@@ -46,7 +46,7 @@ func openAround(fsys FS, path string, try bool, direct, buffered Opener) (*Aroun
 	return a, nil
 }
 
-// notDirect reports whether an error says that there is no direct I/O here.
+// NotDirect reports whether an error says that there is no direct I/O here.
 func NotDirect(err error) bool {
 	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }

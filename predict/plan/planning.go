@@ -31,6 +31,9 @@ func (p *Planning) check() error {
 		p.MPI = []string{"mpich", "openmpi"}
 	}
 	if p.IO != predict.FullIO {
+		if slices.ContainsFunc(p.Aggregators, func(n int) bool { return n != 0 }) || slices.ContainsFunc(p.BuffersMiB, func(b float64) bool { return b != 0 }) {
+			return fit.RefuseFor(fit.UseCollectiveIO, "aggregators and buffers exist only for collective I/O")
+		}
 		p.Aggregators, p.BuffersMiB = []int{0}, []float64{0}
 	}
 	if len(p.Aggregators) == 0 {

@@ -201,7 +201,7 @@ func runTimeOfMode(ctx context.Context, g *ui.Globals, o *timeOptions, mo *modeO
 		return err
 	}
 	// The cost of a checkpoint stays the same, whatever these two times are.
-	p := plan.Planning{App: r.App, Law: r.Law, Way: way, MPI: []string{r.MPI}, IO: r.IO, Mapping: r.Mapping, Codecs: []string{o.codec}, AppSeconds: 86400, MTBFS: 86400}
+	p := plan.Planning{App: r.App, Law: r.Law, Way: way, MPI: []string{r.MPI}, IO: r.IO, Aggregators: []int{r.Aggregators}, BuffersMiB: []float64{r.BufferMiB}, Mapping: r.Mapping, Codecs: []string{o.codec}, AppSeconds: 86400, MTBFS: 86400}
 	if err := mo.groups(&p); err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (s *Study) ownRuns() {
 	s.add(Step{Name: "io", Phase: Characterise, After: runs[last:], Why: "The access, the spatial and the temporal pattern of a full checkpoint.",
 		Args: []string{"trace", "analyze", names[last] + "@1", "--store", s.store(), "--json"}},
 		Step{Name: "io-plot", Phase: Characterise, After: runs[last:], Why: "The sizes of its requests, in their order.", Makes: []string{s.path("io.svg")},
-			Args: []string{"trace", "plot", names[last] + "@1", "--kind", "sizes", "-o", s.path("io.svg"), "--store", s.store(), "--json"}},
+			Args: []string{"trace", "report", names[last] + "@1", "--kind", "sizes", "-o", s.path("io.svg"), "--store", s.store(), "--json"}},
 		Step{Name: "fit", Phase: Model, After: runs, Why: "The model of all small runs.", Makes: []string{s.model()},
 			Args: []string{"predict", "fit", "--from-job", strings.Join(names, ","), "--store", s.store(), "-o", s.model(), "--json"}})
 	for i, r := range s.Small {

@@ -58,6 +58,9 @@ of each rank over time, the timeline of one rank, or bytes and time of each rank
 				}
 				return in.keep(cmd, g, &drawn, out, format, t)
 			}
+			if format != "" && format != "html" && format != "htm" {
+				return ui.BadUsage(fmt.Sprintf("no page or plot is a .%s file", format), "name a file ending in .html, .svg, .png or .pdf")
+			}
 			for _, flag := range []string{"kind", "file", "rank"} {
 				if cmd.Flags().Changed(flag) {
 					return ui.BadUsage(fmt.Sprintf("--%s is for one plot, and -o %s: want a name that ends in .svg, .png or .pdf", flag, out), "name a file ending in .svg, .png or .pdf")

@@ -149,6 +149,19 @@ func (r *renamed) Set(s string) error {
 	return r.flags.Set(r.name, s)
 }
 
+// movedArgs puts the arguments of an old name behind the new one. A path that ends with -o
+// gives that flag the first argument.
+func movedArgs(path string, args []string) []string {
+	if command, ok := strings.CutSuffix(path, " -o"); ok {
+		i := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
+		if i < 0 {
+			return append(strings.Fields(command), args...)
+		}
+		return slices.Concat(strings.Fields(command), args[:i], []string{"-o"}, args[i:])
+	}
+	return append(strings.Fields(path), args...)
+}
+
 // Moved keeps the old name of a command, hidden, for a release: it runs another command.
 func Moved(old, path string) *cobra.Command {
 	return &cobra.Command{
@@ -156,7 +169,7 @@ func Moved(old, path string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ckpt: %s is now called ckpt %s\n", cmd.CommandPath(), path)
 			root := cmd.Root()
-			root.SetArgs(append(strings.Fields(path), args...))
+			root.SetArgs(movedArgs(path, args))
 			return root.ExecuteContext(cmd.Context())
 		},
 	}
