@@ -5,7 +5,6 @@ import (
 	"ckpt/predict/service"
 	"cmp"
 	"fmt"
-	"math"
 )
 
 // A Time is the predicted latency of one checkpoint.
@@ -127,8 +126,7 @@ func (t *Time) thesis() error {
 	}
 	t.Latency.Total, t.StoredMiB = t.Latency.Storage, t.TotalMiB
 	// Against Tables 5.3-5.6 the equations err by -61 to +73 %.
-	half := 0.6 * t.Latency.Total
-	t.LowS, t.HighS = math.Max(0, t.Latency.Total-half), t.Latency.Total+half
+	t.LowS, t.HighS = t.Latency.Total/1.73, t.Latency.Total/(1-0.61)
 	t.TimeModel = "thesis: Eq 5.1 + 5.2 + 5.3"
 	t.Valid = "no congestion of the node"
 	return nil
@@ -148,7 +146,7 @@ func (m *Model) ImageParts(size *Size, r Request, codec string, probe *fit.Probe
 		full[l.PPN] = l
 	}
 	return func(perNode []int, agree int) (fit.Range, float64, error) {
-		w := fit.Writing{NP: agree, Codec: c, Name: cmp.Or(codec, "none"), Probe: probe, Doubt: size.doubt(), Shared: r.IO != NoIO}
+		w := fit.Writing{NP: agree, Codec: c, Name: cmp.Or(codec, "none"), Probe: probe, Doubt: size.doubtOf(probe), Shared: r.IO != NoIO && r.IO != ""}
 		for i, n := range perNode {
 			if n == 0 {
 				continue

@@ -32,6 +32,16 @@ func Around(value, half, extrapolation float64) Estimate {
 	return Estimate{value, max(0, value-half), value + half, max(1, extrapolation)}
 }
 
+// Positive is an estimate of a quantity that is positive by construction: the logarithm of a
+// measurement has a normal error of a standard deviation sd, which dof measurements show.
+func Positive(value, sd, dof, extrapolation float64) Estimate {
+	factor := math.Exp(min(maxLog, Student(dof)*sd))
+	return Estimate{value, value / factor, value * factor, max(1, extrapolation)}
+}
+
+// maxLog keeps the ends of an interval apart from 0 and from infinity.
+const maxLog = 200
+
 // Half is the half width of the interval.
 func (e Estimate) Half() float64 { return max(e.High-e.Value, e.Value-e.Low) }
 

@@ -270,7 +270,7 @@ func (f *Latency) interval(p Parts, slowest float64, load Load, w Writing) Estim
 		variance = math.Hypot(latencyPrior, w.Probe.RelativeSD) * math.Hypot(latencyPrior, w.Probe.RelativeSD)
 	}
 	relative := math.Sqrt(variance*(1+f.Leverage(row, max(p.Total, 1e-9))) + drift*drift + w.Codec.Doubt*w.Codec.Doubt + w.Doubt*w.Doubt)
-	return Around(p.Total, Student(dof)*relative*p.Total, factor)
+	return Positive(p.Total, relative, dof, factor)
 }
 
 // Describe names the method and where it holds.

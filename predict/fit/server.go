@@ -126,8 +126,7 @@ func (f *Server) seconds(stored, fullest float64, system string) float64 {
 	return max(stored/r.Server, fullest/r.Link)
 }
 
-// interval returns a latency's on a shared file system: a factor, because rates of
-// systems differ by factors.
+// interval returns a latency's on a shared file system.
 func (f *Server) interval(p Parts, stored float64, w Writing) Estimate {
 	outside := max(Beyond(stored, f.LowMiB, f.HighMiB), Beyond(float64(len(w.Nodes)), 1, float64(f.Nodes)))
 	drift := latencyDrift * math.Log(outside)
@@ -137,8 +136,7 @@ func (f *Server) interval(p Parts, stored float64, w Writing) Estimate {
 		squares += f.Between * f.Between
 		dof = float64(serverPoints + len(f.Systems) - 1)
 	}
-	factor := math.Exp(Student(dof) * math.Sqrt(squares))
-	return Estimate{p.Total, p.Total / factor, p.Total * factor, outside}
+	return Positive(p.Total, math.Sqrt(squares), dof, outside)
 }
 
 func (f *Server) check() error {

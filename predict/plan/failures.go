@@ -120,6 +120,8 @@ func (p *Planning) expect(o *Option) (err error) {
 		}
 		*end.to = Finite(total)
 	}
+	// A checkpoint that costs nothing is no better than one that costs something.
+	o.Failing.Low, o.Failing.High = min(o.Failing.Low, o.Failing.High), max(o.Failing.Low, o.Failing.High)
 	o.CheckpointS, o.LowS, o.HighS, g.CostS = c.AllS.Value, c.AllS.Low, c.AllS.High, c.AllS.Value
 	o.GstoredMiB, o.LostS = predict.MiB(c.StoredMiB), p.lost(c, tau)
 	o.Count = int(math.Max(0, math.Ceil(p.AppSeconds/(1-c.Slowdown.Value)/tau-1e-9)-1))

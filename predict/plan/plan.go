@@ -343,4 +343,10 @@ func budget(overhead, app, checkpoint float64) (count int, intervalS, totalS flo
 	return s.Count, s.Interval.Seconds(), s.Total.Seconds(), err
 }
 
-func durationOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+// durationOf is the longest duration for times that none holds.
+func durationOf(seconds float64) time.Duration {
+	if ns := seconds * float64(time.Second); ns < math.MaxInt64 {
+		return time.Duration(ns)
+	}
+	return math.MaxInt64
+}

@@ -122,12 +122,12 @@ func (s *Scale) choose(points map[int]*ScalePoint, nps []int) error {
 }
 
 // PredictedScale predicts the scaling curve of runs whose times without checkpoints are known.
-// Each takes so many checkpoints; codec packs the compressed kind.
-func PredictedScale(m *predict.Model, app, class, mpi string, runs []Run, checkpoints int, codec string) (*Scale, error) {
+// Each takes so many checkpoints, written in a way; codec packs the compressed kind.
+func PredictedScale(m *predict.Model, w Way, app, class, mpi string, runs []Run, checkpoints int, codec string) (*Scale, error) {
 	if err := checkCount(checkpoints); err != nil {
 		return nil, err
 	}
-	s := &Scale{App: app + "." + class, MPI: mpi, Codec: codec, Checkpoints: checkpoints, Source: "run times given, checkpoints predicted"}
+	s := &Scale{App: app + "." + class, MPI: mpi, Codec: codec, Checkpoints: checkpoints, Source: "run times given, checkpoints of " + string(cmp.Or(w.Engine, dataset.DMTCP)) + " predicted"}
 	for _, run := range runs {
 		a, err := m.Application(s.App, run.NP())
 		if err != nil {
@@ -138,12 +138,14 @@ func PredictedScale(m *predict.Model, app, class, mpi string, runs []Run, checkp
 			codec string
 			to    *TimeRange
 		}{{"none", &p.Protected}, {codec, &p.Compressed}} {
-			t, err := m.Time(predict.Request{App: a, Mapping: run.Mapping, MPI: mpi}, kind.codec, nil)
+			w.Storing.Codec = kind.codec
+			c, err := w.Cost(m, predict.Request{App: a, Mapping: run.Mapping, MPI: mpi})
 			if err != nil {
 				return nil, err
 			}
 			n := float64(checkpoints)
-			*kind.to = TimeRange{run.Seconds + n*t.Latency.Total, run.Seconds + n*t.LowS, run.Seconds + n*t.HighS}
+			t, _ := c.Mean(checkpoints)
+			*kind.to = TimeRange{run.Seconds + n*t.Value, run.Seconds + n*t.Low, run.Seconds + n*t.High}
 		}
 		s.Points = append(s.Points, p)
 	}

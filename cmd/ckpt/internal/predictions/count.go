@@ -166,7 +166,7 @@ type CountRange struct {
 	Low       float64 `json:"low_s"` // of checkpoint_s
 	High      float64 `json:"high_s"`
 	Least     int     `json:"least_count"` // at high_s
-	Most      int     `json:"most_count"`  // at low_s
+	Most      *int    `json:"most_count"`  // at low_s; nil if it is open
 	Confident bool    `json:"confident"`
 }
 
@@ -207,24 +207,32 @@ func schedule(b *interval.Budget, m *interval.Model) (interval.Schedule, *Run, e
 	return s, newRun(run), err
 }
 
-// span plans for both ends of the interval of a predicted time, if there is one.
+// span plans for both ends of the interval of a predicted time, if there is one. An end that
+// no schedule has is open: the shortest checkpoint may be too short to count, the longest too
+// long for any.
 func (o *countOptions) span(b interval.Budget, m *interval.Model) (*CountRange, error) {
 	if o.predicted == nil {
 		return nil, nil
 	}
 	r := &CountRange{Low: o.predicted.Low, High: o.predicted.High, Confident: o.confident}
-	for _, end := range []struct {
-		seconds float64
-		count   *int
-	}{{r.Low, &r.Most}, {r.High, &r.Least}} {
-		b.Checkpoint = max(1, durationOf(end.seconds))
+	var counts [2]*int
+	for i, seconds := range []float64{r.High, r.Low} {
+		b.Checkpoint = max(1, durationOf(seconds))
 		s, _, err := schedule(&b, m)
-		if err != nil {
+		if outOfRange(err) != nil {
 			return nil, err
 		}
-		*end.count = s.Count
+		if err == nil {
+			counts[i] = &s.Count
+		}
 	}
-	r.Least, r.Most = min(r.Least, r.Most), max(r.Least, r.Most)
+	if r.Most = counts[1]; counts[0] != nil {
+		r.Least = *counts[0]
+	}
+	if r.Most != nil {
+		least := min(r.Least, *r.Most)
+		*r.Most, r.Least = max(r.Least, *r.Most), least
+	}
 	return r, nil
 }
 
@@ -237,8 +245,8 @@ func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *Coun
 		if s.Limit == interval.LimitCapacity {
 			why = fmt.Sprintf("one takes %s MiB, the store has %s MiB", ui.MiB(b.Size), ui.MiB(b.Capacity))
 		}
-		if r.CountRange != nil && r.Most > 0 {
-			why += fmt.Sprintf("; at the lower end of the predicted time, %s, the overhead pays for %d", ui.Seconds(r.Low), r.Most)
+		if r.CountRange != nil && (r.Most == nil || *r.Most > 0) {
+			why += fmt.Sprintf("; at the lower end of the predicted time, %s, the overhead pays for %s", ui.Seconds(r.Low), r.most())
 		}
 		return g.Printf("no checkpoint is affordable: %s\n", why)
 	}
@@ -271,8 +279,21 @@ func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *Coun
 
 // around tells between which numbers a predicted one lies, if it has others around it.
 func (r *Count) around() string {
-	if r.CountRange == nil || r.Least == r.Most {
+	switch {
+	case r.CountRange == nil || r.Most != nil && r.Least == *r.Most:
 		return ""
+	case r.Most == nil:
+		return fmt.Sprintf(" (%d or more)", r.Least)
 	}
-	return fmt.Sprintf(" (%d to %d)", r.Least, r.Most)
+	return " (" + r.Between() + ")"
+}
+
+// Between names both ends of a predicted number.
+func (r *CountRange) Between() string { return fmt.Sprintf("%d to %s", r.Least, r.most()) }
+
+func (r *CountRange) most() string {
+	if r.Most == nil {
+		return "any number"
+	}
+	return strconv.Itoa(*r.Most)
 }

@@ -3,6 +3,7 @@ package predictions
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -286,7 +287,13 @@ func decimal[F ~float64](v F) string { return strconv.FormatFloat(float64(v), 'f
 
 func between[F ~float64](low, high F) string { return decimal(low) + " to " + decimal(high) }
 
-func durationOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+// durationOf is the longest duration for times that none holds.
+func durationOf(seconds float64) time.Duration {
+	if ns := seconds * float64(time.Second); ns < math.MaxInt64 {
+		return time.Duration(ns)
+	}
+	return math.MaxInt64
+}
 
 const mebi = 1 << 20
 

@@ -20,9 +20,9 @@ import (
 )
 
 type scaleOptions struct {
-	model, mpi, runs, codec, plot string
-	np                            []int
-	checkpoints                   int
+	model, mpi, runs, codec, plot, engine string
+	np                                    []int
+	checkpoints                           int
 }
 
 func newPredictScaleCommand(g *ui.Globals) *cobra.Command {
@@ -47,6 +47,7 @@ more than one node, n_nodes; the checkpoints are predicted.`,
 	f := cmd.Flags()
 	f.StringVar(&o.runs, "runs", "", "CSV file with the times of runs without checkpoints")
 	f.StringVar(&o.model, "model", "", "model of ckpt predict fit (default: the built-in tables)")
+	addEngineFlag(f, &o.engine)
 	f.StringVar(&o.mpi, "mpi", "mpich", "MPI library: mpich or openmpi")
 	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.StringVar(&o.codec, "codec", "gzip", "codec of the compressed checkpoints, with --runs: gzip, zstd or s2")
@@ -89,11 +90,15 @@ func (o *scaleOptions) scale(name, class string) (*plan.Scale, error) {
 	if err != nil {
 		return nil, err
 	}
+	var way plan.Way
+	if way.Engine, err = m.EngineOf(dataset.Engine(o.engine)); err != nil {
+		return nil, err
+	}
 	runs, err := o.times()
 	if err != nil {
 		return nil, err
 	}
-	return plan.PredictedScale(m, name, class, mpi, runs, o.checkpoints, o.codec)
+	return plan.PredictedScale(m, way, name, class, mpi, runs, o.checkpoints, o.codec)
 }
 
 // times reads the run times that the flags choose.

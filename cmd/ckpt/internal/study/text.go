@@ -107,7 +107,7 @@ func (r *Result) counted() string {
 	if c.Count == 0 {
 		return fmt.Sprintf("no checkpoint is affordable for %s", ui.Percent(c.Overhead))
 	}
-	return fmt.Sprintf("%s, 95 %% %d to %d, one every %s: %s of the run, of the accepted %s", ui.Count(c.Count, "checkpoint"), c.Least, c.Most, span(c.Interval), ui.Percent(c.Spent), ui.Percent(c.Overhead))
+	return fmt.Sprintf("%s, 95 %% %s, one every %s: %s of the run, of the accepted %s", ui.Count(c.Count, "checkpoint"), c.Between(), span(c.Interval), ui.Percent(c.Spent), ui.Percent(c.Overhead))
 }
 
 // signed formats a relative error.
