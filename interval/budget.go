@@ -125,6 +125,15 @@ func (b *Budget) complete(s *Schedule, length float64) error {
 	return b.store(s)
 }
 
+// MostKept is the largest Keep that leaves space for one checkpoint more, which is written
+// before the oldest goes.
+func (b *Budget) MostKept() int {
+	if b.Capacity == 0 || b.Size == 0 {
+		return maxCount
+	}
+	return int(min(maxCount, b.Capacity/b.Size-1))
+}
+
 // images returns how many checkpoints fit into the store during the run, if Keep of
 // them must survive each commit.
 func (b *Budget) images() int64 {

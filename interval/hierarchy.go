@@ -149,15 +149,22 @@ func (h *Hierarchy) checkEvery(level, n int) error {
 }
 
 // Without is the hierarchy without a level that is not the last: what that level
-// survived falls to the next. A last level that is left alone has no level to drain
-// from, so that the job waits for as long as the drain takes.
+// survived falls to the next.
 func (h *Hierarchy) Without(level int) Hierarchy {
 	out := *h
 	out.Levels = append(append([]StorageLevel{}, h.Levels[:level]...), h.Levels[level+1:]...)
-	if last := &out.Levels[0]; len(out.Levels) == 1 {
-		last.Cost, last.Drain = max(last.Cost, last.Drain), 0
-	}
+	out.WaitForDrain()
 	return out
+}
+
+// WaitForDrain has the job wait for as long as the drain takes, if the last level is alone: it
+// has no level to drain from. It returns the time of the drain, 0 if nothing changes.
+func (h *Hierarchy) WaitForDrain() (drain time.Duration) {
+	if last := &h.Levels[0]; len(h.Levels) == 1 && last.Drain > 0 {
+		drain = last.Drain
+		last.Cost, last.Drain = max(last.Cost, drain), 0
+	}
+	return drain
 }
 
 // hrates are a checked hierarchy in seconds, with the coefficients of the package

@@ -269,7 +269,7 @@ func alike(page, got []string) bool {
 
 var (
 	numbers  = lazily(`[-+−]?\d[\d.,:]*(e[-+]?\d+)?`)
-	spans2   = lazily(`(# ?(h|m|s|ms|µs|ns)\b)+|# ?(KiB|MiB|GiB|bytes)\b`)
+	spans2   = lazily(`(# ?(d|h|m|s|ms|µs|ns|min|days|years)\b)+|# ?(B|KiB|MiB|GiB|TiB|PiB|bytes)\b`)
 	hexes    = lazily(`\b[0-9a-f]{12,64}\b`)
 	paddings = regexp.MustCompile(`[ \t─-]+`)
 	// How many there are is a number, too: "1 file" or "2 files", "message 6" or "messages 6–7".

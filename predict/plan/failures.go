@@ -120,10 +120,10 @@ func (p *Planning) expect(o *Option) (err error) {
 		}
 		*end.to = Finite(total)
 	}
-	// A checkpoint that costs nothing is no better than one that costs something.
-	o.Failing.Low, o.Failing.High = min(o.Failing.Low, o.Failing.High), max(o.Failing.Low, o.Failing.High)
+	o.Failing.order()
+	o.resize(predict.MiB(c.StoredMiB))
 	o.CheckpointS, o.LowS, o.HighS, g.CostS = c.AllS.Value, c.AllS.Low, c.AllS.High, c.AllS.Value
-	o.GstoredMiB, o.LostS = predict.MiB(c.StoredMiB), p.lost(c, tau)
+	o.LostS = p.lost(c, tau)
 	o.Count = int(math.Max(0, math.Ceil(p.AppSeconds/(1-c.Slowdown.Value)/tau-1e-9)-1))
 	o.TotalS = o.AppS + float64(o.Count)*o.CheckpointS
 	behind := func(slowdown float64) float64 { return tau * slowdown / (1 - slowdown) }
@@ -132,6 +132,21 @@ func (p *Planning) expect(o *Option) (err error) {
 	g.LogS, g.LogLowS, g.LogHighS = behind(c.Slowdown.Value), behind(c.Slowdown.Low), behind(c.Slowdown.High)
 	g.RestartS, g.RestartLowS, g.RestartHighS = restart.Value, restart.Low, restart.High
 	return nil
+}
+
+// order keeps the ends of the expected time around it: with a fixed interval between
+// checkpoints a cheaper checkpoint need not make the run shorter.
+func (f *Failing) order() {
+	f.Low, f.High = min(f.Low, f.Expected), max(f.High, f.Expected)
+}
+
+// resize says what a checkpoint stores, with the relative interval that it had.
+func (o *Option) resize(stored predict.MiB) {
+	if o.GstoredMiB > 0 {
+		share := stored / o.GstoredMiB
+		o.LowMiB, o.HighMiB = o.LowMiB*share, o.HighMiB*share
+	}
+	o.GstoredMiB = stored
 }
 
 // lost is the time of repeating what a failure destroys: on average a little less than half
@@ -168,7 +183,7 @@ type failing struct {
 // expected returns the interval between checkpoints and the expected time of the run, +Inf if
 // the job is not expected to end.
 func (p *Planning) expected(f failing) (tau, total float64, err error) {
-	m := interval.Model{Cost: durationOf(f.costS), MTBF: durationOf(p.MTBFS), Restart: durationOf(f.restartS)}
+	m := interval.Model{Cost: max(1, durationOf(f.costS)), MTBF: durationOf(p.MTBFS), Restart: durationOf(f.restartS)}
 	if f.groups && !f.scratch {
 		m.Mode = interval.Uncoordinated
 		m.Logging = interval.Logging{Slowdown: f.slowdown, Share: 1, Growth: f.growth, Replay: f.replay}

@@ -106,14 +106,14 @@ func (p *Planning) Hierarchy(c *LevelCosts) *interval.Hierarchy { return p.nodes
 
 func (p *Planning) nodesFirst(c *LevelCosts, end func(fit.Range) float64) *interval.Hierarchy {
 	return &interval.Hierarchy{MTBF: durationOf(p.MTBFS), Slots: p.Levels.Slots, Levels: []interval.StorageLevel{
-		{Name: "local", Cost: durationOf(end(c.LocalS)), Restart: durationOf(end(c.LocalRestartS)), Share: p.Levels.Share},
-		{Name: "store", Cost: durationOf(end(c.DrainCostS)), Restart: durationOf(end(c.StoreRestartS)), Drain: durationOf(end(c.DrainS)), Share: 1},
+		{Name: "local", Cost: max(1, durationOf(end(c.LocalS))), Restart: durationOf(end(c.LocalRestartS)), Share: p.Levels.Share},
+		{Name: "store", Cost: max(0, durationOf(end(c.DrainCostS))), Restart: durationOf(end(c.StoreRestartS)), Drain: durationOf(end(c.DrainS)), Share: 1},
 	}}
 }
 
 func (p *Planning) storeAlone(c *LevelCosts, end func(fit.Range) float64) *interval.Hierarchy {
 	return &interval.Hierarchy{MTBF: durationOf(p.MTBFS), Levels: []interval.StorageLevel{
-		{Name: "store", Cost: durationOf(end(c.StoreS)), Restart: durationOf(end(c.StoreRestartS)), Share: 1},
+		{Name: "store", Cost: max(1, durationOf(end(c.StoreS))), Restart: durationOf(end(c.StoreRestartS)), Share: 1},
 	}}
 }
 
@@ -153,6 +153,7 @@ func (p *Planning) levels(m *predict.Model, base Option, cost Cost) (out []Optio
 				o.TotalS = o.AppS + float64(o.Count)*o.CheckpointS
 			}
 		}
+		o.Failing.order()
 		out = append(out, o)
 	}
 	return out, nil

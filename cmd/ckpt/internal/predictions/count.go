@@ -16,12 +16,13 @@ import (
 
 type countOptions struct {
 	timeOptions
-	overhead, app, ckpt     string
-	mtbf, restart, downtime string
-	keep                    int
-	size, capacity          string
-	confident               bool
-	predicted               *fit.Range // time of a checkpoint of APP; nil without
+	FailingOptions
+	overhead, app, ckpt string
+	restart, downtime   string
+	keep                int
+	size, capacity      string
+	confident           bool
+	predicted           *fit.Range // time of a checkpoint of APP; nil without
 }
 
 func newPredictCountCommand(g *ui.Globals) *cobra.Command {
@@ -64,9 +65,9 @@ that fails. ckpt interval finds the interval for such a machine without a budget
 	f.IntVar(&o.keep, "keep", 0, "newest checkpoints that stay in the store (default all)")
 	f.StringVar(&o.size, "size", "", "size of one checkpoint, like 61GiB")
 	f.StringVar(&o.capacity, "capacity", "", "size of the store, like 1TiB (default no limit)")
-	f.StringVar(&o.mtbf, "mtbf", "", "mean time between failures of the job (default: it never fails)")
-	f.StringVar(&o.restart, "restart", "", "with --mtbf: time to restart from a checkpoint (default 0)")
-	f.StringVar(&o.downtime, "downtime", "", "with --mtbf: time from a failure to the start of the restart (default 0)")
+	o.FailingOptions.AddFlags(f, "")
+	f.StringVar(&o.restart, "restart", "", "on a machine that fails: time to restart from a checkpoint (default 0)")
+	f.StringVar(&o.downtime, "downtime", "", "on a machine that fails: time from a failure to the start of the restart (default 0)")
 	return cmd
 }
 
@@ -121,7 +122,7 @@ func (o *countOptions) budget() (interval.Budget, error) {
 		return b, ui.BadUsage("--checkpoint-time is missing", "add it, like --checkpoint-time 102.74, or name an APP to predict it")
 	case o.capacity != "" && o.size == "":
 		return b, ui.BadUsage("--capacity needs the size of a checkpoint", "add --size, like --size 61GiB")
-	case o.mtbf == "" && (o.restart != "" || o.downtime != ""):
+	case !o.FailingOptions.Given() && (o.restart != "" || o.downtime != ""):
 		return b, ui.BadUsage("--restart and --downtime belong to a machine that fails", "add --mtbf, like --mtbf 24h")
 	}
 	var q ui.Quantities
@@ -131,13 +132,17 @@ func (o *countOptions) budget() (interval.Budget, error) {
 	return b, q.Err
 }
 
-// machine reads the flags of a machine that fails; nil without --mtbf.
+// machine reads the flags of a machine that fails; nil without.
 func (o *countOptions) machine() (*interval.Model, error) {
-	if o.mtbf == "" {
+	if !o.FailingOptions.Given() {
 		return nil, nil
 	}
+	mtbf, err := o.Job(o.Placement.Count())
+	if err != nil {
+		return nil, err
+	}
 	var q ui.Quantities
-	m := &interval.Model{MTBF: q.Duration("--mtbf", o.mtbf), Restart: q.Duration("--restart", o.restart), Downtime: q.Duration("--downtime", o.downtime)}
+	m := &interval.Model{MTBF: mtbf, Restart: q.Duration("--restart", o.restart), Downtime: q.Duration("--downtime", o.downtime)}
 	return m, q.Err
 }
 
@@ -181,7 +186,7 @@ func runPredictCount(g *ui.Globals, o *countOptions) error {
 	}
 	s, run, err := schedule(&b, m)
 	if err != nil {
-		return err
+		return o.capacityFirst(b, m, err)
 	}
 	r := Count{
 		Count: s.Count, Interval: s.Interval.Seconds(), Checkpoint: b.Checkpoint.Seconds(), App: b.App.Seconds(), Total: s.Total.Seconds(),
@@ -205,6 +210,31 @@ func schedule(b *interval.Budget, m *interval.Model) (interval.Schedule, *Run, e
 	}
 	s, run, err := b.ScheduleFor(*m)
 	return s, newRun(run), err
+}
+
+// capacityFirst blames the store where the run would end if it had space for another
+// checkpoint, and else returns the error.
+func (o *countOptions) capacityFirst(b interval.Budget, m *interval.Model, err error) error {
+	if outOfRange(err) != nil || b.MostKept() >= b.Keep && b.Keep > 0 || b.Capacity == 0 {
+		return err
+	}
+	kept, fits := b.Keep, b.MostKept()
+	holds := fmt.Sprintf("the store holds %s of %s", ui.Count(fits+1, "checkpoint"), ui.Bytes(float64(b.Size)))
+	if b.Keep = fits; fits < 1 {
+		b.Keep, b.Capacity = 0, 0
+	}
+	if _, _, other := schedule(&b, m); other != nil {
+		return err
+	}
+	keep := fmt.Sprintf("with --keep %d", kept)
+	if kept == 0 {
+		keep = "without --keep"
+	}
+	if fits < 1 {
+		return ui.BadUsage(fmt.Sprintf("--capacity %s: %s, and one has to stay while the next is written", o.capacity, holds), "give a larger --capacity, for two checkpoints or more")
+	}
+	return ui.BadUsage(fmt.Sprintf("--capacity %s: %s, and %s it is full after them: the run would take over 292 years", o.capacity, holds, keep),
+		fmt.Sprintf("--keep %d fits: the next checkpoint is written beside those kept", fits))
 }
 
 // span plans for both ends of the interval of a predicted time, if there is one. An end that
@@ -243,7 +273,7 @@ func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *Coun
 	if s.Count == 0 {
 		why := fmt.Sprintf("two intervals need an overhead of %s", ui.Percent(2*b.Checkpoint.Seconds()/b.App.Seconds()))
 		if s.Limit == interval.LimitCapacity {
-			why = fmt.Sprintf("one takes %s MiB, the store has %s MiB", ui.MiB(b.Size), ui.MiB(b.Capacity))
+			why = fmt.Sprintf("one takes %s, the store has %s", ui.Bytes(float64(b.Size)), ui.Bytes(float64(b.Capacity)))
 		}
 		if r.CountRange != nil && (r.Most == nil || *r.Most > 0) {
 			why += fmt.Sprintf("; at the lower end of the predicted time, %s, the overhead pays for %s", ui.Seconds(r.Low), r.most())
@@ -263,13 +293,17 @@ func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *Coun
 		g.Printf("with an MTBF of %s: %s\n", spanOf(*r.MTBF), r.Run.text())
 	}
 	if b.Size > 0 {
-		g.Printf("storage %s MiB, at most %s MiB while a checkpoint is written\n", ui.MiB(s.Stored), ui.MiB(s.Peak))
+		g.Printf("storage %s, at most %s while a checkpoint is written\n", ui.Bytes(float64(s.Stored)), ui.Bytes(float64(s.Peak)))
 	}
 	if g.Quiet {
 		return nil
 	}
 	if s.Limit == interval.LimitCapacity {
-		g.Warn("the store bounds the number of checkpoints, not the overhead; a smaller --keep or a larger --capacity allows more")
+		more := "a larger --capacity allows more"
+		if fits := b.MostKept(); fits > 0 {
+			more = fmt.Sprintf("--keep %d or a larger --capacity allows more", fits)
+		}
+		g.Warn("the store bounds the number of checkpoints, not the overhead; %s", more)
 	}
 	if s.Late {
 		g.Warn("at that interval the run ends before its last checkpoint; %s of work between checkpoints divide it evenly", ui.Seconds(s.Work.Seconds()))

@@ -16,18 +16,19 @@ import (
 
 type intervalOptions struct {
 	levelOptions
-	cost, mtbf, restart, downtime string
-	app, at                       string
-	nodes                         int
-	mode                          string
-	logging, logged, growth       string
-	replay                        float64
-	simulate                      bool
-	runs                          int
-	shape                         float64
-	seed                          uint64
-	steady                        bool
-	plot                          string
+	FailingOptions
+	cost, restart, downtime string
+	app, at                 string
+	nodes                   int
+	mode                    string
+	logging, logged, growth string
+	replay                  float64
+	simulate                bool
+	runs                    int
+	shape                   float64
+	seed                    uint64
+	steady                  bool
+	plot                    string
 }
 
 func newIntervalCommand(g *ui.Globals) *cobra.Command {
@@ -60,7 +61,7 @@ flag gives: ckpt predict plan --mtbf has the model. The ranks are spread over --
 --simulate simulates runs with random failures, from a seed. --shape 0.7 makes
 failures cluster, as they do on large machines, with the same MTBF.`,
 		Example: `  ckpt interval --cost 5m --mtbf 6h --restart 10m
-  ckpt interval --cost 5m --mtbf 8760h --nodes 1000 --app-time 72h --shape 0.7
+  ckpt interval --cost 5m --node-mtbf 1y --nodes 1000 --app-time 72h --shape 0.7
   ckpt interval --cost 5m --mtbf 6h --interval 2h --json
   ckpt interval bt.D.64 --mtbf 24h --model bt.model
   ckpt interval --storage-level local=5s --storage-level store=2m --mtbf 24h --share-local 85%
@@ -75,6 +76,9 @@ failures cluster, as they do on large machines, with the same MTBF.`,
 			if err := o.levelOptions.check(cmd.Flags()); err != nil {
 				return err
 			}
+			if o.NodeMTBF == "" {
+				o.explain(g, o.nodes)
+			}
 			return runInterval(cmd.Context(), g, &o)
 		},
 	}
@@ -87,10 +91,10 @@ failures cluster, as they do on large machines, with the same MTBF.`,
 func (o *intervalOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.cost, "cost", "", "time that the application loses to one checkpoint, like 5m")
 	o.levelOptions.addFlags(f)
-	f.StringVar(&o.mtbf, "mtbf", "", "mean time between failures of the job, or of one node with --nodes")
+	o.FailingOptions.AddFlags(f, "")
 	f.StringVar(&o.restart, "restart", "", "time to restart from a checkpoint (default 0)")
 	f.StringVar(&o.downtime, "downtime", "", "time from a failure to the start of the restart (default 0)")
-	f.IntVar(&o.nodes, "nodes", 0, "divide the MTBF by this number of nodes")
+	f.IntVar(&o.nodes, "nodes", 0, "number of nodes of the job, for --node-mtbf and APP")
 	f.StringVar(&o.app, "app-time", "24h", "time of the run without checkpoints and failures")
 	f.StringVar(&o.at, "interval", "", "show waste and expected time at this interval instead of the best")
 	f.StringVar(&o.mode, "mode", string(job.Coordinated), "how ranks checkpoint: coordinated, uncoordinated or semi")
@@ -113,19 +117,22 @@ func (o *intervalOptions) model() (interval.Model, error) {
 	switch {
 	case o.cost == "":
 		return m, ui.Missing("--cost", "5m")
-	case o.mtbf == "":
+	case !o.FailingOptions.Given():
 		return m, ui.Missing("--mtbf", "24h")
 	}
 	if err := o.checkNodes(); err != nil {
 		return m, err
 	}
 	var q ui.Quantities
-	m.Cost, m.MTBF = q.Duration("--cost", o.cost), q.Duration("--mtbf", o.mtbf)
+	m.Cost = q.Duration("--cost", o.cost)
 	m.Restart, m.Downtime = q.Duration("--restart", o.restart), q.Duration("--downtime", o.downtime)
 	if q.Err != nil {
 		return m, q.Err
 	}
-	m.MTBF /= time.Duration(max(1, o.nodes))
+	var err error
+	if m.MTBF, err = o.Job(o.nodes); err != nil {
+		return m, err
+	}
 	switch job.Mode(o.mode) {
 	case job.Coordinated:
 		if o.logging != "" {
@@ -150,7 +157,7 @@ func (o *intervalOptions) model() (interval.Model, error) {
 
 func (o *intervalOptions) checkNodes() error {
 	if o.nodes < 0 {
-		return ui.BadUsage(fmt.Sprintf("--nodes %d: want a number of nodes from 1", o.nodes), "give the nodes of the job with the MTBF of one, or the MTBF of the job alone")
+		return ui.BadUsage(fmt.Sprintf("--nodes %d: want a number of nodes from 1", o.nodes), "give the nodes of the job with the --node-mtbf of one, or the --mtbf of the job alone")
 	}
 	return nil
 }
@@ -212,7 +219,7 @@ func (o *intervalOptions) result(ctx context.Context) (*Interval, error) {
 	r := &Interval{
 		Young: best.Young.Seconds(), Daly: best.Daly.Seconds(), Exact: best.Exact.Seconds(), App: app.Seconds(),
 		Cost: m.Cost.Seconds(), MTBF: m.MTBF.Seconds(), Restart: m.Restart.Seconds(), Downtime: m.Downtime.Seconds(), Mode: o.mode,
-		model: m,
+		model: m, failing: o.about(m.MTBF, o.nodes),
 	}
 	rules := []struct {
 		name string

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -140,14 +139,18 @@ func parseLevel(text string) (l interval.StorageLevel, every int, err error) {
 
 // ofLevels answers for several levels.
 func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsResult, error) {
-	if o.mtbf == "" {
+	if !o.FailingOptions.Given() {
 		return nil, ui.Missing("--mtbf", "24h")
 	}
 	if err := o.checkNodes(); err != nil {
 		return nil, err
 	}
+	mtbf, err := o.Job(o.nodes)
+	if err != nil {
+		return nil, err
+	}
 	var q ui.Quantities
-	h := interval.Hierarchy{MTBF: q.Duration("--mtbf", o.mtbf) / time.Duration(max(1, o.nodes)), Downtime: q.Duration("--downtime", o.downtime), Slots: nodes.Slots}
+	h := interval.Hierarchy{MTBF: mtbf, Downtime: q.Duration("--downtime", o.downtime), Slots: nodes.Slots}
 	work, at := q.Duration("--app-time", o.app), q.Duration("--interval", o.at)
 	if q.Err != nil {
 		return nil, q.Err
@@ -168,6 +171,9 @@ func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsR
 		r.Fit = fit
 		err = r.open()
 	}
+	if err == nil {
+		r.failing = o.about(mtbf, o.nodes)
+	}
 	if err == nil && given {
 		err = r.given(interval.Pattern{Interval: at, Every: every})
 	}
@@ -187,6 +193,9 @@ func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsR
 func (o *levelOptions) hierarchy(g *ui.Globals, h *interval.Hierarchy) (every []int, fit *levelFit, err error) {
 	if o.fromJob == "" {
 		every, err = o.read(h)
+		if err == nil && h.WaitForDrain() > 0 {
+			g.Warn("level %s is alone, with no level to drain from: the job waits until its checkpoints are safe, %s", h.Levels[0].Name, ui.Span(h.Levels[0].Cost))
+		}
 		return every, nil, err
 	}
 	fit, err = o.measured(g, h)

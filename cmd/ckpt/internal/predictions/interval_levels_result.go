@@ -29,6 +29,7 @@ type levelsResult struct {
 	Flags    []string            `json:"launch_flags,omitempty"` // of the pattern, for a job like the fitted one
 	Sim      *Simulated          `json:"simulation,omitempty"`
 
+	failing   string
 	hierarchy *interval.Hierarchy
 	work      time.Duration
 	pattern   interval.Pattern // with this waste and total
@@ -189,7 +190,7 @@ func (r *levelsResult) about() string {
 		}
 		text += fmt.Sprintf("%s: %s, restart %s, survives %s\n", l.Name, cost, spanOf(l.Restart), survives)
 	}
-	return text + fmt.Sprintf("MTBF %s, downtime %s; work %s\n\n", spanOf(r.MTBF), spanOf(r.Downtime), spanOf(r.App))
+	return text + fmt.Sprintf("MTBF %s, downtime %s; work %s\n\n", r.failing, spanOf(r.Downtime), spanOf(r.App))
 }
 
 // verdict tells how often each level gets a checkpoint, and which levels are worth it.

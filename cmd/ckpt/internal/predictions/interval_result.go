@@ -42,7 +42,8 @@ type Interval struct {
 	Run      *Run          `json:"best_run,omitempty"` // nil if it never ends
 	Sim      *Simulated    `json:"simulation,omitempty"`
 
-	model interval.Model
+	model   interval.Model
+	failing string
 }
 
 // Run is the best number of checkpoints for a run of this length.
@@ -95,7 +96,7 @@ type Simulated struct {
 func printInterval(g *ui.Globals, r *Interval) error {
 	if !g.Quiet {
 		m := r.model
-		g.Printf("cost %s, MTBF %s, restart %s, downtime %s, %s; work %s\n\n", ui.Span(m.Cost), ui.Span(m.MTBF), ui.Span(m.Restart),
+		g.Printf("cost %s, MTBF %s, restart %s, downtime %s, %s; work %s\n\n", ui.Span(m.Cost), r.failing, ui.Span(m.Restart),
 			ui.Span(m.Downtime), r.Mode, spanOf(r.App))
 	}
 	var rows [][]string

@@ -22,15 +22,16 @@ import (
 // modeOptions are the flags of ckpt predict plan that compare modes and logs.
 type modeOptions struct {
 	ui.Placement
-	modes, logs             []string
-	mtbf, stagger, interval string
-	groupSize               int
+	FailingOptions
+	modes, logs       []string
+	stagger, interval string
+	groupSize         int
 }
 
 func (o *modeOptions) addFlags(f *pflag.FlagSet) {
 	o.Placement.AddFlags(f)
 	o.addModeFlags(f, "compare modes for a failure rate (default with --mtbf: all): ", "logs of messages between groups to compare (default all): ")
-	f.StringVar(&o.mtbf, "mtbf", "", "compare modes: mean time between failures of the job")
+	o.FailingOptions.AddFlags(f, "compare modes: ")
 	f.StringVar(&o.interval, "interval", "", "time between checkpoints (default the best of each mode)")
 }
 
@@ -53,7 +54,7 @@ func namesOf[S ~string](list []S) (names []string) {
 }
 
 // given reports whether modes are compared, and not mappings.
-func (o *modeOptions) given() bool { return o.mtbf != "" || len(o.modes) > 0 }
+func (o *modeOptions) given() bool { return o.FailingOptions.Given() || len(o.modes) > 0 }
 
 // groups reads how groups take checkpoints.
 func (o *modeOptions) groups(p *plan.Planning) (err error) {
@@ -124,11 +125,15 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 	if err := o.groups(p); err != nil {
 		return err
 	}
-	if o.mtbf == "" {
+	if !o.FailingOptions.Given() {
 		return ui.Missing("--mtbf", "24h")
 	}
+	mtbf, err := o.Job(o.modeOptions.Placement.Count())
+	if err != nil {
+		return err
+	}
 	var q ui.Quantities
-	p.MTBFS, p.IntervalS = q.Duration("--mtbf", o.mtbf).Seconds(), q.Duration("--interval", o.interval).Seconds()
+	p.MTBFS, p.IntervalS = mtbf.Seconds(), q.Duration("--interval", o.interval).Seconds()
 	if q.Err == nil && o.levelRates.given() {
 		p.Levels, err = o.levelRates.levels(f, p)
 		return err

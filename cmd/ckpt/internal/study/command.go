@@ -64,7 +64,7 @@ other arguments or inputs. docs/METHOD.md walks through a study.`,
 	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.StringVar(&o.Overhead, "overhead", "", "accepted share of the run time, like 10%, to plan the number of checkpoints")
 	f.StringVar(&o.AppTime, "app-time", "", "time of the large run without checkpoints, like 2h")
-	f.StringVar(&o.MTBF, "mtbf", "", "mean time between failures of the job, like 24h, to find the best interval")
+	o.FailingOptions.AddFlags(f, "for the best interval: ")
 	f.StringVar(&o.Capacity, "capacity", "", "size of the store of the large run, like 1TiB (default no limit)")
 	f.StringVar(&o.Runs, "runs", "", "CSV file with times of runs without checkpoints, to find the fastest number of ranks")
 	f.StringVar(&o.Storage, "storage", "", "directory of a storage: the study replays the pattern there, at the predicted size")
@@ -106,13 +106,15 @@ func (o *studyOptions) read(cmd *cobra.Command, args []string) error {
 		q.Share("--overhead", o.Overhead)
 	}
 	q.Duration("--app-time", o.AppTime)
-	q.Duration("--mtbf", o.MTBF)
 	q.Duration("--settle", o.Settle)
 	q.Duration("--record", o.Record)
 	q.Size("--capacity", o.Capacity)
 	o.Limit = q.Size("--limit", o.limit)
 	if q.Err != nil {
 		return q.Err
+	}
+	if _, err := o.Job(o.Nodes); err != nil {
+		return err
 	}
 	if o.Storage != "" {
 		if fi, err := os.Stat(o.Storage); err != nil {

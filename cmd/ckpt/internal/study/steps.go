@@ -23,8 +23,11 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+
+	"ckpt/cmd/ckpt/internal/predictions"
 )
 
 // Checkpoints of a small run: some iterations, a full checkpoint, and others that
@@ -225,10 +228,13 @@ func (s *Study) replay() {
 func (s *Study) planning() {
 	s.modes()
 	s.budget()
-	if s.MTBF == "" {
-		s.leave("best interval", "it needs --mtbf")
+	if !s.FailingOptions.Given() {
+		s.leave("best interval", "it needs --mtbf or --node-mtbf")
 	} else {
 		args := append([]string{"interval", "--cost", s.cost()}, s.failing()...)
+		if s.NodeMTBF != "" {
+			args = append(args, "--nodes", strconv.Itoa(s.Nodes))
+		}
 		if s.AppTime != "" {
 			args = append(args, "--app-time", s.AppTime)
 		}
@@ -245,18 +251,26 @@ func (s *Study) planning() {
 
 // modes compares the modes of checkpoints.
 func (s *Study) modes() {
-	if s.MTBF == "" || s.AppTime == "" {
+	if !s.FailingOptions.Given() || s.AppTime == "" {
 		return
 	}
-	args := append(append([]string{"predict", "plan"}, s.target()...), "--mtbf", s.MTBF, "--app-time", s.AppTime, "--json")
+	args := slices.Concat([]string{"predict", "plan"}, s.target(), s.mtbf(), []string{"--app-time", s.AppTime, "--json"})
 	s.add(Step{Name: "modes", Phase: Plan, Optional: true, After: []string{"fit"}, Files: s.workload(), Args: args,
 		Why: "The ranks that checkpoint and restart together, and the logs of their messages, compared."})
+}
+
+// mtbf returns the flag of the user that says how often the machine fails.
+func (s *Study) mtbf() []string {
+	if s.NodeMTBF != "" {
+		return []string{"--node-mtbf", s.NodeMTBF}
+	}
+	return []string{"--mtbf", s.MTBF}
 }
 
 // failing returns the arguments for a machine that fails. A restart takes the time that
 // the comparison of the modes has found.
 func (s *Study) failing() []string {
-	args := []string{"--mtbf", s.MTBF}
+	args := s.mtbf()
 	if s.AppTime != "" {
 		args = append(args, "--restart", "{modes:mode_options.mode=coordinated.restart_s|0}")
 	}
@@ -274,7 +288,7 @@ func (s *Study) budget() {
 		budget = append(budget, "--capacity", s.Capacity)
 	}
 	count := append(append([]string{"predict", "count"}, s.target()...), budget...)
-	if s.MTBF != "" {
+	if s.FailingOptions.Given() {
 		count = append(count, s.failing()...)
 	}
 	s.add(Step{Name: "count", Phase: Plan, After: []string{"fit"}, Files: s.workload(), Why: "How many checkpoints the overhead pays for and the failures ask for, and when.",
@@ -296,10 +310,11 @@ type Options struct {
 	Record  string // of Command: time for which its I/O is recorded
 	MPI     string // mpich or openmpi; "" takes the runs'
 
-	Overhead, AppTime, MTBF string // as the commands take them; "" is not asked
-	Capacity, Runs          string // likewise
-	Storage                 string // directory for a replay; "" leaves it out
-	Limit                   int64  // most bytes of a replay
+	Overhead, AppTime          string // as the commands take them; "" is not asked
+	Capacity, Runs             string // likewise
+	predictions.FailingOptions        // likewise
+	Storage                    string // directory for a replay; "" leaves it out
+	Limit                      int64  // most bytes of a replay
 
 	Dir  string // of the study
 	Page string // the file of the page

@@ -216,6 +216,14 @@ func (p *Placement) AddFlags(f *pflag.FlagSet) {
 
 func (p *Placement) Given() bool { return p.Nodes != 0 || p.mapping != "" }
 
+// Count is the number of nodes that the flags say, 0 without any.
+func (p *Placement) Count() int {
+	if p.mapping != "" {
+		return strings.Count(p.mapping, ",") + 1
+	}
+	return p.Nodes
+}
+
 func (p *Placement) Resolve(np int) (job.Mapping, error) {
 	switch {
 	case p.Nodes != 0 && p.mapping != "":

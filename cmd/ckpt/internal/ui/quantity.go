@@ -3,6 +3,7 @@ package ui
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -117,22 +118,68 @@ func Percent1(f float64) string { return strconv.FormatFloat(100*f, 'f', 1, 64) 
 // MiB formats bytes as MiB, the unit of the tables.
 func MiB(n int64) string { return strconv.FormatFloat(float64(n)/(1<<20), 'f', 2, 64) }
 
+// Bytes formats bytes in the unit that reads best.
+func Bytes(n float64) string {
+	units := []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	if math.Abs(n) < 1<<10 {
+		return strconv.FormatFloat(n, 'f', 0, 64) + " B"
+	}
+	for n /= 1 << 10; math.Abs(n) >= 1<<10-0.005 && len(units) > 1; n /= 1 << 10 {
+		units = units[1:]
+	}
+	return strconv.FormatFloat(n, 'f', 2, 64) + " " + units[0]
+}
+
+// Rate formats bytes per second.
+func Rate(n float64) string { return Bytes(n) + "/s" }
+
+// From these seconds on a time is in minutes, hours, days or years.
+const (
+	inMinutes = 600
+	inHours   = 2 * 3600
+	inDays    = 2 * 86400
+	inYears   = 2 * 365 * 86400
+)
+
 // Seconds formats a time in the unit that reads best.
 func Seconds(s float64) string {
 	switch {
 	case s == 0:
 		return "0 s"
+	case math.IsInf(s, 0) || math.IsNaN(s):
+		return "never"
 	case s < 0.01:
 		return strconv.FormatFloat(s*1e3, 'f', 2, 64) + " ms"
-	case s < 1:
+	case s < 0.9995:
 		return strconv.FormatFloat(s*1e3, 'f', 0, 64) + " ms"
+	case s < inMinutes:
+		return strconv.FormatFloat(s, 'f', 2, 64) + " s"
+	case s < inHours:
+		return strconv.FormatFloat(s/60, 'f', 1, 64) + " min"
+	case s < inDays:
+		return strconv.FormatFloat(s/3600, 'f', 1, 64) + " h"
+	case s < inYears:
+		return strconv.FormatFloat(s/86400, 'f', 1, 64) + " days"
 	}
-	return strconv.FormatFloat(s, 'f', 2, 64) + " s"
+	return strconv.FormatFloat(s/(365*86400), 'f', 1, 64) + " years"
 }
 
-// Span formats a time for reading: to the second from a minute on.
+// Span formats a time for reading: to the second from a minute on, to the minute from two
+// days on.
 func Span(d time.Duration) string {
 	switch {
+	case d >= inYears*time.Second:
+		return strconv.FormatFloat(d.Hours()/(365*24), 'f', 1, 64) + " years"
+	case d >= inDays*time.Second:
+		d = d.Round(time.Minute)
+		text := fmt.Sprintf("%dd", d/(24*time.Hour))
+		if rest := d % (24 * time.Hour); rest > 0 {
+			text += strings.TrimSuffix(strings.TrimSuffix(rest.String(), "0s"), "h0m")
+			if rest%time.Hour == 0 {
+				text += "h"
+			}
+		}
+		return text
 	case d >= time.Minute:
 		return d.Round(time.Second).String()
 	case d >= time.Second:
