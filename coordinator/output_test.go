@@ -128,6 +128,11 @@ func fullStore(t *testing.T, s job.Spec) (d *driver, rec *recorder, fill, empty 
 		}
 	}
 	empty = func() {
+		// A child that another test is starting may hold the file open: its removal alone would
+		// free nothing yet.
+		if err := os.Truncate(name, 0); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.Remove(name); err != nil {
 			t.Fatal(err)
 		}
