@@ -45,7 +45,7 @@ func TestCannotAccept(t *testing.T) {
 		if all {
 			d.members[1].link = new(wire.Link)
 		}
-		d.helpers.Go(d.accept)
+		d.Go(d.accept)
 		for range 3 {
 			<-d.ready
 			d.take()()
@@ -70,7 +70,7 @@ func TestAcceptAgain(t *testing.T) {
 	}
 	d := &driver{setting: &setting{limits: protocol.DefaultLimits}, loop: loop{done: make(chan struct{}), mailbox: newMailbox()},
 		socket: &socket{listener: &shortListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}, token: "token"}}
-	d.helpers.Go(d.accept)
+	d.Go(d.accept)
 	defer func() {
 		close(d.done)
 		d.socket.listener.Close()

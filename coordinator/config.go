@@ -29,9 +29,7 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	if cfg.Next, err = d.job.Next(); err != nil {
 		return cfg, err
 	}
-	if d.inventory != nil {
-		cfg.Next = max(cfg.Next, d.inventory.next)
-	}
+	cfg.Next = max(cfg.Next, d.inventory.Next())
 	data, _, err := d.spec.Memory()
 	if err != nil {
 		return cfg, err
@@ -66,7 +64,7 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		d.baseline.Taken = make([]int, len(d.groups))
 	}
 	for _, err := range stored.Passed {
-		d.out.Warn(err.Error())
+		d.Warn(err.Error())
 	}
 	d.passed = stored.Reason()
 	cfg.Base = d.baseline.Base
@@ -106,7 +104,7 @@ func (d *driver) addKnown(cfg *supervisor.Config, from *image.Manifest) error {
 		return err
 	}
 	known[from.Number] = from.Iteration
-	for n, m := range d.groups[0].level.versions() {
+	for n, m := range d.groups[0].level.Versions() {
 		known[n] = m.Iteration
 	}
 	for _, n := range slices.Sorted(maps.Keys(known)) {
@@ -210,7 +208,7 @@ func (d *driver) takeOver() error {
 	d.baseline.Incarnation += incarnationsPerRun
 	err := d.noteBaseline()
 	if derr := d.dropBelow(d.baseline.Base); derr != nil {
-		d.out.Warn(notRemoved + derr.Error())
+		d.Warn(job.NotRemoved + derr.Error())
 	}
 	if !errors.Is(err, durable.ErrStorageFull) {
 		return err

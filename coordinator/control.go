@@ -18,7 +18,7 @@ import (
 
 // serveControl answers the commands on a connection.
 func (d *driver) serveControl(conn net.Conn, r *bufio.Reader) {
-	answerCommands(conn, r, d.done, func(c wire.Command, answers chan<- wire.Reply) { d.post(func() { d.obey(c, answers) }) })
+	answerCommands(conn, r, d.done, func(c wire.Command, answers chan<- wire.Reply) { d.Post(func() { d.obey(c, answers) }) })
 }
 
 // answerCommands answers the commands on a connection, one after the other, until done

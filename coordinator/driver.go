@@ -32,6 +32,7 @@ import (
 	"ckpt/coordinator/dmtcp"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
+	"ckpt/coordinator/levels"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/wire"
@@ -50,7 +51,7 @@ type setting struct {
 	limits     protocol.Limits
 	stopOnFull bool
 	startTurns func(ctx context.Context, dir string) error // starts a controller; may be nil
-	inventory  *inventory                                  // of the nodes, of a job that is restarted; may be nil
+	inventory  *levels.Inventory                           // of the nodes, of a job that is restarted; may be nil
 	withoutLog bool                                        // it resumes from what the checkpoints alone allow
 	launcher   launch.Launcher
 	network    string                // of the socket: unix; tests also measure tcp
@@ -72,11 +73,14 @@ type reporter struct {
 	shown   time.Time // when progress was last reported
 }
 
-// event tells the observer and the journal.
-func (r *reporter) event(ev any) {
+// Event tells the observer and the journal.
+func (r *reporter) Event(ev any) {
 	r.out.Event(ev)
 	r.journal.Add(ev)
 }
+
+// Warn tells the user what went wrong without harming the job.
+func (r *reporter) Warn(text string) { r.out.Warn(text) }
 
 // progress tells how far the job is, a few times per second at most.
 func (r *reporter) progress(iteration, iterations, writing int) {
@@ -97,8 +101,8 @@ type end struct {
 	hurried bool  // somebody has interrupted it twice
 }
 
-// over reports whether nothing more is to be done.
-func (e *end) over() bool { return e.outcome != nil || e.broken != nil }
+// Over reports whether nothing more is to be done.
+func (e *end) Over() bool { return e.outcome != nil || e.broken != nil }
 
 // A driver runs one job: it carries the actions of the protocol out and feeds
 // it what happens. Its loop owns every field; others post functions to it.
@@ -167,6 +171,9 @@ type loop struct {
 	helpers sync.WaitGroup
 }
 
+// Go starts what goes on beside the loop.
+func (l *loop) Go(do func()) { l.helpers.Go(do) }
+
 func (l *loop) now() time.Duration { return time.Since(l.since) }
 
 // A mailbox holds what is to be done in the loop of a driver. Putting something in
@@ -180,8 +187,8 @@ type mailbox struct {
 
 func newMailbox() *mailbox { return &mailbox{ready: make(chan struct{}, 1)} }
 
-// post has the loop run do, unless it has ended.
-func (b *mailbox) post(do func()) {
+// Post has the loop run do, unless it has ended.
+func (b *mailbox) Post(do func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.list = append(b.list, do)
@@ -209,7 +216,7 @@ func (b *mailbox) signal() {
 
 // step passes an event of a group, or of supervisor.Job, to the protocol.
 func (d *driver) step(group int, ev protocol.Event) {
-	if !d.over() {
+	if !d.Over() {
 		now := d.now()
 		d.tellSigns(now)
 		d.perform(d.machine.Step(now, supervisor.Event{Group: group, Event: ev}))
@@ -222,9 +229,9 @@ func (d *driver) request(r protocol.Request, answer answerFunc) {
 	d.step(supervisor.Job, protocol.Requested{Request: r})
 }
 
-// later passes an event to the protocol from outside of the loop.
-func (g *group) later(ev protocol.Event) {
-	g.d.helpers.Go(func() { g.d.post(func() { g.d.step(g.id, ev) }) })
+// Later passes an event to the protocol from outside of the loop.
+func (g *group) Later(ev protocol.Event) {
+	g.d.Go(func() { g.d.Post(func() { g.d.step(g.id, ev) }) })
 }
 
 // Options are what a run needs besides the description of the job.
@@ -275,9 +282,9 @@ type Options struct {
 	grace   time.Duration // of tests, if longer than endGrace
 
 	withoutLog bool
-	input      *launch.Input // of a program
-	inventory  *inventory    // of the nodes of a stored job; may be nil
-	levels     *job.Levels   // where its checkpoints are; nil if it has no nodes
+	input      *launch.Input     // of a program
+	inventory  *levels.Inventory // of the nodes of a stored job; may be nil
+	levels     *job.Levels       // where its checkpoints are; nil if it has no nodes
 }
 
 func (o Options) fileSystem() vfs.FS {

@@ -60,7 +60,7 @@ func (p *processes) open() error {
 		d.socket.remove(d.job)
 		return err
 	}
-	d.helpers.Go(d.accept)
+	d.Go(d.accept)
 	return nil
 }
 
@@ -84,7 +84,7 @@ func (p *processes) gone(g wire.Greeting, m *member, err error) {
 	if err != io.EOF {
 		cause = "lost its connection: " + err.Error()
 	}
-	p.d.post(func() { p.d.lose(g.Incarnation, g.Rank, cause) })
+	p.d.Post(func() { p.d.lose(g.Incarnation, g.Rank, cause) })
 }
 
 // causeGrace is how long the second sign of a rank's end is waited for if it says more than
@@ -148,8 +148,8 @@ func (p *processes) close()            {}
 // ranks at once: the connections tell which one was the first to go. On a busy machine,
 // their ends may be noticed after the end of the launcher.
 func (g *group) processEnded(incarnation, rank int, cause string) {
-	lose := func() { g.d.post(func() { g.d.lose(incarnation, rank, cause) }) }
-	g.d.post(func() {
+	lose := func() { g.d.Post(func() { g.d.lose(incarnation, rank, cause) }) }
+	g.d.Post(func() {
 		tells := func(rank int) bool {
 			m := g.d.members[rank]
 			return m != nil && m.link != nil && !m.proc.Explains()

@@ -96,7 +96,7 @@ func runDMTCP(ctx context.Context, j *image.Job, spec job.Spec, tools *dmtcp.Too
 			}
 			return tx, err
 		},
-		Stop: func(number int, err error) { d.post(func() { d.stopWithout(number, err) }) },
+		Stop: func(number int, err error) { d.Post(func() { d.stopWithout(number, err) }) },
 	}
 	if e.Engine, e.stored, err = dmtcp.New(ctx, run, tools, opt.DMTCP); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func runDMTCP(ctx context.Context, j *image.Job, spec job.Spec, tools *dmtcp.Too
 // inLoop has f done in the loop, and waits for it.
 func (d *driver) inLoop(ctx context.Context, f func()) error {
 	over := make(chan struct{})
-	d.post(func() {
+	d.Post(func() {
 		f()
 		close(over)
 	})
@@ -142,24 +142,24 @@ func (d *driver) redescribe(s *job.Resolved) {
 
 // stopWithout ends a run whose last checkpoint could not be stored.
 func (d *driver) stopWithout(number int, err error) {
-	if d.over() {
+	if d.Over() {
 		return
 	}
 	d.result.Lost++
 	if errors.Is(err, durable.ErrStorageFull) {
 		d.result.Full++
 	}
-	d.event(&AbortedEvent{Type: "checkpoint_lost", Number: number, Rank: -1, Reason: err.Error()})
+	d.Event(&AbortedEvent{Type: "checkpoint_lost", Number: number, Rank: -1, Reason: err.Error()})
 	d.full, d.outcome = err, &protocol.Outcome{Result: protocol.StoppedByRequest, Rank: -1}
 }
 
 func (e *dmtcpEngine) open() error {
-	e.d.out.Warn(dmtcp.OpenPort)
+	e.d.Warn(dmtcp.OpenPort)
 	err := e.processes.open()
 	if err == nil && e.stored != nil {
-		e.d.post(func() {
+		e.d.Post(func() {
 			e.d.result.Checkpoints++
-			e.d.event(e.stored)
+			e.d.Event(e.stored)
 		})
 	}
 	return err

@@ -22,7 +22,7 @@ import (
 type Observer interface {
 	// Event takes a *StartEvent, *CheckpointEvent, *AbortedEvent,
 	// *FailureEvent, *BackoffEvent, *RestartEvent, *StoppingEvent, *IntervalEvent
-	// *job.TunedEvent, *LevelEvent, *WaitsEvent, *SourcesEvent, *RedundancyEvent or
+	// *job.TunedEvent, *levels.LevelEvent, *levels.WaitsEvent, *levels.SourcesEvent, *levels.RedundancyEvent or
 	// *ProgressEvent.
 	Event(any)
 	// Warn takes what went wrong without harming the job.
@@ -127,7 +127,7 @@ func (d *driver) recovered(a protocol.Recovery) {
 	for i, id := range a.RolledBack {
 		d.outages.restarts(id, a.Failed, len(d.groups[id].ranks), a.Iterations[i])
 	}
-	d.event(&RecoveryEvent{Type: "recovery", Failed: a.Failed, RolledBack: a.RolledBack, From: a.From, Ranks: a.Ranks,
+	d.Event(&RecoveryEvent{Type: "recovery", Failed: a.Failed, RolledBack: a.RolledBack, From: a.From, Ranks: a.Ranks,
 		Iterations: a.Iterations, Seconds: a.Decided.Seconds()})
 }
 
@@ -148,12 +148,12 @@ func (g *group) report(n protocol.Notice) {
 		g.d.allCompute(now)
 		g.durable = g.restored.iter
 		g.d.paceFrom(g)
-		g.level.computing()
+		g.level.Computing()
 		if g.spec.Several() {
 			g.d.tellStart()
 			return
 		}
-		g.d.event(&StartEvent{Type: "start", Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, FromNP: g.restored.otherNP, Mapping: g.spec.Mapping,
+		g.d.Event(&StartEvent{Type: "start", Job: g.job.Name(), App: g.spec.App, NP: g.spec.NP, FromNP: g.restored.otherNP, Mapping: g.spec.Mapping,
 			Iterations: g.spec.Iterations, Incarnation: n.Incarnation, From: n.From, Iteration: n.Iter})
 		g.d.tellTuned()
 	case protocol.CheckpointTaken:
@@ -169,9 +169,9 @@ func (g *group) report(n protocol.Notice) {
 			g.d.result.Full++
 		}
 		g.d.engine.settled(n.Checkpoint, false)
-		g.d.event(&AbortedEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
+		g.d.Event(&AbortedEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
 		if len(n.Body) > 0 {
-			g.level.ended(n.Checkpoint, err)
+			g.level.Aborted(n.Checkpoint, err)
 		}
 		g.d.stopIfFull(err)
 	case protocol.Waiting:
@@ -187,7 +187,7 @@ func (g *group) report(n protocol.Notice) {
 		if g.spec.Lone() {
 			reason = "the program " + reason
 		}
-		g.d.event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: reason})
+		g.d.Event(&FailureEvent{Type: "failure", Rank: n.Rank, Node: node, Iteration: n.Iter, Reason: reason})
 	case protocol.IntervalChanged:
 		g.tellInterval(n.Plan)
 	case protocol.BackingOff:
@@ -195,10 +195,10 @@ func (g *group) report(n protocol.Notice) {
 		if g.spec.Several() {
 			ev.Of = g.ranks
 		}
-		g.d.event(ev)
+		g.d.Event(ev)
 	case protocol.FallingBack:
 		if g.spec.Several() { // Recovery says what comes of it
-			g.d.out.Warn(fmt.Sprintf("checkpoint %d of %s is passed over: %s", n.Checkpoint, g.name(), n.Text))
+			g.d.Warn(fmt.Sprintf("checkpoint %d of %s is passed over: %s", n.Checkpoint, g.name(), n.Text))
 			return
 		}
 		g.fellBack = fmt.Sprintf("checkpoint %d: %s", n.Checkpoint, n.Text)
@@ -207,7 +207,7 @@ func (g *group) report(n protocol.Notice) {
 			return // Recovery says it for all groups
 		}
 		g.d.outages.restarts(g.id, nil, g.size(), g.d.outages.lost(g.id, n.Iter))
-		g.d.event(&RestartEvent{Type: "restart", Ranks: g.size(), From: n.From, Iteration: n.Iter,
+		g.d.Event(&RestartEvent{Type: "restart", Ranks: g.size(), From: n.From, Iteration: n.Iter,
 			Incarnation: n.Incarnation, Unusable: g.fellBack})
 		g.fellBack = ""
 	}
@@ -219,8 +219,8 @@ func (d *driver) stopIfFull(err error) {
 		return
 	}
 	d.full = fmt.Errorf("job %s was stopped: %w", d.job.Name(), err)
-	d.helpers.Go(func() {
-		d.post(func() {
+	d.Go(func() {
+		d.Post(func() {
 			d.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *job.CheckpointEvent, error) {})
 		})
 	})
@@ -241,15 +241,15 @@ func (g *group) tell(n protocol.Notice) {
 	g.durable = int(m.Iteration)
 	g.noteTaken(m.Number, g.d.now())
 	g.d.result.Checkpoints++
-	g.d.tookWall(ev.Latency.Total + g.level.facts().lag)
+	g.d.tookWall(ev.Latency.Total + g.level.Facts().Lag)
 	if g.spec.Program != nil && g.d.result.Checkpoints == 1 && m.Bytes.Data == 0 {
-		g.d.out.Warn("the program protects nothing: its checkpoints hold no data; call ckpt_protect before ckpt_boundary")
+		g.d.Warn("the program protects nothing: its checkpoints hold no data; call ckpt_protect before ckpt_boundary")
 	}
 	g.d.crowded = g.spec.Keep > 0 && g.landed == "" // else once it is in the store
 	g.d.result.addLog(m.Log)
 	g.d.result.Last = m.Number
 	g.d.requests.note(ev)
-	g.d.event(ev)
+	g.d.Event(ev)
 	g.adapt(ev)
 }
 
@@ -264,7 +264,7 @@ func (g *group) tellInterval(p *protocol.Plan) {
 	if g.spec.Several() && p.Measured > 0 {
 		ev.Of = g.ranks
 	}
-	g.d.event(ev)
+	g.d.Event(ev)
 }
 
 // tellStart tells, once, that the groups begin to compute, and from where.
@@ -281,17 +281,17 @@ func (d *driver) tellStart() {
 		ev.Iteration = min(ev.Iteration, d.stored[from])
 	}
 	ev.From = slices.Min(ev.Line)
-	d.event(ev)
+	d.Event(ev)
 }
 
 // tellWaiting tells the user which rank a checkpoint waits for.
 func (g *group) tellWaiting(n protocol.Notice) {
 	text := fmt.Sprintf("checkpoint %d waits for rank %d", n.Checkpoint, n.Rank)
 	if m := g.d.members[n.Rank]; g.spec.Program != nil && m != nil {
-		g.d.out.Warn(fmt.Sprintf("%s on %s, which has not called ckpt_boundary for %v since step %d", text, m.hostName, n.Pause.Round(time.Second), m.step))
+		g.d.Warn(fmt.Sprintf("%s on %s, which has not called ckpt_boundary for %v since step %d", text, m.hostName, n.Pause.Round(time.Second), m.step))
 		return
 	}
-	g.d.out.Warn(fmt.Sprintf("%s, which has been in iteration %d for %v", text, n.Iter, n.Pause.Round(time.Second)))
+	g.d.Warn(fmt.Sprintf("%s, which has been in iteration %d for %v", text, n.Iter, n.Pause.Round(time.Second)))
 }
 
 // A Result is how a run of a job ended.

@@ -164,7 +164,7 @@ func (in *injector) killAgain(f Failure, rng *rand.Rand) {
 }
 
 func (in *injector) later(wait time.Duration, do func()) {
-	in.timers = append(in.timers, time.AfterFunc(wait, func() { in.d.post(do) }))
+	in.timers = append(in.timers, time.AfterFunc(wait, func() { in.d.Post(do) }))
 }
 
 // iterations returns where a rank has to stop and ask to be killed.
@@ -207,6 +207,16 @@ func (in *injector) kill(ranks []int) {
 	for _, r := range ranks {
 		in.d.kill(r)
 	}
+}
+
+// loseNodes returns, once, the nodes that are to lose their directories.
+func (d *driver) loseNodes() []int {
+	if d.inject == nil {
+		return nil
+	}
+	lost := d.inject.lost
+	d.inject.lost = nil
+	return lost
 }
 
 func (in *injector) stop() {

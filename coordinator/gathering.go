@@ -94,9 +94,9 @@ func (g *gathering) close() {
 func (g *gathering) hand(d *driver) {
 	g.driver = d
 	close(g.handed)
-	d.helpers.Go(g.serving.Wait)
+	d.Go(g.serving.Wait)
 	for _, a := range g.come {
-		d.helpers.Go(func() { d.serveGreeted(a.conn, a.r, a.greeting) })
+		d.Go(func() { d.serveGreeted(a.conn, a.r, a.greeting) })
 	}
 }
 

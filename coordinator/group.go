@@ -8,6 +8,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
+	"ckpt/coordinator/levels"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/turns"
 	"ckpt/coordinator/wire"
@@ -61,8 +62,8 @@ type group struct {
 	id    int
 	ranks []int // ascending
 
-	level level    // the first
-	way   *job.Way // how the next checkpoint is written; nil: as the description says
+	level levels.Level // the first
+	way   *job.Way     // how the next checkpoint is written; nil: as the description says
 
 	life
 	attempt
@@ -113,8 +114,8 @@ func (g *group) perNode() []int {
 	return n
 }
 
-// leads reports whether a rank stands for its node in its group.
-func (g *group) leads(rank int) bool { return g.first(rank) == rank }
+// Leads reports whether a rank stands for its node in its group.
+func (g *group) Leads(rank int) bool { return g.first(rank) == rank }
 
 // libraryWrite is the library zone on its way into the store, which is done by the
 // coordinator, beside the writing of the ranks: the program is the same for all.
@@ -172,11 +173,7 @@ type member struct {
 	gone  chan struct{}
 	step  uint64 // of a program, as of its last sign of life
 	hello bool
-	// Of a job with directories of the nodes: what the rank said first, until it serves its
-	// node's, and where it does.
-	first  protocol.Message
-	served *wire.Served
-	signs  signs
+	signs signs
 	// excused says that the user knows that it is silent and not dead.
 	excused bool
 }
@@ -238,7 +235,7 @@ func (l *signs) sign(now time.Duration, m protocol.Message) bool {
 	return !ok || l.beat.Swap(&b) == nil
 }
 
-func (d *driver) send(rank int, m protocol.Message) {
+func (d *driver) Send(rank int, m protocol.Message) {
 	if member := d.members[rank]; member != nil && member.link != nil {
 		member.link.Send(m)
 	}

@@ -44,7 +44,7 @@ func (g *group) spawn(a protocol.Spawn) {
 		return
 	}
 	time.AfterFunc(a.Delay, func() {
-		g.d.post(func() {
+		g.d.Post(func() {
 			if g.incarnation == a.Incarnation && g.d.outcome == nil {
 				g.start(a)
 			}
@@ -76,13 +76,13 @@ func (g *group) start(a protocol.Spawn) {
 		}
 		g.d.members[rank] = &member{proc: proc}
 	}
-	g.level.begin(a.From)
+	g.level.Begin(a.From)
 }
 
 // cleanUp removes what an incarnation that has ended has left in the store.
 func (g *group) cleanUp() {
 	g.abort()
-	if g.level.gone() {
+	if g.level.Gone() {
 		return // a restart does not wait for the store
 	}
 	if g.d.writing() {
@@ -92,7 +92,7 @@ func (g *group) cleanUp() {
 		return // the end of the run tells
 	}
 	if _, err := g.job.Sweep(); err != nil {
-		g.d.out.Warn(fmt.Sprintf("sweep: %v", err))
+		g.d.Warn(fmt.Sprintf("sweep: %v", err))
 	}
 }
 
@@ -125,7 +125,7 @@ func (g *group) endIncarnation() error {
 		g.d.members[rank] = nil
 	}
 	g.unlinkSegments()
-	g.level.unreached()
+	g.level.Unreached(g.d.loseNodes())
 	return nil
 }
 
@@ -148,17 +148,17 @@ func (g *group) examineLogs(a protocol.Examine) {
 		g.d.broken = err
 		return
 	}
-	g.d.helpers.Go(func() {
+	g.d.Go(func() {
 		ev := protocol.Examined{Round: a.Round, Rank: a.Rank, States: make(map[int][]channel.Vector)}
 		for _, n := range a.Numbers {
 			states, err := g.examineLog(a.Rank, n)
 			if err != nil {
-				g.d.out.Warn(fmt.Sprintf("rank %d does not go back to checkpoint %d, 0 the beginning: %v", a.Rank, n, err))
+				g.d.Warn(fmt.Sprintf("rank %d does not go back to checkpoint %d, 0 the beginning: %v", a.Rank, n, err))
 				continue
 			}
 			ev.States[n] = states
 		}
-		g.d.post(func() { g.d.step(supervisor.Job, ev) })
+		g.d.Post(func() { g.d.step(supervisor.Job, ev) })
 	})
 }
 
@@ -182,9 +182,9 @@ func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
 	}
 }
 
-// examine checks what no rank will read of the checkpoint that is to be
+// Examine checks what no rank will read of the checkpoint that is to be
 // restored, while the ranks are starting, and then lets them in.
-func (g *group) examine(number int) {
+func (g *group) Examine(number int) {
 	incarnation := g.incarnation
 	g.restored = restored{number: number}
 	g.lineage.restored(number)
@@ -192,17 +192,17 @@ func (g *group) examine(number int) {
 		g.checked = incarnation
 		return
 	}
-	find := g.level.find(number)
-	g.d.helpers.Go(func() {
+	find := g.level.Find(number)
+	g.d.Go(func() {
 		p, err := find()
-		m := p.m
+		m := p.Manifest
 		if err == nil {
 			err = g.spec.CheckTaken(g.job, m)
 		}
 		if err == nil && !g.spec.Lone() { // else all of it is read
 			err = g.checkUnread(m)
 		}
-		g.d.post(func() {
+		g.d.Post(func() {
 			if incarnation != g.incarnation {
 				return
 			}
@@ -211,13 +211,13 @@ func (g *group) examine(number int) {
 				return
 			}
 			g.restored.iter, g.restored.step = int(m.Iteration), m.Step
-			g.restored.local, g.restored.stored, g.restored.id = p.local, p.stored, m.ID
-			g.level.found(p)
+			g.restored.local, g.restored.stored, g.restored.id = p.Local, p.Stored, m.ID
+			g.level.Found(p)
 			if m.NP != g.spec.NP {
 				g.restored.otherNP = m.NP
 			}
 			g.checked = incarnation
-			g.welcome()
+			g.Welcome()
 		})
 	})
 }
@@ -359,7 +359,7 @@ func (g *group) checkHosts() error {
 // placed notes where the first rank of a node has made its shared memory, and lets the
 // others of the node in.
 func (g *group) placed(rank int, m protocol.Placed) {
-	if !g.leads(rank) || g.segments == nil {
+	if !g.Leads(rank) || g.segments == nil {
 		return
 	}
 	node := g.spec.Nodes[rank]

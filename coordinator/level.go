@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/wire"
@@ -15,79 +16,15 @@ import (
 	"ckpt/internal/durable"
 )
 
-// A level keeps versions: checkpoints of a group. A version is placed on the first level of
-// the group that takes it, and drains to the next; the last level is the store. A level
-// embeds the next one, and overrides what it does itself: prepare, place, commit and abort of
-// a version, and where it is found, repaired and removed. All is done in the driver's loop.
-type level interface {
-	// prepare makes room for a version, place orders the ranks to write it, commit makes it
-	// exist, abort removes it. ended tells that the driver has committed one on this level
-	// or a lower one, or, with an error, that it was aborted.
-	prepare(number int)
-	place(protocol.Write)
-	commit(protocol.Checkpoint, *image.Manifest, error)
-	abort()
-	ended(number int, err error)
-	// versions are those that this level has and the store may lack. find returns what looks
-	// for one, outside of the loop; found tells where its ranks read it.
-	versions() map[int]*image.Manifest
-	find(number int) func() (finding, error)
-	found(finding)
-	attendant
-	facts() levelFacts
-}
-
-// An attendant does what a level has to do as ranks come and go.
-type attendant interface {
-	// open and close frame the run. served says where ranks serve the level to others, by rank.
-	open()
-	close()
-	served() []wire.Served
-	// begin starts the ranks of an incarnation on a checkpoint; hear takes a message of a
-	// rank, and returns what is left to do with it, nil for nothing; computing repairs and
-	// drains while the ranks compute.
-	begin(from int)
-	hear(rank int, m *member, msg protocol.Message) protocol.Message
-	computing()
-	// gone tells that the ranks have ended, and whether nothing may touch the store now;
-	// unreached that no process is left.
-	gone() (apart bool)
-	unreached()
-	// mayLeave reports whether ranks may leave at the end; letGo lets those leave that had to
-	// stay, and drain moves what is only here to the next level once all have.
-	mayLeave() bool
-	letGo()
-	drain()
-}
-
-// levelFacts are what the driver tells of a level, and plans with.
-type levelFacts struct {
-	underWay int     // version that is being written, or 0
-	busy     bool    // something is being written to the store
-	keep     int     // how many checkpoints the store is to keep, 0 all,
-	of       []int   // and of which
-	lag      float64 // seconds from a commit until the last version was in the store
-	remedy   string  // if versions do not fit; empty: free space in the store
-}
-
-// A finding is where a checkpoint to be restored was found.
-type finding struct {
-	m             *image.Manifest
-	local, stored bool
-	lost          []int   // nodes that should have it and have not
-	wrong         []error // of the directories of nodes
-	passed        error   // why it is not read from the nodes
-}
-
 // A storeLevel is the store, which is always the last level.
 type storeLevel struct {
 	g     *group
 	under bool // of another level, whose versions refer to no others
 }
 
-func (s *storeLevel) prepare(number int) {
+func (s *storeLevel) Prepare(number int) error {
 	g := s.g
-	g.d.againTurns()
+	g.d.AgainTurns()
 	g.d.thin() // between two checkpoints, if they follow each other at once
 	begin := g.job.Begin
 	if g.spec.Several() || s.under {
@@ -100,23 +37,20 @@ func (s *storeLevel) prepare(number int) {
 		}
 	}
 	if err != nil {
-		g.later(commitFailed(number, err))
-		return
+		return err
 	}
 	g.tx = tx
-	g.recorded, g.passed = nil, ""
-	if g.spec.Trace {
-		g.recorded = job.NewRecording(g.job.Name())
+	if g.recorded != nil {
 		tx.Trace = g.recorded.OfCoordinator(number)
 	}
 	g.base = s.chooseBase()
 	g.holdTurn(number)
 	g.findLibrary(number)
-	g.exchange = newExchange(number, g.ranks)
-	if err := g.createFiles(); err != nil {
-		g.abort()
-		g.later(commitFailed(number, err))
+	if err = g.createFiles(); err != nil {
+		g.dropLibrary()
+		s.Abort()
 	}
+	return err
 }
 
 func commitFailed(number int, err error) protocol.CommitFailed {
@@ -139,13 +73,13 @@ func (s *storeLevel) chooseBase() int {
 	return 0
 }
 
-func (s *storeLevel) place(w protocol.Write) {
+func (s *storeLevel) Place(w protocol.Write) {
 	g := s.g
 	if g.tx == nil {
 		return // it could not be prepared, and is being aborted
 	}
 	for _, rank := range g.ranks {
-		o := g.order(rank)
+		o := g.Order(rank)
 		o.Way, o.Base, o.Oldest = g.as, g.base, g.lineage.oldest()
 		if g.joint != nil {
 			o.Group = g.paths
@@ -153,17 +87,17 @@ func (s *storeLevel) place(w protocol.Write) {
 			o.Rank = g.tx.RankPath(rank)
 		}
 		w.Body = job.Encode(o)
-		g.d.send(rank, w)
+		g.d.Send(rank, w)
 	}
 }
 
-// commit renames the manifest into place, once the library zone is there.
-func (s *storeLevel) commit(cp protocol.Checkpoint, m *image.Manifest, err error) {
+// Commit renames the manifest into place, once the library zone is there.
+func (s *storeLevel) Commit(cp protocol.Checkpoint, m *image.Manifest, err error) {
 	g := s.g
 	tx, base, reuse, storing, recorded, passed := g.tx, g.base, g.reuse, g.storing, g.recorded, g.passed
 	turn := g.turn
-	g.tx, g.turn, g.committing = nil, nil, true
-	g.d.helpers.Go(func() {
+	g.tx, g.turn = nil, nil
+	g.d.Go(func() {
 		defer turn.End()
 		// The library zone first: it may need the turn that is kept after it.
 		late := time.Duration(0)
@@ -180,7 +114,7 @@ func (s *storeLevel) commit(cp protocol.Checkpoint, m *image.Manifest, err error
 		if err == nil && g.spec.Several() {
 			vectors, err = job.VectorsOf(m)
 		}
-		g.d.post(func() {
+		g.d.Post(func() {
 			g.committing = false
 			g.complete = err != nil
 			if err != nil {
@@ -195,7 +129,7 @@ func (s *storeLevel) commit(cp protocol.Checkpoint, m *image.Manifest, err error
 			g.learnSize(m, base)
 			g.d.hasTurns(passed)
 			g.d.step(g.id, protocol.Committed{Number: cp.Number, Vectors: vectors})
-			g.level.ended(m.Number, nil)
+			g.level.InStore(m.Number)
 		})
 		if err == nil && recorded != nil {
 			g.d.keepTrace(m, recorded, cp.Bodies)
@@ -203,51 +137,51 @@ func (s *storeLevel) commit(cp protocol.Checkpoint, m *image.Manifest, err error
 	})
 }
 
-func (s *storeLevel) abort() {
+func (s *storeLevel) Abort() {
 	g := s.g
 	if g.tx == nil {
 		return
 	}
 	if err := g.tx.Abort(); err != nil {
-		g.d.out.Warn(err.Error())
+		g.d.Warn(err.Error())
 	}
 	g.tx = nil
 	g.turn.End()
 	g.turn = nil
 }
 
-func (s *storeLevel) find(number int) func() (finding, error) {
-	return func() (finding, error) {
+func (s *storeLevel) Find(number int) func() (levels.Finding, error) {
+	return func() (levels.Finding, error) {
 		m, err := s.g.job.Manifest(number)
-		return finding{m: m, stored: err == nil}, err
+		return levels.Finding{Manifest: m, Stored: err == nil}, err
 	}
 }
 
-func (s *storeLevel) begin(from int) { s.g.examine(from) }
+func (s *storeLevel) Begin(from int) { s.g.Examine(from) }
 
-func (s *storeLevel) facts() levelFacts {
-	f := levelFacts{busy: s.g.tx != nil || s.g.committing, keep: s.g.spec.Keep, of: s.g.lineage.numbers}
+func (s *storeLevel) Facts() levels.Facts {
+	f := levels.Facts{Busy: s.g.tx != nil || s.g.committing, Keep: s.g.spec.Keep, Of: s.g.lineage.numbers}
 	if s.g.tx != nil {
-		f.underWay = s.g.tx.Number()
+		f.UnderWay = s.g.tx.Number()
 	}
 	return f
 }
 
-func (s *storeLevel) hear(_ int, _ *member, m protocol.Message) protocol.Message { return m }
+func (s *storeLevel) Hear(_ int, m protocol.Message) protocol.Message { return m }
 
 // The store has no more to do.
-func (s *storeLevel) ended(int, error)                  {}
-func (s *storeLevel) versions() map[int]*image.Manifest { return nil }
-func (s *storeLevel) found(finding)                     {}
-func (s *storeLevel) open()                             {}
-func (s *storeLevel) served() []wire.Served             { return nil }
-func (s *storeLevel) close()                            {}
-func (s *storeLevel) computing()                        {}
-func (s *storeLevel) gone() bool                        { return false }
-func (s *storeLevel) unreached()                        {}
-func (s *storeLevel) mayLeave() bool                    { return true }
-func (s *storeLevel) letGo()                            {}
-func (s *storeLevel) drain()                            {}
+func (s *storeLevel) InStore(int)                       {}
+func (s *storeLevel) Aborted(int, error)                {}
+func (s *storeLevel) Versions() map[int]*image.Manifest { return nil }
+func (s *storeLevel) Found(levels.Finding)              {}
+func (s *storeLevel) Served() []wire.Served             { return nil }
+func (s *storeLevel) Close()                            {}
+func (s *storeLevel) Computing()                        {}
+func (s *storeLevel) Gone() bool                        { return false }
+func (s *storeLevel) Unreached([]int)                   {}
+func (s *storeLevel) MayLeave() bool                    { return true }
+func (s *storeLevel) LetGo()                            {}
+func (s *storeLevel) Drain()                            {}
 
 // createFiles makes the files that ranks write together in the checkpoint, which is
 // written in the present way of the group, whatever becomes of that meanwhile.
@@ -282,18 +216,18 @@ func (g *group) checkFreeSpace() error {
 		float64(g.expect)/(1<<20), float64(free)/(1<<20), g.store)
 }
 
-// order says what a rank stores. The segment of a node comes with its first rank, unless
+// Order says what a rank stores. The segment of a node comes with its first rank, unless
 // each is to have its own copy. The level says in which files.
-func (g *group) order(rank int) wire.WriteOrder {
+func (g *group) Order(rank int) wire.WriteOrder {
 	if g.spec.SavesArrays() {
 		return wire.WriteOrder{}
 	}
-	return wire.WriteOrder{WithShared: !g.spec.SharedOnce || g.leads(rank), WithLibrary: !g.spec.LibraryOnce}
+	return wire.WriteOrder{WithShared: !g.spec.SharedOnce || g.Leads(rank), WithLibrary: !g.spec.LibraryOnce}
 }
 
 // abort removes what there is of the checkpoint that is being written. All writers have
 // ended.
 func (g *group) abort() {
 	g.dropLibrary()
-	g.level.abort()
+	g.level.Abort()
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/image"
 	"ckpt/internal/vfs"
 )
@@ -15,7 +16,7 @@ import (
 // A secondLevel keeps a copy of each version in a second directory, from which it repairs the
 // store. A level overrides what it does, and leaves the rest to the next one.
 type secondLevel struct {
-	level
+	levels.Level
 	g   *group
 	fs  vfs.FS
 	dir string
@@ -23,14 +24,11 @@ type secondLevel struct {
 
 func (s *secondLevel) path(number int) string { return filepath.Join(s.dir, fmt.Sprint(number)) }
 
-// ended copies a version that the store has.
-func (s *secondLevel) ended(number int, err error) {
-	s.level.ended(number, err)
-	if err != nil {
-		return
-	}
+// InStore copies a version that the store has.
+func (s *secondLevel) InStore(number int) {
+	s.Level.InStore(number)
 	if err := s.copyDir(s.path(number), s.g.job.NumberDir(number)); err != nil {
-		s.g.d.out.Warn(fmt.Sprintf("checkpoint %d is in the store only: %v", number, err))
+		s.g.d.Warn(fmt.Sprintf("checkpoint %d is in the store only: %v", number, err))
 	}
 }
 
@@ -57,15 +55,15 @@ func (s *secondLevel) copyDir(to, from string) error {
 	})
 }
 
-// find repairs a version that the store has lost.
-func (s *secondLevel) find(number int) func() (finding, error) {
-	next := s.level.find(number)
-	return func() (finding, error) {
+// Find repairs a version that the store has lost.
+func (s *secondLevel) Find(number int) func() (levels.Finding, error) {
+	next := s.Level.Find(number)
+	return func() (levels.Finding, error) {
 		if f, err := next(); err == nil {
 			return f, nil
 		}
 		if err := os.CopyFS(s.g.job.NumberDir(number), os.DirFS(s.path(number))); err != nil {
-			return finding{}, err
+			return levels.Finding{}, err
 		}
 		return next()
 	}
@@ -96,7 +94,7 @@ func launchSecond(t *testing.T, spec job.Spec, opt Options, dir string) *Result 
 		t.Fatal(err)
 	}
 	g := d.groups[0]
-	g.level = &secondLevel{level: g.level, g: g, fs: opt.fileSystem(), dir: dir}
+	g.level = &secondLevel{Level: g.level, g: g, fs: opt.fileSystem(), dir: dir}
 	r, err := d.drive(t.Context(), nil, opt.Failures, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -122,6 +122,7 @@ func TestUnseen(t *testing.T) {
 func TestUnseenNewest(t *testing.T) {
 	t.Parallel()
 	s := tiered(t, "ring.S.4", 2, "partner", "every=2")
+	s.Iterations *= 10 // so that checkpoint 2 is in the store before the job ends
 	s.Schedule.Every = s.Iterations/4 + 1
 	want, _, opt := mustLaunch(t, s, Options{})
 	if err := os.RemoveAll(filepath.Join(opt.Store, "jobs", "job", "0003")); err != nil {

@@ -91,7 +91,7 @@ func (g *group) manifest(cp protocol.Checkpoint) (*image.Manifest, error) {
 			}
 			entry.File = rel
 		}
-		if g.sharesSegment() && g.leads(rank) {
+		if g.sharesSegment() && g.Leads(rank) {
 			shared[nodes[rank]] = entry.File
 		}
 		if w.Log != nil {
@@ -181,7 +181,7 @@ func (g *group) findLibrary(number int) {
 		trace = g.recorded.OfCoordinator(number)
 	}
 	g.storing = w
-	g.d.helpers.Go(func() {
+	g.d.Go(func() {
 		defer close(w.done)
 		w.file, w.waited, w.err = g.d.writeLibrary(ctx, number, trace)
 	})
@@ -203,7 +203,7 @@ func (d *driver) writeLibrary(ctx context.Context, number int, trace *container.
 	}
 	var f container.File
 	b := turns.Burst{Kind: turns.Checkpoint, File: job.LibraryRegion, Bytes: d.library.bytes}
-	told, err := inTurn(ctx, d.turns.client, d.job.FS(), b, func(through vfs.FS) (err error) {
+	told, err := d.turns.client.Move(ctx, d.job.FS(), b, func(through vfs.FS) (err error) {
 		f, err = d.job.WriteLibrary(ctx, through, number, mem.Regions(), container.WriteOptions{Codec: container.NewCodec(d.spec.Codec, 0), Trace: trace})
 		return err
 	})
@@ -222,10 +222,7 @@ func addLibrary(m *image.Manifest, reuse *container.File, w *libraryWrite) error
 	if reuse == nil {
 		return nil // every rank has its own
 	}
-	m.Files = append(m.Files, *reuse)
-	for i := range m.Ranks {
-		m.Ranks[i].Library = reuse.Path
-	}
+	m.AddLibrary(reuse)
 	return nil
 }
 
@@ -259,12 +256,12 @@ func (g *group) libraryFile() *container.File {
 		f := m.Files[i]
 		if g.d.trusted != f.Path {
 			if err := g.job.Check(context.Background(), m, []string{f.Path}); err != nil {
-				g.d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
+				g.d.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
 				continue
 			}
 			g.d.trusted = f.Path
 		} else if _, err := os.Stat(filepath.Join(g.job.Dir(), f.Path)); err != nil {
-			g.d.out.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
+			g.d.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
 			continue
 		}
 		return &f

@@ -286,5 +286,5 @@ func (d *driver) reportRestarted(r *restarting) {
 		slices.Sort(r.ranks)
 		ev.Of = r.ranks
 	}
-	d.event(ev)
+	d.Event(ev)
 }

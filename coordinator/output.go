@@ -17,12 +17,12 @@ import (
 func (d *driver) logState(rank int, m protocol.LogState) {
 	if m.Text == "" {
 		delete(d.logWaits, rank)
-		d.out.Warn(fmt.Sprintf("the message log of rank %d is in order again", rank))
+		d.Warn(fmt.Sprintf("the message log of rank %d is in order again", rank))
 		return
 	}
 	err := wire.DecodeError(m.Body, m.Text)
 	d.logWaits[rank] = err
-	d.out.Warn(fmt.Sprintf("rank %d waits for its message log: %v", rank, err))
+	d.Warn(fmt.Sprintf("rank %d waits for its message log: %v", rank, err))
 	d.stopIfFull(err)
 }
 
@@ -42,7 +42,7 @@ func (d *driver) noteOutput() error {
 		noted, err := d.output.Add(ev)
 		if noted {
 			d.backlog.lines = d.backlog.lines[1:]
-			d.event(ev)
+			d.Event(ev)
 		}
 		if err != nil {
 			return err
@@ -63,9 +63,9 @@ func (d *driver) endOutput() error {
 	if _, serr := d.output.Put(job.NumbersOf(d.backlog.lines)); serr != nil {
 		what = "are not noted, and a restart shows them again"
 	}
-	d.out.Warn(fmt.Sprintf("%d lines of output %s: %v", len(d.backlog.lines), what, err))
+	d.Warn(fmt.Sprintf("%d lines of output %s: %v", len(d.backlog.lines), what, err))
 	for _, ev := range d.backlog.lines {
-		d.event(ev)
+		d.Event(ev)
 	}
 	d.backlog.lines = nil
 	return nil
@@ -82,7 +82,7 @@ func (d *driver) postpone(what string, err error) error {
 	}
 	if !slices.Contains(d.backlog.told, what) {
 		d.backlog.told = append(d.backlog.told, what)
-		d.out.Warn(fmt.Sprintf("%s: %v", what, err))
+		d.Warn(fmt.Sprintf("%s: %v", what, err))
 	}
 	d.stopIfFull(err)
 	return nil
@@ -91,7 +91,7 @@ func (d *driver) postpone(what string, err error) error {
 // catchUp tries again, now and then, to write what was postponed.
 func (d *driver) catchUp() error {
 	owes := len(d.backlog.lines) > 0 || d.backlog.owed != nil
-	if !owes || d.over() || d.now()-d.backlog.tried < retryEvery {
+	if !owes || d.Over() || d.now()-d.backlog.tried < retryEvery {
 		return nil
 	}
 	d.backlog.tried = d.now()
@@ -119,9 +119,6 @@ type notes struct {
 	output   job.Output
 	backlog  backlog
 }
-
-// notRemoved begins the warning of what only costs room.
-const notRemoved = "what is not needed any more was not removed: "
 
 // forgetAfter removes the checkpoints of the group after a rollback, newest first, those
 // that cannot be read too: they belong to states that the job has left.
@@ -196,7 +193,7 @@ func (d *driver) collect(a protocol.Collect) error {
 	}
 	// From here on it is only about room.
 	if err := d.free(a); err != nil {
-		d.out.Warn(notRemoved + err.Error())
+		d.Warn(job.NotRemoved + err.Error())
 	}
 	return nil
 }
@@ -221,7 +218,7 @@ func (d *driver) free(a protocol.Collect) error {
 		}
 		for _, r := range m.Ranks {
 			if d.spec.GroupOf[r.Rank] == g && d.groups[g].started && r.LogFrom > 0 {
-				d.send(r.Rank, protocol.Truncate{First: r.LogFrom})
+				d.Send(r.Rank, protocol.Truncate{First: r.LogFrom})
 			}
 		}
 	}

@@ -83,13 +83,13 @@ func TestTornJournal(t *testing.T) {
 	}
 	d.journal = job.OpenJournal(d.job)
 	defer d.journal.Close()
-	d.event(&job.CheckpointEvent{Type: "checkpoint", Number: 1})
+	d.Event(&job.CheckpointEvent{Type: "checkpoint", Number: 1})
 	fill()
 	for range 100 { // more than the page that the file has
-		d.event(&job.CheckpointEvent{Type: "checkpoint", Number: 2})
+		d.Event(&job.CheckpointEvent{Type: "checkpoint", Number: 2})
 	}
 	empty()
-	d.event(&job.CheckpointEvent{Type: "checkpoint", Number: 3})
+	d.Event(&job.CheckpointEvent{Type: "checkpoint", Number: 3})
 	h := job.ReadEvents(d.job, 0)
 	if b, err := os.ReadFile(path); err != nil || !bytes.Contains(b, []byte("{\"type\":\"chec\n")) || h[1].Number != 1 || h[3].Number != 3 {
 		t.Errorf("%v of checkpoints 1 and 3: %v", h, err)

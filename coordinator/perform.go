@@ -28,14 +28,14 @@ func (d *driver) perform(actions []supervisor.Action) {
 			err = d.groups[tagged.Group].perform(a, actions[i:])
 		}
 		if err != nil {
-			d.fail(err)
+			d.Fail(err)
 			break
 		}
 	}
 	d.requests.aborted = nil
 	d.startPrunes()
 	if err := d.catchUp(); err != nil {
-		d.fail(err)
+		d.Fail(err)
 	}
 }
 
@@ -51,7 +51,7 @@ func (d *driver) performJob(a protocol.Action) error {
 	case protocol.Print:
 		return d.print(a)
 	case protocol.Report:
-		d.out.Warn(fmt.Sprintf("the job restarts from scratch: %s", a.Notice.Text))
+		d.Warn(fmt.Sprintf("the job restarts from scratch: %s", a.Notice.Text))
 	case protocol.Finish:
 		d.outcome = &a.Outcome
 		return d.endOutput()
@@ -63,7 +63,7 @@ func (d *driver) performJob(a protocol.Action) error {
 func (g *group) perform(a protocol.Action, rest []supervisor.Action) error {
 	switch a := a.(type) {
 	case protocol.Send:
-		g.d.send(a.Rank, a.Message)
+		g.d.Send(a.Rank, a.Message)
 	case protocol.Broadcast:
 		g.broadcast(a.Message)
 	case protocol.Kill:
@@ -73,17 +73,18 @@ func (g *group) perform(a protocol.Action, rest []supervisor.Action) error {
 	case protocol.Prepare:
 		// Note output before the checkpoint, so that a restart does not repeat it.
 		if err := g.d.noteOutput(); err != nil {
-			g.later(commitFailed(a.Number, err))
+			g.Later(commitFailed(a.Number, err))
 			break
 		}
-		g.level.prepare(a.Number)
+		g.begin(a.Number)
 	case protocol.Commit:
 		m, err := g.d.engine.manifest(g, a.Checkpoint)
-		g.level.commit(a.Checkpoint, m, err)
+		g.committing = true
+		g.level.Commit(a.Checkpoint, m, err)
 	case protocol.Discard:
 		// At the end, ranks may still be writing: settle ends them first.
 		if !slices.ContainsFunc(rest, func(a supervisor.Action) bool { _, ends := a.Action.(protocol.Finish); return ends }) {
-			if g.level.facts().underWay == a.Number {
+			if g.level.Facts().UnderWay == a.Number {
 				g.abort()
 			}
 		}
@@ -119,10 +120,10 @@ func (d *driver) logAction(a protocol.Action) {
 // to write, which names each rank's files.
 func (g *group) broadcast(m protocol.Message) {
 	if w, ok := m.(protocol.Write); ok {
-		g.level.place(w)
+		g.level.Place(w)
 		return
 	}
-	if _, quit := m.(protocol.Quit); quit && !g.level.mayLeave() {
+	if _, quit := m.(protocol.Quit); quit && !g.level.MayLeave() {
 		return
 	}
 	frame, err := protocol.AppendFrame(nil, m)
@@ -137,16 +138,16 @@ func (g *group) broadcast(m protocol.Message) {
 	}
 }
 
-// fail ends the job: what it needs could not be done. If the storage is full, it is
+// Fail ends the job: what it needs could not be done. If the storage is full, it is
 // as if it had been stopped.
-func (d *driver) fail(err error) {
+func (d *driver) Fail(err error) {
 	if !errors.Is(err, durable.ErrStorageFull) {
 		d.broken = err
 		return
 	}
 	for _, g := range d.groups {
 		if err := g.endIncarnation(); err != nil {
-			d.out.Warn(err.Error())
+			d.Warn(err.Error())
 		}
 	}
 	if d.full == nil {

@@ -12,6 +12,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
+	"ckpt/coordinator/levels"
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
 	"ckpt/image/container"
@@ -76,9 +77,9 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 	if err != nil {
 		return nil, err
 	}
-	if v := opt.inventory; v != nil && v.versions[from.Number] != nil && (opt.NP > 0 || len(opt.Command) > 0) {
+	if opt.inventory.Has(from.Number) && (opt.NP > 0 || len(opt.Command) > 0) {
 		// Other ranks may come, which read it in the store.
-		if err := v.storeFirst(ctx, from, withoutLibrary); err != nil {
+		if err := opt.inventory.StoreFirst(ctx, from, withoutLibrary); err != nil {
 			return nil, err
 		}
 	}
@@ -254,7 +255,7 @@ func (g *gathering) locate(spec job.Spec, opt Options) (*job.Resolved, error) {
 	first := g.come[0].greeting.Process
 	located := spec.Located(nodes, g.implementation(), first.Program, first.Digest)
 	if opt.inventory != nil {
-		located = fitTier(located, opt.Observer)
+		located = levels.Fit(located, opt.Observer.Warn)
 	}
 	return checkRun(located, opt)
 }

@@ -46,7 +46,7 @@ func (p *programEngine) Start(r launch.Rank, ended func(string)) (launch.Process
 			return nil, err
 		}
 		p.run, p.begun, p.first, p.killed = run, r.Incarnation, -1, -1
-		run.WhenOver(func() { p.d.post(func() { p.over(r.Incarnation, run) }) })
+		run.WhenOver(func() { p.d.Post(func() { p.over(r.Incarnation, run) }) })
 	}
 	return p.program.Start(r, func(string) { ended("") }) // how it ended is judged
 }
@@ -96,14 +96,14 @@ func (p *programEngine) admit(g wire.Greeting) error {
 }
 
 func (p *programEngine) gone(g wire.Greeting, _ *member, _ error) {
-	p.d.post(func() { p.rankGone(g.Incarnation, g.Rank) })
+	p.d.Post(func() { p.rankGone(g.Incarnation, g.Rank) })
 }
 
 // rankGone notes that the link of a rank has ended.
 func (p *programEngine) rankGone(incarnation, rank int) {
 	d := p.d
 	m := d.members[rank]
-	if incarnation != d.group(rank).incarnation || m == nil || d.over() {
+	if incarnation != d.group(rank).incarnation || m == nil || d.Over() {
 		return
 	}
 	m.closed = true
@@ -120,7 +120,7 @@ func (p *programEngine) rankGone(incarnation, rank int) {
 // judgeLater judges again when the command, or the connection of a rank, has had so long
 // to end.
 func (p *programEngine) judgeLater(incarnation int, waited time.Duration) {
-	time.AfterFunc(waited, func() { p.d.post(func() { p.judge(incarnation, waited) }) })
+	time.AfterFunc(waited, func() { p.d.Post(func() { p.judge(incarnation, waited) }) })
 }
 
 // over notes that the command has ended. The next run may have begun meanwhile.
@@ -138,7 +138,7 @@ func (p *programEngine) over(incarnation int, run *launch.ProgramRun) {
 // ended, after waiting so long for what is still to end.
 func (p *programEngine) judge(incarnation int, waited time.Duration) {
 	d := p.d
-	if d.over() || incarnation != d.groups[0].incarnation {
+	if d.Over() || incarnation != d.groups[0].incarnation {
 		return
 	}
 	undone, open := -1, false
@@ -240,7 +240,7 @@ func (p *programEngine) settle() {
 		case <-d.interrupts:
 			return
 		case <-limit:
-			d.out.Warn(fmt.Sprintf("the program has not ended within %v after it was told to stop: it is killed; its checkpoint is safe", p.grace()))
+			d.Warn(fmt.Sprintf("the program has not ended within %v after it was told to stop: it is killed; its checkpoint is safe", p.grace()))
 			return
 		}
 	}
@@ -302,21 +302,21 @@ const keepPause = 100 * time.Millisecond
 // long.
 func (p *programEngine) watchInput() {
 	d := p.d
-	d.helpers.Go(func() {
+	d.Go(func() {
 		select {
 		case <-p.program.InputTooLong():
-			d.post(func() { d.fail(errLongInput()) })
+			d.Post(func() { d.Fail(errLongInput()) })
 		case <-d.done:
 		}
 	})
 	if !p.fresh {
 		return
 	}
-	d.helpers.Go(func() {
+	d.Go(func() {
 		for had := -1; p.input.More(had); {
 			kept, err := p.keepInput()
 			if err != nil {
-				d.post(func() { d.out.Warn(err.Error() + ": a later restart cannot give it again") })
+				d.Post(func() { d.Warn(err.Error() + ": a later restart cannot give it again") })
 			}
 			if had = len(kept.Data); err != nil || kept.Ended {
 				return

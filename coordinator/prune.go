@@ -134,17 +134,17 @@ func (d *driver) thin() {
 		return
 	}
 	d.crowded = false
-	facts := g.level.facts()
-	removed, err := job.Thin(d.job, facts.keep, facts.of)
+	facts := g.level.Facts()
+	removed, err := job.Thin(d.job, facts.Keep, facts.Of)
 	d.result.Removed += len(removed)
 	if err != nil {
-		d.out.Warn(notRemoved + err.Error())
+		d.Warn(job.NotRemoved + err.Error())
 	}
 }
 
 // writing reports whether any group has a checkpoint under way.
 func (d *driver) writing() bool {
-	return slices.ContainsFunc(d.groups, func(g *group) bool { return g.level.facts().busy })
+	return slices.ContainsFunc(d.groups, func(g *group) bool { return g.level.Facts().Busy })
 }
 
 // startPrunes does what has waited, in the loop: what a checkpoint is to refer

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/image"
-	"ckpt/image/nodes"
 	"ckpt/internal/wording"
 )
 
@@ -51,19 +51,23 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if spec.Lone() {
 		return resumeDMTCP(ctx, spec, j, opt)
 	}
-	if opt.inventory, err = takeInventory(ctx, spec, j, opt.Listen != "", opt.Observer); err != nil {
+	if opt.inventory, err = levels.TakeInventory(ctx, spec, j, opt.Listen != "", opt.Observer.Warn); err != nil {
 		return nil, err
 	}
 	if opt.inventory != nil {
-		opt.levels = opt.inventory.levels
+		opt.levels = opt.inventory.Levels
 	}
 	spec = opt.withoutForeign(spec)
-	return opt.resumeNewest(func(opt RestartOptions) (*Result, error) {
+	var r *Result
+	err = opt.inventory.WithNewest(opt.Checkpoint, func() error {
 		if spec.Program != nil {
-			return resumeProgram(ctx, spec, j, store, opt)
+			r, err = resumeProgram(ctx, spec, j, store, opt)
+		} else {
+			r, err = resumeRanks(ctx, spec, j, store, opt)
 		}
-		return resumeRanks(ctx, spec, j, store, opt)
+		return err
 	})
+	return r, err
 }
 
 // resumeRanks continues a job of simulated ranks.
@@ -79,7 +83,7 @@ func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, store *i
 	if err != nil {
 		return nil, err
 	}
-	if spec, err = checkRun(fitTier(again, opt.Observer), opt.Options); err != nil {
+	if spec, err = checkRun(levels.Fit(again, opt.Observer.Warn), opt.Options); err != nil {
 		return nil, err
 	}
 	library, err := identifySelf()
@@ -110,12 +114,12 @@ func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, store *i
 
 // choose returns the checkpoint to continue from, wherever it is.
 func (o *RestartOptions) choose(j *image.Job, spec *job.Resolved) (*image.Manifest, error) {
-	m, err := o.inventory.choose(o.Checkpoint)
+	m, err := o.inventory.Choose(o.Checkpoint)
 	if m == nil && err == nil {
 		m, err = job.ChooseCheckpoint(j, spec, o.Checkpoint)
 	}
-	if o.inventory != nil && err == nil {
-		o.inventory.warnUnseen(m, o.Observer)
+	if err == nil {
+		o.inventory.WarnUnseen(m, o.Observer.Warn)
 	}
 	return m, o.levels.Explain(o.Checkpoint, err)
 }
@@ -151,68 +155,20 @@ func (o *RestartOptions) onRanks(spec *job.Resolved, j *image.Job) (job.Spec, er
 	return again, err
 }
 
-// A refusedError says why a run did not begin: no rank was to compute.
-type refusedError struct{ error }
-
-func (e *refusedError) Unwrap() error { return e.error }
-
 // runNew runs a job that was just made. A launch that is refused leaves no job.
 func (d *driver) runNew(ctx context.Context, opt Options) (*Result, error) {
 	r, err := d.drive(ctx, nil, opt.Failures, opt.Interrupts)
-	if errors.As(err, new(*refusedError)) {
+	if errors.As(err, new(*job.RefusedError)) {
 		_, _, rerr := d.job.Remove()
 		err = errors.Join(err, rerr)
 	}
 	return r, err
 }
 
-// takeDirectories makes the directories of the nodes, and fails with a refusedError if some
-// belong to another job.
-func takeDirectories(on *nodes.Tier, name string, each func(error) error) error {
-	on.Hold()
-	for _, n := range on.Nodes() {
-		err := on.Ready(n.ID)
-		if nodes.Foreign(err) {
-			on.Forsake()
-			return &refusedError{otherOwner(err, n.Dir, name)}
-		}
-		if err != nil {
-			if err = each(err); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// otherOwner says what to do if a directory belongs to another job.
-func otherOwner(err error, dir, name string) error {
-	fix := wording.Sprintf("another {job} name or another {local}; rm -r %s if nobody needs its checkpoints", filepath.Join(dir, "jobs", name))
-	if errors.Is(err, image.ErrInUse) {
-		fix = wording.Sprintf("another {job} name or another {local}: a job that runs uses these directories")
-	}
-	return &job.UsageError{Text: fmt.Sprintf("%v", err), Fix: fix}
-}
-
-// foreign returns why the directories of the nodes cannot be this job's; nil if they
-// can. The nodes are on this host.
-func (v *inventory) foreign() error {
-	for _, n := range v.nodes.Nodes() {
-		if _, err := v.nodes.Job(n.ID); nodes.Foreign(err) {
-			return err
-		}
-	}
-	return nil
-}
-
 // withoutForeign leaves the nodes out of a restart if their directories belong to another
 // job by now, as in a copied store, and hold nothing of this one.
 func (o *RestartOptions) withoutForeign(spec *job.Resolved) *job.Resolved {
-	v := o.inventory
-	if v == nil || v.apart || len(v.versions) > 0 {
-		return spec
-	}
-	err := v.foreign()
+	err := o.inventory.Foreign()
 	if err == nil {
 		return spec
 	}

@@ -19,12 +19,12 @@ import (
 // refusedError if no rank was to compute.
 func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Failure, interrupts <-chan struct{}) (*Result, error) {
 	if err := d.open(); err != nil {
-		return nil, &refusedError{err}
+		return nil, &job.RefusedError{Err: err}
 	}
 	defer d.close()
-	from, err := d.openTier(ctx, from)
+	from, err := d.openLevels(ctx, from)
 	if err != nil {
-		return nil, &refusedError{err}
+		return nil, &job.RefusedError{Err: err}
 	}
 	cfg, err := d.supervisorConfig(from)
 	if err != nil {
@@ -41,8 +41,8 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	}
 	d.journal = job.OpenJournal(d.job)
 	defer d.journal.Close()
-	for _, g := range d.groups {
-		g.level.open()
+	if d.groups[0].level.Facts().Behind {
+		d.journal.Behind()
 	}
 	d.openTurns(ctx)
 	defer d.turns.client.Close()
@@ -83,7 +83,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 func (d *driver) open() error {
 	err := d.engine.open()
 	if err == nil {
-		d.helpers.Go(func() { mendUntil(d.done, func() { d.post(d.mend) }) })
+		d.Go(func() { mendUntil(d.done, func() { d.Post(d.mend) }) })
 	}
 	return err
 }
@@ -109,7 +109,7 @@ func (d *driver) close() {
 	}
 	d.helpers.Wait()
 	for _, g := range d.groups {
-		g.level.close()
+		g.level.Close()
 	}
 	d.socket.remove(d.job)
 }
@@ -121,7 +121,7 @@ func (d *driver) serveLoop(ctx context.Context, interrupts <-chan struct{}) {
 	defer timer.Stop()
 	armed := time.Duration(0)
 	asked := 0
-	for !d.over() {
+	for !d.Over() {
 		at, ok := d.machine.Deadline()
 		if due, limited := d.wallDue(); limited && (!ok || due < at) {
 			at, ok = due, true
@@ -156,11 +156,11 @@ func (d *driver) interrupt(now bool) {
 	d.result.Interrupted, d.hurried = true, now
 	for rank, err := range d.logWaits {
 		if !now {
-			d.out.Warn(fmt.Sprintf("stopping without a last checkpoint: rank %d waits for its message log: %v", rank, err))
+			d.Warn(fmt.Sprintf("stopping without a last checkpoint: rank %d waits for its message log: %v", rank, err))
 			now = true
 		}
 	}
-	d.event(&StoppingEvent{Type: "stopping", Now: now, Iteration: d.machine.Iteration(), AtRisk: d.atRisk()})
+	d.Event(&StoppingEvent{Type: "stopping", Now: now, Iteration: d.machine.Iteration(), AtRisk: d.atRisk()})
 	d.request(protocol.Request{Stop: true, Now: now}, d.afterInterrupt)
 }
 
@@ -178,7 +178,7 @@ func (d *driver) atRisk() int {
 // an event has.
 func (d *driver) afterDemand(a protocol.Answer, _ *job.CheckpointEvent, aborted error) {
 	if a.Err != "" && aborted == nil && d.outcome == nil {
-		d.out.Warn("no checkpoint was taken: " + a.Err)
+		d.Warn("no checkpoint was taken: " + a.Err)
 	}
 }
 
@@ -188,7 +188,7 @@ func (d *driver) afterInterrupt(a protocol.Answer, _ *job.CheckpointEvent, _ err
 	if a.Err == "" || d.outcome != nil {
 		return
 	}
-	d.out.Warn("stopping without a last checkpoint: " + a.Err)
+	d.Warn("stopping without a last checkpoint: " + a.Err)
 	d.request(protocol.Request{Stop: true, Now: true}, func(protocol.Answer, *job.CheckpointEvent, error) {})
 }
 
@@ -208,18 +208,18 @@ func (d *driver) recordEnding(result *Result, err error) {
 // settle lets the ranks leave, ends those that do not, and cleans up.
 func (d *driver) settle() {
 	for _, g := range d.groups {
-		g.level.letGo()
+		g.level.LetGo()
 	}
 	if d.broken == nil && d.outcome.Result != protocol.Failed && !d.hurried {
 		d.engine.settle()
 	}
 	for _, g := range d.groups {
 		if err := g.endIncarnation(); err != nil {
-			d.out.Warn(err.Error())
+			d.Warn(err.Error())
 		}
 	}
 	for _, g := range d.groups {
-		g.level.drain()
+		g.level.Drain()
 	}
 	for _, g := range d.groups {
 		g.cleanUp()
@@ -247,7 +247,7 @@ func (d *driver) verdict() (*Result, error) {
 			return &d.result, cause
 		}
 		newest, err := d.job.Latest()
-		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.spec.Several() || err == nil && newest > 0 || len(d.groups[0].level.versions()) > 0, Several: d.spec.Several(),
+		return &d.result, &JobFailedError{Job: d.job.Name(), Err: cause, Restartable: d.spec.Several() || err == nil && newest > 0 || len(d.groups[0].level.Versions()) > 0, Several: d.spec.Several(),
 			Tried: d.spec.AutoRestart}
 	}
 	if err := d.checkPlace(); err != nil {
@@ -281,10 +281,10 @@ func (d *driver) tellAborted() {
 	if d.spec.Several() || r.Checkpoints == 0 {
 		remedy = "free space in " + d.store
 	}
-	if r := d.groups[0].level.facts().remedy; r != "" { // the store was not what they were waiting for
+	if r := d.groups[0].level.Facts().Remedy; r != "" { // the store was not what they were waiting for
 		remedy = r
 	}
-	d.out.Warn(fmt.Sprintf("%d of %d checkpoints were aborted because the storage is full, and %s; %s", r.Full, r.Checkpoints+r.Lost, newest, remedy))
+	d.Warn(fmt.Sprintf("%d of %d checkpoints were aborted because the storage is full, and %s; %s", r.Full, r.Checkpoints+r.Lost, newest, remedy))
 }
 
 // tellIdle says that the schedule never came to a checkpoint in this job.
@@ -294,10 +294,10 @@ func (d *driver) tellIdle() {
 	}
 	switch s := d.spec.Schedule; {
 	case s.Interval > 0:
-		d.out.Warn(wording.Sprintf("no checkpoint was taken: the job ended after %v, before the first {interval} of %v",
+		d.Warn(wording.Sprintf("no checkpoint was taken: the job ended after %v, before the first {interval} of %v",
 			d.now().Round(10*time.Millisecond), s.Interval))
 	case s.Overhead > 0:
-		d.out.Warn(wording.Sprintf("no checkpoint was taken: the job ended before one fitted into {overhead} %g%%", 100*s.Overhead))
+		d.Warn(wording.Sprintf("no checkpoint was taken: the job ended before one fitted into {overhead} %g%%", 100*s.Overhead))
 	}
 }
 
@@ -309,7 +309,7 @@ func (d *driver) checkPlace() error {
 		return nil
 	}
 	if d.outcome.Result == protocol.Completed {
-		d.out.Warn("nothing of this run is stored: " + err.Error())
+		d.Warn("nothing of this run is stored: " + err.Error())
 		return nil
 	}
 	return fmt.Errorf("job %s has no last checkpoint: %w", d.job.Name(), err)
@@ -340,6 +340,6 @@ func (d *driver) tookWall(latency float64) {
 // timeIsUp stops the job after a last checkpoint, to be queued again.
 func (d *driver) timeIsUp() {
 	d.result.Requeue = true
-	d.out.Warn("the time of this run is nearly up")
+	d.Warn("the time of this run is nearly up")
 	d.interrupt(false)
 }

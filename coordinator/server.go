@@ -16,7 +16,7 @@ import (
 
 // accept serves connections until the listener is closed.
 func (d *driver) accept() {
-	wire.AcceptAll(d.socket.listener, func(conn net.Conn) { d.helpers.Go(func() { d.serve(conn) }) }, d.limits.Silence, d.cannotAccept)
+	wire.AcceptAll(d.socket.listener, func(conn net.Conn) { d.Go(func() { d.serve(conn) }) }, d.limits.Silence, d.cannotAccept)
 }
 
 // serve serves one connection, of a rank or of a command.
@@ -57,7 +57,7 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 		return
 	}
 	admitted := make(chan *member, 1)
-	d.post(func() { admitted <- d.admit(g, l) })
+	d.Post(func() { admitted <- d.admit(g, l) })
 	var m *member
 	select {
 	case m = <-admitted:
@@ -80,7 +80,7 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 		if !m.signs.sign(d.now(), msg) {
 			continue
 		}
-		d.post(func() {
+		d.Post(func() {
 			if _, ok := msg.(protocol.Beat); ok {
 				msg = *m.signs.beat.Swap(nil) // the newest
 			}
@@ -95,7 +95,7 @@ func (d *driver) admit(g wire.Greeting, l *wire.Link) *member {
 	if g.Incarnation == d.groups[0].incarnation && d.outcome == nil {
 		if err := d.engine.admit(g); err != nil {
 			if err != errStranger {
-				d.fail(err)
+				d.Fail(err)
 			}
 			return nil
 		}
@@ -125,11 +125,11 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 	}
 	if s, ok := msg.(protocol.SetupFailed); ok && !s.Damaged {
 		if err := wire.DecodeError(s.Body, s.Text); errors.As(err, new(*durable.DamageError)) {
-			d.fail(err) // to a message log: trying again makes it no better
+			d.Fail(err) // to a message log: trying again makes it no better
 			return
 		}
 	}
-	if msg = g.level.hear(rank, m, msg); msg == nil {
+	if msg = g.level.Hear(rank, msg); msg == nil {
 		return
 	}
 	if hello, ok := msg.(protocol.Hello); ok {
@@ -143,7 +143,7 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 	case protocol.Done:
 		m.done = true
 	case protocol.Hello:
-		g.welcome()
+		g.Welcome()
 	case protocol.InjectDue:
 		d.inject.reached(rank, msg.Iter)
 	case protocol.Restored:
@@ -163,10 +163,10 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 	}
 }
 
-// welcome configures the ranks of the group once all are there and what they will
+// Welcome configures the ranks of the group once all are there and what they will
 // not read of their checkpoint has been checked. On several hosts, the first rank of each
 // node makes the shared memory before the others are let in.
-func (g *group) welcome() {
+func (g *group) Welcome() {
 	if g.d.outcome != nil || g.checked != g.incarnation {
 		return
 	}
@@ -178,12 +178,12 @@ func (g *group) welcome() {
 	apart := g.overNetwork() && g.spec.Program == nil
 	if apart {
 		if err := g.checkHosts(); err != nil {
-			g.d.fail(err)
+			g.d.Fail(err)
 			return
 		}
 	}
 	for _, rank := range g.ranks {
-		if !apart || g.leads(rank) {
+		if !apart || g.Leads(rank) {
 			g.welcomeRank(rank)
 		}
 	}
@@ -195,9 +195,9 @@ func (g *group) welcomeRank(rank int) {
 	_, repeated, again := g.again()
 	g.d.members[rank].link.Send(protocol.Welcome{Body: job.Encode(wire.Welcome{
 		Spec: g.spec.Spec, Job: g.job.Name(), StoreDir: g.store, Program: g.libraryPath(),
-		Segment: g.segment(node), Sharing: g.perNode()[node], Leads: g.leads(rank), Channels: g.channels(), Peers: g.peers(), InjectAt: g.d.inject.iterations(rank),
+		Segment: g.segment(node), Sharing: g.perNode()[node], Leads: g.Leads(rank), Channels: g.channels(), Peers: g.peers(), InjectAt: g.d.inject.iterations(rank),
 		Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter, Step: g.restored.step,
-		Local: g.restored.local, Stored: g.restored.stored, ID: g.restored.id, Served: g.level.served(), Again: again, Reach: g.restored.iter + repeated})})
+		Local: g.restored.local, Stored: g.restored.stored, ID: g.restored.id, Served: g.level.Served(), Again: again, Reach: g.restored.iter + repeated})})
 }
 
 // peers are the addresses of all ranks that are there. Ranks of other groups are
@@ -227,10 +227,10 @@ func (g *group) channels() *wire.ChannelSetup {
 // cannotAccept ends a job whose ranks wait to be let in. A job that computes does not
 // need connections.
 func (d *driver) cannotAccept(err error) {
-	d.post(func() {
+	d.Post(func() {
 		waits := func(m *member) bool { return m != nil && m.link == nil }
-		if !d.over() && slices.ContainsFunc(d.members, waits) {
-			d.fail(fmt.Errorf("ranks cannot connect: %w", err))
+		if !d.Over() && slices.ContainsFunc(d.members, waits) {
+			d.Fail(fmt.Errorf("ranks cannot connect: %w", err))
 		}
 	})
 }
@@ -260,6 +260,6 @@ func (d *driver) excuse(rank int, m *member, silent time.Duration) {
 		return
 	}
 	m.excused = true
-	d.out.Warn(fmt.Sprintf("rank %d has given no sign of life for %v; its process waits for a disk, and is not declared dead",
+	d.Warn(fmt.Sprintf("rank %d has given no sign of life for %v; its process waits for a disk, and is not declared dead",
 		rank, silent.Round(time.Second/10)))
 }

@@ -10,7 +10,6 @@ import (
 	"ckpt/coordinator/turns"
 	"ckpt/image"
 	"ckpt/image/container"
-	"ckpt/internal/vfs"
 )
 
 // A TurnsEvent says whether the run takes turns with other jobs on the storage of the
@@ -37,7 +36,7 @@ func (d *driver) openTurns(ctx context.Context) {
 	if d.spec.StorageTurns == job.NoTurns {
 		return
 	}
-	d.turns.client = turnsClient(d.spec, d.job)
+	d.turns.client = turns.OfJob(d.spec, d.job)
 	ev := &TurnsEvent{Type: "storage_turns"}
 	unit, started, err := d.controller(ctx)
 	ev.Unit, ev.Started = unit, started
@@ -45,7 +44,7 @@ func (d *driver) openTurns(ctx context.Context) {
 		ev.Unit, ev.Reason = "", err.Error()
 		d.turns.without = ev.Reason
 	}
-	d.event(ev)
+	d.Event(ev)
 	// The connection has a controller stay that ends when it is idle.
 	d.turns.client.Begin(turns.Burst{Kind: turns.Checkpoint}).End()
 }
@@ -73,15 +72,15 @@ func liveController(ctx context.Context, j *image.Job) (unit string, err error) 
 	return info.Dir, err
 }
 
-// againTurns starts the controller again, if it has ended, before a checkpoint is written.
+// AgainTurns starts the controller again, if it has ended, before a checkpoint is written.
 // Nothing waits for it: without one, bytes pass.
-func (d *driver) againTurns() {
+func (d *driver) AgainTurns() {
 	if d.spec.StorageTurns != job.AutoTurns || d.startTurns == nil || d.turns.without == "" || d.turns.starts {
 		return
 	}
 	d.turns.starts = true
-	d.helpers.Go(func() {
-		defer d.post(func() { d.turns.starts = false })
+	d.Go(func() {
+		defer d.Post(func() { d.turns.starts = false })
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		go func() {
@@ -109,16 +108,7 @@ func (d *driver) hasTurns(passed string) {
 			ev.Unit = info.Dir
 		}
 	}
-	d.event(ev)
-}
-
-// turnsClient returns the client of the coordinator of a job, nil if that takes no turns.
-// It counts as one application with the ranks.
-func turnsClient(spec *job.Resolved, j *image.Job) *turns.Client {
-	if spec.StorageTurns == job.NoTurns {
-		return nil
-	}
-	return turns.NewClient(j.StoreDir(), turns.Who{App: job.TurnsName(j.StoreDir(), j.Name()), Rank: -1}, turns.ClientOptions{FS: j.FS()})
+	d.Event(ev)
 }
 
 // holdTurn asks for a turn that lasts until the checkpoint is committed. Otherwise the turn
@@ -151,22 +141,4 @@ func keepTurn(t *turns.Turn) time.Duration {
 		return took
 	}
 	return 0 // it had the turn
-}
-
-// inTurn moves the bytes of a burst through the file system of a turn. The end of ctx ends
-// the turn, so that nothing waits for it any more.
-func inTurn(ctx context.Context, c *turns.Client, fsys vfs.FS, b turns.Burst, move func(vfs.FS) error) (turns.Report, error) {
-	t := c.Begin(b)
-	defer context.AfterFunc(ctx, func() { t.End() })()
-	err := move(t.FS(fsys))
-	return t.End(), err
-}
-
-// partsBurst describes the burst of a version on its way into the store.
-func partsBurst(m *image.Manifest) turns.Burst {
-	b := turns.Burst{Kind: turns.Drain, File: fmt.Sprintf("%s/%s", container.FormatNumber(m.Number), container.ManifestName)}
-	for _, r := range m.Ranks {
-		b.Bytes += job.PartBytes(m, r.Rank)
-	}
-	return b
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/turns"
 	"ckpt/image"
@@ -386,7 +387,7 @@ func TestTurnsDrain(t *testing.T) {
 	if r.Checkpoints != 1 || !slices.Contains(storedNumbers(t, opt), 1) {
 		t.Errorf("result %+v, want a checkpoint in the store", r)
 	}
-	list := eventsOf[*LevelEvent](rec)
+	list := eventsOf[*levels.LevelEvent](rec)
 	if last := list[len(list)-1]; last.Level != nodes.Stored || last.TurnWait <= 0 || last.TurnWait > last.Seconds {
 		t.Errorf("last level %+v, want stored after a wait", last)
 	}

@@ -12,12 +12,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"ckpt/coordinator/job"
-	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/levels"
 	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/nodes"
@@ -41,10 +40,10 @@ func tiered(t testing.TB, app string, count int, scheme, drain string) job.Spec 
 	return s
 }
 
-// levels returns which levels checkpoint n has come to, in order.
-func levels(rec *recorder, n int) []nodes.State {
+// cameTo returns which levels checkpoint n has come to, in order.
+func cameTo(rec *recorder, n int) []nodes.State {
 	var list []nodes.State
-	for _, ev := range eventsOf[*LevelEvent](rec) {
+	for _, ev := range eventsOf[*levels.LevelEvent](rec) {
 		if ev.Number == n {
 			list = append(list, ev.Level)
 		}
@@ -91,7 +90,7 @@ func TestTierLevels(t *testing.T) {
 	if r.Digest != want.Digest {
 		t.Errorf("digest %s, without nodes %s", r.Digest, want.Digest)
 	}
-	if got := levels(rec, 2); len(got) < 3 || got[0] != nodes.Protected || got[len(got)-1] != nodes.Stored {
+	if got := cameTo(rec, 2); len(got) < 3 || got[0] != nodes.Protected || got[len(got)-1] != nodes.Stored {
 		t.Errorf("levels %v of checkpoint 2", got)
 	}
 	if !slices.Contains(storedNumbers(t, opt), 2) {
@@ -111,11 +110,11 @@ func TestTierLostNode(t *testing.T) {
 	if r.Digest != want.Digest {
 		t.Errorf("digest %s, without failures %s", r.Digest, want.Digest)
 	}
-	found := eventsOf[*SourcesEvent](rec)
+	found := eventsOf[*levels.SourcesEvent](rec)
 	if len(found) != 1 || found[0].Number != 1 || found[0].Local != 2 || found[0].Copied != 2 {
 		t.Errorf("found %+v, want 2 ranks on their node and 2 copied", found)
 	}
-	if again := eventsOf[*RedundancyEvent](rec); len(again) != 1 || again[0].Number != 1 || again[0].Bytes == 0 {
+	if again := eventsOf[*levels.RedundancyEvent](rec); len(again) != 1 || again[0].Number != 1 || again[0].Bytes == 0 {
 		t.Errorf("restored redundancy %+v, want that of checkpoint 1", again)
 	}
 	if got := storedNumbers(t, opt); len(got) != 0 {
@@ -162,7 +161,7 @@ func TestTierRestart(t *testing.T) {
 		if r.Digest != want.Digest {
 			t.Errorf("%s: digest %s, want %s", name, r.Digest, want.Digest)
 		}
-		if f := eventsOf[*SourcesEvent](rec); len(f) != 1 || f[0].Local != local || f[0].Copied != copied || f[0].Stored != stored {
+		if f := eventsOf[*levels.SourcesEvent](rec); len(f) != 1 || f[0].Local != local || f[0].Copied != copied || f[0].Stored != stored {
 			t.Errorf("%s: found %+v, want %d, %d and %d ranks", name, f, local, copied, stored)
 		}
 	}
@@ -364,7 +363,7 @@ func TestTierParity(t *testing.T) {
 			if r.Digest != want.Digest {
 				t.Errorf("digest %s, want %s", r.Digest, want.Digest)
 			}
-			if f := eventsOf[*SourcesEvent](rec); len(f) != 1 || f[0].Built != len(lost) || f[0].Local != 4-len(lost) {
+			if f := eventsOf[*levels.SourcesEvent](rec); len(f) != 1 || f[0].Built != len(lost) || f[0].Local != 4-len(lost) {
 				t.Errorf("found %+v, want %d rebuilt", f, len(lost))
 			}
 		})
@@ -389,7 +388,7 @@ func TestTierAllLost(t *testing.T) {
 	if r.Digest != want.Digest {
 		t.Errorf("digest %s, without failures %s", r.Digest, want.Digest)
 	}
-	if found := eventsOf[*SourcesEvent](rec); len(found) != 0 {
+	if found := eventsOf[*levels.SourcesEvent](rec); len(found) != 0 {
 		t.Errorf("found %+v where nothing is left", found)
 	}
 	restarts := eventsOf[*RestartEvent](rec)
@@ -433,43 +432,4 @@ func TestTierKilled(t *testing.T) {
 	if _, err := os.Stat(junk); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what no version needs is still there: %v", err)
 	}
-}
-
-// awayFS is the disk of a host that is off the network.
-type awayFS struct{ vfs.OS }
-
-func (awayFS) Open(name string) (vfs.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EHOSTUNREACH}
-}
-
-func (awayFS) Stat(name string) (fs.FileInfo, error) {
-	return nil, &fs.PathError{Op: "stat", Path: name, Err: syscall.EHOSTUNREACH}
-}
-
-// TestTierEndsWithoutNode: a run whose outcome is known ends, although a checkpoint waits
-// for the slot of a version on a node that is off the network.
-func TestTierEndsWithoutNode(t *testing.T) {
-	t.Parallel()
-	s := tiered(t, "bt.S.4", 1, "none", "none").Tier
-	on, err := nodes.Open("job", nil, *s, []int{0}, []nodes.Node{{FS: awayFS{}, Dir: t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &driver{setting: &setting{}, loop: loop{done: make(chan struct{}), mailbox: newMailbox()}, reporter: reporter{out: &recorder{t: t}}}
-	g := &group{setting: d.setting, d: d, life: life{started: true}}
-	tier := newTier(g, on)
-	d.groups = []*group{g}
-	g.level = tier
-	for number := range nodes.Slots {
-		tier.ledger.Begin(number+1, 0)
-		tier.ledger.Commit(number + 1)
-	}
-	tier.attempt.number = nodes.Slots + 1
-	tier.slot()
-	if len(tier.reclaiming) != 1 {
-		t.Fatalf("%d versions are being removed, want one", len(tier.reclaiming))
-	}
-	d.outcome = &protocol.Outcome{Result: protocol.Failed}
-	tier.drain()
-	d.helpers.Wait()
 }

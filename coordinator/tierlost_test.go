@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/testkit"
@@ -186,7 +187,7 @@ func (o *nodeOutage) again(t *testing.T, opt Options) {
 		t.Fatal(err)
 	}
 	starts := eventsOf[*StartEvent](rec)
-	found := eventsOf[*SourcesEvent](rec)
+	found := eventsOf[*levels.SourcesEvent](rec)
 	if len(starts) != 1 || starts[0].From == 0 || len(found) != 1 || found[0].Local != 4 {
 		t.Errorf("restarted %+v, found %+v", starts, found)
 	}
@@ -304,7 +305,7 @@ func TestTierRestartWithoutNode(t *testing.T) {
 			if err != nil || r.Digest != want.Digest {
 				t.Fatalf("digest %v, want %s: %v", r, want.Digest, err)
 			}
-			found := eventsOf[*SourcesEvent](rec)
+			found := eventsOf[*levels.SourcesEvent](rec)
 			if len(found) != 3 || found[0].Number != 2 || found[1].Number != 2 || found[2].Number != 3 || found[0].Local != 3 || found[1].Local != 3 || found[2].Stored != 4 {
 				t.Errorf("found %+v", found)
 			}

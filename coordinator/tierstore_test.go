@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/vfs"
@@ -153,7 +154,7 @@ func TestTierStoreFails(t *testing.T) {
 		t.Errorf("restarted from checkpoint %d with digest %s", from, r.Digest)
 	}
 	if got := storedNumbers(t, opt); !slices.Contains(got, 5) {
-		t.Errorf("checkpoints %v are in the store, want 5: %q %+v", got, again.warned, eventsOf[*LevelEvent](again))
+		t.Errorf("checkpoints %v are in the store, want 5: %q %+v", got, again.warned, eventsOf[*levels.LevelEvent](again))
 	}
 	verifyAll(t, opt)
 }
@@ -171,7 +172,7 @@ func TestTierBackPressure(t *testing.T) {
 		switch ev := ev.(type) {
 		case *StartEvent:
 			shut("stall")
-		case *WaitsEvent:
+		case *levels.WaitsEvent:
 			before = len(eventsOf[*job.CheckpointEvent](rec))
 			if !slices.Equal(ev.For, []int{1}) {
 				t.Errorf("checkpoint %d waits for %v, want 1", ev.Number, ev.For)
@@ -209,7 +210,7 @@ func TestTierStopWhileWaiting(t *testing.T) {
 		switch ev.(type) {
 		case *StartEvent:
 			shut("stall")
-		case *WaitsEvent:
+		case *levels.WaitsEvent:
 			asking.Go(func() {
 				defer open()
 				stopNow(t, opt)

@@ -55,7 +55,7 @@ func (d *driver) tellTuned() {
 	}
 	d.tuning.told = true
 	t := d.spec.Tuning
-	d.event(&job.TunedEvent{Type: "tuned", Objective: t.Objective, From: job.NewTunedWay(t.Before, t.BeforeAsync),
+	d.Event(&job.TunedEvent{Type: "tuned", Objective: t.Objective, From: job.NewTunedWay(t.Before, t.BeforeAsync),
 		To: job.NewTunedWay(d.spec.Way(), d.spec.Async), Why: t.Why})
 }
 
@@ -75,17 +75,17 @@ func (g *group) adapt(ev *job.CheckpointEvent) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	g.d.helpers.Go(func() {
+	g.d.Go(func() {
 		select {
 		case <-g.d.done:
 			cancel()
 		case <-ctx.Done():
 		}
 	})
-	g.d.helpers.Go(func() {
+	g.d.Go(func() {
 		defer cancel()
 		change, err := t.adapter.Next(ctx, m)
-		g.d.post(func() {
+		g.d.Post(func() {
 			t.asked = false
 			if err != nil {
 				g.d.log.Debug("no better way was looked for", "error", err)
@@ -107,7 +107,7 @@ func (g *group) change(c *tune.Change, ev *job.CheckpointEvent) {
 	}
 	g.way = &is
 	latency, _ := ev.Costs(g.spec.Async)
-	g.d.event(&job.TunedEvent{Type: "tuned", After: ev.Number, Objective: g.spec.Tuning.Objective, From: job.NewTunedWay(was, g.spec.Async),
+	g.d.Event(&job.TunedEvent{Type: "tuned", After: ev.Number, Objective: g.spec.Tuning.Objective, From: job.NewTunedWay(was, g.spec.Async),
 		To: job.NewTunedWay(is, g.spec.Async), Measured: latency, Forecast: c.Forecast, Why: c.Why})
 }
 
@@ -139,7 +139,7 @@ func (d *driver) rate() float64 {
 // underWay returns the number of a checkpoint that is being written, or 0.
 func (d *driver) underWay() int {
 	for _, g := range d.groups {
-		if n := g.level.facts().underWay; n > 0 {
+		if n := g.level.Facts().UnderWay; n > 0 {
 			return n
 		}
 	}

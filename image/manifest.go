@@ -141,6 +141,17 @@ func (l LogStats) Plus(o LogStats) LogStats {
 	return LogStats{l.Bytes + o.Bytes, l.Fsyncs + o.Fsyncs, l.Seconds + o.Seconds}
 }
 
+// AddLibrary enters the file of the library zone; nil: each rank has its own.
+func (m *Manifest) AddLibrary(f *container.File) {
+	if f == nil {
+		return
+	}
+	m.Files = append(m.Files, *f)
+	for i := range m.Ranks {
+		m.Ranks[i].Library = f.Path
+	}
+}
+
 // Library identifies the program that ran.
 type Library struct {
 	Name   string `json:"name"`

@@ -33,7 +33,7 @@ func TestImports(t *testing.T) {
 		"coordinator/launch":  {"internal/wording", "internal/vfs", "coordinator/job", "coordinator/wire"},
 		"coordinator/wire": {"internal/durable", "internal/family", "internal/vfs", "coordinator/job", "coordinator/mpi", "coordinator/protocol",
 			"image", "zones"},
-		"coordinator/turns": {"internal/wording", "internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/wire", "image/iosched"},
+		"coordinator/turns": {"internal/wording", "internal/vfs", "internal/durable", "coordinator/job", "coordinator/mpi", "coordinator/wire", "image"},
 		"coordinator/peer":  {"internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/wire", "image/nodes"},
 		"coordinator/job": {"internal/wording", "internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/msglog", "coordinator/protocol", "coordinator/recovery",
 			"image", "zones", "iotrace", "dataset"},

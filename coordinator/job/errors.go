@@ -146,3 +146,12 @@ func (s *Resolved) CheckWithoutLog() error {
 	}
 	return nil
 }
+
+// A RefusedError says why a run did not begin: no rank was to compute.
+type RefusedError struct{ Err error }
+
+func (e *RefusedError) Error() string { return e.Err.Error() }
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// NotRemoved begins the warning of what only costs room.
+const NotRemoved = "what is not needed any more was not removed: "

@@ -16,8 +16,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/wire"
+	"ckpt/image"
 	"ckpt/image/iosched"
 	"ckpt/internal/vfs"
 )
@@ -125,6 +127,24 @@ func NewClient(dir string, who Who, o ClientOptions) *Client {
 	c := &Client{dir: dir, who: who, o: o, live: map[uint64]*Turn{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
+}
+
+// OfJob returns the client of the coordinator of a job, nil if that takes no turns. It counts
+// as one application with the ranks.
+func OfJob(spec *job.Resolved, j *image.Job) *Client {
+	if spec.StorageTurns == job.NoTurns {
+		return nil
+	}
+	return NewClient(j.StoreDir(), Who{App: job.TurnsName(j.StoreDir(), j.Name()), Rank: -1}, ClientOptions{FS: j.FS()})
+}
+
+// Move moves the bytes of a burst through the file system of a turn. The end of ctx ends
+// the turn, so that nothing waits for it any more.
+func (c *Client) Move(ctx context.Context, fsys vfs.FS, b Burst, move func(vfs.FS) error) (Report, error) {
+	t := c.Begin(b)
+	defer context.AfterFunc(ctx, func() { t.End() })()
+	err := move(t.FS(fsys))
+	return t.End(), err
 }
 
 // Begin asks for a turn. It does not wait.

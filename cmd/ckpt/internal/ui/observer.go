@@ -10,6 +10,7 @@ import (
 
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/image/nodes"
 	"ckpt/image/plan"
 	"ckpt/zones"
@@ -102,7 +103,7 @@ func (n *Narrator) Event(ev any) {
 	if n.G.Quiet {
 		return
 	}
-	if l, ok := ev.(*coordinator.LevelEvent); ok && !n.G.Verbose && l.Level != nodes.Stored {
+	if l, ok := ev.(*levels.LevelEvent); ok && !n.G.Verbose && l.Level != nodes.Stored {
 		return
 	}
 	if r, ok := ev.(*job.RestartedEvent); ok {
@@ -311,15 +312,15 @@ func describe(ev any) string {
 		return newInterval(ev)
 	case *job.TunedEvent:
 		return tuned(ev)
-	case *coordinator.LevelEvent:
+	case *levels.LevelEvent:
 		return storageLevel(ev)
-	case *coordinator.WaitsEvent:
+	case *levels.WaitsEvent:
 		return fmt.Sprintf("checkpoint %d waits until %s in the store: no slot of the nodes is free", ev.Number, areOrIs(ev.For))
 	case *coordinator.TurnsEvent:
 		return storageTurns(ev)
-	case *coordinator.SourcesEvent:
+	case *levels.SourcesEvent:
 		return recoveredFrom(ev)
-	case *coordinator.RedundancyEvent:
+	case *levels.RedundancyEvent:
 		return fmt.Sprintf("checkpoint %d is protected again: %s MiB written in %s", ev.Number, MiB(ev.Bytes), Seconds(ev.Seconds))
 	case *job.OutputEvent:
 		return fmt.Sprintf("rank %d: %s", ev.Rank, ev.Text)

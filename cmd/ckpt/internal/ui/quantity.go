@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ckpt/coordinator"
+	"ckpt/coordinator/levels"
 	"ckpt/image/nodes"
 	"ckpt/internal/wording"
 )
@@ -207,7 +207,7 @@ func Size(n int64) string {
 }
 
 // storageLevel says where a checkpoint is.
-func storageLevel(ev *coordinator.LevelEvent) string {
+func storageLevel(ev *levels.LevelEvent) string {
 	switch ev.Level {
 	case nodes.Draining:
 		return fmt.Sprintf("checkpoint %d: copying %s MiB into the store", ev.Number, MiB(ev.Bytes))
@@ -234,7 +234,7 @@ func areOrIs(numbers []int) string {
 }
 
 // recoveredFrom says where ranks have found their parts of a checkpoint.
-func recoveredFrom(ev *coordinator.SourcesEvent) string {
+func recoveredFrom(ev *levels.SourcesEvent) string {
 	var parts []string
 	for _, p := range []struct {
 		ranks int

@@ -1,4 +1,4 @@
-package coordinator
+package levels
 
 import (
 	"cmp"
@@ -42,20 +42,20 @@ type copying struct {
 var errRestarted = errors.New("the ranks were restarted")
 
 // copy has the ranks copy a version into the store, while they compute.
-func (t *tier) copy(number int) {
+func (t *Tier) copy(number int) {
 	c := &copying{number: number, m: t.kept[number], left: map[int]bool{}, began: time.Now()}
 	t.copying = c
 	t.tell(number, nodes.Draining, storedBytes(c.m))
-	t.g.d.againTurns()
-	t.g.d.helpers.Go(func() {
-		tx, library, err := t.g.makeRoom(number)
-		t.g.d.post(func() {
+	t.g.AgainTurns()
+	t.g.Go(func() {
+		tx, library, err := t.makeRoom(number)
+		t.g.Post(func() {
 			c.tx, c.library = tx, library
 			switch {
 			case err != nil:
 				c.err = err
 				t.drop(c)
-			case c.ended || !t.g.started: // the ranks have gone meanwhile
+			case c.ended || !t.g.Life().Started: // the ranks have gone meanwhile
 				c.err = errRestarted
 				t.drop(c)
 			default:
@@ -66,47 +66,30 @@ func (t *tier) copy(number int) {
 }
 
 // orderCopies tells each rank where its part belongs.
-func (t *tier) orderCopies(c *copying) {
+func (t *Tier) orderCopies(c *copying) {
 	rate := t.nodes.Setting().Rate
-	for _, rank := range t.g.ranks {
+	for _, rank := range t.Ranks {
 		c.left[rank] = true
 		o := wire.StoreOrder{Path: c.tx.RankPath(rank), ID: c.m.ID}
 		if rate > 0 {
-			o.Rate = max(1, rate/int64(len(t.g.ranks)))
+			o.Rate = max(1, rate/int64(len(t.Ranks)))
 		}
-		t.g.d.send(rank, protocol.Store{Number: c.number, Body: job.Encode(o)})
+		t.g.Send(rank, protocol.Store{Number: c.number, Body: job.Encode(o)})
 	}
 }
 
 // makeRoom makes room for a version in the store, and sees to its library zone.
-func (g *group) makeRoom(number int) (*image.Tx, *container.File, error) {
-	library, err := g.storedLibrary(number)
+func (t *Tier) makeRoom(number int) (*image.Tx, *container.File, error) {
+	library, err := t.g.Library(number)
 	if err != nil {
 		return nil, nil, err
 	}
-	tx, err := beginStoring(g.job, number)
+	tx, err := beginStoring(t.Job, number)
 	return tx, library, err
 }
 
-// storedLibrary returns the library zone in the store, which it writes if it must; nil
-// if the ranks have their own. No checkpoint has been begun in the store.
-func (g *group) storedLibrary(number int) (*container.File, error) {
-	if !g.spec.LibraryOnce || g.spec.Program != nil {
-		return nil, nil
-	}
-	if f := g.libraryFile(); f != nil {
-		return f, nil
-	}
-	f, _, err := g.d.writeLibrary(context.Background(), number, nil)
-	if errors.Is(err, fs.ErrExist) { // of an attempt before
-		_, _ = g.job.Sweep() // if it fails, the next line tells
-		f, _, err = g.d.writeLibrary(context.Background(), number, nil)
-	}
-	return &f, err
-}
-
 // answered takes what a rank says of its copy.
-func (t *tier) answered(rank int, m protocol.Message) {
+func (t *Tier) answered(rank int, m protocol.Message) {
 	c := t.copying
 	if c == nil {
 		return
@@ -141,18 +124,15 @@ func (t *tier) answered(rank int, m protocol.Message) {
 }
 
 // commitCopy makes the version exist in the store.
-func (t *tier) commitCopy(c *copying) {
+func (t *Tier) commitCopy(c *copying) {
 	c.ended = true
-	t.g.d.helpers.Go(func() {
-		err := c.tx.Commit(context.Background(), inStore(c.m, c.library))
-		t.g.d.post(func() {
-			if err != nil {
-				c.err = err
-				t.failed(c)
-				return
-			}
-			t.stored(c)
-		})
+	t.beside(func() error { return c.tx.Commit(context.Background(), inStore(c.m, c.library)) }, func(err error) {
+		if err != nil {
+			c.err = err
+			t.failed(c)
+			return
+		}
+		t.stored(c)
 	})
 }
 
@@ -160,60 +140,55 @@ func (t *tier) commitCopy(c *copying) {
 func inStore(m *image.Manifest, library *container.File) *image.Manifest {
 	in := *m
 	in.Files, in.Ranks = slices.Clone(m.Files), slices.Clone(m.Ranks)
-	_ = addLibrary(&in, library, nil) // nothing is waited for
+	in.AddLibrary(library)
 	return &in
 }
 
 // stored notes that a version is in the store.
-func (t *tier) stored(c *copying) {
+func (t *Tier) stored(c *copying) {
 	t.copying = nil
 	t.last = time.Since(c.began).Seconds()
 	t.ledger.Drained(c.number)
 	if t.alarmed {
 		t.alarmed = false
-		t.g.d.out.Warn(fmt.Sprintf("the store works again: checkpoint %d is there", c.number))
+		t.g.Warn(fmt.Sprintf("the store works again: checkpoint %d is there", c.number))
 	}
 	t.tellCopied(&LevelEvent{Number: c.number, Level: nodes.Stored, Bytes: c.bytes, Seconds: t.last, TurnWait: c.waited.Seconds()})
-	t.g.d.hasTurns(c.passed)
-	t.g.d.crowded = t.g.spec.Keep > 0
-	t.g.d.startPrunes()
+	t.g.Stored(c.number, c.passed)
 	t.next()
 }
 
 // drop ends a copy that cannot be completed. No rank writes to it any more.
-func (t *tier) drop(c *copying) {
+func (t *Tier) drop(c *copying) {
 	c.ended = true
 	if c.tx == nil {
 		t.failed(c)
 		return
 	}
-	t.g.d.helpers.Go(func() {
-		err := c.tx.Abort()
-		t.g.d.post(func() {
-			c.err = errors.Join(c.err, err)
-			t.failed(c)
-		})
+	t.beside(c.tx.Abort, func(err error) {
+		c.err = errors.Join(c.err, err)
+		t.failed(c)
 	})
 }
 
 // failed notes that a version could not be stored. It is tried again.
-func (t *tier) failed(c *copying) {
+func (t *Tier) failed(c *copying) {
 	t.copying = nil
-	if t.g.d.over() {
+	if t.g.Over() {
 		return // the end of the run sees to it
 	}
 	pause := t.ledger.DrainFailed(c.number, time.Now())
 	if !t.alarmed && !errors.Is(c.err, errRestarted) {
 		t.alarmed = true
-		t.g.d.out.Warn(fmt.Sprintf("checkpoint %d is not in the store yet, and the job goes on: %v; it is tried again in %v, and then after longer pauses", c.number, c.err, pause))
+		t.g.Warn(fmt.Sprintf("checkpoint %d is not in the store yet, and the job goes on: %v; it is tried again in %v, and then after longer pauses", c.number, c.err, pause))
 	}
 	t.slot()
 	t.next()
 }
 
-// gone leaves the store alone while the run goes on: a restart does not wait for it.
-func (t *tier) gone() bool {
-	if t.g.d.outcome != nil || t.g.d.broken != nil {
+// Gone leaves the store alone while the run goes on: a restart does not wait for it.
+func (t *Tier) Gone() bool {
+	if t.g.Over() {
 		return false
 	}
 	t.ranksGone()
@@ -221,7 +196,7 @@ func (t *tier) gone() bool {
 }
 
 // ranksGone ends a copy whose ranks have ended.
-func (t *tier) ranksGone() {
+func (t *Tier) ranksGone() {
 	if t.scrubs != nil {
 		t.scrubs.cancel()
 	}
@@ -238,7 +213,7 @@ func (t *tier) ranksGone() {
 
 // unstored returns the newest version that the nodes have, or nil: the store
 // has it or a newer one.
-func (t *tier) unstored() *image.Manifest {
+func (t *Tier) unstored() *image.Manifest {
 	n, ok := t.ledger.Unstored()
 	if !ok {
 		return nil
@@ -247,7 +222,7 @@ func (t *tier) unstored() *image.Manifest {
 }
 
 // newestVersion returns the newest that the nodes have, or nil.
-func (t *tier) newestVersion() *image.Manifest {
+func (t *Tier) newestVersion() *image.Manifest {
 	if len(t.kept) == 0 {
 		return nil
 	}
@@ -269,7 +244,7 @@ func storeVersion(ctx context.Context, client *turns.Client, j *image.Job, nodes
 	if err != nil {
 		return report, err
 	}
-	report, err = inTurn(ctx, client, j.FS(), partsBurst(m), func(through vfs.FS) error {
+	report, err = client.Move(ctx, j.FS(), partsBurst(m), func(through vfs.FS) error {
 		all, ctx := errgroup.WithContext(ctx)
 		all.SetLimit(storersAtOnce)
 		for _, r := range m.Ranks {
@@ -286,6 +261,15 @@ func storeVersion(ctx context.Context, client *turns.Client, j *image.Job, nodes
 	return report, tx.Commit(context.WithoutCancel(ctx), inStore(m, zone))
 }
 
+// partsBurst describes the burst of a version on its way into the store.
+func partsBurst(m *image.Manifest) turns.Burst {
+	b := turns.Burst{Kind: turns.Drain, File: fmt.Sprintf("%s/%s", container.FormatNumber(m.Number), container.ManifestName)}
+	for _, r := range m.Ranks {
+		b.Bytes += job.PartBytes(m, r.Rank)
+	}
+	return b
+}
+
 // beginStoring makes room for a version in the store, in the place of what an attempt before
 // has left.
 func beginStoring(j *image.Job, number int) (*image.Tx, error) {
@@ -297,158 +281,97 @@ func beginStoring(j *image.Job, number int) (*image.Tx, error) {
 	return tx, err
 }
 
-// drain stores the newest version before the run is over, or says that it is on the
+// Drain stores the newest version before the run is over, or says that it is on the
 // nodes only. The ranks have ended.
-func (t *tier) drain() {
-	d := t.g.d
-	if s := t.scrubs; s != nil && !d.hurried && d.broken == nil {
-		_ = d.interruptible(func(ctx context.Context) error {
+func (t *Tier) Drain() {
+	if s, end := t.scrubs, t.g.End(); s != nil && !end.Hurried && !end.Broken {
+		_ = t.g.Interruptible(func(ctx context.Context) error {
 			select {
 			case <-s.done:
 			case <-ctx.Done():
 			}
 			return nil
 		})
-		d.takeAll()
+		t.g.Await(func() bool { return false }) // what it has posted
 	}
 	t.ranksGone()
 	// It is being committed or removed, and the record has to tell of what was reclaimed.
-	for (t.copying != nil || len(t.reclaiming) > 0) && !d.hurried {
-		select {
-		case <-d.ready:
-			d.take()()
-		case <-d.interrupts:
-			d.hurried = true
-		}
-	}
+	t.g.Await(func() bool { return t.copying != nil || len(t.reclaiming) > 0 })
 	defer func() {
-		_ = d.interruptible(func(context.Context) error { t.record.wait(); return nil })
+		_ = t.g.Interruptible(func(context.Context) error { t.record.wait(); return nil })
 	}()
 	m := t.unstored()
 	if m == nil {
 		return
 	}
-	if d.hurried || d.broken != nil || t.ways != nil || t.nodes.Setting().Drain.Mode == nodes.DrainNone {
-		d.out.Warn(notStored(d.job.Name(), m.Number, nil))
+	end := t.g.End()
+	if end.Hurried || end.Broken || t.ways != nil || t.nodes.Setting().Drain.Mode == nodes.DrainNone {
+		t.g.Warn(notStored(t.Job.Name(), m.Number, nil))
 		return
 	}
+	t.drainLast(m)
+}
+
+// drainLast stores a version while no ranks run.
+func (t *Tier) drainLast(m *image.Manifest) {
 	t.tell(m.Number, nodes.Draining, storedBytes(m))
-	begun := d.now()
+	began := time.Now()
 	var report turns.Report
-	if err := d.interruptible(func(ctx context.Context) (err error) {
-		report, err = storeVersion(ctx, d.turns.client, d.job, t.nodes, m, t.g.storedLibrary)
+	err := t.g.Interruptible(func(ctx context.Context) (err error) {
+		report, err = storeVersion(ctx, t.g.Turns(), t.Job, t.nodes, m, t.g.Library)
 		return err
-	}); err != nil {
-		d.out.Warn(notStored(d.job.Name(), m.Number, err))
+	})
+	if err != nil {
+		t.g.Warn(notStored(t.Job.Name(), m.Number, err))
 		return
 	}
 	t.ledger.Drained(m.Number)
+	t.g.Stored(m.Number, report.Passed)
 	for _, n := range t.ledger.Reclaimable() {
 		if err := t.nodes.Reclaim(n); err != nil {
-			d.out.Warn(notRemoved + err.Error())
+			t.g.Warn(job.NotRemoved + err.Error())
 			continue
 		}
 		t.ledger.Reclaimed(n)
 		delete(t.kept, n)
 	}
-	t.tellCopied(&LevelEvent{Number: m.Number, Level: nodes.Stored, Bytes: storedBytes(m), Seconds: (d.now() - begun).Seconds(),
+	t.tellCopied(&LevelEvent{Number: m.Number, Level: nodes.Stored, Bytes: storedBytes(m), Seconds: time.Since(began).Seconds(),
 		TurnWait: report.Waited.Seconds()})
 }
 
-// takeAll does what has been posted.
-func (d *driver) takeAll() {
-	for {
-		select {
-		case <-d.ready:
-			d.take()()
-		default:
-			return
-		}
-	}
-}
-
-// interruptible does what may take long after the loop has ended. An interrupt ends it, and
-// those who wait for answers get them meanwhile.
-func (d *driver) interruptible(do func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	over := make(chan error, 1)
-	d.helpers.Go(func() { over <- do(ctx) })
-	for {
-		select {
-		case err := <-over:
-			return err
-		case <-d.ready:
-			d.take()()
-		case <-d.interrupts:
-			d.hurried = true
-			cancel()
-		}
-	}
-}
-
-// lookAgain is how often it is seen to that the ranks that store the last version live.
-const lookAgain = time.Second
-
-// mayLeave keeps the ranks that reach the nodes until letGo.
-func (t *tier) mayLeave() bool {
+// MayLeave keeps the ranks that reach the nodes until LetGo.
+func (t *Tier) MayLeave() bool {
 	t.leaving = t.ways != nil
 	return !t.leaving
 }
 
-// letGo lets the ranks leave. On several hosts they stay until the newest version is in the
+// LetGo lets the ranks leave. On several hosts they stay until the newest version is in the
 // store: only they reach the directories of their nodes.
-func (t *tier) letGo() {
-	d := t.g.d
+func (t *Tier) LetGo() {
 	if !t.leaving {
 		return
 	}
 	t.leaving = false
-	if d.broken == nil && d.outcome.Result != protocol.Failed {
+	if end := t.g.End(); !end.Broken && !end.Failed {
 		t.storeByRanks()
 	}
-	for _, rank := range t.g.ranks {
-		d.send(rank, protocol.Quit{})
+	for _, rank := range t.Ranks {
+		t.g.Send(rank, protocol.Quit{})
 	}
 }
 
 // storeByRanks has the ranks store the newest version, once, and waits.
-func (t *tier) storeByRanks() {
-	d := t.g.d
-	look := time.NewTicker(lookAgain)
-	defer look.Stop()
-	for tried := false; !d.hurried; {
-		m := t.unstored()
-		if m == nil || t.nodes.Setting().Drain.Mode == nodes.DrainNone {
-			return
-		}
-		if t.copying == nil {
-			if tried {
-				return
-			}
-			tried = true
-			t.copy(m.Number)
-		}
-		select {
-		case <-d.ready:
-			d.take()()
-		case <-d.interrupts:
-			d.hurried = true
-		case <-look.C:
-			if t.g.someGone() {
-				return
-			}
-		}
+func (t *Tier) storeByRanks() {
+	t.awaitCopy() // that is under way
+	m := t.unstored()
+	if m == nil || t.copying != nil || t.g.End().Hurried || t.nodes.Setting().Drain.Mode == nodes.DrainNone {
+		return
 	}
+	t.copy(m.Number)
+	t.awaitCopy()
 }
 
-// someGone reports whether a rank has ended, or gives no sign of life.
-func (g *group) someGone() bool {
-	for _, rank := range g.ranks {
-		m := g.d.members[rank]
-		if m == nil || m.lost || m.closed || g.d.now()-time.Duration(m.signs.heard.Load()) > g.limits.Silence {
-			return true
-		}
-	}
-	return false
+// awaitCopy waits for a copy, or for a rank that copies and has ended.
+func (t *Tier) awaitCopy() {
+	t.g.Await(func() bool { return t.copying != nil && !t.g.SomeGone() })
 }

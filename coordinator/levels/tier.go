@@ -1,4 +1,4 @@
-package coordinator
+package levels
 
 import (
 	"cmp"
@@ -18,11 +18,12 @@ import (
 	"ckpt/internal/wording"
 )
 
-// A tier is the directories of the nodes, in a run whose checkpoints go there first. Its
+// A Tier is the directories of the nodes, in a run whose checkpoints go there first. Its
 // fields belong to the driver's loop. Nothing that the ranks wait for touches the store.
-type tier struct {
-	level   // the store
-	g       *group
+type Tier struct {
+	Level // the next one
+	Setting
+	g       Group
 	nodes   *nodes.Tier
 	ledger  *nodes.Ledger
 	kept    map[int]*image.Manifest // that have a slot, and are committed
@@ -30,13 +31,15 @@ type tier struct {
 	ways    *nodeWays // to nodes on several hosts; nil: all are on this one
 	leaving bool      // ranks are to leave, and have not been told
 
-	attempt tierAttempt
+	attempt attempt
 	bypass  bypass
-	taking  int      // the last version that the nodes were to take
-	copying *copying // into the store; nil if nothing is
-	last    float64  // seconds that the last one took
-	alarmed bool     // the user knows that the store fails
-	timer   bool     // a drain is tried again later
+	taking  int        // the last version that the nodes were to take
+	copying *copying   // into the store; nil if nothing is
+	last    float64    // seconds that the last one took
+	alarmed bool       // the user knows that the store fails
+	timer   bool       // a drain is tried again later
+	had     *Inventory // when the run began; may be nil
+	met     []meeting  // by rank
 
 	reclaiming map[int]bool
 	scrubs     *scrubbing
@@ -46,8 +49,8 @@ type tier struct {
 	passed     int // files that restarting ranks passed over
 }
 
-// A tierAttempt is a version that is being written.
-type tierAttempt struct {
+// An attempt is a version that is being written.
+type attempt struct {
 	number int             // of it, or 0
 	past   bool            // it goes past the nodes, into the store
 	begun  bool            // it has a slot
@@ -57,34 +60,36 @@ type tierAttempt struct {
 	since  time.Time       // when it began to
 }
 
-func newTier(g *group, on *nodes.Tier) *tier {
-	return &tier{level: &storeLevel{g: g, under: true}, g: g, nodes: on, ledger: nodes.NewLedger(on.Setting()), kept: map[int]*image.Manifest{},
-		record: newRecordKeeper(g.job), reclaiming: map[int]bool{}, lost: map[int]bool{}, told: map[int]bool{}, sources: map[nodes.Source]int{}}
+func newTier(set Setting, g Group, next Level, on *nodes.Tier) *Tier {
+	return &Tier{Level: next, Setting: set, g: g, nodes: on, ledger: nodes.NewLedger(on.Setting()), kept: map[int]*image.Manifest{},
+		record: newRecordKeeper(set.Job), reclaiming: map[int]bool{}, lost: map[int]bool{}, told: map[int]bool{}, sources: map[nodes.Source]int{}}
 }
 
-// prepare makes room for a version on the nodes, as soon as there is a slot.
-func (t *tier) prepare(number int) {
-	g := t.g
-	g.recorded, g.base, g.reuse, g.storing, g.joint, g.as = nil, 0, nil, nil, nil, nil
-	if g.spec.Trace {
-		g.recorded = job.NewRecording(g.job.Name())
-	}
-	g.exchange = newExchange(number, g.ranks)
-	t.attempt = tierAttempt{number: number}
+// beside has something done beside the loop, and its end heard in the loop.
+func (t *Tier) beside(do func() error, then func(error)) {
+	t.g.Go(func() {
+		err := do()
+		t.g.Post(func() { then(err) })
+	})
+}
+
+// Prepare makes room for a version on the nodes, as soon as there is a slot.
+func (t *Tier) Prepare(number int) error {
+	t.attempt = attempt{number: number}
 	if t.pass() {
-		t.goPast()
-		return
+		return t.goPast()
 	}
 	t.slot()
+	return nil
 }
 
 // slot gives the version that is to be written a slot, or has it wait.
-func (t *tier) slot() {
+func (t *Tier) slot() {
 	a := &t.attempt
-	if a.number == 0 || a.begun || a.past || t.g.d.over() { // then no slot is worth trying again for
+	if a.number == 0 || a.begun || a.past || t.g.Over() { // then no slot is worth trying again for
 		return
 	}
-	if a.begun = t.ledger.Begin(a.number, t.g.id); !a.begun {
+	if a.begun = t.ledger.Begin(a.number, t.ID); !a.begun {
 		t.reclaim()
 		if len(t.reclaiming) > 0 {
 			t.limit()
@@ -96,29 +101,28 @@ func (t *tier) slot() {
 	number := a.number
 	t.taking = number
 	t.limit()
-	t.g.d.helpers.Go(func() {
+	t.beside(func() error {
 		errs := make([]error, len(t.nodes.Nodes()))
 		for node := range errs {
 			errs[node] = t.nodes.Prepare(node, number)
 		}
-		err := errors.Join(errs...)
-		t.g.d.post(func() {
-			if t.attempt.number != number || t.attempt.past {
-				return
-			}
-			if err != nil {
-				t.failing(err)
-				t.goPast()
-				return
-			}
-			t.attempt.ready = true
-			t.write()
-		})
+		return errors.Join(errs...)
+	}, func(err error) {
+		if t.attempt.number != number || t.attempt.past {
+			return
+		}
+		if err != nil {
+			t.failing(err)
+			t.passBy()
+			return
+		}
+		t.attempt.ready = true
+		t.write()
 	})
 }
 
 // wait tells that a version waits until an earlier one is in the store.
-func (t *tier) wait() {
+func (t *Tier) wait() {
 	a := &t.attempt
 	a.waits, a.since = true, time.Now()
 	var taken []int
@@ -129,17 +133,17 @@ func (t *tier) wait() {
 			taken = append(taken, e.Number)
 		}
 	}
-	t.g.d.event(&WaitsEvent{Type: "waits", Number: a.number, For: taken})
-	t.g.later(protocol.Postponed{Number: a.number})
+	t.g.Event(&WaitsEvent{Type: "waits", Number: a.number, For: taken})
+	t.g.Later(protocol.Postponed{Number: a.number})
 }
 
-// versions are those that the nodes have.
-func (t *tier) versions() map[int]*image.Manifest { return t.kept }
+// Versions are those that the nodes have.
+func (t *Tier) Versions() map[int]*image.Manifest { return t.kept }
 
-// place keeps the order to write back until the version has its directories.
-func (t *tier) place(w protocol.Write) {
+// Place keeps the order to write back until the version has its directories.
+func (t *Tier) Place(w protocol.Write) {
 	if t.attempt.past {
-		t.level.place(w)
+		t.Level.Place(w)
 		return
 	}
 	t.attempt.order = &w
@@ -147,51 +151,46 @@ func (t *tier) place(w protocol.Write) {
 }
 
 // write sends the order to write that was kept back, once all is there that it needs.
-func (t *tier) write() {
+func (t *Tier) write() {
 	a := &t.attempt
 	if a.order == nil || !a.ready {
 		return
 	}
 	w := *a.order
 	a.order = nil
-	for _, rank := range t.g.ranks {
-		o := t.g.order(rank)
-		o.Local, o.Rank = true, t.g.job.FilePath(nodes.RankFile(a.number, rank))
+	for _, rank := range t.Ranks {
+		o := t.g.Order(rank)
+		o.Local, o.Rank = true, t.Job.FilePath(nodes.RankFile(a.number, rank))
 		w.Body = job.Encode(o)
-		t.g.d.send(rank, w)
+		t.g.Send(rank, w)
 	}
 	if a.waits {
-		if t.g.recorded != nil {
-			t.g.recorded.Waited(t.g.job, a.number, a.since)
-		}
-		t.g.later(protocol.Ordered{Number: a.number})
+		t.g.Postponed(a.number, a.since)
+		t.g.Later(protocol.Ordered{Number: a.number})
 	}
 }
 
-// abort removes what there is of the version that was being written, and frees its slot.
-func (t *tier) abort() {
-	t.level.abort()
+// Abort removes what there is of the version that was being written, and frees its slot.
+func (t *Tier) Abort() {
+	t.Level.Abort()
 	number, begun := t.attempt.number, t.attempt.begun
-	t.attempt = tierAttempt{}
+	t.attempt = attempt{}
 	if number == 0 || !begun {
 		return
 	}
-	t.g.d.helpers.Go(func() {
-		err := t.nodes.Discard(number)
-		t.g.d.post(func() { t.discarded(number, err) })
-	})
+	t.beside(func() error { return t.nodes.Discard(number) }, func(err error) { t.discarded(number, err) })
 }
 
-func (t *tier) discarded(number int, err error) {
+func (t *Tier) discarded(number int, err error) {
 	if err != nil && !unreachable(err) { // else it goes when the next is prepared
-		t.g.d.out.Warn(notRemoved + err.Error())
+		t.g.Warn(job.NotRemoved + err.Error())
 	}
 	t.ledger.Aborted(number)
 	t.slot()
 }
 
 // committed notes a version that exists on the nodes.
-func (t *tier) committed(m *image.Manifest) nodes.State {
+func (t *Tier) committed(m *image.Manifest) nodes.State {
 	t.kept[m.Number] = m
 	clear(t.lost)
 	t.bypass.aborted, t.bypass.left = 0, 0
@@ -199,27 +198,27 @@ func (t *tier) committed(m *image.Manifest) nodes.State {
 }
 
 // tellCommitted tells of it, after the ranks have been told to compute.
-func (t *tier) tellCommitted(m *image.Manifest, state nodes.State) {
+func (t *Tier) tellCommitted(m *image.Manifest, state nodes.State) {
 	t.tell(m.Number, state, 0)
 	t.next()
 }
 
 // tell tells that a version has come to another level, and notes it for those who look into
 // the store only.
-func (t *tier) tell(number int, state nodes.State, bytes int64) {
+func (t *Tier) tell(number int, state nodes.State, bytes int64) {
 	t.tellCopied(&LevelEvent{Number: number, Level: state, Bytes: bytes})
 }
 
 // tellCopied is tell, with what a copy took.
-func (t *tier) tellCopied(ev *LevelEvent) {
+func (t *Tier) tellCopied(ev *LevelEvent) {
 	ev.Type = "storage_level"
-	t.g.d.event(ev)
+	t.g.Event(ev)
 	t.record.keep(t.describe())
 }
 
 // describe returns the record of what the nodes have.
-func (t *tier) describe() *nodes.Record {
-	r := &nodes.Record{Setting: t.nodes.Setting(), Mapping: slices.Clone(t.g.spec.Mapping)}
+func (t *Tier) describe() *nodes.Record {
+	r := &nodes.Record{Setting: t.nodes.Setting(), Mapping: slices.Clone(t.Spec.Mapping)}
 	for _, e := range t.ledger.Entries() {
 		if m := t.kept[e.Number]; m != nil {
 			known := nodes.KnownOf(m, e.State)
@@ -234,8 +233,8 @@ func (t *tier) describe() *nodes.Record {
 
 // reclaim frees the slots that are not needed any more. While ranks may be reading a
 // version, none goes.
-func (t *tier) reclaim() {
-	if !t.g.started {
+func (t *Tier) reclaim() {
+	if !t.g.Life().Started {
 		return
 	}
 	for _, n := range t.ledger.Reclaimable() {
@@ -244,7 +243,7 @@ func (t *tier) reclaim() {
 }
 
 // remove takes a version away from the nodes.
-func (t *tier) remove(number int) {
+func (t *Tier) remove(number int) {
 	if t.reclaiming[number] {
 		return
 	}
@@ -253,22 +252,21 @@ func (t *tier) remove(number int) {
 	if t.scrubs != nil && t.scrubs.number == number {
 		scrubs = t.scrubs
 	}
-	t.g.d.helpers.Go(func() {
+	t.beside(func() error {
 		scrubs.end() // else it would bring the version back
-		err := t.nodes.Reclaim(number)
-		t.g.d.post(func() {
-			if err != nil {
-				if !unreachable(err) {
-					t.failing(err)
-				}
-				time.AfterFunc(reclaimPause, func() { t.g.d.post(func() { t.removed(number) }) })
-				return
+		return t.nodes.Reclaim(number)
+	}, func(err error) {
+		if err != nil {
+			if !unreachable(err) {
+				t.failing(err)
 			}
-			t.ledger.Reclaimed(number)
-			delete(t.kept, number)
-			t.tell(number, nodes.Reclaimed, 0)
-			t.removed(number)
-		})
+			time.AfterFunc(reclaimPause, func() { t.g.Post(func() { t.removed(number) }) })
+			return
+		}
+		t.ledger.Reclaimed(number)
+		delete(t.kept, number)
+		t.tell(number, nodes.Reclaimed, 0)
+		t.removed(number)
 	})
 }
 
@@ -276,15 +274,15 @@ func (t *tier) remove(number int) {
 const reclaimPause = time.Second
 
 // removed goes on after a version was removed, or is to be removed again.
-func (t *tier) removed(number int) {
+func (t *Tier) removed(number int) {
 	delete(t.reclaiming, number)
 	t.slot()
 }
 
 // next begins what can be done behind the computation.
-func (t *tier) next() {
+func (t *Tier) next() {
 	t.reclaim()
-	if t.copying != nil || !t.g.started || t.g.d.over() {
+	if t.copying != nil || !t.g.Life().Started || t.g.Over() {
 		return
 	}
 	now := time.Now()
@@ -295,7 +293,7 @@ func (t *tier) next() {
 	if again := t.ledger.Retry(); again.After(now) && !t.timer {
 		t.timer = true
 		time.AfterFunc(again.Sub(now), func() {
-			t.g.d.post(func() {
+			t.g.Post(func() {
 				t.timer = false
 				t.next()
 			})
@@ -321,44 +319,35 @@ func notStored(name string, number int, err error) string {
 	return wording.Sprintf("checkpoint %d of job %s is on the nodes only, not in the store%s; {restart %s} continues from it while the directories of the nodes are there, and stores it", number, name, why, name)
 }
 
-// commit makes a version exist on the nodes.
-func (t *tier) commit(cp protocol.Checkpoint, m *image.Manifest, err error) {
+// Commit makes a version exist on the nodes.
+func (t *Tier) Commit(cp protocol.Checkpoint, m *image.Manifest, err error) {
 	past := t.attempt.past
-	t.attempt = tierAttempt{}
+	t.attempt = attempt{}
 	if past {
-		t.level.commit(cp, m, err)
+		t.Level.Commit(cp, m, err)
 		return
 	}
-	g, recorded := t.g, t.g.recorded
 	if err == nil {
 		m.Tier = t.nodes.Describe(nil)
 		m.Tier.Parities, err = paritiesOf(cp)
 	}
-	g.committing = true
-	g.d.helpers.Go(func() {
+	t.beside(func() error {
 		if err == nil {
 			err = t.nodes.Commit(context.Background(), m)
 		}
 		if err != nil {
 			_ = t.nodes.Discard(cp.Number) // what is left of it is removed with the next of its slot
 		}
-		g.d.post(func() {
-			g.committing, g.complete = false, false
-			if err != nil {
-				t.ledger.Aborted(cp.Number)
-				g.d.step(g.id, commitFailed(cp.Number, err))
-				return
-			}
-			g.taken = m
-			g.lineage.committed(m.Number)
-			state := t.committed(m)
-			g.landed = string(state)
-			g.d.step(g.id, protocol.Committed{Number: cp.Number})
-			t.tellCommitted(m, state)
-		})
-		if err == nil && recorded != nil {
-			g.d.keepTrace(m, recorded, cp.Bodies)
+		return err
+	}, func(err error) {
+		if err != nil {
+			t.ledger.Aborted(cp.Number)
+			t.g.Failed(cp.Number, err)
+			return
 		}
+		state := t.committed(m)
+		t.g.Committed(cp, m, string(state))
+		t.tellCommitted(m, state)
 	})
 }
 

@@ -1,4 +1,4 @@
-package coordinator
+package levels
 
 import (
 	"context"
@@ -23,28 +23,28 @@ type bypass struct {
 }
 
 // failing notes that a node failed, and has checkpoints go to the store until all work.
-func (t *tier) failing(err error) {
-	if t.bypass.on || t.g.d.over() {
+func (t *Tier) failing(err error) {
+	if t.bypass.on || t.g.Over() {
 		return
 	}
 	t.bypass.on, t.bypass.tries = true, max(0, t.bypass.aborted-1)
-	t.g.d.out.Warn(fmt.Sprintf("checkpoints go to the store until all nodes can keep them again: %v", err))
+	t.g.Warn(fmt.Sprintf("checkpoints go to the store until all nodes can keep them again: %v", err))
 	t.tryNodes()
 	if a := &t.attempt; a.number > 0 && !a.begun && !a.past {
-		t.goPast() // it waits for a slot
+		t.passBy() // it waits for a slot
 	}
 }
 
 // refused notes that the nodes did not take a version, which was aborted. The next one goes
 // to the store, and more the more often that happens: the nodes may seem to work.
-func (t *tier) refused(err error) {
+func (t *Tier) refused(err error) {
 	t.bypass.left = 1 << min(t.bypass.aborted, 5)
 	t.bypass.aborted++
 	t.failing(err)
 }
 
 // pass reports whether the version that is to be written goes past the nodes.
-func (t *tier) pass() bool {
+func (t *Tier) pass() bool {
 	if t.bypass.left > 0 {
 		t.bypass.left--
 		return true
@@ -52,22 +52,31 @@ func (t *tier) pass() bool {
 	return t.bypass.on
 }
 
-// goPast has the version that is to be written go to the store at once.
-func (t *tier) goPast() {
+// passBy has the version that is to be written go to the store at once, and aborts it if
+// that does not take it.
+func (t *Tier) passBy() {
+	number := t.attempt.number
+	if err := t.goPast(); err != nil {
+		t.g.Failed(number, err)
+	}
+}
+
+// goPast prepares the version that is to be written in the store instead.
+func (t *Tier) goPast() error {
 	was := t.attempt
 	if was.begun {
 		t.ledger.Aborted(was.number)
-		t.g.d.helpers.Go(func() { _ = t.nodes.Discard(was.number) }) // else it goes when the nodes work again
+		t.g.Go(func() { _ = t.nodes.Discard(was.number) }) // else it goes when the nodes work again
 	}
-	t.attempt, t.taking = tierAttempt{number: was.number, past: true}, 0
-	t.level.prepare(was.number)
-	if was.order == nil {
-		return
+	t.attempt, t.taking = attempt{number: was.number, past: true}, 0
+	if err := t.Level.Prepare(was.number); err != nil || was.order == nil {
+		return err
 	}
-	t.level.place(*was.order)
+	t.Level.Place(*was.order)
 	if was.waits {
-		t.g.later(protocol.Ordered{Number: was.number})
+		t.g.Later(protocol.Ordered{Number: was.number})
 	}
+	return nil
 }
 
 // errNoAnswer says that the directories of the nodes block those who use them.
@@ -75,50 +84,54 @@ var errNoAnswer = errors.New("the directory of a node does not answer")
 
 // limit has the version that is to be written go past the nodes if these do not make room
 // for it within the time in which a rank has to give a sign of life.
-func (t *tier) limit() {
+func (t *Tier) limit() {
 	number := t.attempt.number
-	time.AfterFunc(t.g.limits.Silence, func() {
-		t.g.d.post(func() {
+	time.AfterFunc(t.Silence, func() {
+		t.g.Post(func() {
 			a := &t.attempt
-			if a.number != number || a.ready || a.past || t.g.d.over() || !a.begun && len(t.reclaiming) == 0 {
+			if a.number != number || a.ready || a.past || t.g.Over() || !a.begun && len(t.reclaiming) == 0 {
 				return
 			}
 			t.failing(errNoAnswer)
 			if !t.attempt.past {
-				t.goPast()
+				t.passBy()
 			}
 		})
 	})
 }
 
-// ended notes a version that is in the store and never was on the nodes, or one that was
-// aborted.
-func (t *tier) ended(number int, err error) {
-	if err != nil {
-		if t.taking == number {
-			t.refused(err)
-		}
+// InStore notes a version that never was on the nodes. Of those that were, this level knows.
+func (t *Tier) InStore(number int) {
+	t.Level.InStore(number)
+	if t.kept[number] != nil {
 		return
 	}
-	t.ledger.PassedBy(number, t.g.id)
-	if t.nodes.Setting().Drain.Mode != nodes.DrainBehind && t.g.spec.Keep == 0 {
+	t.ledger.PassedBy(number, t.ID)
+	if t.nodes.Setting().Drain.Mode != nodes.DrainBehind && t.Spec.Keep == 0 {
 		t.bypass.stored = append(t.bypass.stored, number)
-		t.g.d.crowded = true
-		t.g.d.thin()
+		t.g.Thin()
 	}
 	t.next()
 }
 
+// Aborted notes a version that the nodes were to take.
+func (t *Tier) Aborted(number int, err error) {
+	t.Level.Aborted(number, err)
+	if t.taking == number {
+		t.refused(err)
+	}
+}
+
 // tryNodes finds out, after a pause, whether all nodes work again.
-func (t *tier) tryNodes() {
+func (t *Tier) tryNodes() {
 	pause := time.Duration(0)
 	if t.bypass.tries > 0 {
 		pause = nodes.PauseAfter(t.bypass.tries - 1)
 	}
 	t.bypass.tries++
 	time.AfterFunc(pause, func() {
-		t.g.d.post(func() {
-			if t.g.d.over() {
+		t.g.Post(func() {
+			if t.g.Over() {
 				return
 			}
 			keep := map[int]bool{t.attempt.number: true}
@@ -126,23 +139,20 @@ func (t *tier) tryNodes() {
 				keep[e.Number] = true
 			}
 			newest := t.newestVersion()
-			t.g.d.helpers.Go(func() {
-				err := t.nodes.Regain(newest, keep)
-				t.g.d.post(func() { t.tried(err) })
-			})
+			t.beside(func() error { return t.nodes.Regain(newest, keep) }, t.tried)
 		})
 	})
 }
 
 // tried ends the bypass if all nodes work.
-func (t *tier) tried(err error) {
+func (t *Tier) tried(err error) {
 	if err != nil {
 		t.tryNodes()
 		return
 	}
 	t.bypass.on = false
 	clear(t.told)
-	t.g.d.out.Warn("all nodes can keep checkpoints again")
+	t.g.Warn("all nodes can keep checkpoints again")
 	t.next()
 }
 
@@ -163,20 +173,20 @@ func (s *scrubbing) end() {
 
 // scrub restores what protects the version that the ranks have read, if some of it was
 // lost, while they compute. All have found their parts.
-func (t *tier) scrub() {
-	m := t.kept[t.g.restored.number]
-	lost := len(t.lost) > 0 || t.sources[nodes.FromLocal] < len(t.g.ranks)
-	if m == nil || !lost || t.nodes.Setting().Protect.Kind() == nodes.None || t.g.d.over() {
+func (t *Tier) scrub() {
+	m := t.kept[t.g.Life().Restored]
+	lost := len(t.lost) > 0 || t.sources[nodes.FromLocal] < len(t.Ranks)
+	if m == nil || !lost || t.nodes.Setting().Protect.Kind() == nodes.None || t.g.Over() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &scrubbing{number: m.Number, cancel: cancel, done: make(chan struct{})}
 	t.scrubs = s
 	began := time.Now()
-	t.g.d.helpers.Go(func() {
+	t.g.Go(func() {
 		found, err := t.nodes.Scrub(ctx, m, nil)
 		cancel()
-		t.g.d.post(func() {
+		t.g.Post(func() {
 			if err == nil {
 				t.scrubbed(m, found, time.Since(began))
 			}
@@ -186,21 +196,21 @@ func (t *tier) scrub() {
 }
 
 // scrubbed tells what has become of it.
-func (t *tier) scrubbed(m *image.Manifest, found []nodes.Finding, took time.Duration) {
+func (t *Tier) scrubbed(m *image.Manifest, found []nodes.Finding, took time.Duration) {
 	var bytes int64
 	for _, f := range found {
 		if f.Condition == nodes.Sound {
 			continue
 		}
 		if !f.Restored {
-			t.g.d.out.Warn(fmt.Sprintf("checkpoint %d is less protected than it was: %v", m.Number, f.Err))
+			t.g.Warn(fmt.Sprintf("checkpoint %d is less protected than it was: %v", m.Number, f.Err))
 			return
 		}
 		bytes += lengthOf(m, f.Path)
 	}
 	clear(t.lost)
 	t.ledger.Restored(m.Number)
-	t.g.d.event(&RedundancyEvent{Type: "scrubbed", Number: m.Number, Bytes: bytes, Seconds: took.Seconds()})
+	t.g.Event(&RedundancyEvent{Type: "scrubbed", Number: m.Number, Bytes: bytes, Seconds: took.Seconds()})
 	t.next()
 }
 

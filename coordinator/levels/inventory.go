@@ -1,4 +1,4 @@
-package coordinator
+package levels
 
 import (
 	"context"
@@ -7,17 +7,18 @@ import (
 	"slices"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/turns"
 	"ckpt/image"
 	"ckpt/image/container"
 	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 )
 
-// An inventory is what the nodes of a stored job have.
-type inventory struct {
+// An Inventory is what the nodes of a stored job have.
+type Inventory struct {
 	spec     *job.Resolved // as the job was described, or as it ran last
 	job      *image.Job
-	levels   *job.Levels
+	Levels   *job.Levels
 	nodes    *nodes.Tier
 	apart    bool // they are on several hosts
 	newest   bool // the nodes may have a newer checkpoint than the record says
@@ -28,10 +29,10 @@ type inventory struct {
 	unseenTold bool // a warning names a newer checkpoint that is not seen
 }
 
-// takeInventory looks into the directories of the nodes of a stored job, or nil.
+// TakeInventory looks into the directories of the nodes of a stored job, or nil.
 // If they are on several hosts, apart, they cannot be reached yet: the record says what they
 // had.
-func takeInventory(ctx context.Context, spec *job.Resolved, j *image.Job, apart bool, out Observer) (*inventory, error) {
+func TakeInventory(ctx context.Context, spec *job.Resolved, j *image.Job, apart bool, warn func(string)) (*Inventory, error) {
 	if spec.Tier == nil {
 		return nil, nil
 	}
@@ -43,7 +44,7 @@ func takeInventory(ctx context.Context, spec *job.Resolved, j *image.Job, apart 
 	if err != nil {
 		return nil, err
 	}
-	v := &inventory{spec: spec, job: j, levels: l, nodes: l.Tier, apart: apart, versions: map[int]*image.Manifest{}, told: map[int]bool{}}
+	v := &Inventory{spec: spec, job: j, Levels: l, nodes: l.Tier, apart: apart, versions: map[int]*image.Manifest{}, told: map[int]bool{}}
 	wrong, found := l.Wrong, slices.Concat(l.Stale, l.Versions)
 	if apart {
 		wrong = append(wrong, v.remember(l.Record)...)
@@ -67,14 +68,14 @@ func takeInventory(ctx context.Context, spec *job.Resolved, j *image.Job, apart 
 		if node := (*nodes.NodeError)(nil); errors.As(err, &node) {
 			v.told[node.Node] = true
 		}
-		out.Warn(err.Error())
+		warn(err.Error())
 	}
 	v.next, err = nodes.Next(j, l.Record, found)
 	return v, err
 }
 
 // remember takes over what the record says that the nodes had.
-func (v *inventory) remember(record *nodes.Record) (warnings []error) {
+func (v *Inventory) remember(record *nodes.Record) (warnings []error) {
 	if record == nil {
 		return nil
 	}
@@ -98,8 +99,8 @@ func (v *inventory) remember(record *nodes.Record) (warnings []error) {
 	return warnings
 }
 
-// choose returns checkpoint n, 0 for the newest, wherever it is.
-func (v *inventory) choose(n int) (*image.Manifest, error) {
+// Choose returns checkpoint n, 0 for the newest, wherever it is.
+func (v *Inventory) Choose(n int) (*image.Manifest, error) {
 	if v == nil || n > 0 && v.versions[n] == nil {
 		return nil, nil
 	}
@@ -122,45 +123,45 @@ func (v *inventory) choose(n int) (*image.Manifest, error) {
 	return m, v.spec.CheckTaken(v.job, m)
 }
 
-// warnUnseen names a checkpoint that is newer than the one to continue from, and on nodes that
+// WarnUnseen names a checkpoint that is newer than the one to continue from, and on nodes that
 // are not seen.
-func (v *inventory) warnUnseen(from *image.Manifest, out Observer) {
-	if v.apart || v.unseenTold || from == nil {
+func (v *Inventory) WarnUnseen(from *image.Manifest, warn func(string)) {
+	if v == nil || v.apart || v.unseenTold || from == nil {
 		return
 	}
-	unseen := v.levels.Unseen()
+	unseen := v.Levels.Unseen()
 	if n := len(unseen); n > 0 && unseen[n-1].Number > from.Number {
 		v.unseenTold = true
-		out.Warn(fmt.Sprintf("%v: the job continues from checkpoint %d", v.levels.Explain(unseen[n-1].Number, image.ErrCheckpointNotFound), from.Number))
+		warn(fmt.Sprintf("%v: the job continues from checkpoint %d", v.Levels.Explain(unseen[n-1].Number, image.ErrCheckpointNotFound), from.Number))
 	}
 }
 
 // isStored reports whether the store has a version.
-func (v *inventory) isStored(m *image.Manifest) bool {
+func (v *Inventory) isStored(m *image.Manifest) bool {
 	is, err := v.job.Manifest(m.Number)
 	return err == nil && is.ID == m.ID
 }
 
-// storeFirst copies a version into the store before a run on other nodes reads it there.
-func (v *inventory) storeFirst(ctx context.Context, m *image.Manifest, library func(number int) (*container.File, error)) error {
+// StoreFirst copies a version into the store before a run on other nodes reads it there.
+func (v *Inventory) StoreFirst(ctx context.Context, m *image.Manifest, library func(number int) (*container.File, error)) error {
 	if v.isStored(m) {
 		return nil
 	}
-	client := turnsClient(v.spec, v.job)
+	client := turns.OfJob(v.spec, v.job)
 	defer client.Close()
 	_, err := storeVersion(ctx, client, v.job, v.nodes, m, library)
 	return err
 }
 
 // leave takes the versions from the nodes that were written under another mapping.
-func (v *inventory) leave(mapping job.Mapping, out Observer) {
+func (v *Inventory) leave(mapping job.Mapping, warn func(string)) {
 	for n, m := range v.versions {
 		if job.Mapping(m.Mapping).String() == mapping.String() {
 			continue
 		}
 		if !v.apart { // else they go when others take their place
 			if err := v.nodes.Reclaim(n); err != nil {
-				out.Warn(notRemoved + err.Error())
+				warn(job.NotRemoved + err.Error())
 			}
 		}
 		delete(v.versions, n)
@@ -177,24 +178,23 @@ func (e *newerError) Error() string {
 
 // beginWith has the ranks read the checkpoint that they are to begin with, now that the
 // nodes can be reached.
-func (t *tier) beginWith(number int) {
-	g := t.g
-	v := g.d.inventory
+func (t *Tier) beginWith(number int) {
+	v := t.had
 	if v == nil || !v.newest {
-		g.examine(number)
+		t.g.Examine(number)
 		return
 	}
 	v.newest = false // the next incarnations know what there is
-	incarnation := g.incarnation
-	g.d.helpers.Go(func() {
+	incarnation := t.g.Life().Incarnation
+	t.g.Go(func() {
 		newer := t.newerThan(number)
-		g.d.post(func() {
+		t.g.Post(func() {
 			switch {
-			case incarnation != g.incarnation || g.d.over():
+			case incarnation != t.g.Life().Incarnation || t.g.Over():
 			case newer != nil:
-				g.d.fail(&newerError{newer})
+				t.g.Fail(&newerError{newer})
 			default:
-				g.examine(number)
+				t.g.Examine(number)
 			}
 		})
 	})
@@ -202,11 +202,11 @@ func (t *tier) beginWith(number int) {
 
 // newerThan returns the newest version that a node has and that is newer than a checkpoint;
 // nil if there is none.
-func (t *tier) newerThan(number int) *image.Manifest {
+func (t *Tier) newerThan(number int) *image.Manifest {
 	var newest *image.Manifest
 	found, _ := t.nodes.Versions(context.Background()) // a node that cannot be read is found out later
 	for _, v := range found {
-		m, err := t.g.job.Manifest(v.Number)
+		m, err := t.Job.Manifest(v.Number)
 		if v.Number <= number || err == nil && m.ID != v.ID {
 			continue // older, or stale
 		}
@@ -217,19 +217,44 @@ func (t *tier) newerThan(number int) *image.Manifest {
 	return newest
 }
 
-// resumeNewest resumes a job whose nodes are reached only when its ranks run: twice, if they
-// have a newer checkpoint than was known.
-func (o RestartOptions) resumeNewest(run func(RestartOptions) (*Result, error)) (*Result, error) {
-	v := o.inventory
-	if v != nil {
-		v.newest = v.apart && o.Checkpoint == 0
+// Has reports whether the nodes have a checkpoint.
+func (v *Inventory) Has(number int) bool { return v != nil && v.versions[number] != nil }
+
+// Next returns the number that the next checkpoint may have; 0: any that the store lacks.
+func (v *Inventory) Next() int {
+	if v == nil {
+		return 0
 	}
-	r, err := run(o)
+	return v.next
+}
+
+// WithNewest runs a job that begins with checkpoint n, 0 for the newest. If its nodes are
+// reached only when its ranks run, it runs twice where they have a newer checkpoint than was
+// known.
+func (v *Inventory) WithNewest(n int, run func() error) error {
+	if v != nil {
+		v.newest = v.apart && n == 0
+	}
+	err := run()
 	var newer *newerError
 	if !errors.As(err, &newer) {
-		return r, err
+		return err
 	}
 	v.versions[newer.m.Number] = newer.m
 	v.next = max(v.next, newer.m.Number+1)
-	return run(o)
+	return run()
+}
+
+// Foreign returns why the directories of the nodes belong to another job by now, as in a
+// copied store, and hold nothing of this one; nil if they can be this job's.
+func (v *Inventory) Foreign() error {
+	if v == nil || v.apart || len(v.versions) > 0 {
+		return nil
+	}
+	for _, n := range v.nodes.Nodes() {
+		if _, err := v.nodes.Job(n.ID); nodes.Foreign(err) {
+			return err
+		}
+	}
+	return nil
 }

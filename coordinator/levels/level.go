@@ -1,0 +1,171 @@
+// Package levels keeps the versions of a group: checkpoints in the directories of the nodes
+// first, and in the store. A [Level] embeds the next one and overrides what it does itself;
+// the last one, the store, is the driver's.
+package levels
+
+import (
+	"context"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/turns"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/image/container"
+)
+
+// A Level keeps versions: checkpoints of a group. A version is placed on the first level of
+// the group that takes it, and drains to the next; the last level is the store. A level
+// embeds the next one, and overrides what it does itself: prepare, place, commit and abort of
+// a version, and where it is found, repaired and removed. All is done in the driver's loop.
+type Level interface {
+	// Prepare makes room for a version, Place orders the ranks to write it, Commit makes it
+	// exist, Abort removes it. An error of Prepare aborts the version.
+	Prepare(number int) error
+	Place(protocol.Write)
+	Commit(protocol.Checkpoint, *image.Manifest, error)
+	Abort()
+	// InStore tells each level of a version that was committed in the store without it, and
+	// Aborted of one that the protocol has aborted, since a rank or a level failed.
+	InStore(number int)
+	Aborted(number int, err error)
+	// Versions are those that this level has and the store may lack. Find returns what looks
+	// for one, outside of the loop; Found tells where its ranks read it.
+	Versions() map[int]*image.Manifest
+	Find(number int) func() (Finding, error)
+	Found(Finding)
+	Attendant
+	Facts() Facts
+}
+
+// An Attendant does what a level has to do as ranks come and go.
+type Attendant interface {
+	// Served says where ranks serve the level to others, by rank. Close ends what is left
+	// when the run has ended.
+	Served() []wire.Served
+	Close()
+	// Begin starts the ranks of an incarnation on a checkpoint; Hear takes a message of a
+	// rank, and returns what is left to do with it, nil for nothing; Computing repairs and
+	// drains while the ranks compute.
+	Begin(from int)
+	Hear(rank int, msg protocol.Message) protocol.Message
+	Computing()
+	// Gone tells that the ranks have ended, and whether nothing may touch the store now;
+	// Unreached that no process is left, and which nodes are to lose their directories.
+	Gone() (apart bool)
+	Unreached(lose []int)
+	// MayLeave reports whether ranks may leave at the end; LetGo lets those leave that had to
+	// stay, and Drain moves what is only here to the next level once all have.
+	MayLeave() bool
+	LetGo()
+	Drain()
+}
+
+// Facts are what the driver tells of a level, and plans with.
+type Facts struct {
+	UnderWay int     // version that is being written, or 0
+	Busy     bool    // something is being written to the store
+	Keep     int     // how many checkpoints the store is to keep, 0 all,
+	Of       []int   // and of which
+	Lag      float64 // seconds from a commit until the last version was in the store
+	Remedy   string  // if versions do not fit; empty: free space in the store
+	Behind   bool    // the run writes its journal beside the loop, which waits for no store
+}
+
+// A Finding is where a checkpoint to be restored was found.
+type Finding struct {
+	Manifest      *image.Manifest
+	Local, Stored bool
+	Lost          []int   // nodes that should have it and have not
+	Wrong         []error // of the directories of nodes
+	Passed        error   // why it is not read from the nodes
+}
+
+// A Setting is the group and the run that a level is of.
+type Setting struct {
+	ID      int   // of the group
+	Ranks   []int // of the group, ascending
+	Spec    *job.Resolved
+	Job     *image.Job
+	Silence time.Duration // after which a rank counts as dead
+	Listen  string        // address for ranks of other hosts; empty without
+	Token   string        // of the run
+}
+
+// A Group is what a level asks of its group, and of the driver. All but Go and Post are
+// called in the driver's loop.
+type Group interface {
+	Loop
+	Ranks
+	// Committed takes over a version that exists on a level of nodes, Failed that one could
+	// not be made, and Stored that one has come into the store, perhaps without turns.
+	Committed(protocol.Checkpoint, *image.Manifest, string)
+	Failed(number int, err error)
+	Stored(number int, passed string)
+	// Postponed notes since when a version that is begun has waited for a slot.
+	Postponed(number int, since time.Time)
+	// Library returns the library zone in the store, which it writes if it must.
+	Library(number int) (*container.File, error)
+	// Thin removes what the store need not keep. AgainTurns has the storage's controller
+	// started again, if the job asked for one that has ended; Turns is its client, or nil.
+	Thin()
+	AgainTurns()
+	Turns() *turns.Client
+}
+
+// A Loop is the driver's: it does one thing after the other.
+type Loop interface {
+	// Post has the loop do something, and Go starts what goes on beside it.
+	Post(func())
+	Go(func())
+	// Await does what is posted while busy, and Interruptible while do goes on. An interrupt
+	// ends both.
+	Await(busy func() bool)
+	Interruptible(do func(context.Context) error) error
+	// Over reports whether the run ends, and End how. Fail ends it.
+	Over() bool
+	End() End
+	Fail(error)
+	// Event tells the user and the journal, Warn the user.
+	Event(any)
+	Warn(string)
+}
+
+// An End is how a run ends.
+type End struct {
+	Broken  bool // of an error of the driver
+	Failed  bool // the job failed
+	Hurried bool // somebody has interrupted it twice
+}
+
+// Ranks are the ranks of a group.
+type Ranks interface {
+	Life() Life
+	Send(rank int, m protocol.Message)
+	// Later passes an event to the protocol when the loop has done what it is at.
+	Later(protocol.Event)
+	Order(rank int) wire.WriteOrder
+	Leads(rank int) bool
+	Host(rank int) Host
+	// SomeGone reports whether a rank has ended, or gives no sign of life.
+	SomeGone() bool
+	// Examine checks the checkpoint that the ranks begin with, and Welcome lets them in.
+	Examine(number int)
+	Welcome()
+}
+
+// A Life is the incarnation of a group.
+type Life struct {
+	Incarnation int
+	From        int  // checkpoint that it is to begin with
+	Restored    int  // checkpoint that it has begun with
+	Started     bool // all ranks compute, or did
+	Computed    bool // some incarnation of this run has
+}
+
+// A Host is where a rank runs.
+type Host struct {
+	ID, Name string
+	Remote   bool
+}
