@@ -253,7 +253,7 @@ func (m *Model) StoredParts(s *Stored, probe *fit.Probe) service.Storing {
 			return fit.Range{}, 0, nil
 		}
 		c := s.Next.Part(float64(ranks) / float64(s.NP))
-		t := m.Service.Time(&service.Job{NP: agree}, &c, fit.Range{}, s.Async, probe.Rate())
+		t := m.Service.Time(&service.Job{NP: agree, Mapping: perNode, Part: ranks < s.NP}, &c, fit.Range{}, s.Async, probe.Rate())
 		return fit.Range{Value: t.Pause.Value, Low: t.Pause.Low, High: t.Pause.High}, c.Total.Value / (1 << 20), nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"ckpt/dataset"
 	"ckpt/predict/fit"
 	"ckpt/predict/service"
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -111,6 +112,11 @@ func (m *Model) Stored(r Request, how Storing, probe *fit.Probe) (*Stored, error
 	return s, nil
 }
 
+// TooFar is an error if a time lies too far beyond what was measured to be used.
+func (s *Stored) TooFar() error {
+	return cmp.Or(s.FullTime.TooFar, s.NextTime.TooFar, s.RefreshTime.TooFar)
+}
+
 // storedLaws predicts the stored bytes of a data zone by laws of the number of processes,
 // where no structure is known or a law is asked for. Without need it is nil.
 func (m *Model) storedLaws(r Request, app *service.App, s *Stored) (*service.Laws, float64, error) {
@@ -188,6 +194,9 @@ func (s *Stored) explain(f *service.Fit, app *service.App) {
 		s.Note = fit.Join(s.Note, "times rest on assumed rates of a local disk, no job was timed")
 	} else if s.FullTime.Extrapolation > 1.0001 {
 		s.Note = fit.Join(s.Note, fmt.Sprintf("times extrapolated by a factor of %.2g", max(s.FullTime.Extrapolation, s.NextTime.Extrapolation)))
+	}
+	if s.NextTime.CopyAssumed {
+		s.Note = fit.Join(s.Note, "no asynchronous job was timed: the pause assumes a copy of 1 GB/s, within a factor of 3")
 	}
 }
 

@@ -24,8 +24,9 @@ type Time struct {
 	// Assumed tells that the thesis did not measure the codec.
 	Assumed bool `json:"assumed"`
 
-	// of is the size before the time added its own doubts.
-	of *Size
+	// of is the size before the time added its own doubts, far why the time is not to be used.
+	of  *Size
+	far error
 }
 
 // Time predicts the latency of a checkpoint of a job. With the law of the thesis it
@@ -59,6 +60,7 @@ func (m *Model) TimeOf(size *Size, r Request, codec string, probe *fit.Probe) (*
 	}
 	w := fit.Writing{NP: size.NP, Nodes: Loads(size), Codec: c, Name: t.Codec, Probe: probe, Doubt: size.doubtOf(probe), Shared: r.IO != NoIO && r.IO != ""}
 	latency, total, stored := m.Latency.Predict(w)
+	t.far = m.Latency.TooFar(w)
 	t.Latency, t.LowS, t.HighS, t.StoredMiB = latency, total.Low, total.High, MiB(stored)
 	t.TimeModel, t.Valid = m.Latency.Describe(w)
 	if t.Assumed = c.Assumed; c.Assumed {
@@ -70,6 +72,10 @@ func (m *Model) TimeOf(size *Size, r Request, codec string, probe *fit.Probe) (*
 	}
 	return t, nil
 }
+
+// TooFar is an error if the time lies too far beyond what was measured to be used. Every command
+// that uses it refuses it then, through this function or that of [Stored].
+func (t *Time) TooFar() error { return t.far }
 
 // doubt is the relative standard deviation of the size of a checkpoint.
 func (s *Size) doubt() float64 { return float64((s.HighMiB - s.LowMiB) / 4 / s.TotalMiB) }

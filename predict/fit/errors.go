@@ -61,3 +61,17 @@ var remedyText = [RemedyEnd]string{
 func RefuseFor(r Remedy, format string, args ...any) error {
 	return &InputError{Text: fmt.Sprintf(format, args...), Remedy: r, fix: remedyText[r]}
 }
+
+// Farthest is the factor beyond the largest measurement up to which a time is predicted. Laws
+// of three small runs say nothing about a machine a thousand times as large.
+const Farthest = 64
+
+// TooFar refuses a time that lies a factor above what was measured, or returns nil. Largest is
+// the largest measurement and smallest what to measure, in words.
+func TooFar(above float64, largest, smallest string) error {
+	if above <= Farthest*(1+1e-9) {
+		return nil
+	}
+	return Refuse(fmt.Sprintf("time checkpoints of %s or more and fit a model to them, or describe the storage and predict on it", smallest),
+		"a time %.0f times beyond the largest measured, %s, is not predicted: %d times is the limit", above, largest, Farthest)
+}

@@ -234,7 +234,7 @@ func (f *Latency) Predict(w Writing) (Parts, Estimate, float64) {
 	for _, n := range w.Nodes {
 		s := w.Codec.Stored(n)
 		stored += s
-		row := latencyRow(w.NP, s, float64(n.PPN), f.Gamma, w.Name)
+		row := f.row(w, s, n.PPN)
 		p := Parts{Coordination: f.Coef[0] * row[0], Storage: f.Coef[1] * row[1], Management: f.Coef[2] * row[2]}
 		if w.Codec.Assumed {
 			p.Management = w.Codec.secondsPerMiB * n.Total / float64(n.PPN)
@@ -253,14 +253,57 @@ func (f *Latency) Predict(w Writing) (Parts, Estimate, float64) {
 	case w.Shared && f.Server != nil:
 		worst.Storage = f.Server.seconds(stored, slowest, w.System)
 		worst.Sum()
-		return worst, f.Server.interval(worst, stored, w), stored
+		return worst, f.Server.interval(worst, stored, w, f.treeDoubt(worst, w.NP)), stored
 	}
 	return worst, f.interval(worst, slowest, load, w), stored
 }
 
+// TooFar refuses the time of a writing that is far larger than what was measured on the disks of
+// nodes. A probe measures the disk, so that only ranks count.
+func (f *Latency) TooFar(w Writing) error {
+	for _, n := range w.Nodes {
+		ranks, mib := float64(n.PPN), w.Codec.Stored(n)
+		if err := TooFar(ranks/f.High, fmt.Sprintf("%g ranks of a node", f.High), fmt.Sprintf("%.0f ranks of a node", ranks/Farthest)); err != nil {
+			return err
+		}
+		if w.Probe != nil {
+			continue
+		}
+		if err := TooFar(mib/f.HighMiB, fmt.Sprintf("%.1f GiB of a node", f.HighMiB/1024), fmt.Sprintf("%.1f GiB of a node", mib/1024/Farthest)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reach is the factor beyond the ranks of the tables up to which coordination stays linear in
+// them. From there on it grows as a tree does: the tables end at 64 ranks, and a constant fits
+// them as well as any slope (residuals of 0.80 and 0.78).
+const reach = 8
+
+// row is a latencyRow of a writing on a node.
+func (f *Latency) row(w Writing, storedMiB float64, ppn int) []float64 {
+	row := latencyRow(w.NP, storedMiB, float64(ppn), f.Gamma, w.Name)
+	if knee := reach * f.High; row[0] > knee {
+		row[0] = knee * (1 + math.Log(row[0]/knee))
+	}
+	return row
+}
+
+// treeDoubt is the variance that a latency has beyond the ranks of the tables, since coordination
+// may be a tree from there on.
+func (f *Latency) treeDoubt(p Parts, np int) float64 {
+	if float64(np) <= f.High || f.High < 2 {
+		return 0
+	}
+	tree := f.Coef[0] * f.High * math.Log2(float64(np)) / math.Log2(f.High)
+	doubt := math.Log(p.Total/(p.Total-p.Coordination+tree)) / 2
+	return doubt * doubt
+}
+
 // interval returns a latency's interval on the disks of nodes.
 func (f *Latency) interval(p Parts, slowest float64, load Load, w Writing) Estimate {
-	row := latencyRow(w.NP, slowest, float64(load.PPN), f.Gamma, w.Name)
+	row := f.row(w, slowest, load.PPN)
 	dof := float64(max(0, f.N-f.K) + LatencyPriorPoints)
 	variance := (LatencyPriorPoints*latencyPrior*latencyPrior + f.RSS) / dof
 	factor := max(Beyond(float64(load.PPN), f.Low, f.High), Beyond(slowest, f.LowMiB, f.HighMiB))
@@ -269,7 +312,7 @@ func (f *Latency) interval(p Parts, slowest float64, load Load, w Writing) Estim
 		factor, drift = 1, 0
 		variance = math.Hypot(latencyPrior, w.Probe.RelativeSD) * math.Hypot(latencyPrior, w.Probe.RelativeSD)
 	}
-	relative := math.Sqrt(variance*(1+f.Leverage(row, max(p.Total, 1e-9))) + drift*drift + w.Codec.Doubt*w.Codec.Doubt + w.Doubt*w.Doubt)
+	relative := math.Sqrt(variance*(1+f.Leverage(row, max(p.Total, 1e-9))) + drift*drift + w.Codec.Doubt*w.Codec.Doubt + w.Doubt*w.Doubt + f.treeDoubt(p, w.NP))
 	return Positive(p.Total, relative, dof, factor)
 }
 

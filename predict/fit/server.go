@@ -126,11 +126,11 @@ func (f *Server) seconds(stored, fullest float64, system string) float64 {
 	return max(stored/r.Server, fullest/r.Link)
 }
 
-// interval returns a latency's on a shared file system.
-func (f *Server) interval(p Parts, stored float64, w Writing) Estimate {
+// interval returns a latency's on a shared file system; more is a variance of its logarithm.
+func (f *Server) interval(p Parts, stored float64, w Writing, more float64) Estimate {
 	outside := max(Beyond(stored, f.LowMiB, f.HighMiB), Beyond(float64(len(w.Nodes)), 1, float64(f.Nodes)))
 	drift := latencyDrift * math.Log(outside)
-	squares := drift*drift + f.Within*f.Within + w.Codec.Doubt*w.Codec.Doubt + w.Doubt*w.Doubt
+	squares := more + drift*drift + f.Within*f.Within + w.Codec.Doubt*w.Codec.Doubt + w.Doubt*w.Doubt
 	dof := float64(serverPoints + max(0, f.N-len(f.Systems)-1))
 	if _, known := f.rate(w.System); !known {
 		squares += f.Between * f.Between

@@ -22,7 +22,8 @@ type Cost struct {
 	Stored *predict.Stored
 }
 
-// Cost predicts a checkpoint of a job.
+// Cost predicts a checkpoint of a job. It refuses a time that lies too far beyond what was
+// measured, so that every command that costs checkpoints does.
 func (w Way) Cost(m *predict.Model, r predict.Request) (c Cost, err error) {
 	var size *predict.Size
 	if w.Engine != dataset.Ckpt {
@@ -36,15 +37,21 @@ func (w Way) Cost(m *predict.Model, r predict.Request) (c Cost, err error) {
 // cost is Cost of a job whose images have a known size, unless ckpt writes them.
 func (w Way) cost(m *predict.Model, r predict.Request, size *predict.Size) (c Cost, err error) {
 	if w.Engine == dataset.Ckpt {
-		if c.Stored, err = m.Stored(r, w.Storing, w.Probe); err == nil && w.Storage != nil {
-			err = w.Storage.Stored(m, r, c.Stored)
+		if c.Stored, err = m.Stored(r, w.Storing, w.Probe); err != nil {
+			return c, err
 		}
+		if w.Storage != nil {
+			return c, w.Storage.Stored(m, r, c.Stored)
+		}
+		return c, c.Stored.TooFar()
+	}
+	if c.Time, err = m.TimeOf(size, r, w.Storing.Codec, w.Probe); err != nil {
 		return c, err
 	}
-	if c.Time, err = m.TimeOf(size, r, w.Storing.Codec, w.Probe); err == nil && w.Storage != nil {
-		err = w.Storage.Images(c.Time)
+	if w.Storage != nil {
+		return c, w.Storage.Images(c.Time)
 	}
-	return c, err
+	return c, c.Time.TooFar()
 }
 
 // size predicts the images of one of many requests: the data zone of a rank depends on its

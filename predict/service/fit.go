@@ -83,7 +83,7 @@ func New(runs []dataset.JobRun) *Fit {
 	for i := range own {
 		f.calibrate(&own[i])
 	}
-	f.Times = fitTimes(own)
+	f.Times = FitTimes(own, true)
 	return f
 }
 

@@ -49,6 +49,8 @@ type machine struct {
 	used, ratio      float64
 	perFile, perByte float64
 	perRank, noise   float64
+	fixed            float64 // of a checkpoint of any size
+	coordination     func(ranks float64) float64
 	rng              *rand.Rand
 }
 
@@ -93,7 +95,10 @@ func (m *machine) checkpoint(inst *dataset.Instance, i int) dataset.JobCheckpoin
 	jitter := func() float64 { return math.Exp(m.noise * m.rng.NormFloat64()) }
 	c.CoordinationS = m.perRank * float64(ranks) * jitter()
 	c.ManagementS = m.perRank / 2 * float64(ranks) * jitter()
-	c.StorageS = (m.perFile*float64(c.Files) + m.perByte*float64(c.StoredBytes+c.Stored.Library)) * jitter()
+	if m.coordination != nil {
+		c.CoordinationS = m.coordination(float64(ranks)) * jitter()
+	}
+	c.StorageS = (m.fixed + m.perFile*float64(c.Files) + m.perByte*float64(c.StoredBytes+c.Stored.Library)) * jitter()
 	c.PauseS = c.LatencyS()
 	return c
 }
@@ -239,17 +244,94 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestRate: enough checkpoints of different sizes tell files from bytes.
+// TestRate: enough checkpoints of different sizes tell files from bytes, and both from what a
+// checkpoint of any size costs.
 func TestRate(t *testing.T) {
 	m := newMachine(7)
+	m.fixed = 0.02
 	f := New([]dataset.JobRun{m.job(t, 2, 6), m.job(t, 8, 6), m.job(t, 32, 6), m.job(t, 128, 6)})
-	c := f.Times.Storage.Coef
-	if math.Abs(c[0]/m.perFile-1) > 0.1 || math.Abs(c[1]/m.perByte-1) > 0.1 {
-		t.Errorf("%g s per file and %g per byte, want %g and %g", c[0], c[1], m.perFile, m.perByte)
+	for _, w := range []load{{files: 16, bytes: 50e6}, {files: 64, bytes: 50e6}, {files: 16, bytes: 200e6}, {files: 128, bytes: 100e6}} {
+		want := m.fixed + m.perFile*w.files + m.perByte*w.bytes
+		if got := f.Times.of(&f.Times.Storage, w).Value; math.Abs(got/want-1) > 0.15 {
+			t.Errorf("%+v: %g s, want %g", w, got, want)
+		}
 	}
 	s, j := predicted(t, f, 8)
-	if fast := f.Time(&j, &s.Next, fit.Range{}, false, 1e12); math.Abs(fast.Storage/(8*c[0])-1) > 0.01 {
-		t.Errorf("on storage without limit: %g s, want %g for the files", fast.Storage, 8*c[0])
+	want := m.fixed + 8*m.perFile
+	if fast := f.Time(&j, &s.Next, fit.Range{}, false, 1e12); math.Abs(fast.Storage/want-1) > 0.5 {
+		t.Errorf("on storage without limit: %g s, want %g for the files", fast.Storage, want)
+	}
+}
+
+// TestGrowth: whatever way coordination grows, three small jobs predict it far beyond them; a
+// law that is linear in the ranks is taken where it was seen, and where it was not the interval
+// tells.
+func TestGrowth(t *testing.T) {
+	for name, of := range map[string]func(p float64) float64{
+		"constant":  func(float64) float64 { return 0.02 },
+		"logarithm": func(p float64) float64 { return 0.005 + 0.004*math.Log2(p) },
+		"linear":    func(p float64) float64 { return 0.002 + 0.004*p },
+	} {
+		const trials = 30
+		inside, median := 0, []float64{}
+		for seed := range uint64(trials) {
+			m := newMachine(seed)
+			m.noise, m.coordination = 0.08, of
+			f := New([]dataset.JobRun{m.job(t, 4, 4), m.job(t, 9, 4), m.job(t, 16, 4)})
+			s, j := predicted(t, f, 64)
+			got := f.Time(&j, &s.Next, fit.Range{}, false, 0)
+			c := m.job(t, 64, 2).Checkpoints[1]
+			if got.Total.Contains(c.LatencyS()) {
+				inside++
+			}
+			median = append(median, math.Abs(got.Coordination/of(64)-1))
+			if got.TooFar != nil || f.Time(&Job{NP: 16*fit.Farthest + 1}, &s.Next, fit.Range{}, false, 0).TooFar == nil {
+				t.Error("a time is refused within 64 times of what was measured, or not beyond")
+			}
+		}
+		if e := Median(median); inside < 27 || e > 0.3 {
+			t.Errorf("%s: %d of %d inside, coordination off by %.0f %%", name, inside, trials, 100*e)
+		}
+	}
+}
+
+// TestParts: a group pays the fixed part of a checkpoint, whoever measured it.
+func TestParts(t *testing.T) {
+	m := newMachine(5)
+	m.fixed, m.perFile = 0.1, 0
+	runs := []dataset.JobRun{m.job(t, 4, 6), m.job(t, 9, 6), m.job(t, 16, 6)}
+	f := New(runs)
+	one := Checkpoint{Total: fit.Exactly(1 << 20), Files: 1}
+	got := f.Time(&Job{Part: true}, &one, fit.Range{}, false, 0)
+	if want := m.fixed + m.perByte*(1<<20); math.Abs(got.Storage/want-1) > 0.2 {
+		t.Errorf("a group of one rank stores in %g s, want %g", got.Storage, want)
+	}
+	wide := got.Total.High / got.Total.Value
+	for i := range runs {
+		for k := range runs[i].Checkpoints {
+			runs[i].Checkpoints[k].Ranks = runs[i].NP / 2
+		}
+	}
+	measured := New(runs).Time(&Job{Part: true}, &one, fit.Range{}, false, 0)
+	if measured.Total.High/measured.Total.Value >= wide {
+		t.Errorf("groups that were timed are as uncertain as others: %+v", measured.Total)
+	}
+}
+
+// TestFarTimes: a linear law that was seen goes on without a step, and then as a tree does.
+func TestFarTimes(t *testing.T) {
+	times := Times{NP: Range{4, 16}}
+	l := Line{Law: Linear, Coef: []float64{0, 1}}
+	last := 0.
+	for p := 1.; p < 1e6; p *= 1.1 {
+		v := times.of(&l, load{ranks: p}).Value
+		if v <= last || p <= reach*16 && v != p || v > last*1.11+1 {
+			t.Errorf("%g ranks: %g after %g", p, v, last)
+		}
+		last = v
+	}
+	if last > 3000 {
+		t.Errorf("a million ranks take %g times as long as one", last)
 	}
 }
 
@@ -269,7 +351,7 @@ func TestAsync(t *testing.T) {
 		runs = append(runs, run)
 	}
 	f := New(runs)
-	if f.Times.Copy == nil || math.Abs(f.Times.Copy.Coef[0]*copyRate-1) > 0.05 {
+	if f.Times.Copy == nil || math.Abs(f.Times.of(f.Times.Copy, load{bytes: 100e6}).Value*copyRate/100e6-1) > 0.05 {
 		t.Fatalf("%+v", f.Times.Copy)
 	}
 	s, j := predicted(t, f, 8)

@@ -25,6 +25,8 @@ type Job struct {
 	Layout      string
 	Aggregators int
 	Laws        *Laws
+	// Part says that only some of the ranks store, while the others compute.
+	Part bool
 }
 
 // Laws are the stored bytes of the data zone of a rank, where no structure is known.

@@ -1,26 +1,25 @@
 package service
 
 import (
-	"ckpt/dataset"
-	"ckpt/predict/fit"
 	"errors"
+	"fmt"
 	"math"
-	"path/filepath"
-	"slices"
 
-	"gonum.org/v1/gonum/mat"
+	"ckpt/predict/fit"
 )
 
 // Times are how long checkpoints took, in their parts, with robust fits: a checkpoint
 // that the machine disturbed does not move them.
 //
-//	coordination = base + per rank
-//	management   = base + per rank
-//	storage      = per file + per byte
+//	coordination = base + per step of a tree of the ranks, or per rank
+//	management   = the same
+//	storage      = fixed + per byte, perhaps + per file
 //
-// A file costs its creation and its fsyncs. A job waits for the library too, where it is
-// stored beside a checkpoint. All ranks of a job share a storage here, so its rate is that
-// of all of them together.
+// Each is a mean over laws, from all of it fixed to nothing fixed.
+//
+// A checkpoint of any size costs its commits: the fixed part, which each group of a mode pays.
+// A job waits for the library too, where it is stored beside a checkpoint. All ranks of a job
+// share a storage here, so its rate is that of all of them together.
 type Times struct {
 	Storages     []string `json:"storages"` // directories of the stores
 	Jobs         int      `json:"jobs"`
@@ -33,16 +32,57 @@ type Times struct {
 	Copy *Line `json:"copy,omitempty"`
 	// Latency is the scatter of whole latencies about the sum of the parts.
 	Scatter float64 `json:"scatter"`
+	// Parts is how many of the checkpoints were of a group, while other ranks computed.
+	Parts int `json:"parts,omitempty"`
 	// The ranges that were measured.
 	NP    Range `json:"np"`
 	Bytes Range `json:"bytes"`
 }
 
-// A Line is seconds as a linear function with coefficients that are not negative. Scatter
-// is the standard deviation of the logarithm of a measured time by a predicted one.
+// A Line is seconds as the mean of the laws that the measurements permit. A law has its
+// coefficients, which are not negative, and its weight.
 type Line struct {
-	Coef    []float64 `json:"coefficients"`
-	Scatter float64   `json:"scatter"`
+	Law    Growth    `json:"law,omitempty"`
+	Coef   []float64 `json:"coefficients"`
+	Weight float64   `json:"weight,omitempty"`
+	// Others are the other laws, Scatter the standard deviation of the logarithm of a
+	// measured time by a predicted one.
+	Others  []Line  `json:"other_laws,omitempty"`
+	Scatter float64 `json:"scatter"`
+}
+
+// A Growth names the terms of a law. Models of an older ckpt have none: their lines are
+// Linear, and of storage files and bytes without a fixed part.
+type Growth string
+
+// The laws.
+const (
+	Tree     Growth = "logarithm" // a + b·log2 ranks
+	Linear   Growth = "linear"    // a + b·ranks
+	ByBytes  Growth = "bytes"     // a + b·bytes
+	ByFiles  Growth = "files"     // a + b·files + c·bytes
+	ByNode   Growth = "node"      // a + b·bytes of the fullest node
+	perFiles Growth = ""          // a·files + b·bytes
+)
+
+// A load is what the time of a checkpoint depends on.
+type load struct{ ranks, files, bytes, node float64 }
+
+// row has the terms of a law.
+func (g Growth) row(w load) []float64 {
+	switch g {
+	case Tree:
+		return []float64{1, math.Log2(max(1, w.ranks))}
+	case Linear:
+		return []float64{1, w.ranks}
+	case ByBytes:
+		return []float64{1, w.bytes}
+	case ByFiles:
+		return []float64{1, w.files, w.bytes}
+	case ByNode:
+		return []float64{1, w.node}
+	}
+	return []float64{w.files, w.bytes}
 }
 
 // A Range is from the least to the largest value measured.
@@ -65,12 +105,39 @@ func (r Range) beyond(v float64) float64 {
 	return max(1, r.Low/v, v/r.High)
 }
 
-func (l *Line) at(row []float64) float64 {
+// reach is the factor beyond the measured ranks up to which a law that is linear in them is
+// believed. From there on it continues as a tree does, without a step.
+const reach = 8
+
+// at is the time of a load by one law.
+func (l *Line) at(w load, most float64) float64 {
+	if knee := reach * most; l.Law == Linear && knee > 0 && w.ranks > knee {
+		w.ranks = knee * (1 + math.Log(w.ranks/knee))
+	}
 	sum := 0.0
-	for i, c := range l.Coef {
-		sum += c * row[i]
+	for i, term := range l.Law.row(w) {
+		sum += l.Coef[i] * term
 	}
 	return sum
+}
+
+// of is a line's time of a load: the geometric mean of its laws, and a standard deviation of
+// their logarithms both ways.
+func (t *Times) of(l *Line, w load) fit.Range {
+	if len(l.Others) == 0 {
+		return fit.Exactly(l.at(w, t.NP.High))
+	}
+	var weights, sum, squares float64
+	add := func(l *Line) {
+		v := math.Log(max(fastest, l.at(w, t.NP.High)))
+		weights, sum, squares = weights+l.Weight, sum+l.Weight*v, squares+l.Weight*v*v
+	}
+	add(l)
+	for i := range l.Others {
+		add(&l.Others[i])
+	}
+	mean := sum / weights
+	return within(math.Exp(mean), math.Exp(math.Sqrt(max(0, squares/weights-mean*mean))))
 }
 
 // The scatter of times between equal runs, as a standard deviation of logarithms, and how
@@ -80,98 +147,12 @@ const (
 	timePriorWeight = 2
 	// timeDrift is how uncertain a time becomes when it is extrapolated by a factor of e.
 	timeDrift = 0.2
+	// partDoubt is how uncertain the time of a group is where no group was timed: other ranks
+	// compute meanwhile, and need the processors.
+	partDoubt = 0.35
 	// fastest is the least time that is told from none.
 	fastest = 1e-4
 )
-
-// a timed checkpoint, as rows of the lines.
-type timed struct {
-	ranks, storage, copied             []float64
-	coordination, management, storageS float64
-	pause                              float64 // beyond coordination
-}
-
-// fitTimes fits the times of timed jobs; nil without any.
-func fitTimes(runs []dataset.JobRun) *Times {
-	t := &Times{}
-	var list []timed
-	copies := 0
-	for i := range runs {
-		run := &runs[i]
-		before := len(list)
-		for k := range run.Checkpoints {
-			c := &run.Checkpoints[k]
-			if c.LatencyS() <= 0 {
-				continue
-			}
-			bytes := float64(c.StoredBytes + c.Stored.Library)
-			row := timed{ranks: []float64{1, float64(c.Ranks)}, storage: []float64{float64(c.Files), bytes}, coordination: c.CoordinationS,
-				management: c.ManagementS, storageS: c.StorageS}
-			if run.Async {
-				row.copied, row.pause = []float64{float64(c.Memory.Data)}, c.PauseS-c.CoordinationS
-				copies++
-			}
-			list = append(list, row)
-			t.NP.add(float64(c.Ranks))
-			t.Bytes.add(bytes)
-		}
-		if len(list) > before {
-			t.Jobs++
-			if dir := filepath.Clean(run.Storage); !slices.Contains(t.Storages, dir) {
-				t.Storages = append(t.Storages, dir)
-			}
-		}
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	t.Checkpoints = len(list)
-	t.fit(list, copies > 0)
-	return t
-}
-
-func (t *Times) fit(list []timed, async bool) {
-	var ranks, storage, copied [][]float64
-	var coordination, management, stored, pauses []float64
-	for _, c := range list {
-		ranks, storage = append(ranks, c.ranks), append(storage, c.storage)
-		coordination, management, stored = append(coordination, c.coordination), append(management, c.management), append(stored, c.storageS)
-		if c.copied != nil {
-			copied, pauses = append(copied, c.copied), append(pauses, c.pause)
-		}
-	}
-	t.Coordination, t.Management, t.Storage = fitMedian(ranks, coordination), fitMedian(ranks, management), fitMedian(storage, stored)
-	if async {
-		l := fitMedian(copied, pauses)
-		t.Copy = &l
-	}
-	var off []float64
-	for _, c := range list {
-		model := t.Coordination.at(c.ranks) + t.Management.at(c.ranks) + t.Storage.at(c.storage)
-		off = append(off, math.Log(max(fastest, c.coordination+c.management+c.storageS)/max(fastest, model)))
-	}
-	t.Scatter = spread(off)
-}
-
-// spread estimates a standard deviation from the median distance to the median, which a
-// few wild values do not move.
-func spread(values []float64) float64 {
-	middle := Median(values)
-	away := make([]float64, len(values))
-	for i, v := range values {
-		away[i] = math.Abs(v - middle)
-	}
-	return 1.4826 * Median(away)
-}
-
-func Median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
-}
 
 // A Time is the predicted latency of one checkpoint in its parts.
 type Time struct {
@@ -179,79 +160,154 @@ type Time struct {
 	// Total has the interval of their sum; Pause is how long the application stands
 	// still.
 	Total, Pause fit.Range
-	// Extrapolation is the factor by which it lies outside the measured checkpoints.
+	// Extrapolation is the factor by which it lies outside the measured checkpoints, TooFar
+	// an error if it is far larger than all of them.
 	Extrapolation float64
-	// Default says that no job was timed: the rates are assumptions.
-	Default bool
+	TooFar        error
+	// Default says that no job was timed: the rates are assumptions. CopyAssumed says so of
+	// the copy of an asynchronous checkpoint.
+	Default, CopyAssumed bool
 }
 
 // defaults are the times of jobs on one machine with a local disk. They say little about
 // another, so their interval spans a factor.
-var defaults = Times{Coordination: Line{Coef: []float64{0, 0.0003}}, Management: Line{Coef: []float64{0, 0.0003}},
-	Storage: Line{Coef: []float64{0.005, 1 / 300e6}}, Copy: &Line{Coef: []float64{1 / 2e9}}}
+var defaults = Times{Coordination: Line{Law: Tree, Coef: []float64{0.0005, 0.0005}}, Management: Line{Law: Linear, Coef: []float64{0, 0.0003}},
+	Storage: Line{Law: ByFiles, Coef: []float64{0.02, 0.005, 1 / 300e6}}}
 
 const defaultFactor = 5
+
+// usualCopy is the pause for a copy of the memory where no asynchronous job was timed: 1 GB/s,
+// within a factor of 3.
+var usualCopy = Line{Law: ByBytes, Coef: []float64{0, 1e-9}, Scatter: math.Log(3) / 2}
 
 // Time predicts the latency of a checkpoint that adds so many bytes to the store. A probe
 // is the rate in bytes per second that was measured now, 0 for the jobs'.
 func (f *Fit) Time(job *Job, c *Checkpoint, library fit.Range, async bool, probe float64) Time {
-	t, timed := &defaults, false
+	t := &defaults
 	if f != nil && f.Times != nil {
-		t, timed = f.Times, true
+		t = f.Times
+	}
+	size := 0.0
+	if c.Total.Value > 0 {
+		size = c.Total.Half() / c.Total.Value / 2
 	}
 	bytes := c.Total.Value + library.Value
-	ranks := []float64{1, float64(job.NP)}
-	line := t.Storage
-	if probe > 0 {
-		line = Line{Coef: []float64{t.Storage.Coef[0], 1 / probe}}
-	}
-	out := Time{Coordination: t.Coordination.at(ranks), Management: t.Management.at(ranks),
-		Storage: line.at([]float64{float64(c.Files), bytes}), Extrapolation: 1, Default: !timed}
-	total := out.Coordination + out.Management + out.Storage
-	if !timed {
-		out.Total = within(total, defaultFactor)
-	} else {
-		out.Extrapolation = max(t.NP.beyond(float64(job.NP)), t.Bytes.beyond(bytes))
-		size := 0.0
-		if c.Total.Value > 0 {
-			size = c.Total.Half() / c.Total.Value / 2
-		}
-		out.Total = within(total, t.factor(out.Extrapolation, size))
-	}
-	out.Pause = out.Total
-	if async && t.Copy != nil {
-		pause := out.Coordination + t.Copy.at([]float64{c.Data.Value})
-		out.Pause = within(pause, out.Total.High/max(out.Total.Value, fastest))
+	w := load{ranks: float64(job.NP), files: float64(c.Files), bytes: bytes, node: bytes * fullest(job.Mapping)}
+	out := t.time(w, size, job.Part, probe)
+	if async {
+		t.async(&out, c.Data.Value)
 	}
 	return out
 }
 
+// fullest is the share of the fullest node.
+func fullest(mapping []int) float64 {
+	most, all := 0, 0
+	for _, n := range mapping {
+		most, all = max(most, n), all+n
+	}
+	if all == 0 {
+		return 1
+	}
+	return float64(most) / float64(all)
+}
+
+// time predicts the parts of a latency; size is the relative doubt about the bytes.
+func (t *Times) time(w load, size float64, part bool, probe float64) Time {
+	coordination, management, storage := t.of(&t.Coordination, w), t.of(&t.Management, w), t.of(&t.Storage, w)
+	out := Time{Extrapolation: t.NP.beyond(w.ranks), TooFar: t.tooFar(w, probe), Default: t == &defaults}
+	if probe > 0 { // of the jobs' storage only what is not its rate stays
+		fixed := t.of(&t.Storage, load{ranks: w.ranks, files: w.files})
+		storage = fixed.Plus(fit.Exactly(w.bytes / probe))
+	} else {
+		out.Extrapolation = max(out.Extrapolation, t.Bytes.beyond(w.bytes))
+	}
+	out.Coordination, out.Management, out.Storage = coordination.Value, management.Value, storage.Value
+	total := coordination.Plus(management).Plus(storage)
+	if out.Default {
+		out.Total = within(total.Value, defaultFactor)
+	} else {
+		out.Total = within(total.Value, t.factor(out.Extrapolation, math.Hypot(size, laws(total)), part))
+	}
+	out.Pause = out.Total
+	return out
+}
+
+// tooFar refuses a load far above the measured ones. A probe measures the storage anew.
+func (t *Times) tooFar(w load, probe float64) error {
+	if t.NP.High == 0 { // nothing was measured, the rates are assumed
+		return nil
+	}
+	err := fit.TooFar(w.ranks/t.NP.High, fmt.Sprintf("%.0f ranks", t.NP.High), fmt.Sprintf("%.0f ranks", math.Ceil(w.ranks/fit.Farthest)))
+	if err == nil && probe == 0 && t.Bytes.High > 0 {
+		const mebi = 1 << 20
+		err = fit.TooFar(w.bytes/t.Bytes.High, fmt.Sprintf("%.2f MiB", t.Bytes.High/mebi), fmt.Sprintf("%.2f MiB", w.bytes/fit.Farthest/mebi))
+	}
+	return err
+}
+
+// laws is how uncertain a time is since several laws fit, as a standard deviation of its
+// logarithm.
+func laws(total fit.Range) float64 {
+	return math.Log(max(fastest, total.High)/max(fastest, total.Low)) / 2
+}
+
+// async replaces the pause by coordination and the copy of so much memory, if that is shorter.
+func (t *Times) async(out *Time, bytes float64) {
+	line := t.Copy
+	if out.CopyAssumed = line == nil; out.CopyAssumed {
+		line = &usualCopy
+	}
+	copying := t.of(line, load{bytes: bytes})
+	pause := out.Coordination + copying.Value
+	if pause >= out.Total.Value {
+		return
+	}
+	doubt := math.Sqrt(line.Scatter*line.Scatter + laws(copying)*laws(copying) + timePrior*timePrior)
+	out.Pause = within(pause, math.Exp(2*doubt))
+}
+
 // factor returns the factor of a time's interval: the scatter of the jobs, beside that between
-// equal runs, and more outside of what was measured.
-func (t *Times) factor(extrapolation, size float64) float64 {
+// equal runs, and more outside of what was measured. Doubt is a standard deviation that does
+// not come from the jobs.
+func (t *Times) factor(extrapolation, doubt float64, part bool) float64 {
 	jobs := float64(t.Jobs)
 	variance := (timePriorWeight*timePrior*timePrior + jobs*t.Scatter*t.Scatter) / (timePriorWeight + jobs)
 	drift := timeDrift * math.Log(extrapolation)
-	return math.Exp(student(timePriorWeight+jobs-1) * math.Sqrt(variance*(1+1/jobs)+drift*drift+size*size))
+	if part && t.Parts == 0 {
+		doubt = math.Hypot(doubt, partDoubt)
+	}
+	return fit.Positive(1, math.Sqrt(variance*(1+1/jobs)+drift*drift+doubt*doubt), timePriorWeight+jobs-1, 1).High
+}
+
+// renew gives the lines of a model of an older ckpt their laws.
+func (t *Times) renew() {
+	for _, l := range []*Line{&t.Coordination, &t.Management} {
+		if l.Law == "" {
+			l.Law = Linear
+		}
+	}
+	if c := t.Copy; c != nil && c.Law == "" && len(c.Coef) == 1 {
+		c.Law, c.Coef = ByBytes, []float64{0, c.Coef[0]}
+	}
 }
 
 // check verifies what predictions rely on, of a model from a file.
 func (t *Times) check() error {
-	for _, l := range []struct {
-		line Line
-		n    int
-	}{{t.Coordination, 2}, {t.Management, 2}, {t.Storage, 2}} {
-		if len(l.line.Coef) != l.n {
-			return errors.New("times: wrong number of coefficients")
+	t.renew()
+	lines := map[string]*Line{"coordination": &t.Coordination, "management": &t.Management, "storage": &t.Storage}
+	if t.Copy != nil {
+		lines["copy"] = t.Copy
+	}
+	for name, l := range lines {
+		if len(l.Others) > maxLaws {
+			return fmt.Errorf("times: %s: too many laws", name)
 		}
-		for _, c := range l.line.Coef {
-			if !(c >= 0 && c < 1e6) {
-				return errors.New("times: coefficient is out of range")
+		for _, law := range append([]Line{*l}, l.Others...) {
+			if err := law.check(); err != nil {
+				return fmt.Errorf("times: %s: %w", name, err)
 			}
 		}
-	}
-	if t.Copy != nil && (len(t.Copy.Coef) != 1 || !(t.Copy.Coef[0] >= 0 && t.Copy.Coef[0] < 1e6)) {
-		return errors.New("times: coefficient is out of range")
 	}
 	if !(t.Scatter >= 0 && t.Scatter < 100) || t.Jobs < 1 || !(t.NP.Low > 0 && t.NP.High >= t.NP.Low) || !(t.Bytes.Low >= 0 && t.Bytes.High >= t.Bytes.Low) {
 		return errors.New("times: impossible range")
@@ -259,92 +315,20 @@ func (t *Times) check() error {
 	return nil
 }
 
-// fitMedian fits seconds as a linear function whose coefficients are not negative, so that
-// the sum of the relative distances is least: half of the measurements may be wild, and the
-// line stays.
-func fitMedian(rows [][]float64, seconds []float64) Line {
-	k := len(rows[0])
-	active := make([]bool, k)
-	for i := range active {
-		active[i] = true
-	}
-	var coef []float64
-	for {
-		coef = leastDistances(rows, seconds, active)
-		worst := -1
-		for i, c := range coef {
-			if active[i] && c < 0 && (worst < 0 || c < coef[worst]) {
-				worst = i
-			}
-		}
-		if worst < 0 {
-			break
-		}
-		active[worst] = false
-	}
-	l := Line{Coef: coef}
-	var off []float64
-	for i, row := range rows {
-		off = append(off, math.Log(max(fastest, seconds[i])/max(fastest, l.at(row))))
-	}
-	l.Scatter = spread(off)
-	return l
-}
+// maxLaws bounds the laws of a model from a file.
+const maxLaws = 100
 
-// leastDistances weighs least squares again and again, until they are least absolute
-// relative distances.
-func leastDistances(rows [][]float64, seconds []float64, active []bool) []float64 {
-	weights := make([]float64, len(rows))
-	for i, s := range seconds {
-		weights[i] = 1 / math.Pow(max(fastest, s), 2)
+func (l *Line) check() error {
+	if len(l.Coef) != len(l.Law.row(load{})) {
+		return fmt.Errorf("law %q has a wrong number of coefficients", l.Law)
 	}
-	coef := weightedSquares(rows, seconds, weights, active)
-	for range 100 {
-		for i, row := range rows {
-			value := 0.0
-			for j, c := range coef {
-				value += c * row[j]
-			}
-			s := max(fastest, seconds[i])
-			weights[i] = 1 / (s * max(1e-4*s, math.Abs(seconds[i]-value)))
-		}
-		coef = weightedSquares(rows, seconds, weights, active)
-	}
-	return coef
-}
-
-// weightedSquares solves the normal equations of the active columns. A slight pull to 0
-// decides between columns that the measurements cannot tell apart.
-func weightedSquares(rows [][]float64, seconds, weights []float64, active []bool) []float64 {
-	var columns []int
-	for i, on := range active {
-		if on {
-			columns = append(columns, i)
+	for _, c := range l.Coef {
+		if !(c >= 0 && c < 1e6) {
+			return errors.New("coefficient is out of range")
 		}
 	}
-	coef := make([]float64, len(active))
-	k := len(columns)
-	if k == 0 {
-		return coef
+	if !(l.Weight >= 0 && l.Weight <= 1) || !(l.Scatter >= 0 && l.Scatter < 100) || len(l.Others) > 0 && l.Weight == 0 {
+		return errors.New("weight or scatter is out of range")
 	}
-	a, b := mat.NewSymDense(k, nil), mat.NewVecDense(k, nil)
-	for i, row := range rows {
-		for x, cx := range columns {
-			b.SetVec(x, b.AtVec(x)+weights[i]*row[cx]*seconds[i])
-			for y := x; y < k; y++ {
-				a.SetSym(x, y, a.At(x, y)+weights[i]*row[cx]*row[columns[y]])
-			}
-		}
-	}
-	for x := range k {
-		a.SetSym(x, x, a.At(x, x)*(1+1e-9)+1e-300)
-	}
-	var c mat.VecDense
-	if err := c.SolveVec(a, b); err != nil && c.Len() != k {
-		return coef
-	}
-	for x, cx := range columns {
-		coef[cx] = c.AtVec(x)
-	}
-	return coef
+	return nil
 }

@@ -32,6 +32,9 @@ func ForJob(model, app string, np int, s *job.Spec) (*job.Prediction, error) {
 	}
 	stored, err := m.Stored(r, predict.Storing{Codec: s.Codec, Layout: string(cmp.Or(s.WritePath.Layout, plan.PerRank)),
 		Aggregators: max(0, s.WritePath.Aggregators), Async: s.Async}, nil)
+	if err == nil {
+		err = stored.TooFar()
+	}
 	if err != nil {
 		return nil, inputErrors(err)
 	}
