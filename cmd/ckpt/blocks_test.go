@@ -282,6 +282,7 @@ func masked(lines []string) (out []string) {
 		l = hexes().ReplaceAllString(l, "HEX")
 		l = numbers().ReplaceAllString(l, "#")
 		l = spans2().ReplaceAllString(l, "# UNIT")
+		l = strings.ReplaceAll(l, "# UNIT to # UNIT", "# to # UNIT") // one unit, or one each
 		l = plurals.ReplaceAllString(l, "# $1")
 		l = messages.ReplaceAllString(l, "messages #")
 		if l = strings.TrimSpace(paddings.ReplaceAllString(l, " ")); l != "" {

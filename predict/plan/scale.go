@@ -30,13 +30,14 @@ func (r Run) NP() (n int) {
 // shorter and its checkpoints larger, so that a protected run is fastest on fewer
 // ranks than a run without protection (León 2022, section 3.3.3).
 type Scale struct {
-	App         string       `json:"app"`
-	MPI         string       `json:"mpi"`
-	Codec       string       `json:"codec"` // of the compressed checkpoints
-	Checkpoints int          `json:"checkpoints"`
-	Points      []ScalePoint `json:"point_list"`
-	Fastest     Fastest      `json:"fastest"`
-	Source      string       `json:"source"` // of the times
+	App         string         `json:"app"`
+	MPI         string         `json:"mpi"`
+	Engine      dataset.Engine `json:"engine"`
+	Codec       string         `json:"codec"` // of the compressed checkpoints
+	Checkpoints int            `json:"checkpoints"`
+	Points      []ScalePoint   `json:"point_list"`
+	Fastest     Fastest        `json:"fastest"`
+	Source      string         `json:"source"` // of the times
 }
 
 // A ScalePoint is a run on one number of ranks.
@@ -74,7 +75,7 @@ func MeasuredScale(app, class, mpi string, nps []int, checkpoints int) (*Scale, 
 	if err != nil {
 		return nil, err
 	}
-	s := &Scale{App: app + "." + class, MPI: mpi, Codec: "gzip", Checkpoints: checkpoints}
+	s := &Scale{App: app + "." + class, MPI: mpi, Engine: dataset.DMTCP, Codec: "gzip", Checkpoints: checkpoints}
 	points := map[int]*ScalePoint{}
 	for _, l := range all {
 		if l.App != app || l.Class != class || l.MPI != mpi {
@@ -127,7 +128,7 @@ func PredictedScale(m *predict.Model, w Way, app, class, mpi string, runs []Run,
 	if err := checkCount(checkpoints); err != nil {
 		return nil, err
 	}
-	s := &Scale{App: app + "." + class, MPI: mpi, Codec: codec, Checkpoints: checkpoints, Source: "run times given, checkpoints of " + string(cmp.Or(w.Engine, dataset.DMTCP)) + " predicted"}
+	s := &Scale{App: app + "." + class, MPI: mpi, Engine: cmp.Or(w.Engine, dataset.DMTCP), Codec: codec, Checkpoints: checkpoints, Source: "run times given, checkpoints of " + string(cmp.Or(w.Engine, dataset.DMTCP)) + " predicted"}
 	for _, run := range runs {
 		a, err := m.Application(s.App, run.NP())
 		if err != nil {

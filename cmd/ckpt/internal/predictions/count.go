@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/dataset"
 	"ckpt/interval"
 	"ckpt/predict"
 	"ckpt/predict/fit"
@@ -23,6 +24,7 @@ type countOptions struct {
 	size, capacity      string
 	confident           bool
 	predicted           *fit.Range // time of a checkpoint of APP; nil without
+	of                  dataset.Engine
 }
 
 func newPredictCountCommand(g *ui.Globals) *cobra.Command {
@@ -84,6 +86,9 @@ func (o *countOptions) predictApp(cmd *cobra.Command, args []string) error {
 	c, err := o.predict(cmd.Context(), args[0])
 	if err != nil {
 		return inputErrors(err)
+	}
+	if o.of = dataset.DMTCP; c.Stored != nil {
+		o.of = dataset.Ckpt
 	}
 	t, size := o.mean(c)
 	o.predicted = &t
@@ -148,18 +153,19 @@ func (o *countOptions) machine() (*interval.Model, error) {
 
 // A Count of checkpoints that an overhead pays for, as --json prints it.
 type Count struct {
-	Count      int     `json:"count"`
-	Interval   float64 `json:"interval_s"`
-	Checkpoint float64 `json:"checkpoint_s"`
-	App        float64 `json:"app_s"`
-	Total      float64 `json:"total_s"`
-	Overhead   float64 `json:"overhead"`      // that is accepted
-	Spent      float64 `json:"overhead_used"` // count·checkpoint_s/app_s
-	Work       float64 `json:"work_s"`        // app_s/(count+1)
-	Late       bool    `json:"late"`          // the run ends before its last checkpoint
-	Limit      string  `json:"limited_by"`    // overhead, capacity or failures
-	Stored     int64   `json:"kept_bytes"`
-	Peak       int64   `json:"peak_bytes"`
+	Engine     dataset.Engine `json:"engine,omitempty"` // of a predicted checkpoint
+	Count      int            `json:"count"`
+	Interval   float64        `json:"interval_s"`
+	Checkpoint float64        `json:"checkpoint_s"`
+	App        float64        `json:"app_s"`
+	Total      float64        `json:"total_s"`
+	Overhead   float64        `json:"overhead"`      // that is accepted
+	Spent      float64        `json:"overhead_used"` // count·checkpoint_s/app_s
+	Work       float64        `json:"work_s"`        // app_s/(count+1)
+	Late       bool           `json:"late"`          // the run ends before its last checkpoint
+	Limit      string         `json:"limited_by"`    // overhead, capacity or failures
+	Stored     int64          `json:"kept_bytes"`
+	Peak       int64          `json:"peak_bytes"`
 	// Of a predicted time, its interval and the counts at the ends.
 	*CountRange
 	MTBF *float64 `json:"mtbf_s,omitempty"`
@@ -189,7 +195,7 @@ func runPredictCount(g *ui.Globals, o *countOptions) error {
 		return o.capacityFirst(b, m, err)
 	}
 	r := Count{
-		Count: s.Count, Interval: s.Interval.Seconds(), Checkpoint: b.Checkpoint.Seconds(), App: b.App.Seconds(), Total: s.Total.Seconds(),
+		Engine: o.of, Count: s.Count, Interval: s.Interval.Seconds(), Checkpoint: b.Checkpoint.Seconds(), App: b.App.Seconds(), Total: s.Total.Seconds(),
 		Overhead: b.Overhead, Spent: s.Overhead, Work: s.Work.Seconds(), Late: s.Late, Limit: s.Limit.String(), Stored: s.Stored, Peak: s.Peak, Run: run,
 	}
 	if m != nil {
@@ -199,7 +205,12 @@ func runPredictCount(g *ui.Globals, o *countOptions) error {
 	if r.CountRange, err = o.span(b, m); err != nil {
 		return err
 	}
-	return g.Show(r, func() error { return printCount(g, &b, &s, &r) })
+	return g.Show(r, func() error {
+		if r.Engine != "" {
+			explainEngine(g, r.Engine, "")
+		}
+		return printCount(g, &b, &s, &r)
+	})
 }
 
 // schedule plans for a machine that fails, or for one that does not: nil.
@@ -287,7 +298,7 @@ func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *Coun
 		if r.Confident {
 			planned = ", planned for the longest"
 		}
-		g.Printf("time of a checkpoint %s to %s in 95 %%%s\n", ui.Seconds(r.Low), ui.Seconds(r.High), planned)
+		g.Printf("time of a checkpoint %s in 95 %%%s\n", times(r.Low, r.High), planned)
 	}
 	if r.Run != nil {
 		g.Printf("with an MTBF of %s: %s\n", spanOf(*r.MTBF), r.Run.text())

@@ -10,6 +10,7 @@ import (
 	"ckpt/predict/fit"
 	"ckpt/predict/service"
 	"ckpt/zones"
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -123,25 +124,27 @@ func storedJSON(s *predict.Stored, times bool) Stored {
 
 func printStored(g *ui.Globals, s *predict.Stored) error {
 	row := func(name string, c *service.Checkpoint) []string {
-		return []string{name, strconv.Itoa(c.Files), mib(c.Data.Value), mib(c.Shared.Value), mib(c.Overhead.Value), mib(c.Total.Value), amount(c.Total)}
+		return []string{name, strconv.Itoa(c.Files), ui.Bytes(c.Data.Value), ui.Bytes(c.Shared.Value), ui.Bytes(c.Overhead.Value), ui.Bytes(c.Total.Value), amount(c.Total)}
 	}
-	if err := g.Table([]string{"checkpoint", "|files", "|data", "|shared", "|index", "|stored MiB", "|95 %"},
+	explainEngine(g, dataset.Ckpt, ", codec "+s.Codec+", layout "+s.Layout)
+	if err := g.Table([]string{"checkpoint", "|files", "|data", "|shared", "|index", "|stored", "|95 %"},
 		[][]string{row("full", &s.Full), row("incremental", &s.Next)}); err != nil {
 		return err
 	}
 	text := ""
 	if s.Library.Value > 0 {
-		text = fmt.Sprintf("library %s MiB once for the job, 95 %% %s\n", mib(s.Library.Value), amount(s.Library))
+		text = fmt.Sprintf("library %s once for the job, 95 %% %s\n", ui.Bytes(s.Library.Value), amount(s.Library))
 	}
 	return g.Printf("%s%s", text, explainStored(g, s))
 }
 
 func printStoredTime(g *ui.Globals, s *predict.Stored) error {
 	row := func(name string, c *service.Checkpoint, t *service.Time) []string {
-		return []string{name, mib(c.Total.Value), ui.Seconds(t.Coordination), ui.Seconds(t.Management), ui.Seconds(t.Storage), ui.Seconds(t.Total.Value),
-			ui.Seconds(t.Total.Low) + " to " + ui.Seconds(t.Total.High), ui.Seconds(t.Pause.Value)}
+		return []string{name, ui.Bytes(c.Total.Value), ui.Seconds(t.Coordination), ui.Seconds(t.Management), ui.Seconds(t.Storage), ui.Seconds(t.Total.Value),
+			times(t.Total.Low, t.Total.High), ui.Seconds(t.Pause.Value)}
 	}
-	if err := g.Table([]string{"checkpoint", "|stored MiB", "~|coordination", "~|management", "~|storage", "|latency", "|95 %", "|pause"},
+	explainEngine(g, dataset.Ckpt, ", codec "+s.Codec+", layout "+s.Layout)
+	if err := g.Table([]string{"checkpoint", "|stored", "~|coordination", "~|management", "~|storage", "|latency", "|95 %", "|pause"},
 		[][]string{row("full", &s.Full, &s.FullTime), row("incremental", &s.Next, &s.NextTime)}); err != nil {
 		return err
 	}
@@ -152,16 +155,27 @@ func explainStored(g *ui.Globals, s *predict.Stored) string {
 	if g.Quiet {
 		return ""
 	}
-	text := fmt.Sprintf("engine ckpt, codec %s, layout %s\nmodel  %s\nbasis  %s\n", s.Codec, s.Layout, s.Model, s.Basis)
+	text := fmt.Sprintf("model  %s\nbasis  %s\n", s.Model, s.Basis)
 	if s.Note != "" {
 		text += "note   " + s.Note + "\n"
 	}
 	return text
 }
 
-func mib(bytes float64) string { return decimal(bytes / mebi) }
+func amount(a fit.Range) string { return ui.Between(a.Low, a.High, ui.Bytes) }
 
-func amount(a fit.Range) string { return mib(a.Low) + " to " + mib(a.High) }
+// explainEngine says first whose checkpoints are predicted, and how: the two engines store
+// very different amounts.
+func explainEngine(g *ui.Globals, e dataset.Engine, way string) {
+	if g.Quiet {
+		return
+	}
+	is, other := "an image of each process, with all of its memory", "--engine ckpt predicts what ckpt stores"
+	if e == dataset.Ckpt {
+		is, other = "what ckpt stores", "--engine dmtcp predicts an image of each process, with all of its memory"
+	}
+	g.Printf("engine %s%s: %s (%s)\n", cmp.Or(e, dataset.DMTCP), way, is, other)
+}
 
 // ofMemory are the flags of predict size that are for images of the whole memory.
 var ofMemory = []string{"model", "engine", "codec", "layout", "async", "mpi", "io", "law", "vary", "manager-files", "plot"}
@@ -198,7 +212,7 @@ func (o *jobOptions) predictSaved(g *ui.Globals, f *pflag.FlagSet, app string) e
 }
 
 func printSaved(g *ui.Globals, s *predict.ApplicationSize) error {
-	exact := func(bytes int64) string { return strconv.FormatFloat(float64(bytes)/mebi, 'f', 3, 64) }
+	exact := func(bytes int64) string { return ui.Bytes(float64(bytes)) }
 	var rows [][]string
 	for _, a := range s.Arrays {
 		by := "each rank, its own"
@@ -210,13 +224,13 @@ func printSaved(g *ui.Globals, s *predict.ApplicationSize) error {
 	if s.Header > 0 {
 		rows = append(rows, []string{"header", "", "", exact(s.Header)})
 	}
-	if err := g.Table([]string{"array", "stored by", "|MiB of a rank", "|stored MiB"}, rows); err != nil {
+	if err := g.Table([]string{"array", "stored by", "|of a rank", "|stored"}, rows); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("total %s MiB in 1 file, %d to %d writes by %s with a buffer of %s MiB\n", exact(s.Total), s.Writes, s.WritesHigh,
-		ui.Count(s.Aggregators, "aggregator"), decimal(float64(s.Buffer)/mebi))
+	text := fmt.Sprintf("total %s in 1 file, %d to %d writes by %s with a buffer of %s\n", exact(s.Total), s.Writes, s.WritesHigh,
+		ui.Count(s.Aggregators, "aggregator"), ui.Bytes(float64(s.Buffer)))
 	if !g.Quiet {
-		text += fmt.Sprintf("computed anew after a restart: %s MiB of each rank\nmodel %s\nbasis %s\n", exact(s.Recomputed), s.Model, s.Basis)
+		text += fmt.Sprintf("computed anew after a restart: %s of each rank\nmodel %s\nbasis %s\n", exact(s.Recomputed), s.Model, s.Basis)
 		if s.Note != "" {
 			text += "note  " + s.Note + "\n"
 		}

@@ -168,7 +168,7 @@ func (p *picture) asked(at *predict.Band) {
 	}
 	point := plotter.XYs{{X: at.X, Y: at.Y}}
 	p.errorBars(point, plotter.YErrors{{Low: at.Low - at.Y, High: at.High - at.Y}}, figure.Vermilion)
-	p.marks(fmt.Sprintf("asked: %.0f, %s MiB (%s)", at.X, decimal(at.Y), between(at.Low, at.High)), point,
+	p.marks(fmt.Sprintf("asked: %.0f, %s (%s)", at.X, size(at.Y), sizes(at.Low, at.High)), point,
 		draw.GlyphStyle{Color: figure.Vermilion, Radius: vg.Points(4.5), Shape: draw.RingGlyph{}})
 }
 

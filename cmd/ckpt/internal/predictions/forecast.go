@@ -71,11 +71,11 @@ func ForecastOf(sys *pfs.System, f *tune.Forecast) Forecast {
 func (f *Forecast) Lines() [][2]string {
 	lines := [][2]string{
 		{"storage", f.Storage},
-		{"latency", fmt.Sprintf("%s, 95 %% %s to %s", ui.Seconds(f.Latency.Total), ui.Seconds(f.Low), ui.Seconds(f.High))},
+		{"latency", fmt.Sprintf("%s, 95 %% %s", ui.Seconds(f.Latency.Total), times(f.Low, f.High))},
 		{"  parts", fmt.Sprintf("%s coordination + %s management + %s storage", ui.Seconds(f.Latency.Coordination), ui.Seconds(f.Latency.Management), ui.Seconds(f.Latency.Storage))},
 	}
 	if f.Pause != f.Latency.Total {
-		lines = append(lines, [2]string{"pause", fmt.Sprintf("%s, 95 %% %s to %s", ui.Seconds(f.Pause), ui.Seconds(f.PauseLow), ui.Seconds(f.PauseHigh))})
+		lines = append(lines, [2]string{"pause", fmt.Sprintf("%s, 95 %% %s", ui.Seconds(f.Pause), times(f.PauseLow, f.PauseHigh))})
 	}
 	for _, p := range f.Phases {
 		if p.Max > 0 {

@@ -97,11 +97,11 @@ func (o *intervalApp) fill(cmd *cobra.Command, g *ui.Globals, app string) error 
 	if err != nil {
 		return err
 	}
-	return o.set(cmd, g, app, options[0].Groups)
+	return o.set(cmd, g, app, p.Engine, options[0].Groups)
 }
 
 // set sets the flags.
-func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, of *plan.Groups) error {
+func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, engine dataset.Engine, of *plan.Groups) error {
 	c := &of.ModeCosts
 	f := cmd.Flags()
 	seconds := func(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
@@ -129,11 +129,12 @@ func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, of *pla
 		r    fit.Range
 	}{{"cost", c.AllS}, {"restart", c.RestartS}} {
 		if slices.Contains(told, part.name) {
-			text += fmt.Sprintf(", %s %s (%s to %s)", part.name, ui.Seconds(part.r.Value), ui.Seconds(part.r.Low), ui.Seconds(part.r.High))
+			text += fmt.Sprintf(", %s %s (%s)", part.name, ui.Seconds(part.r.Value), times(part.r.Low, part.r.High))
 		}
 	}
 	if text == "" {
 		return nil
 	}
+	explainEngine(g, engine, "")
 	return g.Printf("predicted for %s, %s%s\n", app, job.Mode(of.Mode), text)
 }

@@ -1,6 +1,7 @@
 package predictions
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -227,10 +228,11 @@ func (o *planOptions) times(np int) (runs []plan.AppRun, err error) {
 
 // planResult are the options of a machine that does not fail, as --json prints them.
 type planResult struct {
-	App      string        `json:"app"`
-	Minimize plan.Aim      `json:"minimize"`
-	Keep     int           `json:"keep"`
-	Options  []plan.Option `json:"options"`
+	App      string         `json:"app"`
+	Engine   dataset.Engine `json:"engine"`
+	Minimize plan.Aim       `json:"minimize"`
+	Keep     int            `json:"keep"`
+	Options  []plan.Option  `json:"options"`
 }
 
 func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app string) error {
@@ -250,7 +252,7 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 	case p.Levels != nil:
 		return showLevelPlan(g, &p, options, o.protect)
 	case p.MTBFS != 0:
-		r := modePlan{p.App.String(), p.Mapping, p.MTBFS, p.AppSeconds, options}
+		r := modePlan{p.App.String(), p.Mapping, cmp.Or(p.Engine, dataset.DMTCP), p.MTBFS, p.AppSeconds, options}
 		return g.Show(r, func() error { return printModes(g, &r) })
 	}
 	nearest := bestMeasured(options)
@@ -262,7 +264,7 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 	if o.top > 0 && o.top < len(options) {
 		options = options[:o.top]
 	}
-	return g.Show(planResult{p.App.String(), p.Minimize, o.keep, options}, func() error { return printPlan(g, &p, options, nearest) })
+	return g.Show(planResult{p.App.String(), cmp.Or(p.Engine, dataset.DMTCP), p.Minimize, o.keep, options}, func() error { return printPlan(g, &p, options, nearest) })
 }
 
 // bestMeasured names the best option within the measurements, if the best of all is
@@ -274,7 +276,7 @@ func bestMeasured(options []plan.Option) string {
 	text := fmt.Sprintf("* is extrapolated ×%.2g; ", options[0].Extrapolation)
 	for _, o := range options {
 		if o.BestMeasured {
-			return text + fmt.Sprintf("the best within the measurements is %d×%d %s %s: %s s, %s\n", o.Nodes, o.PPN, o.MPI, o.Codec, decimal(o.CheckpointS), between(o.LowS, o.HighS))
+			return text + fmt.Sprintf("the best within the measurements is %d×%d %s %s: %s, %s\n", o.Nodes, o.PPN, o.MPI, o.Codec, ui.Seconds(o.CheckpointS), times(o.LowS, o.HighS))
 		}
 	}
 	return text + "nothing that fits lies within the measurements\n"
@@ -285,6 +287,7 @@ func printPlan(g *ui.Globals, p *plan.Planning, options []plan.Option, nearest s
 	if p.IO == predict.FullIO {
 		kind |= ofAggregators
 	}
+	explainEngine(g, p.Engine, "")
 	printOptions(g, kind, options)
 	text := nearest
 	switch {
@@ -324,26 +327,26 @@ var columns = []struct {
 	{ofBudget, "MPI", func(o *plan.Option) string { return o.MPI }},
 	{ofBudget, "codec", func(o *plan.Option) string { return o.Codec }},
 	{ofAggregators, "|agg", func(o *plan.Option) string { return strconv.Itoa(o.Aggregators) }},
-	{ofAggregators, "|buffer", func(o *plan.Option) string { return decimal(o.BufferMiB) }},
-	{ofBudget, "~|image MiB", func(o *plan.Option) string { return decimal(o.FileMiB) }},
-	{ofBudget, "~|Gstored GiB", func(o *plan.Option) string { return decimal(o.GstoredMiB / 1024) }},
-	{ofBudget, "|time s", func(o *plan.Option) string { return decimal(o.CheckpointS) }},
-	{ofModes, "|ckpt s", func(o *plan.Option) string { return short(o.CheckpointS) }},
-	{ofBudget, "~|95 %", func(o *plan.Option) string { return between(o.LowS, o.HighS) }},
+	{ofAggregators, "|buffer", func(o *plan.Option) string { return size(o.BufferMiB) }},
+	{ofBudget, "~|image", func(o *plan.Option) string { return size(o.FileMiB) }},
+	{ofBudget, "~|stored", func(o *plan.Option) string { return size(o.GstoredMiB) }},
+	{ofBudget, "|time", func(o *plan.Option) string { return ui.Seconds(o.CheckpointS) }},
+	{ofModes, "|checkpoint", func(o *plan.Option) string { return ui.Seconds(o.CheckpointS) }},
+	{ofBudget, "~|95 %", func(o *plan.Option) string { return times(o.LowS, o.HighS) }},
 	{ofBudget, "|count", func(o *plan.Option) string { return strconv.Itoa(o.Count) }},
-	{ofBudget, "|every s", func(o *plan.Option) string { return decimal(o.IntervalS) }},
-	{ofModes, "|every s", func(o *plan.Option) string { return short(o.IntervalS) }},
-	{ofModes, "|log MiB", logged},
-	{ofModes, "|log s", func(o *plan.Option) string { return short(o.LogS) }},
-	{ofModes, "|restart s", func(o *plan.Option) string { return short(o.RestartS) }},
-	{ofLevels, "|local every s", func(o *plan.Option) string { return period(o, true) }},
-	{ofLevels, "|store every s", func(o *plan.Option) string { return period(o, false) }},
+	{ofBudget, "|every", func(o *plan.Option) string { return ui.Seconds(o.IntervalS) }},
+	{ofModes, "|every", func(o *plan.Option) string { return spanOf(o.IntervalS) }},
+	{ofModes, "|log", logged},
+	{ofModes, "|log wait", func(o *plan.Option) string { return ui.Seconds(o.LogS) }},
+	{ofModes, "|restart", func(o *plan.Option) string { return ui.Seconds(o.RestartS) }},
+	{ofLevels, "|local every", func(o *plan.Option) string { return period(o, true) }},
+	{ofLevels, "|store every", func(o *plan.Option) string { return period(o, false) }},
 	{ofLevels, "|waste", func(o *plan.Option) string { return ui.Percent(o.Waste) }},
-	{ofBudget, "~|total s", func(o *plan.Option) string { return decimal(o.TotalS) }},
-	{ofBudget, "~|lost s", func(o *plan.Option) string { return decimal(o.LostS) }},
-	{ofModes, "|lost s", func(o *plan.Option) string { return short(o.LostS) }},
-	{ofBudget, "|store GiB", func(o *plan.Option) string { return decimal(o.StorageMiB / 1024) }},
-	{ofModes | ofLevels, "|total s", func(o *plan.Option) string { return never(o.Expected, short) + map[bool]string{true: " *"}[o.Best] }},
+	{ofBudget, "~|total", func(o *plan.Option) string { return lasting(o.TotalS) }},
+	{ofBudget, "~|lost", func(o *plan.Option) string { return ui.Seconds(o.LostS) }},
+	{ofModes, "|lost", func(o *plan.Option) string { return ui.Seconds(o.LostS) }},
+	{ofBudget, "|store", func(o *plan.Option) string { return size(o.StorageMiB) }},
+	{ofModes | ofLevels, "|total", func(o *plan.Option) string { return never(o.Expected, spanOf) + map[bool]string{true: " *"}[o.Best] }},
 	{ofBudget, "", remark},
 }
 
@@ -381,18 +384,26 @@ func remark(o *plan.Option) string {
 	return text
 }
 
+// lasting formats the time of a run.
+func lasting(s float64) string {
+	if s < 600 {
+		return ui.Seconds(s)
+	}
+	return spanOf(s)
+}
+
 func logged(o *plan.Option) string {
 	if o.Log == service.Sender && o.KeptMiB > 0 {
-		return "kept " + short(o.KeptMiB)
+		return "kept " + size(o.KeptMiB)
 	}
-	return short(o.LogMiB)
+	return size(o.LogMiB)
 }
 
 // period is the time between checkpoints on the nodes, or in the store.
 func period(o *plan.Option, local bool) string {
 	for _, l := range o.Pattern.Levels {
 		if local == (l.Name == "local") {
-			return short(l.Period)
+			return spanOf(l.Period)
 		}
 	}
 	return "-"

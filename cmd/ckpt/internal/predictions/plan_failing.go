@@ -1,6 +1,7 @@
 package predictions
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/dataset"
 	"ckpt/image/nodes"
 	"ckpt/interval"
 	"ckpt/predict"
@@ -165,15 +167,17 @@ func outOfRange(err error) error {
 
 // modePlan is a comparison of modes as --json prints it.
 type modePlan struct {
-	App     string        `json:"app"`
-	Mapping []int         `json:"mapping"`
-	MTBF    float64       `json:"mtbf_s"`
-	AppS    float64       `json:"app_s"`
-	Options []plan.Option `json:"mode_options"`
+	App     string         `json:"app"`
+	Mapping []int          `json:"mapping"`
+	Engine  dataset.Engine `json:"engine"`
+	MTBF    float64        `json:"mtbf_s"`
+	AppS    float64        `json:"app_s"`
+	Options []plan.Option  `json:"mode_options"`
 }
 
 func printModes(g *ui.Globals, r *modePlan) error {
 	if !g.Quiet {
+		explainEngine(g, r.Engine, "")
 		g.Printf("%s on nodes %s, work %s, a failure every %s\n", r.App, ranksOfNodes(r.Mapping), spanOf(r.AppS), spanOf(r.MTBF))
 	}
 	if err := printOptions(g, ofModes, r.Options); err != nil || g.Quiet {
@@ -240,17 +244,6 @@ func ranksOfNodes(mapping []int) string {
 	return strings.Join(out, ",")
 }
 
-// short has three digits or more.
-func short[F ~float64](v F) string {
-	switch {
-	case v >= 100:
-		return strconv.FormatFloat(float64(v), 'f', 0, 64)
-	case v >= 10:
-		return strconv.FormatFloat(float64(v), 'f', 1, 64)
-	}
-	return strconv.FormatFloat(float64(v), 'f', 2, 64)
-}
-
 func never(v plan.Finite, format func(float64) string) string {
 	if float64(v) > time.Duration(math.MaxInt64).Seconds() {
 		return "never"
@@ -309,6 +302,7 @@ type levelPlan struct {
 	Mapping []int               `json:"mapping"`
 	MTBF    float64             `json:"mtbf_s"`
 	AppS    float64             `json:"app_s"`
+	Engine  dataset.Engine      `json:"engine"`
 	Protect string              `json:"protection"`
 	All     predict.MiB         `json:"checkpoint_image_bytes"`
 	Node    predict.MiB         `json:"node_image_bytes"`
@@ -321,7 +315,7 @@ type levelPlan struct {
 
 func showLevelPlan(g *ui.Globals, p *plan.Planning, options []plan.Option, protection string) error {
 	c := &options[0].LevelCosts
-	r := &levelPlan{App: p.App.String(), Mapping: p.Mapping, MTBF: p.MTBFS, AppS: p.AppSeconds, Protect: protection, All: predict.MiB(c.AllMiB.Value),
+	r := &levelPlan{App: p.App.String(), Mapping: p.Mapping, MTBF: p.MTBFS, AppS: p.AppSeconds, Engine: cmp.Or(p.Engine, dataset.DMTCP), Protect: protection, All: predict.MiB(c.AllMiB.Value),
 		Node: predict.MiB(c.NodeMiB.Value), Extra: predict.MiB(c.NodeMiB.Value * p.Levels.Redundancy), Levels: p.Hierarchy(c).Rows(),
 		Options: options, Assumed: append([]string{}, c.Assumed...), Flags: []string{}}
 	if options[0].Best {
@@ -332,7 +326,7 @@ func showLevelPlan(g *ui.Globals, p *plan.Planning, options []plan.Option, prote
 
 func printLevelPlan(g *ui.Globals, r *levelPlan, c *plan.LevelCosts) error {
 	if !g.Quiet {
-		size := func(m predict.MiB) string { return ui.MiB(m.Bytes()) + " MiB" }
+		explainEngine(g, r.Engine, "")
 		extra := ""
 		if r.Extra > 0 {
 			extra = fmt.Sprintf(", and %s of redundancy (%s)", size(r.Extra), r.Protect)

@@ -254,6 +254,7 @@ func (o *jobOptions) plot(m *predict.Model, app, figure string) error {
 }
 
 func printSize(g *ui.Globals, s *predict.Size) error {
+	explainEngine(g, s.Engine, "")
 	var rows [][]string
 	for _, f := range s.Files {
 		kind := ""
@@ -264,15 +265,15 @@ func printSize(g *ui.Globals, s *predict.Size) error {
 			if s.ZonesUnknown {
 				return "-"
 			}
-			return decimal(mib)
+			return size(mib)
 		}
 		rows = append(rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), zone(f.Zones.Library), zone(f.Zones.Data),
-			zone(f.Zones.Shared), zone(f.Zones.IOBuffer), decimal(f.MiB), between(f.Low, f.High), kind})
+			zone(f.Zones.Shared), zone(f.Zones.IOBuffer), size(f.MiB), sizes(f.Low, f.High), kind})
 	}
-	g.Table([]string{"|ranks/node", "|files", "|library", "|data", "|shared", "|I/O", "|file MiB", "|95 %", ""}, rows)
-	text := fmt.Sprintf("total %s MiB, 95 %% %s\n", decimal(s.TotalMiB), between(s.LowMiB, s.HighMiB))
+	g.Table([]string{"|ranks/node", "|files", "|library", "|data", "|shared", "|I/O", "|file", "|95 %", ""}, rows)
+	text := fmt.Sprintf("total %s, 95 %% %s\n", size(s.TotalMiB), sizes(s.LowMiB, s.HighMiB))
 	if s.ManagerMiB > 0 {
-		text = fmt.Sprintf("total %s MiB with %s of manager files, 95 %% %s\n", decimal(s.TotalMiB), decimal(s.ManagerMiB), between(s.LowMiB, s.HighMiB))
+		text = fmt.Sprintf("total %s with %s of manager files, 95 %% %s\n", size(s.TotalMiB), size(s.ManagerMiB), sizes(s.LowMiB, s.HighMiB))
 	}
 	if !g.Quiet {
 		text += "model " + s.Model + "\nbasis " + s.Basis + "\n"
@@ -285,7 +286,14 @@ func printSize(g *ui.Globals, s *predict.Size) error {
 
 func decimal[F ~float64](v F) string { return strconv.FormatFloat(float64(v), 'f', 2, 64) }
 
-func between[F ~float64](low, high F) string { return decimal(low) + " to " + decimal(high) }
+// size and sizes format MiB, times a range of seconds.
+func size[F ~float64](mib F) string { return ui.Bytes(float64(mib) * mebi) }
+
+func sizes[F ~float64](low, high F) string {
+	return ui.Between(float64(low), float64(high), size[float64])
+}
+
+func times(low, high float64) string { return ui.Between(low, high, ui.Seconds) }
 
 // durationOf is the longest duration for times that none holds.
 func durationOf(seconds float64) time.Duration {

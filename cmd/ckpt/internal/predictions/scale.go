@@ -139,16 +139,17 @@ func printScale(g *ui.Globals, s *plan.Scale) error {
 	}
 	text := func(t plan.TimeRange) string {
 		if t.Low == t.High {
-			return decimal(t.Seconds)
+			return ui.Seconds(t.Seconds)
 		}
-		return decimal(t.Seconds) + " (" + between(t.Low, t.High) + ")"
+		return ui.Seconds(t.Seconds) + " (" + times(t.Low, t.High) + ")"
 	}
+	explainEngine(g, s.Engine, "")
 	var rows [][]string
 	for _, p := range s.Points {
-		rows = append(rows, []string{strconv.Itoa(p.NP), decimal(p.Alone) + mark(p.NP, s.Fastest.Alone),
+		rows = append(rows, []string{strconv.Itoa(p.NP), ui.Seconds(p.Alone) + mark(p.NP, s.Fastest.Alone),
 			text(p.Protected) + mark(p.NP, s.Fastest.Protected), ui.Percent(p.Overhead), text(p.Compressed) + mark(p.NP, s.Fastest.Compressed)})
 	}
-	if err := g.Table([]string{"|ranks", "|alone s  ", "|protected s  ", "|overhead", "|with " + s.Codec + " s  "}, rows); err != nil || g.Quiet {
+	if err := g.Table([]string{"|ranks", "|alone  ", "|protected  ", "|overhead", "|with " + s.Codec + "  "}, rows); err != nil || g.Quiet {
 		return err
 	}
 	of := func(np int, of func(plan.ScalePoint) plan.TimeRange) string {

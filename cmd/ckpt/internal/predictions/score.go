@@ -165,6 +165,8 @@ func (r *Scored) score(m *predict.Model, number int, row dataset.Measurement) (I
 	return line, nil
 }
 
+func scaled(n int64) string { return ui.Bytes(float64(n)) }
+
 func printScore(g *ui.Globals, r *Scored) error {
 	if err := printStoredScore(g, r); err != nil {
 		return err
@@ -175,18 +177,18 @@ func printScore(g *ui.Globals, r *Scored) error {
 		if s.Inside {
 			inside = "yes"
 		}
-		rows = append(rows, []string{strconv.Itoa(s.Number), strconv.Itoa(s.PPN), ui.MiB(s.Measured), ui.MiB(s.Predicted),
-			ui.MiB(s.Low) + " to " + ui.MiB(s.High), signed(&s.Error), inside})
+		rows = append(rows, []string{strconv.Itoa(s.Number), strconv.Itoa(s.PPN), scaled(s.Measured), scaled(s.Predicted),
+			ui.Between(float64(s.Low), float64(s.High), ui.Bytes), signed(&s.Error), inside})
 	}
-	if err := g.Table([]string{"|number", "|ranks/node", "|measured MiB", "|predicted MiB", "|95 %", "|error", "inside"}, rows); err != nil || g.Quiet {
+	if err := g.Table([]string{"|number", "|ranks/node", "|measured", "|predicted", "|95 %", "|error", "inside"}, rows); err != nil || g.Quiet {
 		return err
 	}
 	rows = nil
 	for _, z := range r.Zones {
-		rows = append(rows, []string{z.Zone, ui.MiB(z.Measured), ui.MiB(z.Predicted), signed(&z.Error)})
+		rows = append(rows, []string{z.Zone, scaled(z.Measured), scaled(z.Predicted), signed(&z.Error)})
 	}
 	if len(rows) > 0 {
-		if err := errors.Join(g.Printf("\n"), g.Table([]string{"zone", "|measured MiB", "|predicted MiB", "|error"}, rows)); err != nil {
+		if err := errors.Join(g.Printf("\n"), g.Table([]string{"zone", "|measured", "|predicted", "|error"}, rows)); err != nil {
 			return err
 		}
 	}
@@ -325,14 +327,14 @@ func printStoredScore(g *ui.Globals, r *Scored) error {
 		if s.Full {
 			kind = "full"
 		}
-		row := []string{strconv.Itoa(s.Number), kind, ui.MiB(s.Stored), ui.MiB(s.Predicted), ui.MiB(s.Low) + " to " + ui.MiB(s.High), signed(&s.Error), yes[s.Inside]}
+		row := []string{strconv.Itoa(s.Number), kind, scaled(s.Stored), scaled(s.Predicted), ui.Between(float64(s.Low), float64(s.High), ui.Bytes), signed(&s.Error), yes[s.Inside]}
 		if len(r.Times) == len(r.Stored) {
 			t := r.Times[i]
-			row = append(row, ui.Seconds(t.Measured), ui.Seconds(t.Predicted), ui.Seconds(t.Low)+" to "+ui.Seconds(t.High), yes[t.Inside])
+			row = append(row, ui.Seconds(t.Measured), ui.Seconds(t.Predicted), times(t.Low, t.High), yes[t.Inside])
 		}
 		rows = append(rows, row)
 	}
-	header := []string{"|number", "checkpoint", "|stored MiB", "|predicted", "|95 %", "|error", "inside"}
+	header := []string{"|number", "checkpoint", "|stored", "|predicted", "|95 %", "|error", "inside"}
 	if len(r.Times) == len(r.Stored) {
 		header = append(header, "|latency", "~|predicted", "~|95 %", "inside")
 	}

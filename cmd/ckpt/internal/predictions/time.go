@@ -154,9 +154,10 @@ func runPredictTime(ctx context.Context, g *ui.Globals, o *timeOptions, app stri
 
 func printTime(g *ui.Globals, t *predict.Time) error {
 	l := t.Latency
-	text := fmt.Sprintf("%s under %s, %s: %s MiB of %s stored\n", t.App, t.MPI, t.Codec, decimal(t.StoredMiB), decimal(t.TotalMiB)) +
-		fmt.Sprintf("latency %s = %s coordination + %s management + %s storage\n95 %%    %s to %s\n",
-			ui.Seconds(l.Total), ui.Seconds(l.Coordination), ui.Seconds(l.Management), ui.Seconds(l.Storage), ui.Seconds(t.LowS), ui.Seconds(t.HighS))
+	explainEngine(g, t.Engine, "")
+	text := fmt.Sprintf("%s under %s, %s: %s of %s stored\n", t.App, t.MPI, t.Codec, size(t.StoredMiB), size(t.TotalMiB)) +
+		fmt.Sprintf("latency %s = %s coordination + %s management + %s storage\n95 %%    %s\n",
+			ui.Seconds(l.Total), ui.Seconds(l.Coordination), ui.Seconds(l.Management), ui.Seconds(l.Storage), times(t.LowS, t.HighS))
 	if !g.Quiet {
 		text += "model   " + t.TimeModel + "\nholds   " + t.Valid + "\n"
 		if t.Note != "" {
@@ -224,12 +225,13 @@ func runTimeOfMode(ctx context.Context, g *ui.Globals, o *timeOptions, mo *modeO
 
 func printTimeOfMode(g *ui.Globals, p *plan.Planning, c *plan.Option) error {
 	group, all := c.ModeCosts.GroupS, c.ModeCosts.AllS
+	explainEngine(g, p.Engine, "")
 	text := fmt.Sprintf("%s on nodes %s, %s: %s of %s\n", p.App, ranksOfNodes(p.Mapping), modeName(c.Mode, c.Log),
 		ui.Count(c.GroupCount, "group"), ui.Count(c.GroupRanks, "rank")) +
 		fmt.Sprintf("a group %s, between %s and %s\n", ui.Seconds(group.Value), ui.Seconds(group.Low), ui.Seconds(group.High)) +
 		fmt.Sprintf("all     %s, between %s and %s\n", ui.Seconds(all.Value), ui.Seconds(all.Low), ui.Seconds(all.High))
 	if c.Log != service.NoGroups {
-		text += fmt.Sprintf("log     %s MiB in an iteration; %s of the bytes sent cross between groups\n", decimal(c.Iteration/(1<<20)), ui.Percent(c.ModeCosts.CrossingShare))
+		text += fmt.Sprintf("log     %s in an iteration; %s of the bytes sent cross between groups\n", ui.Bytes(c.Iteration), ui.Percent(c.ModeCosts.CrossingShare))
 	}
 	return g.Printf("%s", text)
 }

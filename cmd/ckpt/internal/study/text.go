@@ -118,20 +118,12 @@ func signed(share float64) string {
 	return "+0.00 %"
 }
 
-// size formats bytes for reading.
-func size(n int64) string {
-	if n >= 10<<30 {
-		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
-	}
-	return ui.MiB(n) + " MiB"
-}
+// size formats bytes for reading, sizes and seconds a range.
+func size(n int64) string { return ui.Bytes(float64(n)) }
 
-func sizes(low, high int64) string {
-	if high >= 10<<30 {
-		return fmt.Sprintf("%.2f to %.2f GiB", float64(low)/(1<<30), float64(high)/(1<<30))
-	}
-	return ui.MiB(low) + " to " + ui.MiB(high) + " MiB"
-}
+func sizes(low, high int64) string { return ui.Between(float64(low), float64(high), ui.Bytes) }
+
+func seconds(low, high float64) string { return ui.Between(low, high, ui.Seconds) }
 
 // span formats a time for reading: 24h, 19m40s.
 func span(seconds float64) string {
@@ -143,5 +135,3 @@ func span(seconds float64) string {
 	}
 	return text
 }
-
-func seconds(low, high float64) string { return ui.Seconds(low) + " to " + ui.Seconds(high) }

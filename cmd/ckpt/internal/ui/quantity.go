@@ -133,6 +133,15 @@ func Bytes(n float64) string {
 // Rate formats bytes per second.
 func Rate(n float64) string { return Bytes(n) + "/s" }
 
+// Between formats a range, with the unit once if both ends have it.
+func Between(low, high float64, format func(float64) string) string {
+	from, to := format(low), format(high)
+	if number, unit, ok := strings.Cut(from, " "); ok && strings.HasSuffix(to, " "+unit) {
+		from = number
+	}
+	return from + " to " + to
+}
+
 // From these seconds on a time is in minutes, hours, days or years.
 const (
 	inMinutes = 600
