@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 )
@@ -40,7 +41,7 @@ func TestCannotAccept(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &driver{setting: &setting{}, loop: loop{done: make(chan struct{}), mailbox: newMailbox()},
-			socket: &socket{listener: &shortListener{Listener: l, errs: slices.Repeat([]error{syscall.EMFILE}, 1e6)}}}
+			socket: &launch.Socket{Listener: &shortListener{Listener: l, errs: slices.Repeat([]error{syscall.EMFILE}, 1e6)}}}
 		d.members = []*member{{link: new(wire.Link)}, {}}
 		if all {
 			d.members[1].link = new(wire.Link)
@@ -52,7 +53,7 @@ func TestCannotAccept(t *testing.T) {
 		}
 		close(d.done)
 		l.Close()
-		d.socket.listener.(*shortListener).done.Store(true)
+		d.socket.Listener.(*shortListener).done.Store(true)
 		d.helpers.Wait()
 		if errors.Is(d.broken, syscall.EMFILE) == all {
 			t.Errorf("all ranks there %v, ended by %v", all, d.broken)
@@ -69,12 +70,12 @@ func TestAcceptAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &driver{setting: &setting{limits: protocol.DefaultLimits}, loop: loop{done: make(chan struct{}), mailbox: newMailbox()},
-		socket: &socket{listener: &shortListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}, token: "token"}}
+		socket: &launch.Socket{Listener: &shortListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}}, Token: "token"}}
 	d.Go(d.accept)
 	defer func() {
 		close(d.done)
-		d.socket.listener.Close()
-		d.socket.conns.end()
+		d.socket.Listener.Close()
+		d.socket.Conns.End()
 		d.helpers.Wait()
 	}()
 	conn, err := net.Dial("unix", l.Addr().String())

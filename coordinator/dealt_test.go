@@ -9,6 +9,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
+	"ckpt/coordinator/program"
 )
 
 // dealt restarts the program of a run with another description of it, or as launched if
@@ -78,7 +79,7 @@ func TestNotDealt(t *testing.T) {
 	if _, _, _, err := dealt(t, kept, &other, 0); !errors.As(err, &refused) || !strings.Contains(err.Error(), `region "sum"`) {
 		t.Errorf("memory of one rank: %v", err)
 	}
-	var gather *GatherError
+	var gather *program.GatherError
 	if _, _, _, err := dealt(t, kept, &other, 2); !errors.As(err, &gather) {
 		t.Errorf("another number than was asked for: %v", err)
 	}

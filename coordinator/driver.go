@@ -113,7 +113,7 @@ type driver struct {
 	notes
 	end
 	requests requests
-	socket   *socket
+	socket   *launch.Socket
 	engine   engine
 	machine  *supervisor.Supervisor
 	members  []*member // by rank; nil where no process is
@@ -143,7 +143,7 @@ func newDriver(spec *job.Resolved, j *image.Job, store string, library libraryID
 	set := &setting{here: here, spec: spec, job: j, store: store, library: library, limits: limits, network: "unix", excused: launch.WaitsForStorage,
 		log: slog.New(slog.DiscardHandler)}
 	d := &driver{setting: set, loop: loop{mailbox: newMailbox(), done: make(chan struct{})}, reporter: reporter{out: out},
-		socket: &socket{}, requests: newRequests(), logWaits: map[int]error{}}
+		socket: &launch.Socket{}, requests: newRequests(), logWaits: map[int]error{}}
 	groups := spec.Groups
 	if spec.Lone() {
 		groups = [][]int{{0}}
@@ -152,7 +152,7 @@ func newDriver(spec *job.Resolved, j *image.Job, store string, library libraryID
 		d.groups = append(d.groups, newGroup(set, d, id, ranks))
 		d.members = append(d.members, make([]*member, len(ranks))...)
 	}
-	d.run(&processes{launch.Local{}, d}, nil)
+	d.run(&processes{Launcher: launch.Local{}, d: d}, nil)
 	return d
 }
 

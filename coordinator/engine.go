@@ -22,58 +22,59 @@ import (
 type engine interface {
 	// Start starts a rank, and with the first one what its incarnation needs.
 	launch.Launcher
-	// open opens and announces the socket of the run. On an error nothing of it stays.
-	open() error
-	// admit says why a rank that has come cannot take part, and gone that its connection
+	// Open opens and announces the socket of the run. On an error nothing of it stays.
+	Open() error
+	// Admit says why a rank that has come cannot take part, and Gone that its connection
 	// has ended.
-	admit(wire.Greeting) error
-	gone(wire.Greeting, *member, error)
-	// kill kills a rank, killAll all ranks of a group; both return at once.
-	kill(rank int)
-	killAll(*group)
-	// manifest describes a checkpoint that the ranks have written, settled takes the news
-	// that it was committed or aborted.
-	manifest(*group, protocol.Checkpoint) (*image.Manifest, error)
-	settled(number int, taken bool)
-	// hopeless reports whether another incarnation would fare no better than this one.
-	hopeless() bool
-	// settle waits until ranks that were told to leave have left, complete fills in the
-	// result of a job that has completed, and close ends what is left.
-	settle()
-	complete([][]byte) error
-	close()
+	Admit(wire.Greeting) error
+	Gone(wire.Greeting, launch.Process, error)
+	// Kill kills a rank, KillAll all ranks of a group; both return at once.
+	Kill(rank int)
+	KillAll(ranks []int)
+	// Manifest describes a checkpoint that was written; reported does so from what the ranks
+	// have said. Settled takes the news that it was committed or aborted.
+	Manifest(cp protocol.Checkpoint, reported func() (*image.Manifest, error)) (*image.Manifest, error)
+	Settled(number int, taken bool)
+	// Hopeless reports whether another incarnation would fare no better than this one.
+	Hopeless() bool
+	// Settle waits until ranks that were told to leave have left, Complete fills in the
+	// result of a job that has completed, and Close ends what is left.
+	Settle()
+	Complete([][]byte) error
+	Close()
 }
 
 // processes is an engine whose ranks are processes of ckpt itself: the simulated ranks.
 type processes struct {
 	launch.Launcher
+	reporting
 	d *driver
 }
 
-func (p *processes) open() error {
+func (p *processes) Open() error {
 	d := p.d
-	if err := d.socket.open(d.network, d.listen, len(d.spec.Mapping)); err != nil {
+	if err := d.socket.Open(d.network, d.listen, len(d.spec.Mapping)); err != nil {
 		return err
 	}
-	if err := d.socket.announce(d.job); err != nil {
-		d.socket.close()
-		d.socket.remove(d.job)
+	if err := d.socket.Announce(d.job); err != nil {
+		d.socket.Close()
+		d.socket.Remove(d.job)
 		return err
 	}
 	d.Go(d.accept)
 	return nil
 }
 
-func (p *processes) admit(wire.Greeting) error { return nil }
+func (p *processes) Admit(wire.Greeting) error { return nil }
 
-// gone reports a rank whose connection has ended. The end of its process says more about
+// Gone reports a rank whose connection has ended. The end of its process says more about
 // the cause, so that is waited for first.
-func (p *processes) gone(g wire.Greeting, m *member, err error) {
-	if m.proc.Explains() {
+func (p *processes) Gone(g wire.Greeting, proc launch.Process, err error) {
+	if proc.Explains() {
 		wait := time.NewTimer(causeGrace)
 		defer wait.Stop()
 		select {
-		case <-m.proc.Done(): // reports itself
+		case <-proc.Done(): // reports itself
 			return
 		case <-p.d.done:
 			return
@@ -84,19 +85,19 @@ func (p *processes) gone(g wire.Greeting, m *member, err error) {
 	if err != io.EOF {
 		cause = "lost its connection: " + err.Error()
 	}
-	p.d.Post(func() { p.d.lose(g.Incarnation, g.Rank, cause) })
+	p.d.Post(func() { p.d.Lose(g.Incarnation, g.Rank, cause) })
 }
 
 // causeGrace is how long the second sign of a rank's end is waited for if it says more than
 // the first: of process and connection, or of launcher and connections.
 const causeGrace = time.Second
 
-func (p *processes) kill(rank int) { p.d.terminate(p.d.members[rank]) }
+func (p *processes) Kill(rank int) { p.d.terminate(p.d.members[rank]) }
 
-func (p *processes) killAll(g *group) {
-	for _, rank := range g.ranks {
+func (p *processes) KillAll(ranks []int) {
+	for _, rank := range ranks {
 		if p.d.members[rank] != nil {
-			p.kill(rank)
+			p.Kill(rank)
 		}
 	}
 }
@@ -104,26 +105,36 @@ func (p *processes) killAll(g *group) {
 // leaveGrace is how long ranks may take to leave by themselves.
 const leaveGrace = 3 * time.Second
 
-func (p *processes) settle() {
-	d := p.d
+func (p *processes) Settle() {
 	deadline := time.NewTimer(leaveGrace)
 	defer deadline.Stop()
-	for _, m := range d.members {
+	for _, m := range p.d.members {
 		// Ranks that never connected were not told to leave; skip them.
-		for gone := m == nil || m.link == nil; !gone; {
-			select {
-			case <-m.proc.Done():
-				gone = true
-			case <-d.ready: // somebody may wait for an answer
-				d.take()()
-			case <-deadline.C:
-				return
-			}
+		if m != nil && m.link != nil && !p.d.AwaitEnd(m.proc.Done(), deadline.C) {
+			return
 		}
 	}
 }
 
-func (p *processes) complete(results [][]byte) error {
+// AwaitEnd does what is posted until end is closed. It reports false if the limit comes
+// before, or an interrupt: then somebody is in a hurry.
+func (d *driver) AwaitEnd(end <-chan struct{}, limit <-chan time.Time) bool {
+	for {
+		select {
+		case <-end:
+			return true
+		case <-d.ready: // somebody may wait for an answer
+			d.take()()
+		case <-d.interrupts:
+			d.hurried = true
+			return false
+		case <-limit:
+			return false
+		}
+	}
+}
+
+func (p *processes) Complete(results [][]byte) error {
 	r := &p.d.result
 	digests := make([]wire.DoneReport, len(results))
 	for rank, body := range results {
@@ -136,19 +147,23 @@ func (p *processes) complete(results [][]byte) error {
 	return nil
 }
 
-func (p *processes) manifest(g *group, cp protocol.Checkpoint) (*image.Manifest, error) {
-	return g.manifest(cp)
+func (p *processes) Close() {}
+
+// reporting is the part of an engine whose ranks report all that a manifest tells.
+type reporting struct{}
+
+func (reporting) Manifest(_ protocol.Checkpoint, reported func() (*image.Manifest, error)) (*image.Manifest, error) {
+	return reported()
 }
 
-func (p *processes) settled(int, bool) {}
-func (p *processes) hopeless() bool    { return false }
-func (p *processes) close()            {}
+func (reporting) Settled(int, bool) {}
+func (reporting) Hopeless() bool    { return false }
 
 // processEnded reports a rank whose process has ended. A launcher that ends ends for all
 // ranks at once: the connections tell which one was the first to go. On a busy machine,
 // their ends may be noticed after the end of the launcher.
 func (g *group) processEnded(incarnation, rank int, cause string) {
-	lose := func() { g.d.Post(func() { g.d.lose(incarnation, rank, cause) }) }
+	lose := func() { g.d.Post(func() { g.d.Lose(incarnation, rank, cause) }) }
 	g.d.Post(func() {
 		tells := func(rank int) bool {
 			m := g.d.members[rank]
@@ -158,6 +173,6 @@ func (g *group) processEnded(incarnation, rank int, cause string) {
 			time.AfterFunc(causeGrace, lose)
 			return
 		}
-		g.d.lose(incarnation, rank, cause)
+		g.d.Lose(incarnation, rank, cause)
 	})
 }

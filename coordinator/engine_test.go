@@ -304,7 +304,7 @@ func (e *trueEngine) Start(r launch.Rank, ended func(string)) (launch.Process, e
 	return p, nil
 }
 
-func (e *trueEngine) complete([][]byte) error { return nil }
+func (e *trueEngine) Complete([][]byte) error { return nil }
 
 func TestNewEngine(t *testing.T) {
 	t.Parallel()

@@ -76,8 +76,8 @@ func runDMTCP(ctx context.Context, j *image.Job, spec job.Spec, tools *dmtcp.Too
 	run := dmtcp.Run{Job: j, Spec: &spec, Limits: dmtcp.Limits(opt.limits()), Streams: opt.Streams, Warn: opt.Observer.Warn,
 		Scratch: func(ctx context.Context) (path string, err error) {
 			ierr := d.inLoop(ctx, func() {
-				err = d.socket.mend(j)
-				path = d.socket.run.Scratch(0)
+				err = d.socket.Mend(j)
+				path = d.socket.Run.Scratch(0)
 			})
 			return path, errors.Join(ierr, err)
 		},
@@ -107,12 +107,12 @@ func runDMTCP(ctx context.Context, j *image.Job, spec job.Spec, tools *dmtcp.Too
 		from, err = choose(resolved)
 	}
 	if err != nil {
-		e.Close(false)
+		e.Engine.Close(false)
 		return nil, err
 	}
 	opt.Limits = run.Limits
 	d = opt.newDriver(resolved, j, j.Store(), libraryID{})
-	e.processes = processes{e.Engine, d}
+	e.processes = processes{d: d}
 	d.run(e, opt.alive)
 	return d.drive(ctx, from, opt.Failures, opt.Interrupts)
 }
@@ -153,9 +153,10 @@ func (d *driver) stopWithout(number int, err error) {
 	d.full, d.outcome = err, &protocol.Outcome{Result: protocol.StoppedByRequest, Rank: -1}
 }
 
-func (e *dmtcpEngine) open() error {
+// Open tells the user what an earlier run had not stored.
+func (e *dmtcpEngine) Open() error {
 	e.d.Warn(dmtcp.OpenPort)
-	err := e.processes.open()
+	err := e.processes.Open()
 	if err == nil && e.stored != nil {
 		e.d.Post(func() {
 			e.d.result.Checkpoints++
@@ -165,43 +166,21 @@ func (e *dmtcpEngine) open() error {
 	return err
 }
 
-// settle waits until the program has ended, which takes a while after it was told to.
-func (e *dmtcpEngine) settle() {
-	m := e.d.members[0]
-	for gone := m == nil; !gone; {
-		select {
-		case <-m.proc.Done():
-			gone = true
-		case <-e.d.ready:
-			e.d.take()()
-		case <-e.d.interrupts:
-			return
-		}
+// Settle waits until the program has ended, which takes a while after it was told to.
+func (e *dmtcpEngine) Settle() {
+	if m := e.d.members[0]; m != nil {
+		e.d.AwaitEnd(m.proc.Done(), nil)
 	}
 }
 
-func (e *dmtcpEngine) manifest(_ *group, cp protocol.Checkpoint) (*image.Manifest, error) {
-	m, err := e.Manifest(cp.Number)
-	if err != nil {
-		return nil, err
-	}
-	total := (cp.Coordination + cp.Writing).Seconds()
-	m.Latency = image.Latency{Coordination: cp.Coordination.Seconds(), Storage: cp.Writing.Seconds(), Total: total}
-	return m, nil
-}
-
-func (e *dmtcpEngine) settled(number int, taken bool) { e.Settled(number, taken) }
-func (e *dmtcpEngine) hopeless() bool                 { return e.Hopeless() }
-
-func (e *dmtcpEngine) complete([][]byte) error {
-	done := 0
-	e.d.result.ProgramStatus = &done
+func (e *dmtcpEngine) Complete([][]byte) error {
+	e.d.Exited(0)
 	return nil
 }
 
 // endTime is how long a program under DMTCP may take to be gone after it was killed.
 const endTime = 30 * time.Second
 
-func (e *dmtcpEngine) close() {
-	e.Close(e.d.outcome != nil && e.d.outcome.Result == protocol.Completed)
+func (e *dmtcpEngine) Close() {
+	e.Engine.Close(e.d.outcome != nil && e.d.outcome.Result == protocol.Completed)
 }

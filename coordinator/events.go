@@ -168,7 +168,7 @@ func (g *group) report(n protocol.Notice) {
 		if errors.Is(err, durable.ErrStorageFull) {
 			g.d.result.Full++
 		}
-		g.d.engine.settled(n.Checkpoint, false)
+		g.d.engine.Settled(n.Checkpoint, false)
 		g.d.Event(&AbortedEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
 		if len(n.Body) > 0 {
 			g.level.Aborted(n.Checkpoint, err)
@@ -230,7 +230,7 @@ func (d *driver) stopIfFull(err error) {
 // own commit took; this does.
 func (g *group) tell(n protocol.Notice) {
 	m := g.taken
-	g.d.engine.settled(m.Number, true)
+	g.d.engine.Settled(m.Number, true)
 	ev := job.DescribeCheckpoint(m.Summary())
 	ev.Job = g.job.Name()
 	ev.StorageLevel = g.landed

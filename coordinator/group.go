@@ -202,18 +202,18 @@ func (d *driver) group(rank int) *group { return d.groups[d.spec.GroupOf[rank]] 
 
 func (d *driver) kill(rank int) {
 	if m := d.members[rank]; m != nil && m.proc != nil {
-		d.engine.kill(rank)
+		d.engine.Kill(rank)
 	}
 }
 
-// lose tells the protocol, once, that a rank is gone.
-func (d *driver) lose(incarnation, rank int, cause string) {
+// Lose tells the protocol, once, that a rank is gone.
+func (d *driver) Lose(incarnation, rank int, cause string) {
 	m := d.members[rank]
 	if incarnation != d.group(rank).incarnation || m == nil || m.lost {
 		return
 	}
 	m.lost = true
-	d.step(d.spec.GroupOf[rank], protocol.RankLost{Incarnation: incarnation, Rank: rank, Cause: cause, Final: d.engine.hopeless()})
+	d.step(d.spec.GroupOf[rank], protocol.RankLost{Incarnation: incarnation, Rank: rank, Cause: cause, Final: d.engine.Hopeless()})
 }
 
 // signs is what the goroutine that reads from a rank notes of its signs of life, at once

@@ -25,7 +25,7 @@ type leveled struct {
 func (d *driver) openLevels(ctx context.Context, from *image.Manifest) (*image.Manifest, error) {
 	g := d.groups[0]
 	set := levels.Setting{ID: g.id, Ranks: g.ranks, Spec: d.spec, Job: d.job, Silence: d.limits.Silence,
-		Listen: d.listen, Token: d.socket.token}
+		Listen: d.listen, Token: d.socket.Token}
 	t, from, err := levels.Open(ctx, set, leveled{g, d}, &storeLevel{g: g, under: true}, d.inventory, from)
 	if t != nil {
 		g.level = t

@@ -11,6 +11,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/program"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
@@ -54,7 +55,7 @@ func (g *group) spawn(a protocol.Spawn) {
 
 // start starts all ranks of an incarnation.
 func (g *group) start(a protocol.Spawn) {
-	err := g.d.socket.mend(g.job)
+	err := g.d.socket.Mend(g.job)
 	if err == nil {
 		err = g.placeSegments()
 	}
@@ -64,7 +65,7 @@ func (g *group) start(a protocol.Spawn) {
 	}
 	beat := beatPeriod(g.spec.NP, g.limits.Silence)
 	for _, rank := range g.ranks {
-		proc, err := g.launcher.Start(launch.Rank{Rank: rank, Job: g.job.Name(), NP: g.spec.NP, Incarnation: a.Incarnation, Socket: g.d.socket.address, Token: g.d.socket.token, Beat: beat,
+		proc, err := g.launcher.Start(launch.Rank{Rank: rank, Job: g.job.Name(), NP: g.spec.NP, Incarnation: a.Incarnation, Socket: g.d.socket.Address, Token: g.d.socket.Token, Beat: beat,
 			Scratch: g.d.scratch(rank)}, func(cause string) {
 			if cause != "" {
 				g.processEnded(a.Incarnation, rank, cause)
@@ -99,9 +100,9 @@ func (g *group) cleanUp() {
 // endIncarnation kills all processes of the group and waits until they are gone, so
 // that nothing of theirs can happen any more.
 func (g *group) endIncarnation() error {
-	g.d.engine.killAll(g)
+	g.d.engine.KillAll(g.ranks)
 	g.outlive()
-	hurry, deadline := time.NewTimer(launcherGrace), time.NewTimer(g.d.killTime())
+	hurry, deadline := time.NewTimer(program.LauncherGrace), time.NewTimer(g.d.killTime())
 	defer hurry.Stop()
 	defer deadline.Stop()
 	for _, rank := range g.ranks {
@@ -138,7 +139,7 @@ func (d *driver) scratch(rank int) string {
 	if d.overNetwork() {
 		return d.store
 	}
-	return d.socket.run.Scratch(d.spec.Nodes[rank])
+	return d.socket.Run.Scratch(d.spec.Nodes[rank])
 }
 
 // examineLogs answers what can be rebuilt from the log of a rank, after the
@@ -270,7 +271,7 @@ func (g *group) makeSegments(dir string) error {
 			g.segments = append(g.segments, "")
 			continue
 		}
-		path := g.d.socket.run.Segment(dir, g.id, g.incarnation, node)
+		path := g.d.socket.Run.Segment(dir, g.id, g.incarnation, node)
 		g.segments = append(g.segments, path)
 		seg, err := mpi.OpenSegment(path, g.spec.Implementation, ranks)
 		if err != nil {
@@ -307,6 +308,9 @@ func (s *setting) overNetwork() bool { return s.listen != "" }
 
 // remote reports whether a rank runs on another host, where it cannot be signalled.
 func (d *driver) remote(m *member) bool { return d.overNetwork() && m.host != "" && m.host != d.here }
+
+// EndRank ends a rank that has not come.
+func (d *driver) EndRank(rank int) { d.terminate(d.members[rank]) }
 
 // terminate kills a rank. On another host, the end of its connection has it exit.
 func (d *driver) terminate(m *member) {

@@ -2,12 +2,14 @@ package coordinator
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"sync"
 	"testing"
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/vfs"
@@ -106,45 +108,39 @@ func TestStatusWhileItEnds(t *testing.T) {
 
 // An answering coordinator has no job.
 type answering struct {
-	socket
+	launch.Socket
 	job     *image.Job
-	done    chan struct{}
+	end     context.CancelFunc
 	serving sync.WaitGroup
 }
 
 func answer(j *image.Job, obey func(wire.Command, chan<- wire.Reply)) (*answering, error) {
-	s := &answering{job: j, done: make(chan struct{})}
-	if err := s.open("unix", "", 1); err != nil {
+	ctx, end := context.WithCancel(context.Background())
+	s := &answering{job: j, end: end}
+	if err := s.Open("unix", "", 1); err != nil {
 		return nil, err
 	}
 	serve := func(conn net.Conn) {
-		if !s.conns.add(conn) {
-			return
-		}
-		defer s.conns.remove(conn)
 		defer conn.Close()
+		defer context.AfterFunc(ctx, func() {
+			_, _ = conn.SetReadDeadline(time.Now()), conn.SetWriteDeadline(time.Now().Add(time.Second))
+		})()
 		r := bufio.NewReaderSize(conn, wire.GreetingLimit)
-		if _, err := wire.ReadGreeting(conn, r, s.token); err == nil {
-			answerCommands(conn, r, s.done, obey)
+		if _, err := wire.ReadGreeting(conn, r, s.Token); err == nil {
+			answerCommands(conn, r, ctx.Done(), obey)
 		}
 	}
 	s.serving.Go(func() {
-		wire.AcceptAll(s.listener, func(conn net.Conn) { s.serving.Go(func() { serve(conn) }) }, time.Minute, func(error) {})
+		wire.AcceptAll(s.Listener, func(conn net.Conn) { s.serving.Go(func() { serve(conn) }) }, time.Minute, func(error) {})
 	})
-	return s, s.announce(j)
+	return s, s.Announce(j)
 }
 
 // close ends all connections, after it has passed on the answers that were given.
 func (s *answering) close() {
-	close(s.done)
-	s.listener.Close()
-	s.conns.mu.Lock()
-	s.conns.ended = true
-	for conn := range s.conns.open {
-		_, _ = conn.SetReadDeadline(time.Now()), conn.SetWriteDeadline(time.Now().Add(time.Second))
-	}
-	s.conns.mu.Unlock()
+	s.end()
+	s.Listener.Close()
 	s.serving.Wait()
-	s.socket.close()
-	s.remove(s.job)
+	s.Socket.Close()
+	s.Remove(s.job)
 }

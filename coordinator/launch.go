@@ -78,7 +78,7 @@ func (o Options) simulated(spec *job.Resolved, j *image.Job, store *image.Store,
 		return nil, err
 	}
 	d := o.newDriver(spec, j, store, library)
-	d.run(&processes{launcher, d}, o.alive)
+	d.run(&processes{Launcher: launcher, d: d}, o.alive)
 	return d, nil
 }
 
@@ -212,7 +212,7 @@ const endGrace = 2 * time.Second
 func attend(opt Options, run func(Options) (*Result, error)) (*Result, error) {
 	if opt.Listen != "" {
 		var err error
-		if opt.Listen, err = listenAddress(opt.Listen); err != nil {
+		if opt.Listen, err = launch.ListenAddress(opt.Listen); err != nil {
 			return nil, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/internal/testkit"
 )
 
@@ -33,7 +34,7 @@ func TestListenAddress(t *testing.T) {
 		"127.0.0.1:seven":    "seven",
 		busy.Addr().String(): "address already in use",
 	} {
-		got, err := listenAddress(listen)
+		got, err := launch.ListenAddress(listen)
 		if err != nil {
 			if _, ok := err.(*job.UsageError); !ok {
 				t.Errorf("%s: %T", listen, err)

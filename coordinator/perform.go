@@ -9,6 +9,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/image"
 	"ckpt/internal/durable"
 )
 
@@ -78,7 +79,7 @@ func (g *group) perform(a protocol.Action, rest []supervisor.Action) error {
 		}
 		g.begin(a.Number)
 	case protocol.Commit:
-		m, err := g.d.engine.manifest(g, a.Checkpoint)
+		m, err := g.d.engine.Manifest(a.Checkpoint, func() (*image.Manifest, error) { return g.manifest(a.Checkpoint) })
 		g.committing = true
 		g.level.Commit(a.Checkpoint, m, err)
 	case protocol.Discard:
@@ -106,7 +107,7 @@ func (d *driver) logAction(a protocol.Action) {
 	case protocol.Kill:
 		d.log.Debug("kill", "rank", a.Rank)
 	case protocol.Spawn:
-		d.log.Debug("spawn", "incarnation", a.Incarnation, "from", a.From, "run", d.socket.run.Path)
+		d.log.Debug("spawn", "incarnation", a.Incarnation, "from", a.From, "run", d.socket.Run.Path)
 	case protocol.Commit:
 		d.log.Debug("commit", "checkpoint", a.Checkpoint.Number, "iteration", a.Checkpoint.Iter)
 	case protocol.Discard:

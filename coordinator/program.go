@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/levels"
+	"ckpt/coordinator/program"
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
 	"ckpt/image/container"
@@ -42,9 +41,9 @@ func beginProgram(ctx context.Context, spec job.Spec, opt Options) (_ *Result, e
 	if err != nil {
 		return unprotected(spec, err)
 	}
-	resolved, err := g.locate(spec, opt)
+	resolved, err := opt.locate(g, spec)
 	if err != nil {
-		g.close()
+		g.Close()
 		return nil, err
 	}
 	for _, note := range []string{resolved.FewerAggregators(), resolved.NoCheckpoints()} {
@@ -58,16 +57,16 @@ func beginProgram(ctx context.Context, spec job.Spec, opt Options) (_ *Result, e
 		text, err = resolved.Encode()
 	}
 	if err != nil {
-		g.close()
+		g.Close()
 		return nil, err
 	}
 	j, err := createJob(store, opt.Job, resolved.App, text, forsake)
 	if err != nil {
-		g.close()
+		g.Close()
 		return nil, err
 	}
 	defer j.Unlock()
-	return g.newDriver(resolved, j, store, opt, true).runNew(ctx, opt)
+	return opt.ofProgram(g, resolved, j, store, true).runNew(ctx, opt)
 }
 
 // resumeProgram starts the command of a stored job again, which its program continues
@@ -99,8 +98,8 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 	defer opt.input.Close()
 	g, err := startProgram(ctx, again, np, opt.Options)
 	if err == nil {
-		if err = job.CheckDealable(j, from, len(g.come)); err != nil {
-			g.close()
+		if err = job.CheckDealable(j, from, g.Count()); err != nil {
+			g.Close()
 			return nil, err
 		}
 	}
@@ -111,16 +110,16 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 		}
 		return r, err
 	}
-	located, err := g.locate(again, opt.Options)
+	located, err := opt.locate(g, again)
 	if err != nil {
-		g.close()
+		g.Close()
 		return nil, err
 	}
 	if now := located.Program; was.Program.Digest != now.Digest && was.Program.Digest != "" {
 		opt.Observer.Warn(fmt.Sprintf("%s is not the file that the job was launched with: its checkpoints may not fit", now.Executable))
 	}
 	located.App, located.MPI = was.App, was.MPI
-	return g.newDriver(located, j, store, opt.Options, false).drive(ctx, from, opt.Failures, opt.Interrupts)
+	return opt.ofProgram(g, located, j, store, false).drive(ctx, from, opt.Failures, opt.Interrupts)
 }
 
 // again describes the run that continues a job, and returns how many ranks are to come, 0
@@ -128,24 +127,24 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 func (o *RestartOptions) again(was *job.Resolved, from *image.Manifest) (job.Spec, int, error) {
 	spec := was.Spec
 	spec.AutoRestart = spec.AutoRestart || o.AutoRestart
-	program := *spec.Program
-	spec.Program = &program
-	program.Dir = cmp.Or(o.Dir, program.Dir)
+	again := *spec.Program
+	spec.Program = &again
+	again.Dir = cmp.Or(o.Dir, again.Dir)
 	if len(o.Command) > 0 {
-		program.Command = o.Command
+		again.Command = o.Command
 		return spec, o.NP, nil
 	}
 	np := cmp.Or(o.NP, from.NP)
 	if np == was.NP {
 		return spec, np, nil
 	}
-	command, ok := launch.WithRanks(program.Command, was.NP, np)
+	command, ok := launch.WithRanks(again.Command, was.NP, np)
 	if !ok {
 		return spec, 0, &job.UsageError{Text: wording.Sprintf("{np} %d: the command of the job does not say in one place that it starts %s: %s",
-			np, plainRanks(was.NP), strings.Join(program.Command, " ")),
-			Fix: wording.Sprintf("give the command that starts %s: {restart %s} {np} %d -- mpiexec -n %d ./program; {np} %d starts that of the job", plainRanks(np), o.Job, np, np, was.NP)}
+			np, program.RanksText(was.NP), strings.Join(again.Command, " ")),
+			Fix: wording.Sprintf("give the command that starts %s: {restart %s} {np} %d -- mpiexec -n %d ./program; {np} %d starts that of the job", program.RanksText(np), o.Job, np, np, was.NP)}
 	}
-	program.Command = command
+	again.Command = command
 	return spec, np, nil
 }
 
@@ -175,68 +174,17 @@ func openForProgram(trial *job.Resolved, opt Options) (*image.Store, error) {
 	return store, nil
 }
 
-// startProgram starts the command of a program and waits for its ranks. If one is lost
-// meanwhile, that is a failure like any other: with AutoRestart the command is run again.
-func startProgram(ctx context.Context, spec job.Spec, want int, opt Options) (*gathering, error) {
-	pause := firstPause
-	for try := 1; ; try++ {
-		g, err := tryProgram(ctx, spec, want, opt)
-		if !spec.AutoRestart || !lostEarly(err) || try > opt.limits().Restarts {
-			return g, err
-		}
-		opt.Observer.Warn(fmt.Sprintf("%v; the command is run again", err))
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, lastPause)
-		case <-opt.Interrupts:
-			return g, errStopped
-		case <-ctx.Done():
-			return g, ctx.Err()
-		}
-	}
-}
-
-// The pauses before a command is run again whose ranks did not all come.
-const (
-	firstPause = 80 * time.Millisecond
-	lastPause  = 5 * time.Second
-)
-
-// lostEarly reports whether ranks, or the command, died before all ranks had come. Of a
-// command that failed before any rank came, nothing says that the next one does better.
-func lostEarly(err error) bool {
-	var early *EarlyError
-	if errors.As(err, &early) {
-		return early.Came > 0 || early.Status == 128+int(syscall.SIGKILL)
-	}
-	var gather *GatherError
-	return errors.As(err, &gather) && gather.lost
-}
-
-// tryProgram does so once. The gathering may be nil, and is over if there is an
-// error.
-func tryProgram(ctx context.Context, spec job.Spec, want int, opt Options) (*gathering, error) {
-	p, err := launch.NewProgram(*spec.Program, opt.input, opt.Streams)
-	if err != nil {
-		return nil, err
-	}
-	if lacks := launch.NotPassed(spec.Program.Command); opt.Listen != "" && lacks != "" {
-		opt.Observer.Warn("the command has an option -x: if it is Open MPI's, no other variables reach other hosts; add " + lacks)
-	}
-	g, err := newGathering(p, want, opt.limits().Silence, opt.Listen, opt.Observer)
-	if err != nil {
-		return nil, err
-	}
-	if err := g.gather(ctx, opt.Interrupts); err != nil {
-		g.close()
-		return g, err
-	}
-	return g, nil
+// startProgram starts the command of a program and waits for its ranks, of which want are to
+// come, 0 if that is not known.
+func startProgram(ctx context.Context, spec job.Spec, want int, opt Options) (*program.Gathering, error) {
+	l := opt.limits()
+	return program.Start(ctx, &spec, program.Options{Want: want, Input: opt.input, Streams: opt.Streams, Listen: opt.Listen,
+		Silence: l.Silence, Restarts: l.Restarts, Interrupts: opt.Interrupts, Warn: opt.Observer.Warn})
 }
 
 // unprotected ends a run that was over, or interrupted, before the program was protected.
 func unprotected(spec job.Spec, err error) (*Result, error) {
-	if !errors.Is(err, errStopped) {
+	if !errors.Is(err, program.ErrStopped) {
 		return nil, err
 	}
 	return &Result{Type: "result", App: spec.App, NP: spec.NP, Mode: spec.Mode, Restarts: []int{}, WorkLost: []int{}, Recovery: []float64{},
@@ -244,40 +192,31 @@ func unprotected(spec job.Spec, err error) (*Result, error) {
 }
 
 // locate completes the description of a program with what its ranks have told.
-func (g *gathering) locate(spec job.Spec, opt Options) (*job.Resolved, error) {
-	nodes := g.mapping()
-	if opt.Nodes != nil {
+func (o Options) locate(g *program.Gathering, spec job.Spec) (*job.Resolved, error) {
+	nodes := g.Mapping()
+	if o.Nodes != nil {
 		var err error
-		if nodes, err = opt.Nodes(len(g.come)); err != nil {
+		if nodes, err = o.Nodes(g.Count()); err != nil {
 			return nil, err
 		}
 	}
-	first := g.come[0].greeting.Process
-	located := spec.Located(nodes, g.implementation(), first.Program, first.Digest)
-	if opt.inventory != nil {
-		located = levels.Fit(located, opt.Observer.Warn)
+	first := g.First()
+	located := spec.Located(nodes, g.Implementation(), first.Program, first.Digest)
+	if o.inventory != nil {
+		located = levels.Fit(located, o.Observer.Warn)
 	}
-	return checkRun(located, opt)
+	return checkRun(located, o)
 }
 
 // withoutLibrary stands for the library zone, which a program lacks.
 func withoutLibrary(int) (*container.File, error) { return nil, nil }
 
-// implementation names the MPI library, as far as the variables of its launcher tell.
-func (g *gathering) implementation() string {
-	for _, s := range g.come[0].greeting.Process.Sizes {
-		if s.Variable == "OMPI_COMM_WORLD_SIZE" {
-			return "openmpi"
-		}
-	}
-	return "mpich"
-}
-
-// newDriver returns the driver of the job whose ranks have come.
-func (g *gathering) newDriver(spec *job.Resolved, j *image.Job, store *image.Store, opt Options, fresh bool) *driver {
-	d := opt.newDriver(spec, j, store, libraryID{})
-	d.socket = g.socket
-	d.run(&programEngine{processes: processes{g.program, d}, gathering: g, input: opt.input, fresh: fresh, first: -1, killed: -1}, opt.alive)
+// ofProgram returns the driver of a job whose ranks have come. A fresh one keeps its input.
+func (o Options) ofProgram(g *program.Gathering, spec *job.Resolved, j *image.Job, store *image.Store, fresh bool) *driver {
+	d := o.newDriver(spec, j, store, libraryID{})
+	d.socket = g.Socket
+	e := program.NewEngine(g, d, j, d.limits.Silence, o.input, fresh)
+	d.run(&programEngine{Engine: e}, o.alive)
 	return d
 }
 
@@ -304,4 +243,20 @@ func (o Options) newDriver(spec *job.Resolved, j *image.Job, store *image.Store,
 		d.log = o.Log
 	}
 	return d
+}
+
+// inputAgain returns the standard input of a job that is restarted. Where it cannot be given
+// again, a command of its own has the one of this run.
+func (o *RestartOptions) inputAgain(j *image.Job) (*launch.Input, error) {
+	kept, err := job.ReadInput(j)
+	if err == nil && kept != nil {
+		err = kept.Check(j)
+	}
+	switch {
+	case err != nil && len(o.Command) == 0:
+		return nil, err
+	case err != nil || kept == nil:
+		return launch.NewInput(o.Streams.In)
+	}
+	return launch.Again(kept)
 }

@@ -9,6 +9,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
+	"ckpt/coordinator/program"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 )
@@ -137,7 +138,7 @@ func warned(r *recorder, text string) bool {
 // TestEarlyEnd has programs end before they are protected.
 func TestEarlyEnd(t *testing.T) {
 	t.Parallel()
-	var early *EarlyError
+	var early *program.EarlyError
 	_, _, out, err := launchFake(t, fakeProgram{Output: "done\n"}, nil)
 	if !errors.As(err, &early) || early.Status != 0 || out != "done\n" || early.Hint() == "" {
 		t.Errorf("%v, output %q", err, out)
@@ -169,7 +170,7 @@ func TestGatherErrors(t *testing.T) {
 		"other rank": {fakeProgram{Ranks: 2, Say: 1, Steps: 1e6, Pause: time.Millisecond}, "there is no such rank"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var gather *GatherError
+			var gather *program.GatherError
 			_, _, _, err := launchFake(t, c.f, nil)
 			if !errors.As(err, &gather) || !strings.Contains(err.Error(), c.want) || gather.Fix == "" {
 				t.Errorf("%v", err)
@@ -182,7 +183,7 @@ func TestGatherErrors(t *testing.T) {
 // is ended: its ranks would wait for each other.
 func TestLostRank(t *testing.T) {
 	t.Parallel()
-	var gather *GatherError
+	var gather *program.GatherError
 	_, _, _, err := launchFake(t, fakeProgram{Ranks: 1, Say: 2, Deserts: true}, nil)
 	if !errors.As(err, &gather) || !strings.Contains(err.Error(), "was lost before all ranks had come: 1 are missing") {
 		t.Errorf("%v", err)
@@ -204,7 +205,7 @@ func TestOneRankAmongMany(t *testing.T) {
 func TestOtherSize(t *testing.T) {
 	t.Parallel()
 	f := fakeProgram{Ranks: 3, Say2: 2, Steps: 60, Pause: 3 * time.Millisecond, Protect: 1, Dies: 25, Deaths: 1}
-	var gather *GatherError
+	var gather *program.GatherError
 	_, _, _, err := launchFake(t, f, func(s *job.Spec, _ *Options) { s.Schedule.Every, s.AutoRestart = 10, true })
 	if !errors.As(err, &gather) || !strings.Contains(err.Error(), "has 2 ranks now, not 3") {
 		t.Errorf("%v", err)
@@ -306,7 +307,7 @@ func TestDeathWhileGathering(t *testing.T) {
 			t.Fatalf("result %+v, %v, warnings %q", r, err, rec.warned)
 		}
 		checkSums(t, f, out)
-		var early *EarlyError
+		var early *program.EarlyError
 		if _, _, _, err := launchFake(t, f, nil); !errors.As(err, &early) || early.Came != 2 || early.Size != 3 {
 			t.Errorf("without restarts: %v", err)
 		}

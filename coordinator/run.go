@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/recovery"
@@ -81,16 +82,16 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 }
 
 func (d *driver) open() error {
-	err := d.engine.open()
+	err := d.engine.Open()
 	if err == nil {
-		d.Go(func() { mendUntil(d.done, func() { d.Post(d.mend) }) })
+		d.Go(func() { launch.MendUntil(d.done, func() { d.Post(d.mend) }) })
 	}
 	return err
 }
 
 // mend makes the socket again if it has gone. The next start of ranks tells if it cannot.
 func (d *driver) mend() {
-	if err := d.socket.mend(d.job); err != nil {
+	if err := d.socket.Mend(d.job); err != nil {
 		d.log.Debug("socket", "why", err)
 	}
 }
@@ -100,8 +101,8 @@ func (d *driver) close() {
 	for _, g := range d.groups {
 		g.dropLibrary()
 	}
-	d.engine.close()
-	d.socket.close()
+	d.engine.Close()
+	d.socket.Close()
 	for _, m := range d.members {
 		if m != nil && m.link != nil {
 			m.link.Close()
@@ -111,7 +112,7 @@ func (d *driver) close() {
 	for _, g := range d.groups {
 		g.level.Close()
 	}
-	d.socket.remove(d.job)
+	d.socket.Remove(d.job)
 }
 
 // serveLoop runs until the job has ended. A first interrupt stops the job after a
@@ -211,7 +212,7 @@ func (d *driver) settle() {
 		g.level.LetGo()
 	}
 	if d.broken == nil && d.outcome.Result != protocol.Failed && !d.hurried {
-		d.engine.settle()
+		d.engine.Settle()
 	}
 	for _, g := range d.groups {
 		if err := g.endIncarnation(); err != nil {
@@ -256,7 +257,7 @@ func (d *driver) verdict() (*Result, error) {
 	d.tellAborted()
 	if o.Result == protocol.Completed {
 		d.tellIdle()
-		if err := d.engine.complete(o.Results); err != nil {
+		if err := d.engine.Complete(o.Results); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/program"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/internal/durable"
@@ -16,19 +17,19 @@ import (
 
 // accept serves connections until the listener is closed.
 func (d *driver) accept() {
-	wire.AcceptAll(d.socket.listener, func(conn net.Conn) { d.Go(func() { d.serve(conn) }) }, d.limits.Silence, d.cannotAccept)
+	wire.AcceptAll(d.socket.Listener, func(conn net.Conn) { d.Go(func() { d.serve(conn) }) }, d.limits.Silence, d.CannotAccept)
 }
 
 // serve serves one connection, of a rank or of a command.
 func (d *driver) serve(conn net.Conn) {
-	if !d.socket.conns.add(conn) {
+	if !d.socket.Conns.Add(conn) {
 		return
 	}
 	r := bufio.NewReaderSize(conn, wire.GreetingLimit)
-	g, err := wire.ReadGreeting(conn, r, d.socket.token)
+	g, err := wire.ReadGreeting(conn, r, d.socket.Token)
 	if err != nil {
 		d.log.Debug("connection refused", "why", err)
-		d.socket.conns.remove(conn)
+		d.socket.Conns.Remove(conn)
 		conn.Close()
 		return
 	}
@@ -37,7 +38,7 @@ func (d *driver) serve(conn net.Conn) {
 
 // serveGreeted serves a connection that has shown its greeting.
 func (d *driver) serveGreeted(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
-	defer d.socket.conns.remove(conn)
+	defer d.socket.Conns.Remove(conn)
 	switch g.Role {
 	case wire.RoleRank:
 		d.serveRank(conn, r, g)
@@ -70,7 +71,7 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 	for {
 		msg, err := l.Receive()
 		if err != nil {
-			d.engine.gone(g, m, err)
+			d.engine.Gone(g, m.proc, err)
 			l.Close()
 			if m.gone != nil {
 				close(m.gone)
@@ -93,8 +94,8 @@ func (d *driver) serveRank(conn net.Conn, r *bufio.Reader, g wire.Greeting) {
 // when all is over is refused: it would never be told to leave.
 func (d *driver) admit(g wire.Greeting, l *wire.Link) *member {
 	if g.Incarnation == d.groups[0].incarnation && d.outcome == nil {
-		if err := d.engine.admit(g); err != nil {
-			if err != errStranger {
+		if err := d.engine.Admit(g); err != nil {
+			if err != program.ErrStranger {
 				d.Fail(err)
 			}
 			return nil
@@ -224,9 +225,9 @@ func (g *group) channels() *wire.ChannelSetup {
 	return c
 }
 
-// cannotAccept ends a job whose ranks wait to be let in. A job that computes does not
+// CannotAccept ends a job whose ranks wait to be let in. A job that computes does not
 // need connections.
-func (d *driver) cannotAccept(err error) {
+func (d *driver) CannotAccept(err error) {
 	d.Post(func() {
 		waits := func(m *member) bool { return m != nil && m.link == nil }
 		if !d.Over() && slices.ContainsFunc(d.members, waits) {

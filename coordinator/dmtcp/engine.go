@@ -266,15 +266,18 @@ func (a *agent) PIDs() []int {
 	return slices.Clone(a.pids)
 }
 
-// Manifest returns the manifest of a checkpoint that is to be committed.
-func (e *Engine) Manifest(number int) (*image.Manifest, error) {
+// Manifest returns the manifest of a checkpoint that is to be committed. The agent has no
+// reports of ranks.
+func (e *Engine) Manifest(cp protocol.Checkpoint, _ func() (*image.Manifest, error)) (*image.Manifest, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	m := e.written[number]
-	delete(e.written, number)
+	m := e.written[cp.Number]
+	delete(e.written, cp.Number)
 	if m == nil {
-		return nil, fmt.Errorf("checkpoint %d was not written", number)
+		return nil, fmt.Errorf("checkpoint %d was not written", cp.Number)
 	}
+	m.Latency = image.Latency{Coordination: cp.Coordination.Seconds(), Storage: cp.Writing.Seconds(),
+		Total: (cp.Coordination + cp.Writing).Seconds()}
 	return m, nil
 }
 

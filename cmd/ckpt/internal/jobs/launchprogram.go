@@ -18,6 +18,7 @@ import (
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
+	"ckpt/coordinator/program"
 	"ckpt/dataset"
 	"ckpt/image/dmtcp"
 	"ckpt/image/nodes"
@@ -174,7 +175,7 @@ func programStatus(r *coordinator.Result) error {
 	if r.Outcome != job.StateCompleted || r.ProgramStatus == nil || *r.ProgramStatus == 0 {
 		return nil
 	}
-	return &coordinator.ProgramError{Status: *r.ProgramStatus}
+	return &program.ExitError{Status: *r.ProgramStatus}
 }
 
 // plain returns the file behind a stream that notices errors, which a program may have as

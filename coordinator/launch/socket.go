@@ -1,4 +1,4 @@
-package coordinator
+package launch
 
 import (
 	"crypto/rand"
@@ -13,73 +13,72 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
-	"ckpt/coordinator/launch"
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/wording"
 )
 
-// A socket is where ranks and commands reach the coordinator.
-type socket struct {
-	run      *launch.RunDir
-	token    string
-	address  string // network, colon, address
-	listener net.Listener
-	conns    connections
+// A Socket is where ranks and commands reach the coordinator.
+type Socket struct {
+	Run      *RunDir
+	Token    string
+	Address  string // network, colon, address
+	Listener net.Listener
+	Conns    Connections
 	untold   bool // commands do not know the address
 }
 
-// open makes the socket of a run on some nodes. The network is unix; tests also measure
+// Open makes the socket of a run on some nodes. The network is unix; tests also measure
 // tcp. With an address to listen on, ranks on other hosts reach it as well.
-func (s *socket) open(network, listen string, nodes int) error {
+func (s *Socket) Open(network, listen string, nodes int) error {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		return err
 	}
-	s.token = hex.EncodeToString(secret)
+	s.Token = hex.EncodeToString(secret)
 	var err error
-	if s.run, err = launch.NewRunDir(mpi.SegmentDir(0), nodes); err != nil {
-		return &launch.TempError{Err: err}
+	if s.Run, err = NewRunDir(mpi.SegmentDir(0), nodes); err != nil {
+		return &TempError{Err: err}
 	}
 	switch {
 	case listen != "":
 		err = s.listenAt(listen)
 	case network == "unix":
 		l := new(lasting)
-		s.listener, err = l, l.renew(s.run.Socket())
+		s.Listener, err = l, l.renew(s.Run.Socket())
 	default:
-		s.listener, err = net.Listen(network, "127.0.0.1:0")
+		s.Listener, err = net.Listen(network, "127.0.0.1:0")
 	}
 	if err == nil && listen == "" {
-		s.address = network + ":" + s.listener.Addr().String()
+		s.Address = network + ":" + s.Listener.Addr().String()
 	}
 	if err != nil {
-		return errors.Join(err, s.run.Remove())
+		return errors.Join(err, s.Run.Remove())
 	}
 	return nil
 }
 
-// announce tells commands through the store where the socket is.
-func (s *socket) announce(j *image.Job) error { return wire.Announce(j, s.address, s.token) }
+// Announce tells commands through the store where the socket is.
+func (s *Socket) Announce(j *image.Job) error { return wire.Announce(j, s.Address, s.Token) }
 
-// mend makes the directory of the run and the socket again, as far as they have gone, and
+// Mend makes the directory of the run and the socket again, as far as they have gone, and
 // tells commands where it is now.
-func (s *socket) mend(j *image.Job) error {
-	if err := s.run.Mend(); err != nil {
-		return &launch.TempError{Err: err}
+func (s *Socket) Mend(j *image.Job) error {
+	if err := s.Run.Mend(); err != nil {
+		return &TempError{Err: err}
 	}
-	if l, ok := s.listener.(*lasting); ok {
-		at := s.run.Socket()
+	if l, ok := s.Listener.(*lasting); ok {
+		at := s.Run.Socket()
 		if fi, err := os.Lstat(at); err != nil || fi.Mode()&fs.ModeSocket == 0 {
 			if err := l.renew(at); err != nil {
-				return &launch.TempError{Err: err}
+				return &TempError{Err: err}
 			}
-			s.address, s.untold = "unix:"+at, true
+			s.Address, s.untold = "unix:"+at, true
 		}
 	}
 	if s.untold {
-		s.untold = s.announce(j) != nil
+		s.untold = s.Announce(j) != nil
 	}
 	return nil
 }
@@ -87,8 +86,8 @@ func (s *socket) mend(j *image.Job) error {
 // mendPeriod is how long a coordinator may not be reached whose socket has gone.
 const mendPeriod = 2 * time.Second
 
-// mendUntil has mend called again and again until done is closed.
-func mendUntil(done <-chan struct{}, mend func()) {
+// MendUntil has mend called again and again until done is closed.
+func MendUntil(done <-chan struct{}, mend func()) {
 	again := time.NewTicker(mendPeriod)
 	defer again.Stop()
 	for {
@@ -101,30 +100,31 @@ func mendUntil(done <-chan struct{}, mend func()) {
 	}
 }
 
-// close ends all connections.
-func (s *socket) close() {
-	s.listener.Close()
-	s.conns.end()
+// Close ends all connections.
+func (s *Socket) Close() {
+	s.Listener.Close()
+	s.Conns.End()
 }
 
-// remove removes what open has made, after all that used it has ended. Job is nil if it
+// Remove removes what Open has made, after all that used it has ended. Job is nil if it
 // was not announced.
-func (s *socket) remove(j *image.Job) {
+func (s *Socket) Remove(j *image.Job) {
 	if j != nil {
 		wire.Withdraw(j)
 	}
-	s.run.Remove()
+	s.Run.Remove()
 }
 
-// connections are the open ones: the end of the run ends them, whatever they
+// Connections are the open ones: the end of the run ends them, whatever they
 // are waiting for.
-type connections struct {
+type Connections struct {
 	mu    sync.Mutex
 	open  map[net.Conn]bool
 	ended bool
 }
 
-func (c *connections) add(conn net.Conn) bool {
+// Add adds one, and reports whether it may stay open.
+func (c *Connections) Add(conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
@@ -138,13 +138,15 @@ func (c *connections) add(conn net.Conn) bool {
 	return true
 }
 
-func (c *connections) remove(conn net.Conn) {
+// Remove forgets one that is closed.
+func (c *Connections) Remove(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.open, conn)
 }
 
-func (c *connections) end() {
+// End closes all, and those that come.
+func (c *Connections) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
@@ -211,9 +213,9 @@ func (l *lasting) Close() error {
 // Addr implements net.Listener.
 func (l *lasting) Addr() net.Addr { return l.current().Addr() }
 
-// listenAddress reads what {listen} takes, HOST or HOST:PORT, and returns the address to
+// ListenAddress reads what {listen} takes, HOST or HOST:PORT, and returns the address to
 // listen on. Other hosts are told this address: it must name one interface.
-func listenAddress(listen string) (string, error) {
+func ListenAddress(listen string) (string, error) {
 	bad := func(why string) (string, error) {
 		return "", &job.UsageError{Text: wording.Sprintf("{listen} %s: %s", listen, why), Fix: "give an address of this host that the other hosts reach, like 10.0.0.1 or 10.0.0.1:7000"}
 	}
@@ -264,14 +266,14 @@ func reason(err error) string {
 }
 
 // listenAt opens the socket of the run for other hosts.
-func (s *socket) listenAt(address string) error {
-	key, err := wire.NewKey(s.token)
+func (s *Socket) listenAt(address string) error {
+	key, err := wire.NewKey(s.Token)
 	if err != nil {
 		return err
 	}
-	if s.listener, err = key.Listen(address); err != nil {
+	if s.Listener, err = key.Listen(address); err != nil {
 		return err
 	}
-	s.address = wire.TLS + ":" + s.listener.Addr().String()
+	s.Address = wire.TLS + ":" + s.Listener.Addr().String()
 	return nil
 }

@@ -1,4 +1,4 @@
-package coordinator
+package program
 
 import (
 	"bufio"
@@ -31,21 +31,21 @@ const (
 	lastTime = 100 * time.Millisecond
 )
 
-// A gathering is what happens from the start of a program's command until all its ranks
+// A Gathering is what happens from the start of a program's command until all its ranks
 // have come: how many there are and where is known only then. Its socket and its
 // connections pass to the driver of the job.
-type gathering struct {
-	socket   *socket
+type Gathering struct {
+	Socket   *launch.Socket
 	program  *launch.Program
 	run      *launch.ProgramRun
-	out      Observer
+	warn     func(string)
 	want     int // ranks, 0: as many as the first of them says
 	come     []*arrival
 	missing  int
 	arrivals chan *arrival
 	failed   chan error    // connections cannot be accepted
 	handed   chan struct{} // closed when there is a driver
-	driver   *driver
+	driver   Driver
 	serving  sync.WaitGroup
 }
 
@@ -56,69 +56,68 @@ type arrival struct {
 	greeting wire.Greeting
 }
 
-// newGathering opens a socket and starts the command of a program; so many ranks are to
-// come, 0 if that is not known.
-func newGathering(p *launch.Program, want int, silence time.Duration, listen string, out Observer) (*gathering, error) {
-	g := &gathering{socket: &socket{}, program: p, out: out, want: want, arrivals: make(chan *arrival), failed: make(chan error, 1),
+// newGathering opens a socket and starts the command of a program.
+func newGathering(p *launch.Program, opt Options) (*Gathering, error) {
+	g := &Gathering{Socket: &launch.Socket{}, program: p, warn: opt.Warn, want: opt.Want, arrivals: make(chan *arrival), failed: make(chan error, 1),
 		handed: make(chan struct{})}
-	if err := g.socket.open("unix", listen, 0); err != nil {
+	if err := g.Socket.Open("unix", opt.Listen, 0); err != nil {
 		return nil, err
 	}
 	g.serving.Go(func() {
-		wire.AcceptAll(g.socket.listener, func(conn net.Conn) { g.serving.Go(func() { g.serve(conn) }) }, silence, g.cannotAccept)
+		wire.AcceptAll(g.Socket.Listener, func(conn net.Conn) { g.serving.Go(func() { g.serve(conn) }) }, opt.Silence, g.cannotAccept)
 	})
 	var err error
-	g.run, err = p.Run(launch.Rank{Incarnation: firstIncarnation, Socket: g.socket.address, Token: g.socket.token, Beat: programBeat(silence)})
+	g.run, err = p.Run(launch.Rank{Incarnation: firstIncarnation, Socket: g.Socket.Address, Token: g.Socket.Token, Beat: beat(opt.Silence)})
 	if err != nil {
-		g.close()
+		g.Close()
 		return nil, err
 	}
 	return g, nil
 }
 
-// programBeat is short enough for the limit of silence. How many ranks send is not known.
-func programBeat(silence time.Duration) time.Duration { return min(silence/4, time.Second) }
+// beat is short enough for the limit of silence. How many ranks send is not known.
+func beat(silence time.Duration) time.Duration { return min(silence/4, time.Second) }
 
-// close ends the command and all connections, if they have not passed to a driver.
-func (g *gathering) close() {
+// Close ends the command and all connections, if they have not passed to a driver.
+func (g *Gathering) Close() {
 	if g.run != nil {
 		g.run.End()
 	}
-	g.socket.close()
+	g.Socket.Close()
 	close(g.handed)
 	g.serving.Wait()
-	g.socket.remove(nil)
+	g.Socket.Remove(nil)
 }
 
 // hand passes the socket and all connections to the driver.
-func (g *gathering) hand(d *driver) {
+func (g *Gathering) hand(d Driver) {
 	g.driver = d
 	close(g.handed)
 	d.Go(g.serving.Wait)
 	for _, a := range g.come {
-		d.Go(func() { d.serveGreeted(a.conn, a.r, a.greeting) })
+		d.Go(func() { d.Serve(a.conn, a.r, a.greeting) })
 	}
 }
 
-func (g *gathering) cannotAccept(err error) {
+func (g *Gathering) cannotAccept(err error) {
 	select {
 	case <-g.handed:
 		if g.driver != nil {
-			g.driver.cannotAccept(err)
+			g.driver.CannotAccept(err)
 		}
 	case g.failed <- err:
 	}
 }
 
 // serve reads the greeting of a connection and keeps a rank's until all have come.
-func (g *gathering) serve(conn net.Conn) {
-	if !g.socket.conns.add(conn) {
+func (g *Gathering) serve(conn net.Conn) {
+	if !g.Socket.Conns.Add(conn) {
 		return
 	}
 	r := bufio.NewReaderSize(conn, wire.GreetingLimit)
-	greeting, err := wire.ReadGreeting(conn, r, g.socket.token)
+	greeting, err := wire.ReadGreeting(conn, r, g.Socket.Token)
 	if err != nil || greeting.Role == wire.RoleRank && greeting.Process == nil {
-		g.socket.conns.remove(conn)
+		g.Socket.Conns.Remove(conn)
 		conn.Close()
 		return
 	}
@@ -135,12 +134,12 @@ func (g *gathering) serve(conn net.Conn) {
 		conn.Close()
 		return
 	}
-	g.driver.serveGreeted(conn, r, greeting)
+	g.driver.Serve(conn, r, greeting)
 }
 
 // gather waits until all ranks have come. An *EarlyError says that the command ended
-// before, ErrStopped that it was interrupted.
-func (g *gathering) gather(ctx context.Context, interrupts <-chan struct{}) error {
+// before, [ErrStopped] that it was interrupted.
+func (g *Gathering) gather(ctx context.Context, interrupts <-chan struct{}) error {
 	remind := time.NewTicker(remindTime)
 	defer remind.Stop()
 	look := time.NewTicker(lookTime)
@@ -183,7 +182,7 @@ func (g *gathering) gather(ctx context.Context, interrupts <-chan struct{}) erro
 
 // left finds a rank that has come and whose agent is gone: the others would wait for ever.
 // Once the command is over, a lost agent says nothing.
-func (g *gathering) left() error {
+func (g *Gathering) left() error {
 	for rank, a := range g.come {
 		if a == nil || !wire.Ended(a.conn) {
 			continue
@@ -200,7 +199,7 @@ func (g *gathering) left() error {
 }
 
 // ended takes greetings that are under way when the command has ended.
-func (g *gathering) ended() error {
+func (g *Gathering) ended() error {
 	late := time.After(lastTime)
 	for {
 		select {
@@ -220,7 +219,7 @@ func (g *gathering) ended() error {
 }
 
 // interrupt asks the command to end, and kills it at the next interrupt.
-func (g *gathering) interrupt(ctx context.Context, interrupts <-chan struct{}) error {
+func (g *Gathering) interrupt(ctx context.Context, interrupts <-chan struct{}) error {
 	g.run.Terminate()
 	grace := time.NewTimer(leaveGrace)
 	defer grace.Stop()
@@ -230,25 +229,25 @@ func (g *gathering) interrupt(ctx context.Context, interrupts <-chan struct{}) e
 	case <-grace.C:
 	case <-ctx.Done():
 	}
-	return errStopped
+	return ErrStopped
 }
 
 // remind tells the user which ranks have not come.
-func (g *gathering) remind() {
+func (g *Gathering) remind() {
 	if len(g.come) == 0 {
-		g.out.Warn("the program has not called ckpt_init yet: it runs without checkpoints")
+		g.warn("the program has not called ckpt_init yet: it runs without checkpoints")
 		return
 	}
 	for rank, a := range g.come {
 		if a == nil {
-			g.out.Warn(fmt.Sprintf("%d of %d ranks have not called ckpt_init yet, rank %d among them: the others wait in it", g.missing, len(g.come), rank))
+			g.warn(fmt.Sprintf("%d of %d ranks have not called ckpt_init yet, rank %d among them: the others wait in it", g.missing, len(g.come), rank))
 			return
 		}
 	}
 }
 
-// mapping returns the nodes of the ranks: consecutive ranks on one host are one node.
-func (g *gathering) mapping() job.Mapping {
+// Mapping returns the nodes of the ranks: consecutive ranks on one host are one node.
+func (g *Gathering) Mapping() job.Mapping {
 	var m job.Mapping
 	for rank, a := range g.come {
 		if rank == 0 || a.greeting.Process.Host != g.come[rank-1].greeting.Process.Host {
@@ -259,11 +258,25 @@ func (g *gathering) mapping() job.Mapping {
 	return m
 }
 
+// Count is how many ranks have come, and First is the process of the first.
+func (g *Gathering) Count() int           { return len(g.come) }
+func (g *Gathering) First() *wire.Process { return g.come[0].greeting.Process }
+
+// Implementation names the MPI library, as far as the variables of its launcher tell.
+func (g *Gathering) Implementation() string {
+	for _, s := range g.First().Sizes {
+		if s.Variable == "OMPI_COMM_WORLD_SIZE" {
+			return "openmpi"
+		}
+	}
+	return "mpich"
+}
+
 // maxRanks bounds the ranks of a program, as manifests do.
 const maxRanks = 1 << 20
 
-// errStopped says that a program was interrupted before it was protected.
-var errStopped = errors.New("stopped before all ranks had come")
+// ErrStopped says that a program was interrupted before it was protected.
+var ErrStopped = errors.New("stopped before all ranks had come")
 
 // An EarlyError says that the command of a program ended before all its ranks had come.
 type EarlyError struct {
@@ -287,10 +300,10 @@ func (e *EarlyError) Hint() string {
 	return ""
 }
 
-// A ProgramError says that a program has completed with an exit status other than 0.
-type ProgramError struct{ Status int }
+// An ExitError says that a program has completed with an exit status other than 0.
+type ExitError struct{ Status int }
 
-func (e *ProgramError) Error() string {
+func (e *ExitError) Error() string {
 	return fmt.Sprintf("the program completed, and its command exited with status %d", e.Status)
 }
 
@@ -306,7 +319,7 @@ func (e *GatherError) Error() string { return e.Text }
 func (e *GatherError) Hint() string { return e.Fix }
 
 // take notes a rank that has come. An error says that the ranks do not fit together.
-func (g *gathering) take(a *arrival) error {
+func (g *Gathering) take(a *arrival) error {
 	p, rank := a.greeting.Process, a.greeting.Rank
 	if err := a.check(); err != nil {
 		return err
@@ -330,8 +343,8 @@ func (g *gathering) take(a *arrival) error {
 
 // otherSize refuses to restart a program with another number of ranks than was asked for.
 func otherSize(came, want int) error {
-	return &GatherError{Text: fmt.Sprintf("the program has %s now, not %d", plainRanks(came), want),
-		Fix: wording.Sprintf("start it with %s again; or restart the job with {np} %d, if all regions are global or replicated", plainRanks(want), came)}
+	return &GatherError{Text: fmt.Sprintf("the program has %s now, not %d", RanksText(came), want),
+		Fix: wording.Sprintf("start it with %s again; or restart the job with {np} %d, if all regions are global or replicated", RanksText(want), came)}
 }
 
 // check refuses what cannot take part in any program.
@@ -366,10 +379,10 @@ func (a *arrival) more() string {
 
 // oneOfMany says why a rank does not fit to the others: perhaps the launcher has started
 // many programs.
-func (g *gathering) oneOfMany(a *arrival, text string) error {
+func (g *Gathering) oneOfMany(a *arrival, text string) error {
 	e := &GatherError{Text: text, Fix: "start one program, and pass what MPI_Comm_rank and MPI_Comm_size say to ckpt_init"}
 	if more := a.more(); more != "" {
-		e.Text += fmt.Sprintf("; the launcher has started programs of %s (%s)", plainRanks(a.greeting.Process.Size), more)
+		e.Text += fmt.Sprintf("; the launcher has started programs of %s (%s)", RanksText(a.greeting.Process.Size), more)
 		e.Fix = "use the mpiexec of the MPI library that the program was built with"
 		if strings.HasPrefix(more, "SLURM") {
 			e.Fix = "set SLURM_MPI_TYPE=pmi2 for srun, which then starts one program; or use the mpiexec of the MPI library that the program was built with"
@@ -378,7 +391,8 @@ func (g *gathering) oneOfMany(a *arrival, text string) error {
 	return e
 }
 
-func plainRanks(n int) string {
+// RanksText says how many ranks.
+func RanksText(n int) string {
 	if n == 1 {
 		return "1 rank"
 	}
