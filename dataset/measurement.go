@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"ckpt/internal/wording"
 )
 
 // A Measurement is one row of a table of image sizes: the memory of one rank, zone by
@@ -114,7 +112,7 @@ func MeasurementsOf(t *Table) ([]Measurement, error) {
 
 // measurementColumns lists the columns that a user's table of measurements may have.
 func measurementColumns() []string {
-	known := slices.Concat([]string{"app", "class", "mpi", "note"}, npColumns, ppnColumns, nodesColumns, codecColumns)
+	known := slices.Concat([]string{"app", "class", "mpi", "note"}, npColumns, ppnColumns, nodesColumns, codecColumns, timeColumns())
 	for _, s := range sizeColumns {
 		for _, name := range s.names {
 			known = append(known, name) // which is refused for want of a unit
@@ -145,8 +143,8 @@ func (t *Table) checkSizeColumns(more ...string) error {
 	known := append(measurementColumns(), more...)
 	for _, c := range t.Columns {
 		if c.Unit == "s" && !slices.Contains(known, c.Name) && !slices.Contains(thesisColumns(), c.Name) {
-			return t.bad(1, c.Name, "is a time, and tables of sizes are fitted",
-				wording.Sprintf("fit the times of jobs with {from-job}, or measure those of a storage with {measure}; leave the column out, or name it note"))
+			return t.bad(1, c.Name, "is a time of no phase that is known",
+				"name it after the phase of a checkpoint, like "+words(phases)+", with _s at the end; leave the column out, or name it note")
 		}
 	}
 	return t.checkColumns(known)

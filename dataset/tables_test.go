@@ -164,7 +164,7 @@ func TestBadTables(t *testing.T) {
 		{"column twice", "app,class,app,dtapp_MiB\n", 1, "app", "twice", "rename"},
 		{"nameless column", "app,,class\n", 1, "", "no name", "header"},
 		{"quote", head + "\"bt,B,4,110\n", 2, "", "quote", "commas"},
-		{"times", "app,class,np,dtapp_MiB,ckpt_time_s\nbt,B,4,110,3\n", 1, "ckpt_time_s", "is a time", "{from-job}"},
+		{"times", "app,class,np,dtapp_MiB,app_time_s\nbt,B,4,110,3\n", 1, "app_time_s", "is a time of no phase", "coordination, management"},
 		{"MPI", "app,class,n_processes,mpi,dtapp_MiB\nbt,B,4,lam,110\n", 2, "mpi", "lam", "mpich or openmpi"},
 		{"nodes", "app,class,n_processes,n_nodes,dtapp_MiB\nbt,B,4,8,110\n", 2, "n_nodes", "exceeds", "correct"},
 	} {

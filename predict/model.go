@@ -42,6 +42,8 @@ type Model struct {
 	// what ckpt itself stored of jobs, and how long that took.
 	Engine  dataset.Engine `json:"engine,omitempty"`
 	Service *service.Fit   `json:"service,omitempty"`
+	// ImageTimes is how long images of another checkpointer took to write, by codec.
+	ImageTimes map[string]*service.Times `json:"image_times,omitempty"`
 }
 
 // Default is the model of the built-in tables: León (2022), Tables 4.1-4.3,
@@ -292,6 +294,14 @@ func (m *Model) check() error {
 	if m.Service != nil {
 		if err := m.Service.Check(); err != nil {
 			return fmt.Errorf("service: %w", err)
+		}
+	}
+	for codec, t := range m.ImageTimes {
+		if t == nil {
+			return fmt.Errorf("times of codec %s are missing", codec)
+		}
+		if err := t.Check(); err != nil {
+			return fmt.Errorf("codec %s: %w", codec, err)
 		}
 	}
 	if m.Latency != nil {

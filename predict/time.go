@@ -17,6 +17,10 @@ type Time struct {
 	Latency fit.Parts `json:"latency_s"`
 	LowS    float64   `json:"low_s"`
 	HighS   float64   `json:"high_s"`
+	// PauseS is how long the application stands still, where that is shorter; else nil. Pause
+	// is the same with its interval.
+	PauseS *float64   `json:"pause_s,omitempty"`
+	Pause  *fit.Range `json:"-"`
 	// TimeModel names the method, and Valid where it holds.
 	TimeModel string     `json:"time_model"`
 	Valid     string     `json:"valid"`
@@ -63,6 +67,10 @@ func (m *Model) TimeOf(size *Size, r Request, codec string, probe *fit.Probe) (*
 	t.far = m.Latency.TooFar(w)
 	t.Latency, t.LowS, t.HighS, t.StoredMiB = latency, total.Low, total.High, MiB(stored)
 	t.TimeModel, t.Valid = m.Latency.Describe(w)
+	if timer := m.timer(t.Codec); timer != nil {
+		t.measured(timer.of(&w, stored, latency.Management, false), timer)
+		total.Extrapolation = 1
+	}
 	if t.Assumed = c.Assumed; c.Assumed {
 		t.Note = fit.Join(t.Note, "the thesis has no times of "+t.Codec+"; its rate and ratio are assumed from live solvers")
 	}
@@ -164,7 +172,21 @@ func (m *Model) ImageParts(size *Size, r Request, codec string, probe *fit.Probe
 		if len(w.Nodes) == 0 {
 			return fit.Range{}, 0, nil
 		}
-		_, total, stored := m.Latency.Predict(w)
+		latency, total, stored := m.Latency.Predict(w)
+		if timer := m.timer(w.Name); timer != nil {
+			t := timer.of(&w, stored, latency.Management, part(perNode, r.Mapping))
+			return t.Pause, stored, t.TooFar
+		}
 		return fit.Range{Value: total.Value, Low: total.Low, High: total.High}, stored, nil
 	}, nil
+}
+
+// part reports whether some ranks of a mapping are not among those of each node.
+func part(perNode, mapping []int) bool {
+	for i, n := range perNode {
+		if n < mapping[i] {
+			return true
+		}
+	}
+	return false
 }

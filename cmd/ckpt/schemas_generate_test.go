@@ -84,8 +84,8 @@ var results = map[string]string{
 // events are the events of a job.
 const events = `coordinator.StartEvent coordinator/job.CheckpointEvent coordinator.StoppingEvent coordinator.AbortedEvent
 	coordinator.FailureEvent coordinator.BackoffEvent coordinator.IntervalEvent coordinator/job.TunedEvent coordinator.RestartEvent
-	coordinator/job.RestartedEvent coordinator.RecoveryEvent levels.LevelEvent levels.WaitsEvent levels.SourcesEvent
-	levels.RedundancyEvent coordinator.TurnsEvent coordinator/job.OutputEvent coordinator.Result`
+	coordinator/job.RestartedEvent coordinator.RecoveryEvent coordinator/levels.LevelEvent coordinator/levels.WaitsEvent coordinator/levels.SourcesEvent
+	coordinator/levels.RedundancyEvent coordinator.TurnsEvent coordinator/job.OutputEvent coordinator.Result`
 
 // untyped are the types of fields that are an any in Go.
 var untyped = map[string]string{}

@@ -84,6 +84,9 @@ func (c Cost) Mean(n int) (seconds fit.Range, size predict.MiB) {
 	if s := c.Stored; s != nil {
 		return s.MeanCost(n), predict.MiB(s.Mean(n) / (1 << 20))
 	}
+	if p := c.Time.Pause; p != nil {
+		return *p, c.Time.StoredMiB
+	}
 	return fit.Range{Value: c.Time.Latency.Total, Low: c.Time.LowS, High: c.Time.HighS}, c.Time.StoredMiB
 }
 

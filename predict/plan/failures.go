@@ -78,9 +78,11 @@ func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.S
 	} else if c.Store, err = m.ImageParts(size, r, cost.Time.Codec, p.Probe); err != nil {
 		return nil, err
 	}
-	// Rates are measured on jobs of ckpt. These read the data zone: the library is that of
-	// the program, and of a segment one page is stored.
-	c.ReadMiB = float64(size.Files[0].Zones.Data)
+	// Jobs of ckpt read the data zone: the library is that of the program, and of a segment
+	// one page is stored. Where images were timed, restarts were of whole ones.
+	if c.ReadMiB = float64(size.Files[0].Zones.Data); cost.Stored == nil && len(m.ImageTimes) > 0 {
+		c.ReadMiB = float64(size.Files[0].MiB)
+	}
 	inst := r.App.Instance()
 	if inst != nil {
 		c.Traffic, c.IterationS = service.CountTraffic(inst, groups), p.AppSeconds/float64(inst.Iterations)

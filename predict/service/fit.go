@@ -348,7 +348,7 @@ func (f *Fit) Check() error {
 		}
 	}
 	if f.Times != nil {
-		return f.Times.check()
+		return f.Times.Check()
 	}
 	return nil
 }

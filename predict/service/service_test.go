@@ -250,8 +250,8 @@ func TestRate(t *testing.T) {
 	m := newMachine(7)
 	m.fixed = 0.02
 	f := New([]dataset.JobRun{m.job(t, 2, 6), m.job(t, 8, 6), m.job(t, 32, 6), m.job(t, 128, 6)})
-	for _, w := range []load{{files: 16, bytes: 50e6}, {files: 64, bytes: 50e6}, {files: 16, bytes: 200e6}, {files: 128, bytes: 100e6}} {
-		want := m.fixed + m.perFile*w.files + m.perByte*w.bytes
+	for _, w := range []Load{{Files: 16, Bytes: 50e6}, {Files: 64, Bytes: 50e6}, {Files: 16, Bytes: 200e6}, {Files: 128, Bytes: 100e6}} {
+		want := m.fixed + m.perFile*w.Files + m.perByte*w.Bytes
 		if got := f.Times.of(&f.Times.Storage, w).Value; math.Abs(got/want-1) > 0.15 {
 			t.Errorf("%+v: %g s, want %g", w, got, want)
 		}
@@ -324,7 +324,7 @@ func TestFarTimes(t *testing.T) {
 	l := Line{Law: Linear, Coef: []float64{0, 1}}
 	last := 0.
 	for p := 1.; p < 1e6; p *= 1.1 {
-		v := times.of(&l, load{ranks: p}).Value
+		v := times.of(&l, Load{Ranks: p}).Value
 		if v <= last || p <= reach*16 && v != p || v > last*1.11+1 {
 			t.Errorf("%g ranks: %g after %g", p, v, last)
 		}
@@ -351,7 +351,7 @@ func TestAsync(t *testing.T) {
 		runs = append(runs, run)
 	}
 	f := New(runs)
-	if f.Times.Copy == nil || math.Abs(f.Times.of(f.Times.Copy, load{bytes: 100e6}).Value*copyRate/100e6-1) > 0.05 {
+	if f.Times.Copy == nil || math.Abs(f.Times.of(f.Times.Copy, Load{Bytes: 100e6}).Value*copyRate/100e6-1) > 0.05 {
 		t.Fatalf("%+v", f.Times.Copy)
 	}
 	s, j := predicted(t, f, 8)

@@ -65,24 +65,30 @@ const (
 	perFiles Growth = ""          // a·files + b·bytes
 )
 
-// A load is what the time of a checkpoint depends on.
-type load struct{ ranks, files, bytes, node float64 }
+// A Load is what the time of a checkpoint depends on. Ranks agree on it first, and Node is what
+// the fullest node has of the bytes.
+type Load struct{ Ranks, Files, Bytes, Node float64 }
+
+// NewLoad is the load of a checkpoint of ranks that are spread over nodes.
+func NewLoad(ranks, files, bytes float64, mapping []int) Load {
+	return Load{ranks, files, bytes, bytes * fullest(mapping)}
+}
 
 // row has the terms of a law.
-func (g Growth) row(w load) []float64 {
+func (g Growth) row(w Load) []float64 {
 	switch g {
 	case Tree:
-		return []float64{1, math.Log2(max(1, w.ranks))}
+		return []float64{1, math.Log2(max(1, w.Ranks))}
 	case Linear:
-		return []float64{1, w.ranks}
+		return []float64{1, w.Ranks}
 	case ByBytes:
-		return []float64{1, w.bytes}
+		return []float64{1, w.Bytes}
 	case ByFiles:
-		return []float64{1, w.files, w.bytes}
+		return []float64{1, w.Files, w.Bytes}
 	case ByNode:
-		return []float64{1, w.node}
+		return []float64{1, w.Node}
 	}
-	return []float64{w.files, w.bytes}
+	return []float64{w.Files, w.Bytes}
 }
 
 // A Range is from the least to the largest value measured.
@@ -110,9 +116,9 @@ func (r Range) beyond(v float64) float64 {
 const reach = 8
 
 // at is the time of a load by one law.
-func (l *Line) at(w load, most float64) float64 {
-	if knee := reach * most; l.Law == Linear && knee > 0 && w.ranks > knee {
-		w.ranks = knee * (1 + math.Log(w.ranks/knee))
+func (l *Line) at(w Load, most float64) float64 {
+	if knee := reach * most; l.Law == Linear && knee > 0 && w.Ranks > knee {
+		w.Ranks = knee * (1 + math.Log(w.Ranks/knee))
 	}
 	sum := 0.0
 	for i, term := range l.Law.row(w) {
@@ -123,7 +129,7 @@ func (l *Line) at(w load, most float64) float64 {
 
 // of is a line's time of a load: the geometric mean of its laws, and a standard deviation of
 // their logarithms both ways.
-func (t *Times) of(l *Line, w load) fit.Range {
+func (t *Times) of(l *Line, w Load) fit.Range {
 	if len(l.Others) == 0 {
 		return fit.Exactly(l.at(w, t.NP.High))
 	}
@@ -191,11 +197,20 @@ func (f *Fit) Time(job *Job, c *Checkpoint, library fit.Range, async bool, probe
 	if c.Total.Value > 0 {
 		size = c.Total.Half() / c.Total.Value / 2
 	}
-	bytes := c.Total.Value + library.Value
-	w := load{ranks: float64(job.NP), files: float64(c.Files), bytes: bytes, node: bytes * fullest(job.Mapping)}
-	out := t.time(w, size, job.Part, probe)
+	w := NewLoad(float64(job.NP), float64(c.Files), c.Total.Value+library.Value, job.Mapping)
+	out := t.Of(w, size, job.Part, probe)
 	if async {
 		t.async(&out, c.Data.Value)
+	}
+	return out
+}
+
+// Image is the time of images of another checkpointer. Where ckpt stored them behind the program
+// the pause is shorter than the latency.
+func (t *Times) Image(w Load, size float64, part bool, probe float64) Time {
+	out := t.Of(w, size, part, probe)
+	if t.Copy != nil {
+		t.async(&out, w.Bytes)
 	}
 	return out
 }
@@ -212,15 +227,16 @@ func fullest(mapping []int) float64 {
 	return float64(most) / float64(all)
 }
 
-// time predicts the parts of a latency; size is the relative doubt about the bytes.
-func (t *Times) time(w load, size float64, part bool, probe float64) Time {
+// Of predicts the parts of a latency. Size is the relative doubt about the bytes, and part says
+// that only some of the ranks store, while the others compute.
+func (t *Times) Of(w Load, size float64, part bool, probe float64) Time {
 	coordination, management, storage := t.of(&t.Coordination, w), t.of(&t.Management, w), t.of(&t.Storage, w)
-	out := Time{Extrapolation: t.NP.beyond(w.ranks), TooFar: t.tooFar(w, probe), Default: t == &defaults}
+	out := Time{Extrapolation: t.NP.beyond(w.Ranks), TooFar: t.tooFar(w, probe), Default: t == &defaults}
 	if probe > 0 { // of the jobs' storage only what is not its rate stays
-		fixed := t.of(&t.Storage, load{ranks: w.ranks, files: w.files})
-		storage = fixed.Plus(fit.Exactly(w.bytes / probe))
+		fixed := t.of(&t.Storage, Load{Ranks: w.Ranks, Files: w.Files})
+		storage = fixed.Plus(fit.Exactly(w.Bytes / probe))
 	} else {
-		out.Extrapolation = max(out.Extrapolation, t.Bytes.beyond(w.bytes))
+		out.Extrapolation = max(out.Extrapolation, t.Bytes.beyond(w.Bytes))
 	}
 	out.Coordination, out.Management, out.Storage = coordination.Value, management.Value, storage.Value
 	total := coordination.Plus(management).Plus(storage)
@@ -234,14 +250,14 @@ func (t *Times) time(w load, size float64, part bool, probe float64) Time {
 }
 
 // tooFar refuses a load far above the measured ones. A probe measures the storage anew.
-func (t *Times) tooFar(w load, probe float64) error {
+func (t *Times) tooFar(w Load, probe float64) error {
 	if t.NP.High == 0 { // nothing was measured, the rates are assumed
 		return nil
 	}
-	err := fit.TooFar(w.ranks/t.NP.High, fmt.Sprintf("%.0f ranks", t.NP.High), fmt.Sprintf("%.0f ranks", math.Ceil(w.ranks/fit.Farthest)))
+	err := fit.TooFar(w.Ranks/t.NP.High, fmt.Sprintf("%.0f ranks", t.NP.High), fmt.Sprintf("%.0f ranks", math.Ceil(w.Ranks/fit.Farthest)))
 	if err == nil && probe == 0 && t.Bytes.High > 0 {
 		const mebi = 1 << 20
-		err = fit.TooFar(w.bytes/t.Bytes.High, fmt.Sprintf("%.2f MiB", t.Bytes.High/mebi), fmt.Sprintf("%.2f MiB", w.bytes/fit.Farthest/mebi))
+		err = fit.TooFar(w.Bytes/t.Bytes.High, fmt.Sprintf("%.2f MiB", t.Bytes.High/mebi), fmt.Sprintf("%.2f MiB", w.Bytes/fit.Farthest/mebi))
 	}
 	return err
 }
@@ -258,7 +274,7 @@ func (t *Times) async(out *Time, bytes float64) {
 	if out.CopyAssumed = line == nil; out.CopyAssumed {
 		line = &usualCopy
 	}
-	copying := t.of(line, load{bytes: bytes})
+	copying := t.of(line, Load{Bytes: bytes})
 	pause := out.Coordination + copying.Value
 	if pause >= out.Total.Value {
 		return
@@ -292,8 +308,8 @@ func (t *Times) renew() {
 	}
 }
 
-// check verifies what predictions rely on, of a model from a file.
-func (t *Times) check() error {
+// Check verifies what predictions rely on, of a model from a file.
+func (t *Times) Check() error {
 	t.renew()
 	lines := map[string]*Line{"coordination": &t.Coordination, "management": &t.Management, "storage": &t.Storage}
 	if t.Copy != nil {
@@ -319,7 +335,7 @@ func (t *Times) check() error {
 const maxLaws = 100
 
 func (l *Line) check() error {
-	if len(l.Coef) != len(l.Law.row(load{})) {
+	if len(l.Coef) != len(l.Law.row(Load{})) {
 		return fmt.Errorf("law %q has a wrong number of coefficients", l.Law)
 	}
 	for _, c := range l.Coef {

@@ -11,7 +11,7 @@ import (
 
 // A timed checkpoint, with what the laws of its parts depend on.
 type timed struct {
-	load
+	Load
 	job                               int
 	coordination, management, storage float64
 	data                              float64 // bytes that were copied, of an asynchronous one
@@ -19,7 +19,7 @@ type timed struct {
 }
 
 // FitTimes fits the times of timed jobs; nil without any. Nodes of jobs of ckpt share the
-// store; shared says so.
+// store, so that shared is true. Images may go to disks of the nodes: what they show decides.
 func FitTimes(runs []dataset.JobRun, shared bool) *Times {
 	t := &Times{}
 	var list []timed
@@ -48,16 +48,22 @@ func FitTimes(runs []dataset.JobRun, shared bool) *Times {
 
 // row notes a checkpoint.
 func (t *Times) row(run *dataset.JobRun, c *dataset.JobCheckpoint) timed {
-	bytes := float64(c.StoredBytes + c.Stored.Library)
-	r := timed{load: load{ranks: float64(c.Ranks), files: float64(c.Files), bytes: bytes, node: bytes * fullest(run.Mapping)}, job: t.Jobs,
+	bytes := float64(c.StoredBytes)
+	if run.Engine == dataset.Ckpt {
+		bytes += float64(c.Stored.Library)
+	}
+	r := timed{Load: NewLoad(float64(c.Ranks), float64(c.Files), bytes, run.Mapping), job: t.Jobs,
 		coordination: c.CoordinationS, management: c.ManagementS, storage: c.StorageS}
-	if run.Async {
+	switch {
+	case run.Async:
 		r.data, r.pause = float64(c.Memory.Data), c.PauseS-c.CoordinationS
+	case run.Engine != dataset.Ckpt && c.PauseS < 0.99*c.LatencyS(): // ckpt stores the images behind the program
+		r.data, r.pause = bytes, c.PauseS-c.CoordinationS
 	}
 	if c.Ranks < run.NP {
 		t.Parts++
 	}
-	t.NP.add(r.ranks)
+	t.NP.add(r.Ranks)
 	t.Bytes.add(bytes)
 	return r
 }
@@ -76,9 +82,9 @@ func (t *Times) fit(list []timed, shared bool) {
 	for i := range list {
 		c := &list[i]
 		if c.data > 0 {
-			copied = append(copied, timed{load: load{bytes: c.data}, job: c.job, pause: c.pause})
+			copied = append(copied, timed{Load: Load{Bytes: c.data}, job: c.job, pause: c.pause})
 		}
-		model := t.of(&t.Coordination, c.load).Value + t.of(&t.Management, c.load).Value + t.of(&t.Storage, c.load).Value
+		model := t.of(&t.Coordination, c.Load).Value + t.of(&t.Management, c.Load).Value + t.of(&t.Storage, c.Load).Value
 		off = append(off, math.Log(max(fastest, c.coordination+c.management+c.storage)/max(fastest, model)))
 	}
 	if len(copied) > 0 {
@@ -139,9 +145,9 @@ var fileShares = []float64{0.1, 0.2, 0.4, 0.6, 0.9}
 // candidates are a law's for each share that is fixed, with coefficients for a mean time of 1
 // and weights that add up to 1.
 func (g Growth) candidates(list []timed) (laws []Line) {
-	mean := make([]float64, len(g.row(load{})))
+	mean := make([]float64, len(g.row(Load{})))
 	for i := range list {
-		for k, v := range g.row(list[i].load) {
+		for k, v := range g.row(list[i].Load) {
 			mean[k] += v / float64(len(list))
 		}
 	}
@@ -173,7 +179,7 @@ func (g Growth) candidates(list []timed) (laws []Line) {
 func (l *Line) scale(list []timed, seconds func(*timed) float64, weigh func(int) float64) (scale, miss float64) {
 	var off, weights []float64
 	for i := range list {
-		off = append(off, math.Log(max(fastest, seconds(&list[i]))/max(1e-12, l.at(list[i].load, 0))))
+		off = append(off, math.Log(max(fastest, seconds(&list[i]))/max(1e-12, l.at(list[i].Load, 0))))
 		weights = append(weights, weigh(i))
 	}
 	middle := weightedMedian(off, weights)
@@ -199,7 +205,7 @@ func combine(laws []Line, scores []float64, list []timed, seconds func(*timed) f
 	out.Others = kept[1:]
 	var off []float64
 	for i := range list {
-		off = append(off, math.Log(max(fastest, seconds(&list[i]))/max(fastest, (&Times{}).of(&out, list[i].load).Value)))
+		off = append(off, math.Log(max(fastest, seconds(&list[i]))/max(fastest, (&Times{}).of(&out, list[i].Load).Value)))
 	}
 	out.Scatter = spread(off)
 	return out

@@ -22,6 +22,7 @@ type fitOptions struct {
 	output, app, class, mpi, quantity, law, plot, vary string
 	points                                             []int
 	jobs                                               []string
+	timed                                              []dataset.JobRun // of tables
 }
 
 func newPredictFitCommand(g *ui.Globals) *cobra.Command {
@@ -35,7 +36,9 @@ and what ckpt stored of them and how long that took.
 
 CSV has the columns app, class, n_processes and at least one of dtapp_MiB,
 lb_MiB, shmem_MiB, ckpt_file_MiB; mpi, n_nodes (or processes_per_node), codec and
-stored_MiB are optional. Commas, semicolons or tabs separate the cells. Rows of the
+stored_MiB are optional. Times of checkpoints have a column for each phase,
+coordination_s, management_s, storage_s, latency_s, pause_s, restart_s, or the columns
+phase and time_s; they are in seconds. Commas, semicolons or tabs separate the cells. Rows of the
 same configuration are runs of it: their mean is fitted. One row calibrates the structure of a known application; two process
 counts fix a law for an unknown one. ckpt predict size --model uses the model, and
 takes everything else from the built-in tables.
@@ -90,7 +93,11 @@ func (o *fitOptions) rows(g *ui.Globals, tables []string) ([]dataset.Measurement
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, rows...)
+		timed, err := dataset.TimedRunsOf(t, rows)
+		if err != nil {
+			return nil, err
+		}
+		all, o.timed = append(all, rows...), append(o.timed, timed...)
 	}
 	rows, err := o.measured(g)
 	if err != nil {
@@ -139,7 +146,7 @@ func (o *fitOptions) measured(g *ui.Globals) ([]dataset.Measurement, error) {
 
 // runs measures what jobs in the store stored, and how long that took.
 func (o *fitOptions) runs(g *ui.Globals) ([]dataset.JobRun, error) {
-	var runs []dataset.JobRun
+	runs := slices.Clone(o.timed)
 	for _, name := range o.jobs {
 		j, err := g.OpenJob(name)
 		if err != nil {
@@ -149,11 +156,11 @@ func (o *fitOptions) runs(g *ui.Globals) ([]dataset.JobRun, error) {
 		if err != nil {
 			return nil, err
 		}
-		if o.chosen(run.App, run.Class, run.MPI) && (len(o.points) == 0 || slices.Contains(o.points, run.NP)) {
-			runs = append(runs, run)
-		}
+		runs = append(runs, run)
 	}
-	return runs, nil
+	return slices.DeleteFunc(runs, func(run dataset.JobRun) bool {
+		return !o.chosen(run.App, run.Class, run.MPI) || len(o.points) > 0 && !slices.Contains(o.points, run.NP)
+	}), nil
 }
 
 // chosen reports whether the flags choose measurements of an application.
@@ -214,6 +221,7 @@ func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
 	if err := m.AddRuns(runs); err != nil {
 		return err
 	}
+	m.AddTimes(runs)
 	m.Modes = service.FitMachine(runs)
 	if err := o.write(m); err != nil {
 		return err

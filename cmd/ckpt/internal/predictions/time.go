@@ -158,6 +158,9 @@ func printTime(g *ui.Globals, t *predict.Time) error {
 	text := fmt.Sprintf("%s under %s, %s: %s of %s stored\n", t.App, t.MPI, t.Codec, size(t.StoredMiB), size(t.TotalMiB)) +
 		fmt.Sprintf("latency %s = %s coordination + %s management + %s storage\n95 %%    %s\n",
 			ui.Seconds(l.Total), ui.Seconds(l.Coordination), ui.Seconds(l.Management), ui.Seconds(l.Storage), times(t.LowS, t.HighS))
+	if p := t.Pause; p != nil {
+		text += fmt.Sprintf("pause   %s, 95 %% %s: images are stored behind the program\n", ui.Seconds(p.Value), times(p.Low, p.High))
+	}
 	if !g.Quiet {
 		text += "model   " + t.TimeModel + "\nholds   " + t.Valid + "\n"
 		if t.Note != "" {
