@@ -163,8 +163,8 @@ func (m *Model) meanData(a App, mpi string, law fit.Law, nodes int) (fit.Zone, e
 	}
 	e := fit.Zone{Estimate: set.Predict(float64(a.NP)), Law: set.String(), N: len(points)}
 	e.Basis = fmt.Sprintf("%s, %d points from %g to %g processes (%s)", s.Name(), len(points), set.Low, set.High, fit.Tables(s.Tables))
-	if set.Misfit > 0 {
-		e.Warning = fmt.Sprintf("no law fits the measurements: the best is off by up to %.0f %%", 100*set.Misfit)
+	if set.Misses() > 0 {
+		e.Warning = fmt.Sprintf("no law fits the measurements: the best is off by up to %.0f %%", 100*set.Misses())
 	}
 	e.Warning = fit.Join(variant, e.Warning)
 	return e, nil

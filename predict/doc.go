@@ -21,13 +21,12 @@
 //
 //   - data: a share of the arrays of the workload spec plus a constant that the
 //     runtime adds, calibrated by as little as one measurement (fit.Drift). Without a known
-//     structure: laws of the number of processes (fit.Law), chosen by leave-one-out
-//     error and AICc, and averaged if the points cannot distinguish them
-//     (fit.ChooseLaws), or the thesis's power law
+//     structure: laws of the number of processes (fit.Law), each with the weight that
+//     the measurements give it (fit.ChooseLaws), or the thesis's power law
 //   - library: a constant of the MPI build, from some number of processes on
 //     (fit.FitLibrary)
 //   - shared: by processes per node, a constant + 4 MiB·pn + pn²/16 MiB under the MPICH
-//     of the tables; constant, linear or logarithmic under others (fit.Shared)
+//     of the tables, other laws under others, averaged likewise (fit.Shared)
 //   - I/O buffer: the memory of an aggregator, the smaller of its buffer and its
 //     share of a collective write (iobuffer.go)
 //

@@ -75,8 +75,8 @@ func (m *Model) Figure(r Request) (*Figure, error) {
 		return nil, err
 	}
 	if f := m.whole(r.App.Name, r.App.Class, r.MPI); f != nil {
-		e := f.Predict(1, float64(r.App.NP))
-		return variedFigure(f, 1, &Band{float64(r.App.NP), e.Value, e.Low, e.High}), nil
+		e := f.Predict(float64(r.App.NP))
+		return fileFigure(f, &Band{float64(r.App.NP), e.Value, e.Low, e.High})
 	}
 	e, err := m.DataZone(r.App, r.MPI, r.Law, len(r.Mapping))
 	if err != nil {
@@ -345,14 +345,21 @@ func (f *Figure) draw(law func(x float64) fit.Estimate) error {
 	return f.residuals(func(x float64) (fit.Estimate, error) { return law(x), nil })
 }
 
-// variedFigure draws the laws of whole files, or of a problem size n.
-func variedFigure(f *fit.Varied, n float64, asked *Band) *Figure {
-	out := &Figure{Asked: asked, X: "processes", Y: "image file of a process [MiB]", CurveName: f.String(),
-		Title: fmt.Sprintf("Files of %s.%s, %s", f.App, f.Class, f.MPI)}
-	if f.Param != "" {
-		out.Y = "data zone of a process [MiB]"
-		out.Title = fmt.Sprintf("Data zone of %s.%s, %s", f.App, dataset.Varied{Param: f.Param, Value: n}.Class(), f.MPI)
+// fileFigure draws the laws of whole files.
+func fileFigure(s *fit.Series, asked *Band) (*Figure, error) {
+	f := &Figure{Asked: asked, X: "processes", Y: "image file of a process [MiB]", CurveName: s.Laws.String(),
+		Title: fmt.Sprintf("Files of %s.%s, %s", s.App, s.Class, s.MPI)}
+	f.Low, f.High = fit.Span(s.Points)
+	for _, pt := range s.Points {
+		f.Fitted = append(f.Fitted, XY{pt.P, pt.MiB})
 	}
+	return f, f.draw(s.Predict)
+}
+
+// variedFigure draws the laws of a problem size n.
+func variedFigure(f *fit.Varied, n float64, asked *Band) *Figure {
+	out := &Figure{Asked: asked, X: "processes", Y: "data zone of a process [MiB]", CurveName: f.String(),
+		Title: fmt.Sprintf("Data zone of %s.%s, %s", f.App, dataset.Varied{Param: f.Param, Value: n}.Class(), f.MPI)}
 	sizes, p := f.Spans()
 	out.Low, out.High = p[0], p[1]
 	for _, pt := range f.Points {
@@ -383,7 +390,7 @@ func wholeFigure(rows []dataset.Measurement) (*Figure, error) {
 	if len(m.Whole) == 0 {
 		return nil, fit.Refuse("measure zones, or whole files", "no row has a data zone or a file")
 	}
-	return variedFigure(m.Whole[0], 1, nil), nil
+	return fileFigure(m.Whole[0], nil)
 }
 
 // unmeasured draws the prediction of an application of which no run was measured, from a

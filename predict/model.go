@@ -5,7 +5,6 @@ import (
 	"ckpt/predict/fit"
 	"ckpt/predict/service"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -37,7 +36,7 @@ type Model struct {
 	Modes *service.Machine `json:"modes,omitempty"`
 	// Varied are the laws of problem sizes, Whole the ones of files without zones.
 	Varied []*fit.Varied `json:"varied,omitempty"`
-	Whole  []*fit.Varied `json:"whole,omitempty"`
+	Whole  []*fit.Series `json:"whole,omitempty"`
 	// Engine is the checkpointer that was measured, dmtcp if it is empty. Service is
 	// what ckpt itself stored of jobs, and how long that took.
 	Engine  dataset.Engine `json:"engine,omitempty"`
@@ -244,16 +243,13 @@ func (m *Model) renew() error {
 // check verifies the properties of a model from a file that predictions rely on.
 func (m *Model) check() error {
 	for _, s := range m.Series {
-		if s == nil || s.App == "" || len(s.Points) == 0 || len(s.Points) > fit.MaxPoints {
-			return errors.New("a series has no name, no points or too many")
+		if err := s.Check(); err != nil {
+			return err
 		}
-		for _, pt := range s.Points {
-			if !(pt.P >= 1 && pt.P <= 1<<20 && pt.MiB > 0 && pt.MiB < 1<<40) {
-				return fmt.Errorf("series %s: point (%g, %g MiB) is impossible", s.Name(), pt.P, pt.MiB)
-			}
-		}
-		if err := errors.Join(s.Repeats.Check(), s.CheckFit()); err != nil {
-			return fmt.Errorf("series %s: %w", s.Name(), err)
+	}
+	for _, s := range m.Whole {
+		if err := s.CheckFiles(); err != nil {
+			return fmt.Errorf("whole files: %w", err)
 		}
 	}
 	for mpi, c := range m.Library {
@@ -262,14 +258,7 @@ func (m *Model) check() error {
 		}
 	}
 	for mpi, f := range m.Shared {
-		if f == nil {
-			return fmt.Errorf("shared zone of %s is missing", mpi)
-		}
-		if c := f.Single; c != nil && !(c.Mean >= 0 && c.Mean < 1<<40 && c.SD >= 0 && c.SD < 1<<40) {
-			return fmt.Errorf("shared zone of %s in a single process is impossible", mpi)
-		}
-		row, _ := fit.SharedBasis(f.Law, 1)
-		if err := f.Valid(len(row), len(row)+len(f.Offsets)); err != nil {
+		if err := f.Check(); err != nil {
 			return fmt.Errorf("shared zone of %s: %w", mpi, err)
 		}
 	}
@@ -283,7 +272,7 @@ func (m *Model) check() error {
 			return err
 		}
 	}
-	for _, f := range slices.Concat(m.Varied, m.Whole) {
+	for _, f := range m.Varied {
 		if err := f.Check(); err != nil {
 			return err
 		}
@@ -339,19 +328,13 @@ func (m *Model) Fits() []FitRow {
 			out = append(out, FitRow{Series: s.Name(), Law: "structural: " + name, Points: len(s.Points), Low: low, High: high,
 				Coefficients: coefficients, LOO: s.Drift.Missed(), Weight: 1})
 		}
-		if s.Laws == nil {
-			continue
-		}
-		for _, f := range s.Laws.Fits {
-			out = append(out, FitRow{Series: s.Name(), Law: string(f.Law), Points: len(s.Points), Low: low, High: high,
-				Coefficients: f.Coef, Exponent: f.Exponent, LOO: f.LOO, AICc: f.AICc, Weight: f.Weight})
-		}
+		out = append(out, lawRows(s, "")...)
 	}
 	for _, f := range m.Varied {
-		out = append(out, variedRows(f, "")...)
+		out = append(out, variedRows(f)...)
 	}
-	for _, f := range m.Whole {
-		out = append(out, variedRows(f, "file ")...)
+	for _, s := range m.Whole {
+		out = append(out, lawRows(s, "file ")...)
 	}
 	for _, mpi := range []string{"mpich", "openmpi"} {
 		if c := m.Library[mpi]; c != nil {
@@ -364,8 +347,20 @@ func (m *Model) Fits() []FitRow {
 	return out
 }
 
-// variedRows describes the laws of a problem size, or of whole files.
-func variedRows(f *fit.Varied, prefix string) (out []FitRow) {
+// lawRows describes the laws of a series.
+func lawRows(s *fit.Series, prefix string) (out []FitRow) {
+	if s.Laws == nil {
+		return nil
+	}
+	for _, f := range s.Laws.Laws() {
+		out = append(out, FitRow{Series: prefix + s.Name(), Law: string(f.Law), Points: len(s.Points), Low: s.Laws.Low, High: s.Laws.High,
+			Coefficients: f.Coefficients(), Exponent: f.Power(), LOO: f.LOO, AICc: f.AICc, Weight: f.Weight})
+	}
+	return out
+}
+
+// variedRows describes the laws of a problem size.
+func variedRows(f *fit.Varied) (out []FitRow) {
 	_, p := f.Spans()
 	for _, l := range f.Laws {
 		var coef []float64
@@ -374,7 +369,7 @@ func variedRows(f *fit.Varied, prefix string) (out []FitRow) {
 				coef = append(coef, c)
 			}
 		}
-		out = append(out, FitRow{Series: prefix + f.Name(), Law: l.String(), Points: len(f.Points), Low: p[0], High: p[1],
+		out = append(out, FitRow{Series: f.Name(), Law: l.String(), Points: len(f.Points), Low: p[0], High: p[1],
 			Coefficients: coef, LOO: l.LOO, Weight: l.Weight})
 	}
 	return out

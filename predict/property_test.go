@@ -35,7 +35,7 @@ func TestLawsPositiveAndMonotone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range set.Fits {
+		for _, f := range set.Laws() {
 			last := math.Inf(1)
 			for p := 1.; p < 1e5; p *= 1.5 {
 				v := f.At(p)

@@ -217,7 +217,7 @@ func TestRepeatsWiden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return e.Estimate, m.whole("wave", "y", "mpich").Predict(1, 16)
+		return e.Estimate, m.whole("wave", "y", "mpich").Predict(16)
 	}
 	data, file := interval(0)
 	wideData, wideFile := interval(0.2)
@@ -303,10 +303,17 @@ func TestVariedFile(t *testing.T) {
 		func(f *fit.Varied) { f.Laws = nil }, func(f *fit.Varied) { f.Laws[0].Coef = nil }, func(f *fit.Varied) { f.Laws[0].Weight = 0.3 },
 		func(f *fit.Varied) { f.Points[0].MiB = -1 }, func(f *fit.Varied) { f.Laws[0].Terms[0].P = 2 }, func(f *fit.Varied) { f.Laws[0].Coef[0] = -1 },
 	} {
-		damaged := wholeModel(t)
-		damage(damaged.Whole[0])
-		if err := damaged.check(); err == nil {
-			t.Errorf("%+v is accepted", damaged.Whole[0].Laws)
+		damaged, err := Fit([]dataset.Measurement{variedRow(64, 4, 16.5), variedRow(64, 9, 8), variedRow(128, 4, 65), variedRow(128, 9, 29)})
+		if err != nil {
+			t.Fatal(err)
 		}
+		damage(damaged.Varied[0])
+		if err := damaged.check(); err == nil {
+			t.Errorf("%+v is accepted", damaged.Varied[0].Laws)
+		}
+	}
+	m.Whole[0].Points[0].MiB = -1
+	if err := m.check(); err == nil {
+		t.Error("a file of -1 MiB is accepted")
 	}
 }

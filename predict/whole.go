@@ -32,23 +32,20 @@ func (m *Model) fitWhole(rows []dataset.Measurement) error {
 		}
 		f := m.whole(r.App, r.Class, r.MPI)
 		if f == nil {
-			f = &fit.Varied{App: r.App, Class: r.Class, MPI: r.MPI}
+			f = &fit.Series{App: r.App, Class: r.Class, MPI: r.MPI}
 			m.Whole = append(m.Whole, f)
 		}
 		f.Tables = addTables(f.Tables, r.Table)
-		f.Points = append(f.Points, fit.VariedPoint{N: 1, P: float64(r.NP), MiB: r.File})
+		f.Points = append(f.Points, fit.Point{P: float64(r.NP), MiB: r.File})
 		f.Repeats = fit.AddRuns(f.Repeats, r.Runs, r.File, r.Scatter.File)
 	}
 	for _, f := range m.Whole {
-		counts := map[float64]bool{}
-		for _, pt := range f.Points {
-			counts[pt.P] = true
-		}
-		if len(counts) < minWhole {
+		counts := fit.Distinct(f.Points)
+		if counts < minWhole {
 			return fit.Refuse("measure the zones of these runs with ckpt zones, or another process count",
-				"%s: whole files of %d process count(s) cannot fix a law, it takes %d", f.Name(), len(counts), minWhole)
+				"%s: whole files of %d process count(s) cannot fix a law, it takes %d", f.Name(), counts, minWhole)
 		}
-		if err := f.Fit(); err != nil {
+		if err := f.FitFiles(); err != nil {
 			return err
 		}
 	}
@@ -56,8 +53,8 @@ func (m *Model) fitWhole(rows []dataset.Measurement) error {
 }
 
 // whole finds the laws of whole files, or nil.
-func (m *Model) whole(app, class, mpi string) *fit.Varied {
-	i := slices.IndexFunc(m.Whole, func(f *fit.Varied) bool { return f.App == app && f.Class == class && f.MPI == mpi })
+func (m *Model) whole(app, class, mpi string) *fit.Series {
+	i := slices.IndexFunc(m.Whole, func(f *fit.Series) bool { return f.App == app && f.Class == class && f.MPI == mpi })
 	if i < 0 {
 		return nil
 	}
@@ -65,12 +62,12 @@ func (m *Model) whole(app, class, mpi string) *fit.Varied {
 }
 
 // wholeSize predicts files of which the zones are unknown. All files are the same.
-func (m *Model) wholeSize(r Request, f *fit.Varied) (*Size, error) {
+func (m *Model) wholeSize(r Request, f *fit.Series) (*Size, error) {
 	if r.IO != NoIO {
 		return nil, fit.Refuse("measure the zones, which ckpt zones reads", "%s: the model knows whole files only, and not what an aggregator adds", r.App)
 	}
-	e := f.Predict(1, float64(r.App.NP))
-	s := &Size{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Engine: dataset.DMTCP, Model: "whole files: " + f.String(), Basis: f.Basis(),
+	e := f.Predict(float64(r.App.NP))
+	s := &Size{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Engine: dataset.DMTCP, Model: "whole files: " + f.Laws.String(), Basis: f.Basis(),
 		Extrapolation: e.Extrapolation, ZonesUnknown: true, Note: "zones are unknown: the measurements have whole files only"}
 	for _, k := range kinds(r) {
 		k.Estimate = e

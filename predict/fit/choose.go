@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -18,14 +19,15 @@ const (
 	// lawDrift is the additional error of a law for every factor e outside its points.
 	lawDrift = 0.03
 	// indistinct is the ratio of leave-one-out errors below which points cannot
-	// tell laws apart.
+	// tell a structure from laws.
 	indistinct = 1.5
 )
 
 // exactLaw is the smallest leave-one-out error: 0 says that there is none.
 const exactLaw = 1e-9
 
-// A LawSet has the laws that a series of measurements supports, with their weights.
+// A LawSet has the laws that a series of measurements supports, with their weights. It
+// predicts from the measurements alone: its laws only describe it.
 type LawSet struct {
 	Fits []*LawFit `json:"laws"`
 	// Low and High are the range of p, N the number of points.
@@ -35,68 +37,111 @@ type LawSet struct {
 	// Misfit is the largest relative error among the points, if no law describes them.
 	Misfit float64 `json:"misfit,omitempty"`
 
-	points []Point
+	points []Point // nil for a law that the user chose
+	prior  priors
 	once   sync.Once
-	shapes *shapeSet
+	laws   *average
 }
 
-// ChooseLaws fits the laws that the points support. It keeps laws whose leave-one-out
-// error is within a factor of the best. Their AICc gives their weights (Akaike
-// weights). If there are too few points for it, the weights are equal: the mean is
-// predicted, and the disagreement widens the interval. The mean of the two volume and
-// surface laws fitted to BT.D at 16, 25 and 36 processes errs less at 324 than either
-// law.
-func ChooseLaws(points []Point) (*LawSet, error) {
-	n := Distinct(points)
-	if n < 2 {
+// ChooseLaws averages the laws that the points of a data zone support.
+func ChooseLaws(points []Point) (*LawSet, error) { return chooseLaws(points, dataPriors) }
+
+// ChooseFileLaws averages the laws of whole files, which have all zones.
+func ChooseFileLaws(points []Point) (*LawSet, error) { return chooseLaws(points, filePriors) }
+
+func chooseLaws(points []Point, prior priors) (*LawSet, error) {
+	if n := Distinct(points); n < 2 {
 		return nil, Refuse("measure another process count, or describe the application by a workload spec, which needs one point",
 			"%d process count(s) cannot fix the 2 parameters of a law", n)
 	}
-	s := &LawSet{N: len(points), points: points}
-	s.Low, s.High = Span(points)
-	s.consider(falling(), points)
-	if n > 2 || s.misses(points) > farLaw {
-		s.consider(weak(), points)
-	}
-	if len(s.Fits) == 0 {
-		return nil, Refuse("check the measurements", "no law fits the points")
-	}
-	if s.Misfit = s.misses(points); s.Misfit <= farLaw {
-		s.Misfit = 0
-	}
+	s := &LawSet{}
+	s.of(points, prior)
 	return s, nil
+}
+
+// of has the set predict from points.
+func (s *LawSet) of(points []Point, prior priors) {
+	s.points, s.prior, s.N = points, prior, len(points)
+	s.Low, s.High = Span(points)
 }
 
 // farLaw is the relative error from which on laws do not describe a measurement. Block
 // sizes move a measurement by 14 % (SP.B from 25 to 36 processes).
 const farLaw = 0.2
 
-// consider adds the laws that the points support, and weighs all again.
-func (s *LawSet) consider(laws []Law, points []Point) {
-	n := Distinct(points)
-	for _, l := range laws {
-		if n < l.needs() || l.floor() && s.High < minFloorSpan*s.Low {
-			continue
+// leastWeight is the weight from which on a law is worth a line.
+const leastWeight = 0.005
+
+// averaged averages the laws when a prediction first needs them: a model has series that
+// no command asks for.
+func (s *LawSet) averaged() *average {
+	s.once.Do(func() {
+		if s.points == nil {
+			return
 		}
-		f, err := fitLaw(l, points)
-		if err != nil || (l.floor() || l == Rising) && f.Coef[len(f.Coef)-1] == 0 {
-			continue // without its last term it equals the law before it
+		samples := make([]sample, len(s.points))
+		for i, pt := range s.points {
+			samples[i] = sample{n: 1, p: pt.P, mib: pt.MiB}
 		}
-		f.score(points)
-		s.Fits = append(s.Fits, f)
-	}
-	s.weigh()
+		s.laws = averageLaws(samples, families, s.prior)
+		s.Misfit = s.misses()
+		s.describe()
+	})
+	return s.laws
 }
 
-// misses returns the largest relative error of the weighted laws among the points.
-func (s *LawSet) misses(points []Point) (worst float64) {
-	if len(s.Fits) == 0 {
-		return math.Inf(1)
+// Laws are the laws in the average, the heaviest first.
+func (s *LawSet) Laws() []*LawFit {
+	s.averaged()
+	return s.Fits
+}
+
+// Misses returns the largest relative error among the points, if no law describes them.
+func (s *LawSet) Misses() float64 {
+	s.averaged()
+	return s.Misfit
+}
+
+func (s *LawSet) misses() (worst float64) {
+	for _, pt := range s.points {
+		worst = max(worst, math.Abs(s.laws.estimate("", 1, pt.P, 1).Value/pt.MiB-1))
 	}
-	for _, pt := range points {
-		worst = max(worst, math.Abs(s.at(pt.P)/pt.MiB-1))
+	if worst <= farLaw {
+		return 0
 	}
 	return worst
+}
+
+// describe fits each law by itself, for those who want to see it.
+func (s *LawSet) describe() {
+	s.Fits = nil
+	sum := 0.0
+	laws, share := s.laws.shares()
+	for _, l := range laws {
+		if share[l] < leastWeight && len(s.Fits) > 0 {
+			continue
+		}
+		f, err := fitLaw(l, s.points)
+		if err != nil { // too few points: the likeliest of the curves through them
+			if f, err = fitLaw(l, s.laws.likeliest(l)); err != nil {
+				continue
+			}
+		}
+		f.score(s.points)
+		f.Weight = share[l]
+		sum += f.Weight
+		s.Fits = append(s.Fits, f)
+	}
+	for _, f := range s.Fits {
+		f.Weight /= sum
+	}
+}
+
+// MarshalJSON writes the laws, for which a set has to know them.
+func (s *LawSet) MarshalJSON() ([]byte, error) {
+	type plain LawSet
+	s.averaged()
+	return json.Marshal((*plain)(s))
 }
 
 // OneLaw is a set of one law, chosen by the user.
@@ -134,71 +179,27 @@ func (f *LawFit) score(points []Point) {
 	f.LOO = max(math.Sqrt(sum/float64(count)), exactLaw)
 }
 
-func (s *LawSet) weigh() {
-	best := math.Inf(1)
-	for _, f := range s.Fits {
-		if f.LOO > 0 {
-			best = min(best, f.LOO)
-		}
-	}
-	keep := func(f *LawFit) bool { return math.IsInf(best, 1) || f.LOO > 0 && f.LOO <= indistinct*best }
-	byAICc, lowest := true, math.Inf(1)
-	for _, f := range s.Fits {
-		if keep(f) {
-			byAICc = byAICc && f.AICc != 0
-			lowest = min(lowest, f.AICc)
-		}
-	}
-	sum := 0.0
-	for _, f := range s.Fits {
-		switch {
-		case !keep(f):
-			f.Weight = 0
-		case byAICc:
-			f.Weight = math.Exp(-(f.AICc - lowest) / 2)
-		default:
-			f.Weight = 1
-		}
-		sum += f.Weight
-	}
-	for _, f := range s.Fits {
-		f.Weight /= sum
-	}
-}
-
-// Predict evaluates the set at p, in MiB.
+// Predict evaluates the set at p, in MiB. Its interval is never narrower than where the
+// points end.
 func (s *LawSet) Predict(p float64) Estimate {
-	mean := s.at(p)
-	if s.points == nil {
-		return s.confined(p, mean)
+	laws, factor := s.averaged(), Beyond(p, s.Low, s.High)
+	if laws == nil {
+		return s.confined(p)
 	}
-	// The value comes from the laws chosen by left-out error, the interval from all
-	// laws that the points permit, and never narrower than where the points end.
-	s.once.Do(func() { s.shapes = fitShapes(s.points) })
-	low, high := s.sides(p, mean)
+	e := laws.estimate("", 1, p, factor)
 	if edge := min(max(p, s.Low), s.High); edge != p {
-		l, h := s.sides(edge, s.at(edge))
-		low, high = max(low, l), max(high, h)
+		at := laws.estimate("", 1, edge, 1)
+		e.Low, e.High = min(e.Low, e.Value*at.Low/at.Value), max(e.High, e.Value*at.High/at.Value)
 	}
-	return Estimate{mean, mean / low, mean * high, Beyond(p, s.Low, s.High)}
-}
-
-// at is the weighted mean of the laws.
-func (s *LawSet) at(p float64) (mean float64) {
-	for _, f := range s.Fits {
-		mean += f.Weight * f.At(p)
-	}
-	return mean
-}
-
-// sides are the factors by which the size at p may be smaller and larger than a value.
-func (s *LawSet) sides(p, value float64) (below, above float64) {
-	b := s.shapes.predict(p)
-	return max(1, value/math.Exp(b.quantile(0.025))), max(1, math.Exp(b.quantile(0.975))/value)
+	return e
 }
 
 // confined is the prediction of laws that the user chose.
-func (s *LawSet) confined(p, mean float64) Estimate {
+func (s *LawSet) confined(p float64) Estimate {
+	mean := 0.0
+	for _, f := range s.Fits {
+		mean += f.Weight * f.At(p)
+	}
 	var spread, disagree, rss, k float64
 	for _, f := range s.Fits {
 		spread += f.Weight * f.spread(p)
@@ -217,7 +218,7 @@ func (s *LawSet) confined(p, mean float64) Estimate {
 
 // String names the laws in the mean, heaviest first.
 func (s *LawSet) String() string {
-	fits := slices.Clone(s.Fits)
+	fits := slices.Clone(s.Laws())
 	slices.SortStableFunc(fits, func(a, b *LawFit) int { return int(math.Copysign(1, b.Weight-a.Weight)) })
 	var names []string
 	for _, f := range fits {
@@ -233,97 +234,4 @@ func (s *LawSet) String() string {
 		return "mean of " + strings.Join(names, ", ")
 	}
 	return strings.Join(names, "")
-}
-
-// A shape is a law without its size: how the data zone of a process depends on the number
-// of processes, relative to the smallest number that was measured.
-type shape struct {
-	prior float64
-	at    func(x float64) float64 // of p relative to the smallest measured
-}
-
-// shapes are the hypotheses about an application whose structure is not known, with what
-// is assumed of them before measurements. Each law has several: a volume with a surface
-// of no, some or most of the size, a table of a rank that is small or large.
-var shapes = func() []shape {
-	var out []shape
-	add := func(prior float64, list ...func(x float64) float64) {
-		for _, at := range list {
-			out = append(out, shape{prior / float64(len(list)), at})
-		}
-	}
-	for _, exponent := range []float64{-2. / 3, -1. / 2} {
-		var plain, floors []func(x float64) float64
-		for _, surface := range []float64{0, 0.04, 0.08, 0.13, 0.19, 0.26, 0.35, 0.5, 0.7, 1} {
-			at := func(x float64) float64 { return (1-surface)/x + surface*math.Pow(x, exponent) }
-			plain = append(plain, at)
-			if surface > 0.4 {
-				continue
-			}
-			for _, floor := range []float64{0.001, 0.003, 0.007, 0.015, 0.03, 0.07, 0.2} {
-				floors = append(floors, func(x float64) float64 { return (1-floor)*at(x) + floor })
-			}
-		}
-		add(0.15, plain...)
-		add(0.12, floors...)
-	}
-	var powers, rising []func(x float64) float64
-	for e := -1.2; e < -0.05; e += 0.1 {
-		powers = append(powers, func(x float64) float64 { return math.Pow(x, e) })
-	}
-	add(0.03, powers...)
-	add(0.22, func(float64) float64 { return 1 })
-	for slope := 0.003; slope < 1.5; slope *= 1.3 {
-		rising = append(rising, func(x float64) float64 { return 1 + slope*(x-1) })
-	}
-	add(0.22, rising...)
-	return out
-}()
-
-// A shapeFit is one shape under one assumption about noise.
-type shapeFit struct {
-	at                  func(x float64) float64
-	weight, mean, noise float64 // mean is the logarithm of the size
-	n                   float64
-}
-
-// A shapeSet is what all shapes together say of a series.
-type shapeSet struct {
-	low  float64
-	fits []shapeFit
-}
-
-// fitShapes weighs every shape under every assumption about noise.
-func fitShapes(points []Point) *shapeSet {
-	s := &shapeSet{}
-	s.low, _ = Span(points)
-	n := float64(len(points))
-	var logs []float64
-	for _, sh := range shapes {
-		sum, squares := 0.0, 0.0
-		for _, pt := range points {
-			r := math.Log(pt.MiB / sh.at(pt.P/s.low))
-			sum, squares = sum+r, squares+r*r
-		}
-		mean := sum / n
-		squares = max(0, squares-n*mean*mean)
-		for _, noise := range noiseLevels {
-			s.fits = append(s.fits, shapeFit{sh.at, 0, mean, noise.sd, n})
-			logs = append(logs, math.Log(sh.prior*noise.prior)-(n-1)*math.Log(noise.sd)-squares/(2*noise.sd*noise.sd))
-		}
-	}
-	for i, w := range shares(logs) {
-		s.fits[i].weight = w
-	}
-	s.fits = slices.DeleteFunc(s.fits, func(f shapeFit) bool { return f.weight == 0 })
-	return s
-}
-
-// predict returns the logarithm of the size at p.
-func (s *shapeSet) predict(p float64) blend {
-	out := make(blend, 0, len(s.fits))
-	for _, f := range s.fits {
-		out = append(out, bell{f.weight, f.mean + math.Log(f.at(p/s.low)), f.noise * math.Sqrt(1+1/f.n)})
-	}
-	return out
 }

@@ -93,6 +93,12 @@ var noiseLevels = []noiseLevel{
 	{0.02, 0.10}, {0.03, 0.05}, {0.045, 0.025}, {0.08, 0.01}, {0.2, 0.004}, {0.6, 0.001},
 }
 
+// lawNoise are the assumptions about laws, which describe sizes less well than a structure.
+var lawNoise = [...]noiseLevel{
+	{0.0003, 0.07}, {0.001, 0.09}, {0.0025, 0.11}, {0.005, 0.15}, {0.009, 0.18}, {0.014, 0.17},
+	{0.02, 0.13}, {0.03, 0.06}, {0.045, 0.025}, {0.08, 0.01}, {0.2, 0.004}, {0.6, 0.001},
+}
+
 // A Zone names the law and points behind the prediction of a zone.
 type Zone struct {
 	Estimate

@@ -13,8 +13,8 @@ type Law string
 
 // The laws. All but Structural are fitted to measurements.
 const (
-	// Auto is Structural if there is a workload spec, otherwise the laws that the
-	// points support, see chooseLaws.
+	// Auto is Structural if there is a workload spec, otherwise the average of the laws
+	// that the points support, see average.
 	Auto Law = "auto"
 	// Structural evaluates the workload spec and calibrates the runtime constant of a
 	// process.
@@ -39,77 +39,74 @@ const (
 	Steady Law = "constant"
 	// Rising is a + b·p: tables with an entry for each process.
 	Rising Law = "a+b·p"
+	// Inverse, Inverse23 and Inverse12 share a problem and leave a constant to each:
+	// strips, slabs and blocks whose halo does not shrink.
+	Inverse   Law = "a/p+c"
+	Inverse23 Law = "a/p^2/3+c"
+	Inverse12 Law = "a/p^1/2+c"
+	// Plateau is min(a + b·p, c): a table that is full from some number on.
+	Plateau Law = "min(a+b·p, c)"
+	// Logarithm is a + b·log2(p).
+	Logarithm Law = "a+b·log2(p)"
+	// LogPlateau is min(a + b·log2(p), c).
+	LogPlateau Law = "min(a+b·log2(p), c)"
+	// Levelling is a - b/p, which rises and levels off.
+	Levelling Law = "a-b/p"
+	// Quadratic is a + b·p + c·p².
+	Quadratic Law = "a+b·p+c·p²"
+	// Segment is what MPICH allocates on a node of p processes.
+	Segment Law = "constant+4·p+p²/16"
 )
 
 // lawNames are the names that users may give, including ASCII ones.
 var lawNames = map[string]Law{
 	"auto": Auto, "structural": Structural, "thesis": Thesis, "power": Power, "power+floor": PowerFloor,
 	"volume23": Volume23, "volume23+floor": Volume23Floor, "volume12": Volume12, "volume12+floor": Volume12Floor,
-	"constant": Steady, "rising": Rising, string(Rising): Rising,
-	string(Volume23): Volume23, string(Volume23Floor): Volume23Floor, string(Volume12): Volume12, string(Volume12Floor): Volume12Floor,
+	"inverse+floor": Inverse, "inverse23+floor": Inverse23, "inverse12+floor": Inverse12,
+	"constant": Steady, "rising": Rising, "plateau": Plateau, "logarithm": Logarithm,
 }
 
 // LawNames lists the names for ParseLaw, without synonyms.
 func LawNames() []string {
-	return []string{"auto", "structural", "thesis", "power", "power+floor", "volume23", "volume23+floor", "volume12", "volume12+floor", "constant", "rising"}
+	return []string{"auto", "structural", "thesis", "power", "power+floor", "volume23", "volume23+floor", "volume12", "volume12+floor",
+		"inverse+floor", "inverse23+floor", "inverse12+floor", "constant", "rising", "plateau", "logarithm"}
 }
 
-// ParseLaw reads the name of a law.
+// ParseLaw reads the name of a law, or its formula.
 func ParseLaw(s string) (Law, error) {
 	if l, ok := lawNames[strings.ToLower(s)]; ok {
 		return l, nil
 	}
+	for _, l := range lawNames {
+		if string(l) == s {
+			return l, nil
+		}
+	}
 	return "", Refuse("known laws: "+strings.Join(LawNames(), ", "), "law %q is unknown", s)
 }
 
-// FittedLaws lists the laws that are fitted to points, in the order of tables.
+// FittedLaws lists the laws that are fitted to points.
 func FittedLaws() []Law {
-	return append(falling(), weak()...)
+	list := []Law{PowerFloor}
+	for _, f := range families {
+		list = append(list, f.law)
+	}
+	return list
 }
-
-// falling lists the laws of strong scaling: ranks share one problem.
-func falling() []Law {
-	return []Law{Power, PowerFloor, Volume23, Volume23Floor, Volume12, Volume12Floor}
-}
-
-// weak lists the laws of weak scaling: each rank has a problem of its own.
-func weak() []Law { return []Law{Steady, Rising} }
 
 // params is the number of parameters of a law.
 func (l Law) params() int {
 	switch l {
-	case PowerFloor, Volume23Floor, Volume12Floor:
+	case PowerFloor, Volume23Floor, Volume12Floor, Plateau, LogPlateau, Quadratic:
 		return 3
-	case Structural, Steady:
+	case Structural, Steady, Segment:
 		return 1
 	}
 	return 2
 }
 
-// needs is the number of different process counts from which on Auto considers a law.
-// Coefficients that cannot be negative keep volume and surface laws sane. A power law
-// depends on its points only; a floor fitted to three points errs by +37 % at nine
-// times their range (BT.D: 16, 25, 36 to 324).
-func (l Law) needs() int {
-	switch l {
-	case Volume23, Volume12, Steady:
-		return 2
-	case Rising:
-		return 3
-	case Power:
-		return 4
-	}
-	return 6
-}
-
-// floor tells whether a law has a constant beside the part that falls with p. Only a
-// range of process counts of minFloorSpan shows one.
-func (l Law) floor() bool { return l == PowerFloor || l == Volume23Floor || l == Volume12Floor }
-
-const minFloorSpan = 8
-
-// basis is the row of basis functions of a law at p, for a given exponent of
-// the power laws.
+// basis is the row of basis functions of a law at p. Exponent is the power laws', and for
+// a plateau where it begins.
 func (l Law) basis(p, exponent float64) []float64 {
 	switch l {
 	case Power, Thesis:
@@ -124,13 +121,41 @@ func (l Law) basis(p, exponent float64) []float64 {
 		return []float64{1 / p, 1 / math.Sqrt(p)}
 	case Volume12Floor:
 		return []float64{1 / p, 1 / math.Sqrt(p), 1}
-	case Steady:
+	case Inverse:
+		return []float64{1 / p, 1}
+	case Inverse23:
+		return []float64{math.Pow(p, -2./3), 1}
+	case Inverse12:
+		return []float64{1 / math.Sqrt(p), 1}
+	case Steady, Segment:
 		return []float64{1}
 	case Rising:
 		return []float64{1, p}
+	case Plateau:
+		return []float64{1, min(p, exponent)}
+	case Logarithm:
+		return []float64{1, math.Log2(p)}
+	case LogPlateau:
+		return []float64{1, math.Log2(min(p, exponent))}
+	case Levelling:
+		return []float64{1, -1 / p}
+	case Quadratic:
+		return []float64{1, p, p * p}
 	}
 	return nil
 }
+
+// known is the part of a law without coefficients.
+func (l Law) known(p float64) float64 {
+	if l == Segment {
+		return physical(p)
+	}
+	return 0
+}
+
+// physical is the memory that MPICH allocates beside a constant: a cell pool of 4 MiB
+// per process and 64 KiB per ordered pair.
+func physical(p float64) float64 { return 4*p + p*p/16 }
 
 // A Point is one measurement of a zone: MiB at p.
 type Point struct {
@@ -170,7 +195,25 @@ type LawFit struct {
 	Weight float64 `json:"weight"`
 }
 
-func (f *LawFit) At(p float64) float64 { return f.Linear.At(f.Law.basis(p, f.Exponent)) }
+func (f *LawFit) At(p float64) float64 {
+	return f.Linear.At(f.Law.basis(p, f.Exponent)) + f.Law.known(p)
+}
+
+// Coefficients are in MiB, in the order of the law's name.
+func (f *LawFit) Coefficients() []float64 {
+	if f.Law == Plateau || f.Law == LogPlateau {
+		return append(slices.Clone(f.Coef), f.At(math.Inf(1)))
+	}
+	return f.Coef
+}
+
+// Power is the fitted exponent, 0 for a law with known exponents.
+func (f *LawFit) Power() float64 {
+	if f.Law == Plateau || f.Law == LogPlateau {
+		return 0
+	}
+	return f.Exponent
+}
 
 // slopes is the row of derivatives of the law at p by its parameters: the basis
 // and, for power laws, the derivative by the exponent.
@@ -225,21 +268,45 @@ func fitLaw(l Law, points []Point) (*LawFit, error) {
 		return fitLogLog(points)
 	case Power, PowerFloor:
 		return fitPower(l, points)
+	case Plateau, LogPlateau:
+		return fitPlateau(l, points)
 	}
 	return fitBasis(l, 0, points)
 }
 
 func fitBasis(l Law, exponent float64, points []Point) (*LawFit, error) {
 	var rows [][]float64
-	var values []float64
+	var values, weights []float64
 	for _, pt := range points {
-		rows, values = append(rows, l.basis(pt.P, exponent)), append(values, pt.MiB)
+		rows, values, weights = append(rows, l.basis(pt.P, exponent)), append(values, pt.MiB-l.known(pt.P)), append(weights, pt.MiB)
 	}
-	lin, err := LeastSquares(rows, values, values, nil)
+	lin, err := LeastSquares(rows, values, weights, nil)
 	if err != nil {
 		return nil, Refuse("measure another process count", "the law %s does not fit the points", l)
 	}
 	return &LawFit{Law: l, Exponent: exponent, Linear: *lin}, nil
+}
+
+// fitPlateau tries where the plateau begins.
+func fitPlateau(l Law, points []Point) (best *LawFit, err error) {
+	var counts []float64
+	for _, pt := range points {
+		counts = append(counts, pt.P)
+	}
+	slices.Sort(counts)
+	low, high := math.Log(counts[0]), math.Log(counts[len(counts)-1])
+	for i := 1.; i <= 64; i++ {
+		f, ferr := fitBasis(l, math.Exp(low+(high-low)*i/64), points)
+		if ferr == nil && (best == nil || f.RSS < best.RSS*(1-1e-9)) {
+			best = f
+		}
+		err = ferr
+	}
+	if best == nil {
+		return nil, err
+	}
+	best.K++ // where the plateau begins
+	return best, nil
 }
 
 // fitPower searches the exponent by golden section. For a given exponent the rest is

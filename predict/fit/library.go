@@ -72,7 +72,7 @@ func FitLibrary(points []Point) *Constant {
 		for _, noise := range noiseLevels {
 			few, _, _ := libraryLevel(points[:start], noise.sd)
 			many, mean, n := libraryLevel(points[start:], noise.sd)
-			all = append(all, bell{0, mean, math.Hypot(noise.sd, libraryDoubt/math.Exp(mean)) * math.Sqrt(1+1/n)})
+			all = append(all, bell{0, mean, math.Hypot(noise.sd, libraryDoubt/math.Exp(mean)) * math.Sqrt(1+1/n), noise.sd})
 			logs = append(logs, few+many+math.Log(prior*noise.prior))
 		}
 	}

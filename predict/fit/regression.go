@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -184,7 +185,7 @@ func (r *regression) leftOut() []float64 {
 type blend []bell
 
 // A bell is the normal distribution of one hypothesis.
-type bell struct{ weight, mean, sd float64 }
+type bell struct{ weight, mean, sd, noise float64 }
 
 // unlikely is the share of the best hypothesis below which another does not count.
 const unlikely = 1e-4
@@ -210,6 +211,12 @@ func shares(logs []float64) []float64 {
 func (b blend) below(v float64) (probability, density float64) {
 	for _, n := range b {
 		z := (v - n.mean) / n.sd
+		if z < -7 || z > 7 {
+			if z > 0 {
+				probability += n.weight
+			}
+			continue
+		}
 		probability += n.weight * math.Erfc(-z/math.Sqrt2) / 2
 		density += n.weight * math.Exp(-z*z/2) / (n.sd * math.Sqrt(2*math.Pi))
 	}
@@ -237,12 +244,38 @@ func (b blend) quantile(q float64) float64 {
 		if !(next > low && next < high) {
 			next = low + (high-low)/2
 		}
-		if math.Abs(next-v) < 1e-7*narrow || high-low < 1e-7*narrow {
+		if math.Abs(next-v) < 1e-5*narrow || high-low < 1e-5*narrow {
 			return next
 		}
 		v = next
 	}
 	return v
+}
+
+// merged takes bells that are nearly the same as one. Bells of one noise follow each other.
+func (b blend) merged() blend {
+	out := b[:0]
+	for len(b) > 0 {
+		n := 1
+		for n < len(b) && b[n].noise == b[0].noise {
+			n++
+		}
+		group := b[:n]
+		b = b[n:]
+		slices.SortFunc(group, func(x, y bell) int { return cmp.Compare(x.mean, y.mean) })
+		first := len(out)
+		for _, n := range group {
+			k := len(out) - 1
+			if k < first || n.mean-out[k].mean > 0.2*n.sd {
+				out = append(out, n)
+				continue
+			}
+			share, apart := n.weight/(out[k].weight+n.weight), n.mean-out[k].mean
+			variance := (1-share)*out[k].sd*out[k].sd + share*n.sd*n.sd + share*(1-share)*apart*apart
+			out[k] = bell{out[k].weight + n.weight, out[k].mean + share*apart, math.Sqrt(variance), n.noise}
+		}
+	}
+	return out
 }
 
 // normal makes the weights add up to 1.
@@ -262,9 +295,9 @@ type forecast struct{ free, bound blend }
 
 func (f *forecast) add(weight float64, s sum, scatter func(size float64) float64, chosen bool) {
 	if chosen {
-		f.free = append(f.free, bell{weight, s.mean, math.Sqrt(s.sd*s.sd + scatter(s.mean))})
+		f.free = append(f.free, bell{weight, s.mean, math.Sqrt(s.sd*s.sd + scatter(s.mean)), 0})
 	}
-	f.bound = append(f.bound, bell{weight, s.boundMean, math.Sqrt(s.boundSD*s.boundSD + scatter(s.boundMean))})
+	f.bound = append(f.bound, bell{weight, s.boundMean, math.Sqrt(s.boundSD*s.boundSD + scatter(s.boundMean)), 0})
 }
 
 // Estimate is the value of the one blend with the interval of the other.

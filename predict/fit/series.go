@@ -15,7 +15,7 @@ func (s *Series) Variant() string {
 		return ""
 	}
 	best := math.Inf(1)
-	for _, f := range s.Laws.Fits {
+	for _, f := range s.Laws.Laws() {
 		if f.LOO > 0 {
 			best = min(best, f.LOO)
 		}
@@ -113,13 +113,49 @@ func (s *Series) Fit(w *dataset.Workload) error {
 	return nil
 }
 
+// FitFiles fits the laws of whole files.
+func (s *Series) FitFiles() (err error) {
+	s.Laws, err = ChooseFileLaws(s.Points)
+	return err
+}
+
+// Predict evaluates the laws at p. The interval is of a single run.
+func (s *Series) Predict(p float64) Estimate { return s.Repeats.Widen(s.Laws.Predict(p)) }
+
+// Basis names the points behind a prediction.
+func (s *Series) Basis() string {
+	low, high := Span(s.Points)
+	return fmt.Sprintf("%s, %d points from %g to %g processes (%s)", s.Name(), len(s.Points), low, high, Tables(s.Tables))
+}
+
 // Structure returns the size of the arrays of a process in MiB, without the runtime
 // constant of the spec.
 func Structure(inst *dataset.Instance) float64 {
 	return float64(inst.DataBytes()-inst.Runtime) / (1 << 20)
 }
 
-func (s *Series) CheckFit() error {
+// Check verifies a series from a file.
+func (s *Series) Check() error { return s.check(dataPriors) }
+
+// CheckFiles verifies a series of whole files from a file.
+func (s *Series) CheckFiles() error { return s.check(filePriors) }
+
+func (s *Series) check(prior priors) error {
+	if s == nil || s.App == "" || len(s.Points) == 0 || len(s.Points) > MaxPoints {
+		return errors.New("a series has no name, no points or too many")
+	}
+	for _, pt := range s.Points {
+		if !(pt.P >= 1 && pt.P <= 1<<20 && pt.MiB > 0 && pt.MiB < 1<<40) {
+			return fmt.Errorf("series %s: point (%g, %g MiB) is impossible", s.Name(), pt.P, pt.MiB)
+		}
+	}
+	if err := errors.Join(s.Repeats.Check(), s.checkFit(prior)); err != nil {
+		return fmt.Errorf("series %s: %w", s.Name(), err)
+	}
+	return nil
+}
+
+func (s *Series) checkFit(prior priors) error {
 	if d := s.Drift; d != nil {
 		if len(d.X) == 0 || len(d.X) != len(d.R) || len(d.X) > MaxPoints {
 			return errors.New("calibration has no points")
@@ -139,10 +175,10 @@ func (s *Series) CheckFit() error {
 		}
 		return nil
 	}
-	s.Laws.points = s.Points
+	s.Laws.of(s.Points, prior)
 	weight := 0.0
 	for _, f := range s.Laws.Fits {
-		if f == nil || !slices.Contains(FittedLaws(), f.Law) && f.Law != Thesis || !(math.Abs(f.Exponent) < 10) || !(f.Weight >= 0 && f.Weight <= 1) {
+		if f == nil || !slices.Contains(FittedLaws(), f.Law) && f.Law != Thesis || !(math.Abs(f.Power()) < 10) || !(f.Weight >= 0 && f.Weight <= 1) {
 			return errors.New("law is not known")
 		}
 		k := len(f.Law.basis(1, f.Exponent))
@@ -154,11 +190,6 @@ func (s *Series) CheckFit() error {
 		}
 		if err := Finite(f.Coef, f.Gram, []float64{f.RSS}); err != nil {
 			return fmt.Errorf("law %s: %w", f.Law, err)
-		}
-		for _, p := range []float64{1, 1 << 20} {
-			if !(f.At(p) > 0) {
-				return fmt.Errorf("law %s: not positive", f.Law)
-			}
 		}
 		weight += f.Weight
 	}

@@ -6,25 +6,26 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // A Varied fit is the data zone of one application and MPI library over two variables:
 // the process count p and a problem size n, a parameter that the measurements vary.
-// Without a parameter it is the size of whole files over p.
 type Varied struct {
 	App    string        `json:"app"`
-	Class  string        `json:"class,omitempty"` // of whole files
 	MPI    string        `json:"mpi"`
-	Param  string        `json:"param,omitempty"`
+	Param  string        `json:"param"`
 	Tables []string      `json:"tables"`
 	Points []VariedPoint `json:"points"`
 	Laws   []*variedLaw  `json:"laws"`
 	// Repeats are how repeated runs differ, nil without any.
 	Repeats *repeats `json:"repeats,omitempty"`
+
+	once sync.Once
+	all  *average
 }
 
-// A VariedPoint is one measurement: MiB of a process at n and p. N is 1 without a
-// parameter.
+// A VariedPoint is one measurement: MiB of a process at n and p.
 type VariedPoint struct {
 	N   float64 `json:"n"`
 	P   float64 `json:"p"`
@@ -101,33 +102,56 @@ func (l *variedLaw) String() string {
 	return strings.ReplaceAll(strings.Join(parts, " + "), "·1", "")
 }
 
-// volumes lists the laws of a problem of n points along each side in d dimensions, of
-// which each of p processes has a part: the volume n^d/p, a surface, and a constant.
+// A volume is a law of a problem of n points along each side in d dimensions, of which each
+// of p processes has a part: the volume n^d/p, a surface, and a constant.
 //
 // The surface is one of blocks, (n^d/p)^((d-1)/d), of slabs, n^(d-1), or of pencils
 // through three dimensions, n²/√p. With d = 1 a surface is a constant.
-func volumes(d float64) [][]monomial {
-	volume, constant := monomial{d, -1}, monomial{}
-	laws := [][]monomial{{volume, constant}}
-	if d > 1 {
-		laws = append(laws, []monomial{volume, {d - 1, -(d - 1) / d}, constant}, []monomial{volume, {d - 1, 0}, constant})
-	}
-	if d == 3 {
-		laws = append(laws, []monomial{volume, {2, -1. / 2}, constant})
-	}
-	return laws
+type volume struct {
+	terms []monomial
+	at    func(u, v float64, x *abscissa) float64
+	prior float64
 }
 
-// candidates lists the laws that are tried.
-func (f *Varied) candidates() (laws [][]monomial) {
-	if f.Param == "" {
-		volume, constant := monomial{0, -1}, monomial{}
-		return [][]monomial{{constant}, {volume, constant}, {volume, {0, -2. / 3}, constant}, {volume, {0, -1. / 2}, constant}}
+// volumes are the laws of a problem size.
+var volumes = func() (list []volume) {
+	add := func(prior, d float64, surface monomial, halo func(x *abscissa) float64) {
+		size := func(x *abscissa) float64 { return math.Pow(x.n, d) * x.inverse }
+		v := volume{terms: []monomial{{d, -1}, {}}, prior: prior, at: func(u, _ float64, x *abscissa) float64 { return floored(u, size(x)) }}
+		if halo != nil {
+			v.terms = []monomial{{d, -1}, surface, {}}
+			v.at = func(u, v float64, x *abscissa) float64 { return floored(v, surfaced(0.9*u, size(x), halo(x))) }
+		}
+		list = append(list, v)
 	}
-	for d := 1.; d <= 3; d++ {
-		laws = append(laws, volumes(d)...)
-	}
-	return laws
+	add(0.16, 1, monomial{}, nil)
+	add(0.10, 2, monomial{}, nil)
+	add(0.12, 2, monomial{1, -1. / 2}, func(x *abscissa) float64 { return x.n * x.root })
+	add(0.12, 2, monomial{1, 0}, func(x *abscissa) float64 { return x.n })
+	add(0.10, 3, monomial{}, nil)
+	add(0.16, 3, monomial{2, -2. / 3}, func(x *abscissa) float64 { return x.n * x.n * x.twoThirds })
+	add(0.10, 3, monomial{2, 0}, func(x *abscissa) float64 { return x.n * x.n })
+	add(0.14, 3, monomial{2, -1. / 2}, func(x *abscissa) float64 { return x.n * x.n * x.root })
+	return list
+}()
+
+// averaged averages the laws, which a file has without the average.
+func (f *Varied) averaged() *average {
+	f.once.Do(func() {
+		var list []family
+		prior := priors{}
+		for i, v := range volumes {
+			l := Law(strconv.Itoa(i))
+			list = append(list, family{l, len(v.terms) - 1, false, v.at})
+			prior[l] = v.prior
+		}
+		var samples []sample
+		for _, pt := range f.Points {
+			samples = append(samples, sample{n: pt.N, p: pt.P, mib: pt.MiB})
+		}
+		f.all = averageLaws(samples, list, prior)
+	})
+	return f.all
 }
 
 // Spans returns the range of n and of p among the points.
@@ -140,42 +164,13 @@ func (f *Varied) Spans() (n, p [2]float64) {
 	return n, p
 }
 
-func (f *Varied) Name() string {
-	class := f.Class
-	if f.Param != "" {
-		class = f.Param
-	}
-	return f.App + "." + class + " " + f.MPI
-}
+func (f *Varied) Name() string { return f.App + "." + f.Param + " " + f.MPI }
 
-// Predict evaluates the laws at n and p: their mean, with an interval that has the
-// error of points left out, the uncertain coefficients, the disagreement of the laws, and
-// the distance to the points.
+// Predict evaluates the laws at n and p. The interval is of a single run.
 func (f *Varied) Predict(n, p float64) Estimate {
-	mean := 0.0
-	for _, l := range f.Laws {
-		mean += l.Weight * l.at(n, p)
-	}
-	if !(mean > 0) {
-		return Around(0, math.Inf(1), 1)
-	}
-	var spread, disagree, left, k float64
-	for _, l := range f.Laws {
-		v := l.at(n, p)
-		d := v/mean - 1
-		spread += l.Weight * l.Leverage(l.row(n, p), max(v, mean*1e-3))
-		disagree += l.Weight * d * d
-		left += l.Weight * l.LOO * l.LOO
-		k += l.Weight * float64(l.K)
-	}
-	points := float64(len(f.Points))
-	dof := max(0, points-k) + lawPriorPoints
-	variance := (lawPriorPoints*lawPrior*lawPrior + points*left) / (lawPriorPoints + points)
 	rn, rp := f.Spans()
-	outN, outP := Beyond(n, rn[0], rn[1]), Beyond(p, rp[0], rp[1])
-	drift := lawDrift * math.Log(outN*outP)
-	relative := math.Sqrt(variance*(1+spread) + disagree + drift*drift)
-	return f.Repeats.Widen(Around(mean, Student(math.Round(dof))*relative*mean, max(outN, outP)))
+	factor := max(Beyond(n, rn[0], rn[1]), Beyond(p, rp[0], rp[1]))
+	return f.Repeats.Widen(f.averaged().estimate("", n, p, factor))
 }
 
 // String names the laws in the mean, heaviest first.
@@ -197,37 +192,34 @@ func (f *Varied) String() string {
 // Basis names the points behind a prediction.
 func (f *Varied) Basis() string {
 	n, p := f.Spans()
-	sizes := ""
-	if f.Param != "" {
-		sizes = fmt.Sprintf("%s from %g to %g and ", f.Param, n[0], n[1])
-	}
-	return fmt.Sprintf("%s, %d points with %sfrom %g to %g processes (%s)", f.Name(), len(f.Points), sizes, p[0], p[1], Tables(f.Tables))
+	return fmt.Sprintf("%s, %d points with %s from %g to %g and from %g to %g processes (%s)", f.Name(), len(f.Points), f.Param, n[0], n[1], p[0], p[1], Tables(f.Tables))
 }
 
-// Fit chooses among the laws by the error of points left out. Those within a factor of
-// the best cannot be told apart: they share the weight.
+// Fit averages the laws, and fits each by itself for those who want to see it.
 func (f *Varied) Fit() error {
 	if len(f.Points) > MaxPoints {
 		return Refuse("give means of repeated runs, and fewer process counts", "%s: %d points are more than the %d that can be fitted", f.Name(), len(f.Points), MaxPoints)
 	}
-	best := math.Inf(1)
-	var laws []*variedLaw
-	for _, terms := range f.candidates() {
-		l, err := fitTerms(terms, f.Points)
-		if err != nil || slices.ContainsFunc(laws, func(o *variedLaw) bool { return o.String() == l.String() }) {
-			continue // without a term it equals a law before it
-		}
-		if l.LOO, err = leftOut(terms, f.Points); err != nil {
+	_, share := f.averaged().shares()
+	f.Laws = nil
+	sum := 0.0
+	for i, v := range volumes {
+		l, err := fitTerms(v.terms, f.Points)
+		if err != nil || share[Law(strconv.Itoa(i))] < leastWeight {
 			continue
 		}
-		laws, best = append(laws, l), min(best, l.LOO)
+		if l.LOO, err = leftOut(v.terms, f.Points); err != nil {
+			continue
+		}
+		l.Weight = share[Law(strconv.Itoa(i))]
+		sum += l.Weight
+		f.Laws = append(f.Laws, l)
 	}
-	f.Laws = slices.DeleteFunc(laws, func(l *variedLaw) bool { return l.LOO > indistinct*best })
 	if len(f.Laws) == 0 {
 		return Refuse("check the measurements", "%s: no law fits the points", f.Name())
 	}
 	for _, l := range f.Laws {
-		l.Weight = 1 / float64(len(f.Laws))
+		l.Weight /= sum
 	}
 	return nil
 }
@@ -308,11 +300,7 @@ func (f *Varied) Data(n float64, np int) Zone {
 // misses returns the largest relative error of the laws among the points.
 func (f *Varied) misses() (worst float64) {
 	for _, pt := range f.Points {
-		mean := 0.0
-		for _, l := range f.Laws {
-			mean += l.Weight * l.at(pt.N, pt.P)
-		}
-		worst = max(worst, math.Abs(mean/pt.MiB-1))
+		worst = max(worst, math.Abs(f.Predict(pt.N, pt.P).Value/pt.MiB-1))
 	}
 	return worst
 }

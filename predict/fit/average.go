@@ -1,0 +1,378 @@
+package fit
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+)
+
+// A sample is one measurement of a zone of an application: MiB at p processes, of the job
+// or of a node, and for a problem size n.
+type sample struct {
+	app       string
+	n, p, mib float64
+}
+
+// An average is what all families together say of a zone. Every family counts as much as
+// the measurements make it likely, with every value of its parameters, under every
+// assumption about noise. So what the measurements cannot tell apart widens the interval.
+//
+// All of it is in logarithms: r = ln MiB − ln family = size + offset/MiB + noise. The size
+// and the offset of an application are normal numbers that are integrated exactly;
+// parameters are cells of a grid, which is fine where the measurements make it likely.
+type average struct {
+	low     [2]float64 // the smallest problem size and number of processes
+	apps    []string   // with an offset of their own
+	samples []sample
+	app     []int // the application of each sample
+	at      []abscissa
+	fits    []cellFit
+	// evidence is the logarithm of the likelihood of the measurements.
+	evidence float64
+}
+
+// A cell is a part of the parameters of a family, by its middle.
+type cell struct {
+	family     *family
+	u, v       float64
+	width      [2]float64
+	prior, log float64 // logarithms, the second with the likelihood
+	sums       []sums  // by application
+	axis       int     // the parameter that changes the measurements more
+}
+
+// A cellFit is a cell under one assumption about noise.
+type cellFit struct {
+	family       *family
+	u, v, weight float64
+	noise        float64
+	size         float64 // the logarithm of the size, and its variance
+	variance     float64
+	offsets      []offset
+}
+
+// An offset is what is known of an application: mean is o₀ − slope·(size − its mean).
+type offset struct{ mean, slope, variance float64 }
+
+// sizeRange is the logarithm of the range that a size may have before measurements.
+const sizeRange = 7
+
+// averageLaws weighs every family.
+func averageLaws(samples []sample, families []family, prior priors) *average {
+	a := &average{samples: merged(samples)}
+	a.low = [2]float64{math.Inf(1), math.Inf(1)}
+	seen := map[string]bool{}
+	for _, s := range a.samples {
+		a.low = [2]float64{min(a.low[0], s.n), min(a.low[1], s.p)}
+		seen[s.app] = true
+	}
+	if len(seen) > 1 {
+		a.apps = slices.Sorted(maps.Keys(seen))
+	}
+	for _, s := range a.samples {
+		a.at = append(a.at, abscissaOf(s.n, s.p, a.low))
+		a.app = append(a.app, max(0, slices.Index(a.apps, s.app)))
+	}
+	var all []*cell
+	for i := range families {
+		if share := prior[families[i].law]; share > 0 {
+			all = append(all, a.explore(&families[i], math.Log(share))...)
+		}
+	}
+	all = a.refine(all, globalRounds, globalShare)
+	a.settle(all)
+	return a
+}
+
+// merged takes measurements of one application and one number of processes as their mean:
+// what a law misses is the same for all of them.
+func merged(samples []sample) (out []sample) {
+	at, runs := map[sample]int{}, []float64{}
+	for _, s := range samples {
+		k := sample{s.app, s.n, s.p, 0}
+		i, ok := at[k]
+		if !ok {
+			i = len(out)
+			at[k] = i
+			out, runs = append(out, k), append(runs, 0)
+		}
+		runs[i]++
+		out[i].mib += (s.mib - out[i].mib) / runs[i]
+	}
+	return out
+}
+
+// The grid: how many cells a parameter begins with, which share of its family or of all a
+// cell must have to be divided, how often, and how many cells there may be.
+const (
+	startCells, startCells2 = 32, 10
+	familyRounds            = 16
+	familyShare             = 0.02
+	globalRounds            = 6
+	globalShare             = 0.002
+	maxCells                = 4000
+	// enough is a change of the measurements that matters less than any noise.
+	enough = 1e-4
+)
+
+// explore covers the parameters of a family with cells, and divides the likely ones.
+func (a *average) explore(f *family, prior float64) []*cell {
+	n, m := 1, 1
+	switch f.open {
+	case 1:
+		n = startCells
+	case 2:
+		n, m = startCells2, startCells2
+	}
+	var cells []*cell
+	for i := range n {
+		for j := range m {
+			c := &cell{family: f, u: (float64(i) + 0.5) / float64(n), v: (float64(j) + 0.5) / float64(m)}
+			c.width = [2]float64{1 / float64(n), 1 / float64(m)}
+			c.prior = prior - math.Log(float64(n*m))
+			cells = append(cells, a.weigh(c))
+		}
+	}
+	return a.refine(cells, familyRounds, familyShare)
+}
+
+// refine divides cells that have at least a share of all, some times.
+func (a *average) refine(cells []*cell, rounds int, share float64) []*cell {
+	for range rounds {
+		best, sum := math.Inf(-1), 0.0
+		for _, c := range cells {
+			best = max(best, c.log)
+		}
+		for _, c := range cells {
+			sum += math.Exp(c.log - best)
+		}
+		limit := best + math.Log(share*sum)
+		divided := false
+		for i, n := 0, len(cells); i < n && len(cells) < maxCells; i++ {
+			c := cells[i]
+			if c.log <= limit || c.family.open == 0 {
+				continue
+			}
+			var change float64
+			if c.axis, change = a.sensitivity(c); change > enough {
+				parts := a.divide(c)
+				cells[i] = parts[0]
+				cells, divided = append(cells, parts[1]), true
+			}
+		}
+		if !divided {
+			break
+		}
+	}
+	return cells
+}
+
+// divide halves a cell in the parameter that changes the measurements more.
+func (a *average) divide(c *cell) (parts [2]*cell) {
+	for i, side := range []float64{-1, 1} {
+		p := &cell{family: c.family, u: c.u, v: c.v, width: c.width, prior: c.prior - math.Ln2}
+		step := side * c.width[c.axis] / 4
+		if p.width[c.axis] /= 2; c.axis == 0 {
+			p.u += step
+		} else {
+			p.v += step
+		}
+		parts[i] = a.weigh(p)
+	}
+	return parts
+}
+
+// sensitivity is by how much, in logarithms, measurements change over a cell. A change that
+// all have in common is one of the size.
+func (a *average) sensitivity(c *cell) (axis int, most float64) {
+	for i := range c.family.open {
+		du, dv := c.width[0]/2, 0.0
+		if i == 1 {
+			du, dv = 0, c.width[1]/2
+		}
+		low, high := math.Inf(1), math.Inf(-1)
+		if c.family.absolute {
+			low, high = 0, 0
+		}
+		for j := range a.at {
+			x := &a.at[j]
+			d := math.Log(c.family.at(c.u+du, c.v+dv, x) / c.family.at(c.u-du, c.v-dv, x))
+			low, high = min(low, d), max(high, d)
+		}
+		if high-low > most {
+			axis, most = i, high-low
+		}
+	}
+	return axis, most
+}
+
+// weigh adds the likelihood of the measurements at the middle of a cell, under all assumptions
+// about noise.
+func (a *average) weigh(c *cell) *cell {
+	apps := max(1, len(a.apps))
+	c.sums = make([]sums, apps)
+	for i, m := range a.samples {
+		s := &c.sums[a.app[i]]
+		r, d := math.Log(m.mib/c.family.at(c.u, c.v, &a.at[i])), 1/m.mib
+		s.n, s.r, s.rr = s.n+1, s.r+r, s.rr+r*r
+		s.d, s.dd, s.dr = s.d+d, s.dd+d*d, s.dr+d*r
+	}
+	logs, best := [len(lawNoise)]float64{}, math.Inf(-1)
+	for i, n := range lawNoise {
+		logs[i] = math.Log(n.prior) + a.likelihood(c, n.sd, nil)
+		best = max(best, logs[i])
+	}
+	sum := 0.0
+	for _, l := range logs {
+		sum += math.Exp(l - best)
+	}
+	c.log = c.prior + best + math.Log(sum)
+	return c
+}
+
+// sums are of the measurements of one application: residuals r, and columns d of an offset.
+type sums struct{ n, r, rr, d, dd, dr float64 }
+
+// likelihood integrates over the size and the offsets. It fills in fit unless that is nil.
+func (a *average) likelihood(c *cell, noise float64, fit *cellFit) float64 {
+	w := 1 / (noise * noise)
+	n := float64(len(a.samples))
+	var rr, one, ones float64 // of residuals and of the column of the size, without offsets
+	logs := 2 * n * math.Log(noise)
+	for _, s := range c.sums {
+		rr, one, ones = rr+w*s.rr, one+w*s.r, ones+w*s.n
+		if len(a.apps) == 0 {
+			continue
+		}
+		total := w*s.dd + 1/(offsetSD*offsetSD)
+		mean, slope := w*s.dr/total, w*s.d/total
+		rr, one, ones = rr-w*s.dr*mean, one-w*s.d*mean, ones-w*s.d*slope
+		logs += math.Log(total * offsetSD * offsetSD)
+		if fit != nil {
+			fit.offsets = append(fit.offsets, offset{mean, slope, 1 / total})
+		}
+	}
+	if c.family.absolute {
+		return -(rr + logs + n*math.Log(2*math.Pi)) / 2
+	}
+	if fit != nil {
+		fit.size, fit.variance = one/ones, 1/ones
+	}
+	rr = max(0, rr-one*one/ones)
+	return -(rr+logs+math.Log(ones)+(n-1)*math.Log(2*math.Pi))/2 - math.Log(sizeRange)
+}
+
+// ignored is the share of the least likely that does not count.
+const ignored = 2e-4
+
+// settle keeps the likely cells, each under every likely noise, and orders them by noise.
+func (a *average) settle(cells []*cell) {
+	fits := make([]cellFit, 0, len(cells)*len(lawNoise))
+	best := math.Inf(-1)
+	for _, n := range lawNoise {
+		for _, c := range cells {
+			f := cellFit{family: c.family, u: c.u, v: c.v, noise: n.sd}
+			f.weight = c.prior + math.Log(n.prior) + a.likelihood(c, n.sd, &f)
+			best = max(best, f.weight)
+			fits = append(fits, f)
+		}
+	}
+	sum := 0.0
+	ordered := make([]float64, len(fits))
+	for i := range fits {
+		fits[i].weight = math.Exp(fits[i].weight - best)
+		ordered[i] = fits[i].weight
+		sum += fits[i].weight
+	}
+	a.evidence = best + math.Log(sum)
+	slices.Sort(ordered)
+	least, rest := 0.0, 0.0
+	for _, w := range ordered {
+		if rest += w; rest > ignored*sum {
+			break
+		}
+		least = w
+	}
+	for _, f := range fits {
+		if f.weight > least {
+			f.weight /= sum - rest
+			a.fits = append(a.fits, f)
+		}
+	}
+}
+
+// leastShape is the smallest size of a law relative to the smallest number of processes, for
+// laws that would end below 0 to the left of it.
+const leastShape = 0.05
+
+// predict returns the logarithm of the size of one run of an application at n and p.
+func (a *average) predict(app string, n, p float64) blend {
+	x := abscissaOf(n, p, a.low)
+	known := slices.Index(a.apps, app)
+	stranger := known < 0 && !slices.ContainsFunc(a.samples, func(s sample) bool { return s.app == app })
+	out := make(blend, 0, len(a.fits))
+	for i := range a.fits {
+		f := &a.fits[i]
+		shape := f.family.at(f.u, f.v, &x)
+		if x.x < 1 {
+			shape = max(shape, leastShape)
+		}
+		mean := f.size + math.Log(shape)
+		variance, d := f.variance, math.Exp(-mean)
+		switch {
+		case known >= 0:
+			o := f.offsets[known]
+			slope := 1 - o.slope*d
+			mean += (o.mean - o.slope*f.size) * d
+			variance = slope*slope*f.variance + o.variance*d*d
+		case stranger:
+			variance += offsetSD * offsetSD * d * d
+		}
+		out = append(out, bell{f.weight, mean, math.Sqrt(variance + f.noise*f.noise), f.noise})
+	}
+	return out.merged()
+}
+
+// estimate is the middle of a size at n and p, with the interval that holds 95 % of it.
+func (a *average) estimate(app string, n, p, factor float64) Estimate {
+	b := a.predict(app, n, p)
+	return Estimate{math.Exp(b.quantile(0.5)), math.Exp(b.quantile(0.025)), math.Exp(b.quantile(0.975)), factor}
+}
+
+// shares are those of the laws, the heaviest first.
+func (a *average) shares() (laws []Law, share map[Law]float64) {
+	share = map[Law]float64{}
+	for _, f := range a.fits {
+		if share[f.family.law] == 0 {
+			laws = append(laws, f.family.law)
+		}
+		share[f.family.law] += f.weight
+	}
+	slices.SortStableFunc(laws, func(x, y Law) int { return cmp.Compare(share[y], share[x]) })
+	return laws, share
+}
+
+// offset is what an application differs by from others, in MiB.
+func (a *average) offset(app string) (mean float64) {
+	i := slices.Index(a.apps, app)
+	for _, f := range a.fits {
+		mean += f.weight * (f.offsets[i].mean - f.offsets[i].slope*f.size)
+	}
+	return mean
+}
+
+// likeliest is the likeliest curve of a law, as points.
+func (a *average) likeliest(l Law) (points []Point) {
+	var best *cellFit
+	for i := range a.fits {
+		if f := &a.fits[i]; f.family.law == l && (best == nil || f.weight > best.weight) {
+			best = f
+		}
+	}
+	for p := a.low[1]; p < 1e3*a.low[1]; p *= 1.5 {
+		x := abscissaOf(a.low[0], p, a.low)
+		points = append(points, Point{p, math.Exp(best.size) * best.family.at(best.u, best.v, &x)})
+	}
+	return points
+}

@@ -1,0 +1,110 @@
+package fit
+
+import "math"
+
+// An abscissa is a number of processes with the powers of it that laws use, relative to the
+// smallest number that was measured, and a problem size likewise.
+type abscissa struct {
+	p, x                     float64
+	inverse, twoThirds, root float64
+	log, square              float64
+	n                        float64
+}
+
+func abscissaOf(n, p float64, low [2]float64) abscissa {
+	x := p / low[1]
+	return abscissa{p: p, x: x, inverse: 1 / x, twoThirds: math.Pow(x, -2./3), root: 1 / math.Sqrt(x), log: math.Log2(x), square: x * x, n: n / low[0]}
+}
+
+// A family is a law whose parameters are open: up to two of them, u and v, each uniform
+// between 0 and 1 before measurements. Its size is open, too, unless it is absolute. At the
+// smallest number of processes a family that is not absolute is 1.
+type family struct {
+	law      Law
+	open     int // parameters beside the size
+	absolute bool
+	at       func(u, v float64, x *abscissa) float64
+}
+
+// Shares of a size that are small or large: a constant of a thousandth matters at a
+// thousand processes.
+func cube(u float64) float64 { return u * u * u }
+
+// maxFloor is the largest share of a constant beside a part that falls.
+const maxFloor = 0.97
+
+// knees is by how much a plateau may begin beyond the smallest number of processes.
+const knees = 64
+
+// doublings is how often a number of processes may double before a table that is kept for
+// each power of two is full.
+const doublings = 6
+
+// maxSegment is the largest constant of a segment of MPICH, in MiB.
+const maxSegment = 400
+
+// segmentDoubt is the largest share by which a segment of MPICH grows faster or slower than
+// its allocations say: those of the thesis grow 0.6 % slower.
+const segmentDoubt = 0.012
+
+// floored is a falling part with a constant: the share u of the size is constant.
+func floored(u, falling float64) float64 {
+	f := maxFloor * cube(u)
+	return (1-f)*falling + f
+}
+
+// surfaced is a volume of which the share u is surface.
+func surfaced(u, volume, surface float64) float64 { return (1-u*u)*volume + u*u*surface }
+
+// families are the laws that measurements choose among.
+var families = []family{
+	{Inverse, 1, false, func(u, _ float64, x *abscissa) float64 { return floored(u, x.inverse) }},
+	{Inverse23, 1, false, func(u, _ float64, x *abscissa) float64 { return floored(u, x.twoThirds) }},
+	{Inverse12, 1, false, func(u, _ float64, x *abscissa) float64 { return floored(u, x.root) }},
+	{Volume23, 1, false, func(u, _ float64, x *abscissa) float64 { return surfaced(u, x.inverse, x.twoThirds) }},
+	{Volume12, 1, false, func(u, _ float64, x *abscissa) float64 { return surfaced(u, x.inverse, x.root) }},
+	{Volume23Floor, 2, false, func(u, v float64, x *abscissa) float64 {
+		return floored(0.85*v, surfaced(0.8*u, x.inverse, x.twoThirds))
+	}},
+	{Volume12Floor, 2, false, func(u, v float64, x *abscissa) float64 {
+		return floored(0.85*v, surfaced(0.8*u, x.inverse, x.root))
+	}},
+	{Power, 1, false, func(u, _ float64, x *abscissa) float64 { return math.Pow(x.x, -0.05-1.2*u) }},
+	{Steady, 0, false, func(_, _ float64, _ *abscissa) float64 { return 1 }},
+	{Rising, 1, false, func(u, _ float64, x *abscissa) float64 { return 1 + cube(u)*(x.x-1) }},
+	{Plateau, 2, false, func(u, v float64, x *abscissa) float64 {
+		return 1 + u*u*(min(x.x, math.Pow(knees, v))-1)
+	}},
+	{Logarithm, 1, false, func(u, _ float64, x *abscissa) float64 { return 1 + 1.2*u*u*x.log }},
+	{LogPlateau, 2, false, func(u, v float64, x *abscissa) float64 {
+		return 1 + 1.2*u*u*min(x.log, math.Round(v*doublings))
+	}},
+	{Levelling, 1, false, func(u, _ float64, x *abscissa) float64 { return 1 + 3*cube(u)*(1-x.inverse) }},
+	{Quadratic, 2, false, func(u, v float64, x *abscissa) float64 {
+		return 1 + cube(u)*(x.x-1) + (1-cube(u))*cube(v)*(x.square-1)
+	}},
+	{Segment, 2, true, func(u, v float64, x *abscissa) float64 {
+		return maxSegment*cube(u) + (1+segmentDoubt*cube(2*v-1))*physical(x.p)
+	}},
+}
+
+// priors are what is assumed of families before measurements, as shares.
+type priors map[Law]float64
+
+// These priors are for an application that was never measured. Its data falls where ranks
+// share a problem, and stays where each has its own. A whole file has a data zone and a
+// library, which does not fall, and a segment, which may rise.
+var (
+	dataPriors = priors{
+		Inverse: 0.17, Inverse23: 0.05, Inverse12: 0.05, Volume23: 0.14, Volume12: 0.14, Volume23Floor: 0.05, Volume12Floor: 0.05, Power: 0.02,
+		Steady: 0.10, Rising: 0.10, Plateau: 0.08, Logarithm: 0.01, Levelling: 0.01, Segment: 0.01,
+	}
+	filePriors = priors{
+		Inverse: 0.3, Inverse23: 0.04, Inverse12: 0.04, Volume23: 0.02, Volume12: 0.02, Volume23Floor: 0.14, Volume12Floor: 0.14,
+		Steady: 0.12, Rising: 0.1, Plateau: 0.05, Logarithm: 0.02, Segment: 0.01,
+	}
+	sharedPriors = map[string]priors{
+		"mpich":   {Segment: 0.42, Steady: 0.11, Rising: 0.11, Plateau: 0.15, Logarithm: 0.06, LogPlateau: 0.05, Levelling: 0.05, Quadratic: 0.03, Inverse: 0.02},
+		"openmpi": {Segment: 0.02, Steady: 0.38, Rising: 0.20, Plateau: 0.17, Logarithm: 0.10, LogPlateau: 0.04, Levelling: 0.05, Quadratic: 0.02, Inverse: 0.02},
+	}
+)
