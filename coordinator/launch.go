@@ -125,6 +125,10 @@ func checkApp(spec *job.Resolved) error {
 	if err != nil {
 		return err
 	}
+	if inst.Workload.IsProgram() {
+		return &job.UsageError{Text: fmt.Sprintf("workload %s describes a program of yours, which ckpt does not simulate", inst.Name),
+			Fix: fmt.Sprintf("run it by its command, as in mpiexec -n %d ./%s; or change the kernel to generic, which computes on the same arrays", inst.NP, inst.Name)}
+	}
 	for _, a := range inst.Arrays {
 		if slices.Contains(reserved, a.Name) {
 			return &job.UsageError{Text: fmt.Sprintf("workload %s: array %q has a name that ckpt uses itself", inst.Name, a.Name), Fix: "rename the array"}

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	yaml "go.yaml.in/yaml/v3"
 
@@ -23,6 +25,7 @@ type spec struct {
 	Procs    procRule                `yaml:"procs"`
 	Classes  map[string]class        `yaml:"classes"`
 	Derived  []map[string]expression `yaml:"derived"`
+	Kinds    []kindSpec              `yaml:"kinds"` // none: all ranks are alike
 	Runtime  *expression             `yaml:"runtime"`
 	Epoch    *expression             `yaml:"epoch"` // nil: no epochs
 	File     *fileSpec               `yaml:"file"`  // nil: nothing is known of it
@@ -49,6 +52,10 @@ type arraySpec struct {
 	Replicated bool  `yaml:"replicated"`
 	// Global is nil if every rank has an array of its own, of Count elements.
 	Global *globalSpec `yaml:"global"`
+	// Measured has the bytes of a rank by numbers of ranks, where no formula is known.
+	Measured map[int]int64 `yaml:"measured"`
+	// Kind names the kind of ranks that hold the array; empty: all.
+	Kind string `yaml:"kind"`
 }
 
 type elem struct{ zones.Elem }
@@ -59,8 +66,11 @@ func (e *elem) UnmarshalYAML(n *yaml.Node) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("line %d: elem %q is unknown (want float64, float32, int64, int32 or bytes)",
-		n.Line, n.Value)
+	var known []string
+	for _, e := range zones.Elems() {
+		known = append(known, e.String())
+	}
+	return fmt.Errorf("line %d: elem %q is unknown (want %s)", n.Line, n.Value, strings.Join(known, ", "))
 }
 
 type messageSpec struct {
@@ -137,6 +147,11 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
 func isIdentifier(name string) bool { return len(name) <= maxName && identifier.MatchString(name) }
 
+// isPlain reports whether a program may have given a region the name.
+func isPlain(name string) bool {
+	return name != "" && len(name) <= 255 && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
 // check checks everything that does not depend on class and process count; expressions are
 // evaluated by Instance.
 func (s *spec) check() error {
@@ -156,8 +171,8 @@ func (s *spec) check() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Classes)) {
 		c := s.Classes[name]
-		if !isIdentifier(name) {
-			return fmt.Errorf("class %q: want a letter, then letters, digits, - or _", name)
+		if !isIdentifier("_" + name) {
+			return fmt.Errorf("class %q: want letters, digits, - or _", name)
 		}
 		if c.Iterations < 1 {
 			return fmt.Errorf("class %s: iterations must be at least 1", name)
@@ -178,17 +193,21 @@ func (s *spec) check() error {
 			}
 		}
 	}
-	seen := map[string]bool{"runtime": true} // the region that coordinator/app adds
+	if err := checkKinds(s.Kinds); err != nil {
+		return err
+	}
+	program := s.Kernel == kernelProgram
+	seen := map[string]bool{"runtime": !program} // the region that coordinator/app adds
 	for i := range s.Arrays {
 		a := &s.Arrays[i]
-		if !isIdentifier(a.Name) {
+		if !isIdentifier(a.Name) && !(program && isPlain(a.Name)) {
 			return fmt.Errorf("arrays[%d]: name %q: want a letter, then letters, digits, - or _", i, a.Name)
 		}
 		if seen[a.Name] {
 			return fmt.Errorf("array %s: the name is taken", a.Name)
 		}
 		seen[a.Name] = true
-		if err := a.check(); err != nil {
+		if err := a.check(s.Kinds); err != nil {
 			return fmt.Errorf("array %s: %w", a.Name, err)
 		}
 	}
@@ -205,12 +224,26 @@ func (s *spec) check() error {
 	return nil
 }
 
-func (a *arraySpec) check() error {
+func (a *arraySpec) check(kinds []kindSpec) error {
+	given := 0
+	for _, is := range []bool{a.Count != nil, a.Global != nil, a.Measured != nil} {
+		if is {
+			given++
+		}
+	}
 	switch {
 	case !a.Elem.Valid():
 		return errors.New("elem is missing")
-	case a.Global == nil && a.Count == nil:
+	case given == 0:
 		return errors.New("count is missing")
+	case a.Kind != "" && !slices.ContainsFunc(kinds, func(k kindSpec) bool { return k.Name == a.Kind }):
+		return fmt.Errorf("kind %q is not among the kinds of ranks", a.Kind)
+	case a.Kind != "" && a.Count == nil:
+		return errors.New("kind: only an array with a count can belong to a kind of ranks")
+	case a.Measured != nil && given == 1:
+		return checkMeasured(a.Measured, int64(a.Elem.Size()))
+	case a.Measured != nil:
+		return errors.New("measured: sizes that were measured take the place of count and global; leave those out")
 	case a.Global == nil:
 		return nil
 	case a.Count != nil:

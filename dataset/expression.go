@@ -181,12 +181,31 @@ var functions = map[string]struct {
 		}
 		return new(big.Rat).SetInt64(int64(global.Grid(int(n), 3)[side])), nil
 	}},
+	"dims":        {3, func(v []*big.Rat) (*big.Rat, error) { return gridSide(v, global.Dims) }},
+	"openmpidims": {3, func(v []*big.Rat) (*big.Rat, error) { return gridSide(v, global.OpenMPIDims) }},
 	"max": {0, func(v []*big.Rat) (*big.Rat, error) {
 		return slices.MaxFunc(v, (*big.Rat).Cmp), nil
 	}},
 	"min": {0, func(v []*big.Rat) (*big.Rat, error) {
 		return slices.MinFunc(v, (*big.Rat).Cmp), nil
 	}},
+}
+
+// gridSide is side v[2] of the grid of v[0] ranks with v[1] axes.
+func gridSide(v []*big.Rat, grid func(np, axes int) []int) (*big.Rat, error) {
+	n, err := within(v[0], 1, maxProcs)
+	if err != nil {
+		return nil, fmt.Errorf("ranks of a grid: %w", err)
+	}
+	axes, err := within(v[1], 1, global.MaxAxes)
+	if err != nil {
+		return nil, fmt.Errorf("axes of a grid: %w", err)
+	}
+	side, err := within(v[2], 0, axes-1)
+	if err != nil {
+		return nil, fmt.Errorf("side of a grid, the longest first: %w", err)
+	}
+	return new(big.Rat).SetInt64(int64(grid(int(n), int(axes))[side])), nil
 }
 
 // within returns a whole number between two others.

@@ -20,6 +20,34 @@ type globalSpec struct {
 	Block        perAxis[*expression] `yaml:"block"`
 	Grid         perAxis[*expression] `yaml:"grid"`
 	Halo         perAxis[*expression] `yaml:"halo"`
+	// Remainder says which ranks have more where blocks are uneven, Order along which axis of
+	// the grid ranks run slowest, then slower, …
+	Remainder perAxis[global.Rest] `yaml:"remainder"`
+	Order     []int                `yaml:"order"`
+	// Or has other rules that agree with what is known of the array.
+	Or []globalRule `yaml:"or"`
+}
+
+// A globalRule replaces parts of the description of an array.
+type globalRule struct {
+	Grid      perAxis[*expression] `yaml:"grid"`
+	Remainder perAxis[global.Rest] `yaml:"remainder"`
+	Order     []int                `yaml:"order"`
+}
+
+// with is the description with another rule.
+func (g globalSpec) with(rule globalRule) *globalSpec {
+	if rule.Grid != nil {
+		g.Grid = rule.Grid
+	}
+	if rule.Remainder != nil {
+		g.Remainder = rule.Remainder
+	}
+	if rule.Order != nil {
+		g.Order = rule.Order
+	}
+	g.Or = nil
+	return &g
 }
 
 // perAxis is one value for all axes, or one for each.
@@ -60,14 +88,26 @@ func (g *globalSpec) check() error {
 			return fmt.Errorf("%s: a value is missing", name)
 		}
 	}
+	if len(g.Or) > maxItems {
+		return fmt.Errorf("or: more than %d rules", maxItems)
+	}
+	for i := range g.Or {
+		rule := &g.Or[i]
+		if slices.Contains(rule.Grid, nil) {
+			return errors.New("or: grid: a value is missing")
+		}
+		if err := errors.Join(rule.Grid.spread("grid", n), rule.Remainder.spread("remainder", n)); err != nil {
+			return fmt.Errorf("or: %w", err)
+		}
+	}
 	return errors.Join(g.Block.spread("block", n), g.Grid.spread("grid", n),
-		g.Halo.spread("halo", n), g.Distribution.spread("distribution", n))
+		g.Halo.spread("halo", n), g.Distribution.spread("distribution", n), g.Remainder.spread("remainder", n))
 }
 
 // array evaluates the description: launched are the parameters at launch, now in
 // this run.
 func (g *globalSpec) array(elem int, launched, now map[string]int64) (*global.Array, error) {
-	a := &global.Array{Elem: int64(elem)}
+	a := &global.Array{Elem: int64(elem), Order: g.Order}
 	var err error
 	if a.Shape, err = sizes(g.Shape, launched); err != nil {
 		return nil, fmt.Errorf("shape: %w", err)
@@ -79,7 +119,7 @@ func (g *globalSpec) array(elem int, launched, now map[string]int64) (*global.Ar
 	if err != nil {
 		return nil, fmt.Errorf("block: %w", err)
 	}
-	if g.Distribution != nil || blocks != nil {
+	if g.Distribution != nil || blocks != nil || g.Remainder != nil {
 		a.Dims = make([]global.Dim, len(a.Shape))
 	}
 	for i := range a.Dims {
@@ -89,6 +129,9 @@ func (g *globalSpec) array(elem int, launched, now map[string]int64) (*global.Ar
 		}
 		if blocks != nil && a.Dims[i].Kind != global.Cyclic {
 			a.Dims[i].Block = blocks[i]
+		}
+		if g.Remainder != nil {
+			a.Dims[i].Rest = g.Remainder[i]
 		}
 	}
 	grid, err := sizes(g.Grid, now)
@@ -130,25 +173,52 @@ func (w *Workload) paramsOf(c class, np int) (map[string]int64, error) {
 	return params, nil
 }
 
-// size returns the number of elements of an array in the memory of rank 0, which has the
-// most, and, of one that all ranks hold together, where they are.
-func (a *arraySpec) size(inst *Instance, launched map[string]int64) (int64, *global.Layout, error) {
-	if a.Global == nil {
+// layouts returns where the elements of an array are that all ranks hold together, under its
+// description and then under each other rule.
+func (a *arraySpec) layouts(inst *Instance, launched map[string]int64) ([]*global.Layout, error) {
+	rules := []*globalSpec{a.Global}
+	for _, rule := range a.Global.Or {
+		rules = append(rules, a.Global.with(rule))
+	}
+	var list []*global.Layout
+	for i, rule := range rules {
+		desc, err := rule.array(a.Elem.Size(), launched, inst.Params)
+		if err != nil {
+			return nil, fmt.Errorf("global: %w", err)
+		}
+		desc.Empty = inst.Workload.IsProgram()
+		layout, err := desc.On(inst.NP)
+		if err != nil && i > 0 {
+			continue // another rule need not hold for any number of ranks
+		}
+		if err != nil {
+			return nil, fmt.Errorf("global: %w", err)
+		}
+		list = append(list, layout)
+	}
+	return list, nil
+}
+
+// hold finds how many elements the array has in the memories of the ranks.
+func (out *Array) hold(a *arraySpec, inst *Instance, launched map[string]int64) error {
+	switch {
+	case a.Global != nil:
+		layouts, err := a.layouts(inst, launched)
+		if err != nil {
+			return err
+		}
+		out.Layout, out.Others, out.Count = layouts[0], layouts[1:], layouts[0].Most()
+	case a.Measured != nil:
+		out.Measured = measuredPoints(a.Measured)
+		out.Count = measuredAt(out.Measured, inst.NP) / int64(a.Elem.Size())
+	default:
 		n, err := a.Count.size(inst.Params)
 		if err != nil {
-			err = fmt.Errorf("count: %w", err)
+			return fmt.Errorf("count: %w", err)
 		}
-		return n, nil, err
+		out.Count, out.holders = n, inst.holders(a.Kind)
 	}
-	desc, err := a.Global.array(a.Elem.Size(), launched, inst.Params)
-	if err != nil {
-		return 0, nil, fmt.Errorf("global: %w", err)
-	}
-	layout, err := desc.On(inst.NP)
-	if err != nil {
-		return 0, nil, fmt.Errorf("global: %w", err)
-	}
-	return layout.Elements(0), layout, nil
+	return nil
 }
 
 // InstanceOn evaluates the spec for a job that was launched on so many ranks and runs on
@@ -169,8 +239,11 @@ func (inst *Instance) Global() bool {
 
 // Of returns the array as a rank has it: Count is for the rank.
 func (a Array) Of(rank int) Array {
-	if a.Layout != nil {
+	switch {
+	case a.Layout != nil:
 		a.Count = a.Layout.Elements(rank)
+	case !a.holders.has(rank):
+		a.Count = 0
 	}
 	return a
 }
@@ -180,7 +253,7 @@ func (a Array) Total(np int) int64 {
 	if a.Layout != nil {
 		return a.Layout.All() * int64(a.Elem.Size())
 	}
-	return a.Bytes() * int64(np)
+	return a.Bytes() * int64(a.holders.of(np))
 }
 
 // TotalBytes returns the size of the data zones of all ranks.

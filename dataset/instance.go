@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"ckpt/internal/wording"
 	"ckpt/zones"
@@ -15,7 +16,7 @@ import (
 )
 
 // An Instance is a workload with class and process count chosen: all sizes are
-// numbers. Sizes are per rank: rank 0 has as much as any other.
+// numbers. Sizes are of the rank that has the most, unless a function takes a rank.
 type Instance struct {
 	Workload    *Workload
 	Name, Class string
@@ -27,6 +28,8 @@ type Instance struct {
 	Iterations int
 	// Params holds the parameters of the class, p, and the derived ones.
 	Params map[string]int64
+	// Kinds are the kinds of ranks that hold different arrays; none: all are alike.
+	Kinds []KindOfRanks
 	// Arrays are in the order of the spec, in which they are allocated.
 	Arrays []Array
 	// Runtime is the process's own data beyond the arrays, in bytes.
@@ -39,6 +42,8 @@ type Instance struct {
 	File *File
 	// Messages are the most messages that one rank sends in one iteration.
 	Messages []Message
+
+	shares func() []RankShare // computed once
 }
 
 // An Array is one array of one rank.
@@ -62,6 +67,15 @@ type Array struct {
 	// Layout is where the elements are of an array that all ranks hold together; nil: each
 	// rank has an array of its own.
 	Layout *global.Layout
+	// Others are where the elements are under other rules that may hold.
+	Others []*global.Layout
+	// Measured has the bytes of a rank on other numbers of ranks, where no formula is known:
+	// Count is then a guess between and beyond them.
+	Measured []MeasuredSize
+	// Low and High are the range of the bytes of a rank, where a law gives Count.
+	Low, High int64
+
+	holders holders // which ranks have the array
 }
 
 // Bytes returns the size of the array.
@@ -107,6 +121,7 @@ func (w *Workload) instanceOn(className string, launched, np int) (*Instance, er
 		}
 	}
 	inst := &Instance{Workload: w, Name: w.Name, Class: className, NP: np, Launched: launched, Iterations: c.Iterations}
+	inst.shares = sync.OnceValue(inst.divide)
 	if err := inst.evaluate(c); err != nil {
 		return nil, &SpecError{
 			Reason: BadSpec, Subject: "spec " + inst.String(), Problem: err.Error(),
@@ -126,14 +141,21 @@ func (inst *Instance) evaluate(c class) error {
 	if err != nil {
 		return err
 	}
-	inst.Runtime = minRuntime
+	if inst.Kinds, err = w.kindsOf(inst); err != nil {
+		return err
+	}
+	least := int64(minRuntime)
+	if w.IsProgram() {
+		least = 0
+	}
+	inst.Runtime = least
 	if w.spec.Runtime != nil {
 		if inst.Runtime, err = w.spec.Runtime.size(inst.Params); err != nil {
 			return fmt.Errorf("runtime: %w", err)
 		}
 	}
-	if inst.Runtime < minRuntime {
-		return fmt.Errorf("runtime is %d bytes; it must be at least %d", inst.Runtime, minRuntime)
+	if inst.Runtime < least {
+		return fmt.Errorf("runtime is %d bytes; it must be at least %d", inst.Runtime, least)
 	}
 	if w.spec.Epoch != nil {
 		n, err := w.spec.Epoch.size(inst.Params)
@@ -170,7 +192,7 @@ func (inst *Instance) evaluate(c class) error {
 
 func (a *arraySpec) instance(inst *Instance, launched map[string]int64) (out Array, err error) {
 	out = Array{Name: a.Name, Elem: a.Elem.Elem, Save: a.Save == nil || *a.Save, Replicated: a.Replicated}
-	if out.Count, out.Layout, err = a.size(inst, launched); err != nil {
+	if err = out.hold(a, inst, launched); err != nil {
 		return out, err
 	}
 	for _, field := range []struct {
@@ -237,14 +259,14 @@ func (m *messageSpec) instance(inst *Instance) (out Message, err error) {
 	return out, nil
 }
 
-// DataBytes returns the size of the data zone of one rank: the arrays and the
-// runtime constant.
+// DataBytes returns the size of the data zone of the rank that has the most: the arrays and
+// the runtime constant.
 func (inst *Instance) DataBytes() int64 {
-	total := inst.Runtime
-	for _, a := range inst.Arrays {
-		total += a.Bytes()
+	most := int64(0)
+	for _, s := range inst.Shares() {
+		most = max(most, s.Bytes)
 	}
-	return total
+	return most
 }
 
 // SavedBytes returns the size of the arrays that all ranks together have to save; those
@@ -315,8 +337,14 @@ func ParseApp(s string, np int) (*Instance, error) {
 	return w.Instance(className, procs)
 }
 
+// WorkloadName is the name or path of the workload in an application as users write it.
+func WorkloadName(app string) string {
+	name, _, _, _ := splitApp(app)
+	return name
+}
+
 func example(s, class string) string {
-	if isPath(s) {
+	if IsPath(s) {
 		return s + ":" + class
 	}
 	return s + "." + class
@@ -324,10 +352,10 @@ func example(s, class string) string {
 
 // splitApp splits the text; class "" and procs 0 mean "not given".
 func splitApp(s string) (name, class string, procs int, err error) {
-	if i := strings.LastIndexByte(s, ':'); i >= 0 && isPath(s[:i]) {
+	if i := strings.LastIndexByte(s, ':'); i >= 0 && IsPath(s[:i]) {
 		return s[:i], s[i+1:], 0, nil
 	}
-	if isPath(s) {
+	if IsPath(s) {
 		return s, "", 0, nil
 	}
 	parts := strings.Split(s, ".")

@@ -48,7 +48,14 @@ type named struct {
 }
 
 // kernels are those that coordinator/app knows.
-var kernels = []string{"bt", "sp", "lu", "cg", "minighost", "heat", "ring", "dl", "dlshard", "generic"}
+var kernels = []string{"bt", "sp", "lu", "cg", "minighost", "heat", "ring", "dl", "dlshard", "generic", kernelProgram}
+
+// kernelProgram says that the spec describes a program of a user: it has the arrays and nothing
+// else, and ranks may be without cells of an array.
+const kernelProgram = "program"
+
+// IsProgram reports whether the spec describes a program of a user.
+func (w *Workload) IsProgram() bool { return w.Kernel == kernelProgram }
 
 // Names returns the built-in workloads, sorted.
 func Names() []string {
@@ -87,7 +94,7 @@ func builtinWorkload(name string) (*Workload, error) {
 // LoadWorkload returns the built-in workload of that name, or reads the YAML
 // file of that path. A path contains a slash or ends in .yaml or .yml.
 func LoadWorkload(nameOrPath string) (*Workload, error) {
-	if !isPath(nameOrPath) {
+	if !IsPath(nameOrPath) {
 		name := strings.ToLower(nameOrPath)
 		if !slices.Contains(Names(), name) {
 			return nil, &SpecError{
@@ -108,7 +115,8 @@ func LoadWorkload(nameOrPath string) (*Workload, error) {
 	return ParseWorkload(src, nameOrPath)
 }
 
-func isPath(s string) bool {
+// IsPath reports whether users mean a file, not the name of an application.
+func IsPath(s string) bool {
 	return strings.ContainsRune(s, '/') || strings.HasSuffix(s, ".yaml") || strings.HasSuffix(s, ".yml")
 }
 

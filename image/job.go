@@ -325,8 +325,9 @@ func (j *Job) RegionBytes(m *Manifest, path string, rank int, name string) (int6
 	return 0, err
 }
 
-// EachRegion calls f for each region of the data zone with its rank, until f fails.
-func (j *Job) EachRegion(m *Manifest, f func(rank int, name string) error) error {
+// EachRegion calls f for each region of the data zone with its rank, until f fails. Its memory
+// is not there.
+func (j *Job) EachRegion(m *Manifest, f func(rank int, r zones.Region) error) error {
 	for _, file := range m.Files {
 		regions, err := j.Place().Regions(file)
 		if err != nil {
@@ -336,7 +337,7 @@ func (j *Job) EachRegion(m *Manifest, f func(rank int, name string) error) error
 			if r.Zone != zones.Data {
 				continue
 			}
-			if err := f(r.Rank, r.Name); err != nil {
+			if err := f(r.Rank, r.Region); err != nil {
 				return err
 			}
 		}

@@ -34,11 +34,13 @@ type ApplicationSize struct {
 	Aggregators int   `json:"aggregators"`
 	Buffer      int64 `json:"buffer_bytes"`
 	// Writes are the requests to the storage, from that number to WritesHigh.
-	Writes     int64  `json:"writes"`
-	WritesHigh int64  `json:"most_writes"`
-	Model      string `json:"model"`
-	Basis      string `json:"basis"`
-	Note       string `json:"note,omitempty"`
+	Writes     int64 `json:"writes"`
+	WritesHigh int64 `json:"most_writes"`
+	// Ranks is what each rank stores; empty: all the same.
+	Ranks []RankKind `json:"rank_kinds,omitempty"`
+	Model string     `json:"model"`
+	Basis string     `json:"basis"`
+	Note  string     `json:"note,omitempty"`
 }
 
 // defaultBuffer is the collective buffer of the environment that the thesis measured.
@@ -76,6 +78,7 @@ func ApplicationOf(inst *dataset.Instance, mapping []int, aggregators int, buffe
 		s.Aggregators = 1 // one rank has all there is to write
 	}
 	s.Total += s.Header
+	s.Ranks = savedKinds(inst)
 	s.WritesHigh = max(s.Writes, divideUp(s.Total, buffer)+extraWrites)
 	return s, nil
 }

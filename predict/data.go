@@ -21,7 +21,7 @@ type App struct {
 }
 
 // AppOf is the application of a workload.
-func AppOf(inst *dataset.Instance) App { return App{inst.Name, inst.Class, inst.NP, inst} }
+func AppOf(inst *dataset.Instance) App { return App{inst.Name, inst.Class, inst.NP, withLaws(inst)} }
 
 // Instance is the evaluated workload; nil if it is unknown.
 func (a App) Instance() *dataset.Instance { return a.Inst }
@@ -93,8 +93,14 @@ func (m *Model) Application(s string, np int) (App, error) {
 		return AppOf(inst), nil
 	}
 	var spec *dataset.SpecError
-	if !errors.As(err, &spec) || spec.Reason != dataset.UnknownApp && spec.Reason != dataset.UnknownClass {
+	if !errors.As(err, &spec) || !slices.Contains([]dataset.Reason{dataset.UnknownApp, dataset.UnknownClass, dataset.NoClass}, spec.Reason) {
 		return App{}, err // a measured application may have the name of a built-in one
+	}
+	if known := m.onlyClass(s); known != nil {
+		if np < 1 {
+			return App{}, fit.RefuseFor(fit.GiveProcs, "%s: the number of processes is missing", s)
+		}
+		return m.applied(known.Name, known.Class, np)
 	}
 	for _, known := range m.measured() {
 		name := known.Name + "." + known.Class
@@ -118,6 +124,21 @@ func (m *Model) Application(s string, np int) (App, error) {
 	return App{}, err
 }
 
+// onlyClass is the application of a name of which the model has measurements in one class; nil
+// if it has several or none.
+func (m *Model) onlyClass(name string) (only *App) {
+	for _, a := range m.measured() {
+		if a.Name != name || only != nil && a.Class == only.Class {
+			continue
+		}
+		if only != nil {
+			return nil
+		}
+		only = &a
+	}
+	return only
+}
+
 // applied is an application of which the model has measurements. If they are of jobs,
 // these brought its spec.
 func (m *Model) applied(name, class string, np int) (App, error) {
@@ -126,8 +147,10 @@ func (m *Model) applied(name, class string, np int) (App, error) {
 	if w == nil {
 		return a, nil
 	}
-	var err error
-	a.Inst, err = w.Instance(class, np)
+	inst, err := w.Instance(class, np)
+	if err == nil {
+		a.Inst = withLaws(inst)
+	}
 	return a, err
 }
 

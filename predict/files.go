@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"ckpt/dataset"
 	"ckpt/predict/fit"
 	"fmt"
 	"math"
@@ -13,17 +14,19 @@ import (
 // nodes, on the first ranks of each (cb_config_list *:1).
 func kinds(r Request) []File {
 	var out []File
+	next := 0 // rank
+	held := unequal(r.App.Inst)
 	count := func(ppn, n int, aggregator, first bool) {
-		if n == 0 {
+		f := File{PPN: ppn, Count: n, Aggregator: aggregator, First: first}
+		if held == nil {
+			out = addFile(out, f)
 			return
 		}
-		for i := range out {
-			if out[i].PPN == ppn && out[i].Aggregator == aggregator && out[i].First == first {
-				out[i].Count += n
-				return
-			}
+		for range n {
+			f.Count, f.share, f.runs = 1, held[next], []dataset.RankRun{{First: next, Last: next}}
+			out = addFile(out, f)
+			next++
 		}
-		out = append(out, File{PPN: ppn, Count: n, Aggregator: aggregator, First: first})
 	}
 	left := r.Aggregators
 	perNode := make([]int, len(r.Mapping))
@@ -42,16 +45,17 @@ func kinds(r Request) []File {
 	}
 	for i, ppn := range r.Mapping {
 		a := perNode[i]
-		count(ppn, ppn-a, false, false)
-		if a > 0 {
-			// Under Open MPI the first aggregator of several nodes is larger.
-			first := i == 0 && r.MPI == "openmpi" && len(r.Mapping) > 1 && r.Law != fit.Thesis
-			if first {
-				count(ppn, 1, true, true)
-				a--
-			}
+		// Under Open MPI the first aggregator of several nodes is larger.
+		if a > 0 && i == 0 && r.MPI == "openmpi" && len(r.Mapping) > 1 && r.Law != fit.Thesis {
+			count(ppn, 1, true, true)
+			count(ppn, a-1, true, false)
+		} else {
 			count(ppn, a, true, false)
 		}
+		count(ppn, ppn-a, false, false)
+	}
+	for i := range out {
+		out[i].Ranks = rankNames(out[i].runs)
 	}
 	slices.SortStableFunc(out, func(a, b File) int {
 		if a.PPN != b.PPN {
@@ -60,6 +64,57 @@ func kinds(r Request) []File {
 		return rankOf(a) - rankOf(b)
 	})
 	return out
+}
+
+// addFile adds files to a list of kinds.
+func addFile(list []File, f File) []File {
+	if f.Count == 0 {
+		return list
+	}
+	for i := range list {
+		k := &list[i]
+		if k.PPN == f.PPN && k.Aggregator == f.Aggregator && k.First == f.First && k.share == f.share {
+			k.Count += f.Count
+			for _, r := range f.runs {
+				k.runs = extended(k.runs, r)
+			}
+			return list
+		}
+	}
+	return append(list, f)
+}
+
+// unequal returns the share of each rank, nil where all hold equally much.
+func unequal(inst *dataset.Instance) []*dataset.RankShare {
+	if inst == nil || len(inst.Shares()) < 2 {
+		return nil
+	}
+	held := make([]*dataset.RankShare, inst.NP)
+	shares := inst.Shares()
+	for i := range shares {
+		for _, run := range shares[i].Ranks {
+			for rank := run.First; rank <= run.Last; rank++ {
+				held[rank] = &shares[i]
+			}
+		}
+	}
+	return held
+}
+
+// data is the data zone of such a file, where the one of a rank on average is known.
+func (k *File) data(inst *dataset.Instance, mean fit.Estimate) fit.Estimate {
+	if inst == nil {
+		return mean
+	}
+	s := k.share
+	if s == nil {
+		s = &inst.Shares()[0]
+	}
+	more := (float64(s.Bytes) - float64(inst.TotalBytes())/float64(inst.NP)) / mebi
+	mean.Low = max(0, mean.Low+more-float64(s.Bytes-s.Low)/mebi)
+	mean.High += more + float64(s.High-s.Bytes)/mebi
+	mean.Value += more
+	return mean
 }
 
 func rankOf(f File) int {

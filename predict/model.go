@@ -92,6 +92,13 @@ var BuiltIn = sync.OnceValues(func() (*Model, error) {
 	return m, err
 })
 
+// With is the model for another checkpointer.
+func (m *Model) With(engine dataset.Engine) *Model {
+	own := *m
+	own.Engine = engine
+	return &own
+}
+
 // Fit makes a model of a user's measurements. Values that they lack (another MPI
 // library, aggregators, times) come from the built-in tables.
 func Fit(rows []dataset.Measurement) (*Model, error) {

@@ -48,6 +48,8 @@ type Size struct {
 	// Zones is the first file's.
 	Zones ZonesMiB `json:"zones,omitzero"`
 	Files []File   `json:"file_kinds"`
+	// Ranks is what each rank holds in its data zone, by the workload spec; empty: all the same.
+	Ranks []RankKind `json:"rank_kinds,omitempty"`
 	// ManagerMiB is the memory of manager processes, 0 unless asked for.
 	ManagerMiB MiB    `json:"manager_bytes"`
 	TotalMiB   MiB    `json:"total_bytes"`
@@ -80,16 +82,21 @@ func (z ZonesMiB) Total() MiB { return z.Library + z.Data + z.Shared + z.IOBuffe
 // A File is one kind of image file: all processes of nodes with PPN processes
 // that are, or are not, aggregators.
 type File struct {
-	PPN        int          `json:"ppn"`
-	Count      int          `json:"count"`
-	MiB        MiB          `json:"file_bytes"`
-	Low        MiB          `json:"low_bytes"`
-	High       MiB          `json:"high_bytes"`
-	Aggregator bool         `json:"aggregator"`
-	Zones      ZonesMiB     `json:"zones,omitzero"`
-	First      bool         `json:"-"`
-	Sides      [3]side      `json:"-"` // of data and library, shared, I/O
-	Estimate   fit.Estimate `json:"-"`
+	PPN        int      `json:"ppn"`
+	Count      int      `json:"count"`
+	MiB        MiB      `json:"file_bytes"`
+	Low        MiB      `json:"low_bytes"`
+	High       MiB      `json:"high_bytes"`
+	Aggregator bool     `json:"aggregator"`
+	Zones      ZonesMiB `json:"zones,omitzero"`
+	// Ranks are the ones of these files, where ranks hold unequally much.
+	Ranks string `json:"rank_range,omitempty"`
+	First bool   `json:"-"`
+
+	runs     []dataset.RankRun
+	share    *dataset.RankShare
+	Sides    [3]side      `json:"-"` // of data and library, shared, I/O
+	Estimate fit.Estimate `json:"-"`
 }
 
 // maxPPN bounds the processes of a node: 16 times what was measured. The shared zone
@@ -169,11 +176,13 @@ func (m *Model) Size(r Request) (*Size, error) {
 // Assemble adds the other zones to a known data zone.
 func (m *Model) Assemble(r Request, data fit.Zone) (*Size, error) {
 	s := &Size{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Engine: dataset.DMTCP, Model: data.Law, Basis: data.Basis}
+	s.Ranks, s.Note = RankKinds(r.App.Inst), openNote(r.App.Inst)
 	for _, k := range kinds(r) {
 		var err error
+		data := k.data(r.App.Inst, data.Estimate)
 		if r.Law == fit.Thesis {
-			k = ThesisFile(r, k, data.Estimate)
-		} else if k, err = m.file(r, k, data.Estimate); err != nil {
+			k = ThesisFile(r, k, data)
+		} else if k, err = m.file(r, k, data); err != nil {
 			return nil, err
 		}
 		k.MiB, k.Low, k.High = MiB(k.Estimate.Value), MiB(k.Estimate.Low), MiB(k.Estimate.High)
@@ -184,7 +193,7 @@ func (m *Model) Assemble(r Request, data fit.Zone) (*Size, error) {
 	s.add(r)
 	s.here = s.doubt()
 	if s.Extrapolation > 1.0001 {
-		s.Note = fmt.Sprintf("extrapolated by a factor of %.2g beyond the points fitted", s.Extrapolation)
+		s.Note = fit.Join(s.Note, fmt.Sprintf("extrapolated by a factor of %.2g beyond the points fitted", s.Extrapolation))
 	}
 	if data.Warning != "" {
 		s.Note = fit.Join(data.Warning, s.Note)

@@ -27,6 +27,8 @@ type Stored struct {
 	MPI     string
 	Storing
 	service.Size
+	// Ranks is what each rank holds, by the workload spec; empty: all the same.
+	Ranks []RankKind
 	// FullTime is for the first checkpoint, which stores the library too, NextTime for
 	// an incremental one, RefreshTime for a later one which stores all memory.
 	FullTime, NextTime, RefreshTime service.Time
@@ -97,7 +99,8 @@ func (m *Model) Stored(r Request, how Storing, probe *fit.Probe) (*Stored, error
 	}
 	job := service.Job{Instance: r.App.Inst, App: r.App.Name, Class: r.App.Class, NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Codec: how.Codec,
 		Layout: how.Layout, Aggregators: how.Aggregators}
-	s := &Stored{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Storing: how}
+	s := &Stored{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Storing: how, Ranks: RankKinds(r.App.Inst),
+		Note: openNote(r.App.Inst)}
 	var factor float64
 	if job.Laws, factor, err = m.storedLaws(r, app, s); err != nil {
 		return nil, err

@@ -106,13 +106,28 @@ const (
 	Float32
 	Int32
 	Int64
+	Float16
+	BFloat16
+	Int16
+	Float8
+	Int8
 	numElems
 )
 
 var elems = [numElems]struct {
 	name string
 	size int
-}{{"bytes", 1}, {"float64", 8}, {"float32", 4}, {"int32", 4}, {"int64", 8}}
+}{{"bytes", 1}, {"float64", 8}, {"float32", 4}, {"int32", 4}, {"int64", 8},
+	{"float16", 2}, {"bfloat16", 2}, {"int16", 2}, {"float8", 1}, {"int8", 1}}
+
+// Elems lists the element types.
+func Elems() []Elem {
+	list := make([]Elem, numElems)
+	for i := range list {
+		list[i] = Elem(i)
+	}
+	return list
+}
 
 // Valid reports whether e is a known element type.
 func (e Elem) Valid() bool { return e < numElems }

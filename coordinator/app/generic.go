@@ -170,7 +170,7 @@ func (arr *array) compute(rank, iter int) {
 	case zones.Int32:
 		add(view[int32](arr.mem)[:n], int32(iter))
 	default:
-		for i := range arr.mem[:n] {
+		for i := range arr.mem[:n*arr.Elem.Size()] {
 			arr.mem[i] += byte(iter)
 		}
 	}
@@ -207,7 +207,7 @@ func (arr *array) rewrite(iter int) {
 			x[i] += int32(i)&0xff + 1
 		}
 	default:
-		for i := range arr.mem[:n] {
+		for i := range arr.mem[:n*arr.Elem.Size()] {
 			arr.mem[i] += byte(i) | 1
 		}
 	}

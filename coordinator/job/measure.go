@@ -90,14 +90,20 @@ func Measure(j *image.Job) ([]dataset.Measurement, error) {
 	if len(s.sums) == 0 {
 		return nil, errors.Join(failed, fmt.Errorf("job %s has no checkpoint in the store to measure: %w", j.Name(), image.ErrCheckpointNotFound))
 	}
-	return s.rows(), failed
+	rows := s.rows()
+	if spec, err := ReadSpec(j); err == nil && spec.Program != nil {
+		for i := range rows {
+			rows[i].Class = spec.Program.Class()
+		}
+	}
+	return rows, failed
 }
 
 // appAndClass splits the name of an application, as in bt.B.4. Without a class it is "-", as in
 // tables of measurements.
 func appAndClass(app string) (name, class string) {
 	parts := strings.Split(app, ".")
-	if len(parts) < 3 { // a program has no class either
+	if len(parts) < 3 {
 		return strings.ToLower(parts[0]), "-"
 	}
 	return strings.ToLower(strings.Join(parts[:len(parts)-2], ".")), parts[len(parts)-2]
@@ -156,7 +162,10 @@ func describeRun(j *image.Job, spec *Resolved) dataset.JobRun {
 		Mode: string(s.Mode), GroupSize: s.GroupSize, Codec: spec.Codec.String(), Layout: string(cmp.Or(s.WritePath.Layout, plan.PerRank)),
 		Aggregators: max(0, s.WritePath.Aggregators), Incremental: s.Incremental, Async: s.Async, Workload: s.Workload, Storage: filepath.Dir(filepath.Dir(j.Dir()))}
 	run.App, run.Class = appAndClass(s.App)
-	run.Program = s.Program != nil
+	if run.Program = s.Program != nil; run.Program {
+		run.Class = s.Program.Class()
+		run.Workload = declaredWorkload(j, &run)
+	}
 	if s.Origin != "" {
 		run.Engine, run.Codec = dataset.Engine(s.Origin), ""
 	}

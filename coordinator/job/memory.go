@@ -130,7 +130,7 @@ func PlanMemory(inst *dataset.Instance, mapping Mapping, implementation string) 
 		m.Zones.Shared += segment
 		for i := range ranks {
 			s := plan.Source{Rank: len(m.Sources), Node: node, Pieces: first}
-			if inst.Global() {
+			if inst.Uneven() {
 				s.Pieces = dataPieces(inst, s.Rank)
 			}
 			if i == 0 {

@@ -93,9 +93,9 @@ func CheckDealable(j *image.Job, m *image.Manifest, np int) error {
 			shared[r.Rank][name] = true
 		}
 	}
-	return j.EachRegion(m, func(rank int, name string) error {
-		if rank >= 0 && rank < len(shared) && !shared[rank][name] {
-			return ofOneRank(m, name, rank, np)
+	return j.EachRegion(m, func(rank int, r zones.Region) error {
+		if rank >= 0 && rank < len(shared) && !shared[rank][r.Name] {
+			return ofOneRank(m, r.Name, rank, np)
 		}
 		return nil
 	})

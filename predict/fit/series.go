@@ -128,10 +128,10 @@ func (s *Series) Basis() string {
 	return fmt.Sprintf("%s, %d points from %g to %g processes (%s)", s.Name(), len(s.Points), low, high, Tables(s.Tables))
 }
 
-// Structure returns the size of the arrays of a process in MiB, without the runtime
-// constant of the spec.
+// Structure returns the size of the arrays of a process in MiB, on average, without the
+// runtime constant of the spec.
 func Structure(inst *dataset.Instance) float64 {
-	return float64(inst.DataBytes()-inst.Runtime) / (1 << 20)
+	return (float64(inst.TotalBytes())/float64(inst.NP) - float64(inst.Runtime)) / (1 << 20)
 }
 
 // Check verifies a series from a file.

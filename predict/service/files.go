@@ -42,14 +42,23 @@ func overheadBytes(job *Job) float64 {
 	if job.Instance == nil {
 		return 0
 	}
-	records := 0.0 // of one rank
-	for _, r := range regions(job.Instance) {
-		records += regionRecord + extentRecord*math.Ceil(r.size/extentBytes)
+	of := func(records float64) float64 { // of one file
+		return fileBlocks + float64(zones.PageRound(int64(indexHeader+fileRecord+records)))
 	}
-	np := float64(job.Instance.NP)
-	files := float64(Files(job.Layout, job.Instance.NP, len(job.Mapping), job.Aggregators))
-	index := indexHeader + fileRecord + records*np/files
-	return files * (fileBlocks + float64(zones.PageRound(int64(index))))
+	var all, perRank float64
+	for _, s := range job.Instance.Shares() {
+		records := 0.0 // of one rank
+		for _, r := range regions(job.Instance, s.First()) {
+			records += regionRecord + extentRecord*math.Ceil(r.size/extentBytes)
+		}
+		all += float64(s.Count) * records
+		perRank += float64(s.Count) * of(records)
+	}
+	files := Files(job.Layout, job.Instance.NP, len(job.Mapping), job.Aggregators)
+	if files == job.Instance.NP {
+		return perRank
+	}
+	return float64(files) * of(all/float64(files))
 }
 
 // overhead predicts it, corrected by what jobs measured.

@@ -181,7 +181,7 @@ func (f *Fit) measure(run *dataset.JobRun) {
 		app = &App{Name: run.App, Class: run.Class, Program: run.Program}
 		f.Apps = append(f.Apps, app)
 	}
-	if w, err := dataset.LoadWorkload(run.App); err != nil || !slices.Contains(w.Classes(), run.Class) {
+	if w, err := dataset.LoadWorkload(run.App); run.Program || err != nil || !slices.Contains(w.Classes(), run.Class) {
 		app.Workload = run.Workload // perhaps with the name of a built-in one
 	}
 	full, next := kinds(run)
@@ -232,7 +232,7 @@ func (r *Region) measure(run *dataset.JobRun, full, next []*dataset.JobCheckpoin
 // segment adds what the nodes of a job stored of their segments.
 func (f *Fit) segment(run *dataset.JobRun, full, next []*dataset.JobCheckpoint) {
 	nodes := float64(len(run.Mapping))
-	if run.Mode != "coordinated" || nodes == 0 || len(full) == 0 {
+	if run.Program || run.Mode != "coordinated" || nodes == 0 || len(full) == 0 {
 		return // groups on one node have a segment each
 	}
 	mean := func(list []*dataset.JobCheckpoint) float64 {
@@ -295,7 +295,7 @@ type Content struct{ Bytes, Ratio float64 }
 func (f *Fit) Contents(inst *dataset.Instance, codec string, full bool) map[string]Content {
 	app := f.App(inst.Name, inst.Class)
 	spec, list := shares(inst), make(map[string]Content)
-	for _, item := range regions(inst) {
+	for _, item := range regions(inst, inst.Shares()[0].First()) {
 		r := &Region{Name: item.name}
 		if app != nil {
 			if known := app.region(item.name); known != nil {

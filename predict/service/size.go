@@ -118,23 +118,49 @@ type sizedRegion struct {
 	size float64
 }
 
-// regions lists a rank's, with pages filled up.
-func regions(inst *dataset.Instance) []sizedRegion {
+// regions lists the ones of a rank, with pages filled up.
+func regions(inst *dataset.Instance, rank int) []sizedRegion {
 	var list []sizedRegion
 	for _, a := range inst.Arrays {
-		if n := a.Bytes(); n > 0 {
+		if n := a.Of(rank).Bytes(); n > 0 {
 			list = append(list, sizedRegion{a.Name, float64(zones.PageRound(n))})
 		}
+	}
+	if inst.Runtime == 0 {
+		return list
 	}
 	return append(list, sizedRegion{runtimeRegion, float64(zones.PageRound(inst.Runtime))})
 }
 
-// structure returns the stored bytes of the data zone of one rank.
+// structure returns the stored bytes of the data zone of a rank, on average, with the doubt
+// about who holds how much.
 func (a *App) structure(inst *dataset.Instance, codec string) (full, next fit.Range) {
-	spec, list := shares(inst), regions(inst)
+	for _, s := range inst.Shares() {
+		f, n := a.stored(inst, s.First(), codec)
+		share := float64(s.Count) / float64(inst.NP)
+		full, next = summed(full, f.Scale(share)), summed(next, n.Scale(share))
+	}
+	low, high := inst.TotalRange()
+	total := float64(inst.TotalBytes())
+	return doubted(full, float64(low)/total, float64(high)/total), doubted(next, float64(low)/total, float64(high)/total)
+}
+
+// summed adds amounts whose errors have the same sign.
+func summed(a, b fit.Range) fit.Range {
+	return fit.Range{Value: a.Value + b.Value, Low: a.Low + b.Low, High: a.High + b.High}
+}
+
+// doubted widens an amount by factors of its value.
+func doubted(a fit.Range, low, high float64) fit.Range {
+	return fit.Range{Value: a.Value, Low: max(0, a.Low-a.Value*(1-low)), High: a.High + a.Value*(high-1)}
+}
+
+// stored returns the stored bytes of the regions of one rank.
+func (a *App) stored(inst *dataset.Instance, rank int, codec string) (full, next fit.Range) {
+	spec, list := shares(inst), regions(inst, rank)
 	if a != nil {
 		for _, r := range a.Regions { // what the spec does not have, such as messages in transit
-			if !slices.ContainsFunc(list, func(s sizedRegion) bool { return s.name == r.Name }) {
+			if _, ok := spec[r.Name]; !ok {
 				list = append(list, sizedRegion{r.Name, r.Size})
 			}
 		}
@@ -208,7 +234,8 @@ func corrected(a fit.Range, off []float64, prior, doubt, extrapolation float64) 
 func (f *Fit) Size(job Job) *Size {
 	app := f.App(job.App, job.Class)
 	s := &Size{Measured: app != nil, Extrapolation: 1}
-	if app == nil || !app.Program {
+	program := app != nil && app.Program || job.Instance != nil && job.Instance.Workload.IsProgram()
+	if !program {
 		s.Library = f.library()
 	}
 	var full, next fit.Range
@@ -219,7 +246,10 @@ func (f *Fit) Size(job Job) *Size {
 		full, next = job.Laws.Full, job.Laws.Next
 	}
 	ranks := float64(job.NP)
-	segmentFull, segmentNext := f.segments(&job)
+	var segmentFull, segmentNext fit.Range
+	if !program { // which has no segment of ckpt
+		segmentFull, segmentNext = f.segments(&job)
+	}
 	overhead := f.overhead(&job)
 	files := Files(job.Layout, job.NP, len(job.Mapping), job.Aggregators)
 	s.Full = Checkpoint{Data: full.Scale(ranks), Shared: segmentFull, Overhead: overhead, Files: files}

@@ -16,7 +16,8 @@
 //
 //   - block: each rank has consecutive elements. Without a length the first ranks have
 //     one element more than the others, if the number of ranks does not divide the
-//     axis. With a length b every rank has b, and the last what is left.
+//     axis; a [Rest] names another rule. With a length b every rank has b, and the last
+//     what is left.
 //   - cyclic: element i belongs to place i mod n of the n places along the axis.
 //   - block-cyclic: blocks of the given length are dealt out in the same way.
 //
@@ -45,6 +46,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -70,11 +72,17 @@ type Dim struct {
 	// Block is the length of a block, which block-cyclic needs. Without it the blocks
 	// of block are as equal as can be.
 	Block int64 `json:"block,omitempty"`
+	// Rest says which ranks have more where the blocks of block are not equal; empty is
+	// [RestFirst].
+	Rest Rest `json:"remainder,omitempty"`
 }
 
 func (d Dim) String() string {
-	if d.Block > 0 {
+	switch {
+	case d.Block > 0:
 		return fmt.Sprintf("%s(%d)", d.Kind, d.Block)
+	case d.Rest != "" && d.Rest != RestFirst:
+		return fmt.Sprintf("%s(%s)", d.Kind, d.Rest)
 	}
 	return string(d.Kind)
 }
@@ -92,6 +100,11 @@ type Array struct {
 	// Halo is the number of elements beyond its block, on either side of each axis,
 	// that a rank keeps; nil: no halo.
 	Halo []int64 `json:"halo,omitempty"`
+	// Order lists the axes of the grid from the one along which ranks run slowest; nil: the
+	// last axis runs fastest.
+	Order []int `json:"order,omitempty"`
+	// Empty allows ranks without elements.
+	Empty bool `json:"empty,omitempty"`
 }
 
 // ErrTooManyRanks is in errors about more ranks than an array has elements for.
@@ -111,6 +124,8 @@ func (a *Array) Check() error {
 		return fmt.Errorf("a grid of %d axes for an array of %d", len(a.Grid), n)
 	case a.Halo != nil && len(a.Halo) != n:
 		return fmt.Errorf("a halo for %d axes of %d", len(a.Halo), n)
+	case a.Order != nil && !permutes(a.Order, n):
+		return fmt.Errorf("order %v does not name each of %d axes once", a.Order, n)
 	}
 	size := a.Elem
 	for i := range n {
@@ -134,6 +149,10 @@ func (a *Array) checkAxis(i int) error {
 		return fmt.Errorf("distribution %q is unknown (want block, cyclic or block-cyclic)", d.Kind)
 	case d.Block < 0 || d.Block > math.MaxInt32 || d.Kind == BlockCyclic && d.Block == 0:
 		return fmt.Errorf("%s needs a length of blocks from 1 to 2^31-1, got %d", d.Kind, d.Block)
+	case !d.Rest.Valid():
+		return fmt.Errorf("remainder %q is unknown (want %s)", d.Rest, restNames())
+	case d.Rest != "" && (d.Kind != Block || d.Block > 0):
+		return fmt.Errorf("%s has no remainder; only block without a length has", d)
 	case d.Kind == Cyclic && d.Block > 1:
 		return fmt.Errorf("cyclic has no blocks; say block-cyclic")
 	case a.Grid != nil && a.Grid[i] < 1:
@@ -144,6 +163,16 @@ func (a *Array) checkAxis(i int) error {
 		return fmt.Errorf("%s has no halo; only block has", d.Kind)
 	}
 	return nil
+}
+
+func permutes(order []int, n int) bool {
+	seen := slices.Sorted(slices.Values(order))
+	for i, axis := range seen {
+		if axis != i {
+			return false
+		}
+	}
+	return len(order) == n
 }
 
 // product multiplies, and reports false when the result is beyond 2^61.
@@ -176,7 +205,7 @@ func (a *Array) Equal(b *Array) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	if !a.SameData(b) || !slices.Equal(a.Grid, b.Grid) {
+	if !a.SameData(b) || !slices.Equal(a.Grid, b.Grid) || !slices.Equal(a.Order, b.Order) {
 		return false
 	}
 	for i := range a.Shape {
@@ -204,15 +233,16 @@ type axis struct {
 	n, places int64
 	kind      Kind
 	block     int64 // 0: as equal as can be (block), 1 (cyclic)
+	rest      Rest
 	halo      int64
+	empty     bool // places may have no elements
 }
 
 func (x axis) check() error {
 	if x.kind == Block && x.block > 0 && x.block*x.places < x.n {
 		return fmt.Errorf("%d blocks of %d do not hold %d elements", x.places, x.block, x.n)
 	}
-	// Without a length the last place has the fewest elements; with one, too.
-	if x.count(x.places-1) < 1 {
+	if !x.empty && x.least() < 1 {
 		return fmt.Errorf("%d elements on %d ranks: %w", x.n, x.places, ErrTooManyRanks)
 	}
 	return nil
@@ -226,8 +256,7 @@ func (x axis) start(c int64) int64 {
 	if x.block > 0 {
 		return min(x.n, c*x.block)
 	}
-	q, r := x.n/x.places, x.n%x.places
-	return c*q + min(c, r)
+	return x.rest.start(x.n, x.places, c)
 }
 
 // count is the number of elements of a place, without halo.
@@ -249,11 +278,22 @@ func (x axis) owner(i int64) int64 {
 	if x.block > 0 {
 		return i / x.block
 	}
-	q, r := x.n/x.places, x.n%x.places
-	if i < r*(q+1) {
-		return i / (q + 1)
+	// The first place that begins after the element is one too far.
+	return int64(sort.Search(int(x.places), func(c int) bool { return x.start(int64(c)+1) > i }))
+}
+
+// least and most are the fewest and the most elements of any place.
+func (x axis) least() int64 { return slices.Min(x.counts()) }
+func (x axis) most() int64  { return slices.Max(x.counts()) }
+
+// counts returns the elements of the places among which are those with the fewest and the
+// most: rules of blocks differ at the ends, or by one.
+func (x axis) counts() []int64 {
+	list := []int64{x.count(0), x.count(x.places - 1)}
+	if x.kind == Block && x.block == 0 {
+		list = append(list, x.rest.between(x.n, x.places)...)
 	}
-	return r + (i-r*(q+1))/q
+	return list
 }
 
 // local is the position of an element in the memory of a place, halo included.

@@ -33,9 +33,15 @@ func TestOwners(t *testing.T) {
 		want string // owners of 10 elements on 4 ranks
 	}{
 		{Dim{Kind: Block}, "0001112233"},
-		{Dim{Block, 3}, "0001112223"},
+		{Dim{Kind: Block, Block: 3}, "0001112223"},
 		{Dim{Kind: Cyclic}, "0123012301"},
-		{Dim{BlockCyclic, 2}, "0011223300"},
+		{Dim{Kind: BlockCyclic, Block: 2}, "0011223300"},
+		{Dim{Kind: Block, Rest: RestLast}, "0011222333"},
+		{Dim{Kind: Block, Rest: RestSpread}, "0011122333"},
+		{Dim{Kind: Block, Rest: RestRounded}, "0001122233"},
+		{Dim{Kind: Block, Rest: RestFull}, "0001112223"},
+		{Dim{Kind: Block, Rest: RestLastRank}, "0011223333"},
+		{Dim{Kind: Block, Rest: RestFirstRank}, "0000112233"},
 	} {
 		l := on(t, &Array{Shape: []int64{10}, Elem: 1, Dims: []Dim{c.dim}}, 4)
 		var got strings.Builder
@@ -88,7 +94,7 @@ func TestCheck(t *testing.T) {
 		{Array{Shape: []int64{4}, Elem: 8, Dims: []Dim{{Kind: "ring"}}}, 1, `"ring" is unknown`},
 		{Array{Shape: []int64{4}, Elem: 8, Dims: []Dim{{Kind: BlockCyclic}}}, 1, "needs a length of blocks"},
 		{Array{Shape: []int64{4}, Elem: 8, Dims: []Dim{{Kind: Block, Block: -1}}}, 1, "needs a length of blocks"},
-		{Array{Shape: []int64{4}, Elem: 8, Dims: []Dim{{Cyclic, 2}}}, 1, "say block-cyclic"},
+		{Array{Shape: []int64{4}, Elem: 8, Dims: []Dim{{Kind: Cyclic, Block: 2}}}, 1, "say block-cyclic"},
 		{Array{Shape: []int64{4}, Elem: 8, Dims: []Dim{{Kind: Cyclic}}, Halo: []int64{1}}, 1, "has no halo"},
 		{Array{Shape: []int64{4}, Elem: 8, Halo: []int64{5}}, 1, "a halo of 5"},
 		{Array{Shape: []int64{4}, Elem: 8, Halo: []int64{1, 1}}, 1, "a halo for 2 axes"},
@@ -97,7 +103,7 @@ func TestCheck(t *testing.T) {
 		{Array{Shape: []int64{4, 4}, Elem: 8, Dims: []Dim{{Kind: Block}}}, 4, "distributions for 1 axes"},
 		{Array{Shape: []int64{4}, Elem: 8, Grid: []int{3}}, 4, "does not have 4 ranks"},
 		{Array{Shape: []int64{4, 4}, Elem: 8, Grid: []int{1 << 40, 1 << 40}}, 4, "does not have 4 ranks"},
-		{Array{Shape: []int64{9}, Elem: 8, Dims: []Dim{{Block, 2}}}, 4, "4 blocks of 2 do not hold 9"},
+		{Array{Shape: []int64{9}, Elem: 8, Dims: []Dim{{Kind: Block, Block: 2}}}, 4, "4 blocks of 2 do not hold 9"},
 		{Array{Shape: []int64{4}, Elem: 8}, 0, "0 ranks"},
 	} {
 		if _, err := c.a.On(c.np); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -106,7 +112,7 @@ func TestCheck(t *testing.T) {
 	}
 	for _, a := range []*Array{
 		{Shape: []int64{4}, Elem: 8}, {Shape: []int64{4}, Elem: 8, Dims: []Dim{{Kind: Cyclic}}}, {Shape: []int64{100, 2}, Elem: 8, Grid: []int{1, 5}},
-		{Shape: []int64{9}, Elem: 8, Dims: []Dim{{BlockCyclic, 4}}},
+		{Shape: []int64{9}, Elem: 8, Dims: []Dim{{Kind: BlockCyclic, Block: 4}}},
 	} {
 		if _, err := a.On(5); !errors.Is(err, ErrTooManyRanks) {
 			t.Errorf("%v on 5: %v", a, err)
@@ -122,7 +128,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestEncoding(t *testing.T) {
-	a := &Array{Shape: []int64{30, 40}, Elem: 8, Dims: []Dim{{Kind: Block}, {BlockCyclic, 4}}, Grid: []int{2, 3}, Halo: []int64{1, 0}}
+	a := &Array{Shape: []int64{30, 40}, Elem: 8, Dims: []Dim{{Kind: Block}, {Kind: BlockCyclic, Block: 4}}, Grid: []int{2, 3}, Halo: []int64{1, 0}}
 	b, err := json.Marshal(a)
 	const want = `{"shape":[30,40],"elem_bytes":8,"axes":[{"distribution":"block"},{"distribution":"block-cyclic","block":4}],"grid":[2,3],"halo":[1,0]}`
 	if err != nil || string(b) != want {

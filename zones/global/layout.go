@@ -30,7 +30,8 @@ func (a *Array) On(np int) (*Layout, error) {
 		if places *= n; places > np {
 			break
 		}
-		l.axes[i] = axis{n: a.Shape[i], places: int64(n), kind: a.dim(i).Kind, block: a.dim(i).Block, halo: a.halo(i)}
+		l.axes[i] = axis{n: a.Shape[i], places: int64(n), kind: a.dim(i).Kind, block: a.dim(i).Block,
+			rest: a.dim(i).Rest, halo: a.halo(i), empty: a.Empty}
 	}
 	if places != np {
 		return nil, fmt.Errorf("a grid of %v does not have %d ranks", l.grid, np)
@@ -55,7 +56,8 @@ func (l *Layout) Grid() []int { return l.grid }
 // Place returns the place of a rank on the grid.
 func (l *Layout) Place(rank int) []int {
 	at := make([]int, len(l.grid))
-	for i := len(at) - 1; i >= 0; i-- {
+	for k := len(at) - 1; k >= 0; k-- {
+		i := l.slow(k)
 		at[i] = rank % l.grid[i]
 		rank /= l.grid[i]
 	}
@@ -65,10 +67,19 @@ func (l *Layout) Place(rank int) []int {
 // RankAt returns the rank at a place.
 func (l *Layout) RankAt(at []int) int {
 	rank := 0
-	for i, c := range at {
-		rank = rank*l.grid[i] + c
+	for k := range at {
+		i := l.slow(k)
+		rank = rank*l.grid[i] + at[i]
 	}
 	return rank
+}
+
+// slow is the k-th axis of the grid, from the one along which ranks run slowest.
+func (l *Layout) slow(k int) int {
+	if l.array.Order == nil {
+		return k
+	}
+	return l.array.Order[k]
 }
 
 // A Local is the part of an array that one rank holds.
@@ -97,10 +108,19 @@ func (l *Layout) Local(rank int) Local {
 // Elements returns the number of elements in the memory of a rank, with its halo.
 func (l *Layout) Elements(rank int) int64 {
 	n := int64(1)
-	for i := len(l.axes) - 1; i >= 0; i-- {
-		x := l.axes[i]
+	for k := len(l.axes) - 1; k >= 0; k-- {
+		x := l.axes[l.slow(k)]
 		n *= x.count(int64(rank)%x.places) + 2*x.halo
 		rank /= int(x.places)
+	}
+	return n
+}
+
+// Most returns the number of elements in the memory of the rank that has the most.
+func (l *Layout) Most() int64 {
+	n := int64(1)
+	for _, x := range l.axes {
+		n *= x.most() + 2*x.halo
 	}
 	return n
 }
@@ -116,11 +136,11 @@ func (l *Layout) All() int64 {
 
 // Owner returns the rank that owns an element.
 func (l *Layout) Owner(index []int64) int {
-	rank := 0
+	at := make([]int, len(l.axes))
 	for i, x := range l.axes {
-		rank = rank*l.grid[i] + int(x.owner(index[i]))
+		at[i] = int(x.owner(index[i]))
 	}
-	return rank
+	return l.RankAt(at)
 }
 
 // Offset returns the position of an element in the memory of its owner, counted in

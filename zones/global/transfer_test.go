@@ -126,11 +126,11 @@ func number(index []int64) int64 {
 }
 
 func randomArray(r *rand.Rand, shape []int64) *Array {
-	a := &Array{Shape: shape, Elem: 2}
+	a := &Array{Shape: shape, Elem: 2, Order: r.Perm(len(shape)), Empty: true}
 	for i := range shape {
 		switch r.IntN(3) {
 		case 0:
-			a.Dims = append(a.Dims, Dim{Kind: Block})
+			a.Dims = append(a.Dims, Dim{Kind: Block, Rest: Rests()[r.IntN(len(Rests()))]})
 			a.Halo = append(a.Halo, min(shape[i], int64(r.IntN(3))))
 		case 1:
 			a.Dims = append(a.Dims, Dim{Kind: Cyclic})
@@ -330,7 +330,7 @@ func TestMessages(t *testing.T) {
 		}
 	}
 	// The number does not depend on the size of the array.
-	for _, dims := range [][2]Dim{{{Kind: Block}, {BlockCyclic, 16}}, {{BlockCyclic, 16}, {BlockCyclic, 24}}, {{Kind: Cyclic}, {Kind: Block}}} {
+	for _, dims := range [][2]Dim{{{Kind: Block}, {Kind: BlockCyclic, Block: 16}}, {{Kind: BlockCyclic, Block: 16}, {Kind: BlockCyclic, Block: 24}}, {{Kind: Cyclic}, {Kind: Block}}} {
 		var counts []int
 		for _, n := range []int64{1 << 14, 1 << 20, 1 << 28} {
 			was := on(t, &Array{Shape: []int64{n, n}, Elem: 8, Dims: []Dim{dims[0], dims[0]}}, 16)

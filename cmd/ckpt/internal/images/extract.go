@@ -140,7 +140,8 @@ func extract(ctx context.Context, g *ui.Globals, job *image.Job, m *image.Manife
 }
 
 // npyTypes are the names of NumPy for the types of elements, little-endian.
-var npyTypes = map[zones.Elem]string{zones.Float64: "<f8", zones.Float32: "<f4", zones.Int32: "<i4", zones.Int64: "<i8"}
+var npyTypes = map[zones.Elem]string{zones.Float64: "<f8", zones.Float32: "<f4", zones.Int32: "<i4", zones.Int64: "<i8",
+	zones.Float16: "<f2", zones.Int16: "<i2", zones.Int8: "|i1"}
 
 // npyHeader returns the header of NumPy's format 1.0 for a vector: magic, version, length of
 // the rest, and a Python dictionary padded so that the data is aligned to 64 bytes.

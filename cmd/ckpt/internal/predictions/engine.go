@@ -70,20 +70,22 @@ func (o *jobOptions) requestFor(m *predict.Model, app string, engine dataset.Eng
 
 // A Stored is a predict.Stored as --json prints it.
 type Stored struct {
-	App           string         `json:"app"`
-	NP            int            `json:"np"`
-	Mapping       []int          `json:"mapping"`
-	MPI           string         `json:"mpi"`
-	Engine        dataset.Engine `json:"engine"`
-	Codec         string         `json:"codec"`
-	Layout        string         `json:"layout"`
-	Library       int64          `json:"library_bytes"` // once for the job
-	Kinds         []Kind         `json:"checkpoint_kinds"`
-	Model         string         `json:"model"`
-	Basis         string         `json:"basis"`
-	Extrapolation float64        `json:"extrapolation"`
-	Assumed       bool           `json:"assumed"`
-	Note          string         `json:"note,omitempty"`
+	App     string         `json:"app"`
+	NP      int            `json:"np"`
+	Mapping []int          `json:"mapping"`
+	MPI     string         `json:"mpi"`
+	Engine  dataset.Engine `json:"engine"`
+	Codec   string         `json:"codec"`
+	Layout  string         `json:"layout"`
+	Library int64          `json:"library_bytes"` // once for the job
+	// Ranks is what each rank holds; left out where all hold the same.
+	Ranks         []predict.RankKind `json:"rank_kinds,omitempty"`
+	Kinds         []Kind             `json:"checkpoint_kinds"`
+	Model         string             `json:"model"`
+	Basis         string             `json:"basis"`
+	Extrapolation float64            `json:"extrapolation"`
+	Assumed       bool               `json:"assumed"`
+	Note          string             `json:"note,omitempty"`
 }
 
 // A Kind is a first checkpoint, or one that follows.
@@ -102,8 +104,8 @@ type Kind struct {
 }
 
 func kindJSON(c *service.Checkpoint, full bool, t *service.Time) Kind {
-	k := Kind{Full: full, Files: c.Files, Zones: zones.Sizes{Data: int64(c.Data.Value), Shared: int64(c.Shared.Value)},
-		Index: int64(c.Overhead.Value), Stored: int64(c.Total.Value), Low: int64(c.Total.Low), High: int64(c.Total.High)}
+	k := Kind{Full: full, Files: c.Files, Zones: zones.Sizes{Data: whole(c.Data.Value), Shared: whole(c.Shared.Value)},
+		Index: whole(c.Overhead.Value), Stored: whole(c.Total.Value), Low: int64(c.Total.Low), High: int64(c.Total.High)}
 	if t != nil {
 		k.Latency = &fit.Parts{Coordination: t.Coordination, Management: t.Management, Storage: t.Storage, Total: t.Total.Value}
 		k.LowS, k.HighS, k.Pause = &t.Total.Low, &t.Total.High, &t.Pause.Value
@@ -113,7 +115,7 @@ func kindJSON(c *service.Checkpoint, full bool, t *service.Time) Kind {
 
 func storedJSON(s *predict.Stored, times bool) Stored {
 	r := Stored{App: s.App, NP: s.NP, Mapping: s.Mapping, MPI: s.MPI, Engine: dataset.Ckpt, Codec: s.Codec, Layout: s.Layout,
-		Library: int64(s.Library.Value), Model: s.Model, Basis: s.Basis, Extrapolation: max(1, s.Extrapolation), Assumed: s.Assumed, Note: s.Note}
+		Library: int64(s.Library.Value), Ranks: s.Ranks, Model: s.Model, Basis: s.Basis, Extrapolation: max(1, s.Extrapolation), Assumed: s.Assumed, Note: s.Note}
 	full, next := &s.FullTime, &s.NextTime
 	if !times {
 		full, next = nil, nil
@@ -135,7 +137,7 @@ func printStored(g *ui.Globals, s *predict.Stored) error {
 	if s.Library.Value > 0 {
 		text = fmt.Sprintf("library %s once for the job, 95 %% %s\n", ui.Bytes(s.Library.Value), amount(s.Library))
 	}
-	return g.Printf("%s%s", text, explainStored(g, s))
+	return g.Printf("%s%s%s", text, rankLines(s.Ranks), explainStored(g, s))
 }
 
 func printStoredTime(g *ui.Globals, s *predict.Stored) error {
@@ -229,6 +231,7 @@ func printSaved(g *ui.Globals, s *predict.ApplicationSize) error {
 	}
 	text := fmt.Sprintf("total %s in 1 file, %d to %d writes by %s with a buffer of %s\n", exact(s.Total), s.Writes, s.WritesHigh,
 		ui.Count(s.Aggregators, "aggregator"), ui.Bytes(float64(s.Buffer)))
+	text += rankLines(s.Ranks)
 	if !g.Quiet {
 		text += fmt.Sprintf("computed anew after a restart: %s of each rank\nmodel %s\nbasis %s\n", exact(s.Recomputed), s.Model, s.Basis)
 		if s.Note != "" {

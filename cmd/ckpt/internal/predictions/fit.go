@@ -20,9 +20,11 @@ import (
 
 type fitOptions struct {
 	output, app, class, mpi, quantity, law, plot, vary string
+	spec                                               string
 	points                                             []int
 	jobs                                               []string
 	timed                                              []dataset.JobRun // of tables
+	programs                                           programs
 }
 
 func newPredictFitCommand(g *ui.Globals) *cobra.Command {
@@ -43,6 +45,11 @@ same configuration are runs of it: their mean is fitted. One row calibrates the 
 counts fix a law for an unknown one. ckpt predict size --model uses the model, and
 takes everything else from the built-in tables.
 
+A program that declares its arrays with ckpt_protect_global says how they are cut: one
+run is enough, and its ranks have the right size on any other number of them. --spec
+writes that down as a workload file, which stands wherever an APP does. The class of a
+program is its arguments, or --class.
+
 --vary n fits laws in a problem size, too: the tables have a column n with the
 points along a side of the grid, or whatever the memory grows with, in place of a
 class. ckpt predict size APP --np NP --vary n=4096 then asks for any size.
@@ -53,6 +60,7 @@ fits these process counts only and shows the errors at the others.`,
   ckpt predict fit march.csv april.csv -o mine.model
   ckpt predict fit sizes.csv --vary n -o sizes.model
   ckpt predict fit --from-job bt.W.4-1,bt.W.9-1,bt.W.16-1 -o bt.model
+  ckpt predict fit --from-job heat-4 --spec heat.yaml -o heat.model
   ckpt predict fit 4.3 --points 16,25,36 --law auto --plot bt-d.svg
   ckpt predict fit 5.16 --app lu --class C --json`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -67,8 +75,9 @@ fits these process counts only and shows the errors at the others.`,
 	f.StringVarP(&o.output, "output", "o", "", "write the model to this file")
 	f.StringSliceVar(&o.jobs, "from-job", nil, "fit what these jobs in the store occupied, stored and took")
 	f.StringVar(&o.vary, "vary", "", "fit laws in this column of the tables, a problem size")
+	f.StringVar(&o.spec, "spec", "", "write the arrays of the program of --from-job to this workload file (.yaml)")
 	f.StringVar(&o.app, "app", "", "fit this application only")
-	f.StringVar(&o.class, "class", "", "fit this class only")
+	f.StringVar(&o.class, "class", "", "fit this class only; of jobs of a program, their class")
 	f.StringVar(&o.mpi, "mpi", "", "fit this MPI library only")
 	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.IntSliceVar(&o.points, "points", nil, "fit these process counts only (ranks per node for the shared zone)")
@@ -139,6 +148,11 @@ func (o *fitOptions) measured(g *ui.Globals) ([]dataset.Measurement, error) {
 		if err != nil {
 			return nil, err
 		}
+		if class := o.programs.class[name]; class != "" {
+			for i := range measured {
+				measured[i].Class = class
+			}
+		}
 		rows = append(rows, measured...)
 	}
 	return rows, nil
@@ -155,6 +169,12 @@ func (o *fitOptions) runs(g *ui.Globals) ([]dataset.JobRun, error) {
 		run, err := job.MeasureRun(j)
 		if err != nil {
 			return nil, err
+		}
+		if d := o.programs.of[name]; d != nil {
+			run.Class, run.Workload = o.programs.class[name], ""
+			if d.Declared() {
+				run.Workload = d.Text
+			}
 		}
 		runs = append(runs, run)
 	}
@@ -186,6 +206,9 @@ func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
 	}
 	law, err := fit.ParseLaw(o.law)
 	if err != nil {
+		return err
+	}
+	if err := o.describe(g); err != nil {
 		return err
 	}
 	rows, err := o.rows(g, tables)
@@ -234,9 +257,14 @@ func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
 			Runs    int              `json:"run_count"`
 			Fits    []predict.FitRow `json:"laws"`
 			Model   string           `json:"output,omitempty"`
-		}{m.Sources, len(rows), runsOf(rows), fits, o.output})
+			Arrays  []describedArray `json:"array_rules,omitempty"`
+			Spec    string           `json:"spec,omitempty"`
+		}{m.Sources, len(rows), runsOf(rows), fits, o.output, o.programs.arrays(), o.spec})
 	}
-	return printFits(g, fits)
+	if err := printFits(g, fits); err != nil {
+		return err
+	}
+	return o.programs.print(g)
 }
 
 // runsOf counts the runs behind rows.

@@ -22,7 +22,7 @@ func ForJob(model, app string, np int, s *job.Spec) (*job.Prediction, error) {
 		return nil, ui.BadUsage(fmt.Sprintf("--level application, and --model %s: models are of the whole memory", model), "leave --model out")
 	}
 	o := jobOptions{model: model}
-	m, err := o.load()
+	m, err := o.load(app)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func predictedCheckpoint(c *service.Checkpoint, t *service.Time) job.PredictedCh
 // the ratios of codecs that they measured, with the doubt about them.
 func AddContents(model string, c *tune.Case) error {
 	o := jobOptions{model: model}
-	m, err := o.load()
+	m, err := o.load(c.Instance.String())
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func addContents(m *predict.Model, size *service.Size, c *tune.Case) {
 	}
 	regions := make(map[string]float64)
 	for _, a := range c.Instance.Arrays {
-		regions[a.Name] = float64(zones.PageRound(a.Bytes()))
+		regions[a.Name] = float64(zones.PageRound(a.Of(c.Instance.Shares()[0].First()).Bytes()))
 	}
 	regions["runtime"] = float64(zones.PageRound(c.Instance.Runtime))
 	cached := make(map[string]map[string]service.Content) // by codec

@@ -66,7 +66,7 @@ func (o *intervalApp) fill(cmd *cobra.Command, g *ui.Globals, app string) error 
 	if o.Nodes, err = f.GetInt("nodes"); err != nil {
 		return err
 	}
-	m, err := o.load()
+	m, err := o.load(app)
 	if err != nil {
 		return err
 	}

@@ -67,6 +67,15 @@ func imagesOf(t *predict.Time) *job.PlannedMemory {
 	if t.TotalMiB > 0 {
 		share = float64(t.StoredMiB / t.TotalMiB)
 	}
+	if of := t.RankMiB(); of != nil {
+		for node, n := range t.Mapping {
+			for range n {
+				bytes := zones.PageRound(int64(math.Ceil(of[len(m.Sources)] * share * mebi)))
+				m.Sources = append(m.Sources, plan.Source{Rank: len(m.Sources), Node: node, Pieces: []plan.Piece{{Bytes: bytes}}})
+			}
+		}
+		return m
+	}
 	nodes := make(map[int]int) // by ranks on them
 	for _, n := range t.Mapping {
 		nodes[n]++

@@ -236,7 +236,7 @@ type planResult struct {
 }
 
 func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app string) error {
-	m, err := o.load()
+	m, err := o.load(app)
 	if err != nil {
 		return err
 	}

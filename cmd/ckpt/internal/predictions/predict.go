@@ -46,10 +46,14 @@ func (o *jobOptions) addFlags(f *pflag.FlagSet) {
 	ui.Choices(f, "law", fit.LawNames()...)
 }
 
-// load reads the model.
-func (o *jobOptions) load() (*predict.Model, error) {
+// load reads the model. Without one, the checkpoints of a program that calls ckpt are of ckpt.
+func (o *jobOptions) load(app string) (*predict.Model, error) {
 	if o.model == "" {
-		return predict.Default()
+		m, err := predict.Default()
+		if w, bad := dataset.LoadWorkload(dataset.WorkloadName(app)); err == nil && bad == nil && w.IsProgram() {
+			m = m.With(dataset.Ckpt)
+		}
+		return m, err
 	}
 	f, err := os.Open(o.model)
 	if err != nil {
@@ -201,7 +205,7 @@ func runPredictSize(g *ui.Globals, o *jobOptions, app, figure string) error {
 	if err := ui.CheckPlotName(figure); err != nil {
 		return err
 	}
-	m, err := o.load()
+	m, err := o.load(app)
 	if err != nil {
 		return err
 	}
@@ -260,6 +264,9 @@ func printSize(g *ui.Globals, s *predict.Size) error {
 		kind := ""
 		if f.Aggregator {
 			kind = "aggregator"
+		}
+		if f.Ranks != "" {
+			kind = strings.TrimSpace(kind + " ranks " + namedRanks(f.Ranks))
 		}
 		zone := func(mib predict.MiB) string {
 			if s.ZonesUnknown {

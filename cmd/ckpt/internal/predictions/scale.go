@@ -86,7 +86,7 @@ func (o *scaleOptions) scale(name, class string) (*plan.Scale, error) {
 	if o.runs == "" {
 		return plan.MeasuredScale(name, class, mpi, o.np, o.checkpoints)
 	}
-	m, err := (&jobOptions{model: o.model}).load()
+	m, err := (&jobOptions{model: o.model}).load(name)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func runPredictScore(g *ui.Globals, o *jobOptions, name string) error {
 			return g.Show(r, func() error { return printStoredScore(g, r) })
 		}
 	}
-	m, err := o.load()
+	m, err := o.load("")
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ stores, at rates that the jobs measured. --law thesis gives the thesis's own lin
 
 // predict reads the model, measures the storage with --measure, and predicts.
 func (o *timeOptions) predict(ctx context.Context, app string) (c plan.Cost, err error) {
-	m, err := o.load()
+	m, err := o.load(app)
 	if err != nil {
 		return c, err
 	}
@@ -189,7 +189,7 @@ type timeModeResult struct {
 
 // runTimeOfMode predicts the checkpoints of a mode with groups.
 func runTimeOfMode(ctx context.Context, g *ui.Globals, o *timeOptions, mo *modeOptions, app string) error {
-	m, err := o.load()
+	m, err := o.load(app)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,201 @@
+package dataset
+
+import (
+	"fmt"
+)
+
+// A kindSpec is a kind of ranks in a spec. The kinds follow each other in the order of the
+// ranks, and again from the first one. The last without a number is the rest.
+type kindSpec struct {
+	Name  string      `yaml:"name"`
+	Ranks *expression `yaml:"ranks"`
+}
+
+// A KindOfRanks is ranks that hold other arrays than the rest.
+type KindOfRanks struct {
+	Name string
+	// Ranks is how many there are in the job.
+	Ranks int
+
+	holders holders
+}
+
+// holders are the ranks From to To of each Every ranks; all if Every is 0.
+type holders struct{ from, to, every int }
+
+func (h holders) has(rank int) bool {
+	return h.every == 0 || rank%h.every >= h.from && rank%h.every < h.to
+}
+
+// of counts them among np ranks, a multiple of Every.
+func (h holders) of(np int) int {
+	if h.every == 0 {
+		return np
+	}
+	return np / h.every * (h.to - h.from)
+}
+
+func checkKinds(list []kindSpec) error {
+	if len(list) > maxItems {
+		return fmt.Errorf("more than %d kinds of ranks", maxItems)
+	}
+	seen := map[string]bool{}
+	for i, k := range list {
+		switch {
+		case !isIdentifier(k.Name):
+			return fmt.Errorf("kinds[%d]: name %q: want a letter, then letters, digits, - or _", i, k.Name)
+		case seen[k.Name]:
+			return fmt.Errorf("kind %s: the name is taken", k.Name)
+		case k.Ranks == nil && i < len(list)-1:
+			return fmt.Errorf("kind %s: ranks is missing; only the last kind may be the rest", k.Name)
+		}
+		seen[k.Name] = true
+	}
+	return nil
+}
+
+// kindsOf divides the ranks of an instance into kinds.
+func (w *Workload) kindsOf(inst *Instance) ([]KindOfRanks, error) {
+	var list []KindOfRanks
+	sum, every := 0, 0
+	for _, k := range w.spec.Kinds {
+		n := int64(inst.NP - sum)
+		if k.Ranks == nil {
+			every = inst.NP
+		} else {
+			var err error
+			if n, err = k.Ranks.size(inst.Params); err != nil {
+				return nil, fmt.Errorf("kind %s: ranks: %w", k.Name, err)
+			}
+		}
+		if n < 0 || n > int64(inst.NP-sum) {
+			return nil, fmt.Errorf("kind %s: the kinds have more than the %d ranks of the job", k.Name, inst.NP)
+		}
+		list = append(list, KindOfRanks{Name: k.Name, holders: holders{from: sum, to: sum + int(n)}})
+		sum += int(n)
+	}
+	if every == 0 {
+		every = sum
+	}
+	if len(list) > 0 && (every == 0 || inst.NP%every != 0) {
+		return nil, fmt.Errorf("kinds of %d ranks together do not divide the %d ranks of the job", every, inst.NP)
+	}
+	for i := range list {
+		list[i].holders.every = every
+		list[i].Ranks = list[i].holders.of(inst.NP)
+	}
+	return list, nil
+}
+
+// holders are the ranks of a kind; all for no kind.
+func (inst *Instance) holders(kind string) holders {
+	for _, k := range inst.Kinds {
+		if k.Name == kind {
+			return k.holders
+		}
+	}
+	return holders{}
+}
+
+// A RankRun is consecutive ranks.
+type RankRun struct{ First, Last int }
+
+// A RankShare is the ranks that hold equally much of each array.
+type RankShare struct {
+	// Ranks are Count ranks, in ascending order.
+	Ranks []RankRun
+	Count int
+	// Bytes is the data zone of each of them, from Low to High where several rules may hold.
+	Bytes, Low, High int64
+}
+
+// First is one of the ranks.
+func (s *RankShare) First() int { return s.Ranks[0].First }
+
+// Shares divides the ranks by what they hold, in the order of the first of each.
+func (inst *Instance) Shares() []RankShare { return inst.shares() }
+
+// Uneven reports whether ranks may hold unequally much.
+func (inst *Instance) Uneven() bool { return len(inst.Kinds) > 0 || inst.Global() }
+
+func (inst *Instance) divide() []RankShare {
+	if !inst.Uneven() {
+		s := inst.shareOf(0)
+		s.Ranks, s.Count = []RankRun{{0, inst.NP - 1}}, inst.NP
+		return []RankShare{s}
+	}
+	var list []RankShare
+	at := map[string]int{}
+	var key []byte
+	for rank := range inst.NP {
+		key = inst.holding(key[:0], rank)
+		i, ok := at[string(key)]
+		if !ok {
+			i = len(list)
+			at[string(key)] = i
+			list = append(list, inst.shareOf(rank))
+		}
+		s := &list[i]
+		s.Count++
+		if n := len(s.Ranks); n > 0 && s.Ranks[n-1].Last == rank-1 {
+			s.Ranks[n-1].Last = rank
+		} else {
+			s.Ranks = append(s.Ranks, RankRun{rank, rank})
+		}
+	}
+	return list
+}
+
+// holding appends what a rank has of each array, under each rule.
+func (inst *Instance) holding(key []byte, rank int) []byte {
+	for i := range inst.Arrays {
+		a := &inst.Arrays[i]
+		key = fmt.Appendf(key, "%d ", a.Of(rank).Count)
+		for _, l := range a.Others {
+			key = fmt.Appendf(key, "%d ", l.Elements(rank))
+		}
+	}
+	return key
+}
+
+// shareOf is what a rank holds.
+func (inst *Instance) shareOf(rank int) RankShare {
+	s := RankShare{Bytes: inst.Runtime, Low: inst.Runtime, High: inst.Runtime}
+	for i := range inst.Arrays {
+		a := &inst.Arrays[i]
+		n := a.Of(rank).Bytes()
+		low, high := a.doubt(n)
+		for _, l := range a.Others {
+			other := l.Elements(rank) * int64(a.Elem.Size())
+			low, high = min(low, other), max(high, other)
+		}
+		s.Bytes, s.Low, s.High = s.Bytes+n, s.Low+low, s.High+high
+	}
+	return s
+}
+
+// doubt is the range of an amount of the array that a law gives.
+func (a *Array) doubt(n int64) (low, high int64) {
+	if a.High == 0 || a.Bytes() == 0 {
+		return n, n
+	}
+	scale := float64(n) / float64(a.Bytes())
+	return int64(float64(a.Low) * scale), int64(float64(a.High) * scale)
+}
+
+// TotalRange returns the least and the most bytes of the data zones of all ranks, where several
+// rules may hold.
+func (inst *Instance) TotalRange() (low, high int64) {
+	low = inst.Runtime * int64(inst.NP)
+	high = low
+	for i := range inst.Arrays {
+		a := &inst.Arrays[i]
+		least, most := a.doubt(a.Total(inst.NP))
+		for _, l := range a.Others {
+			other := l.All() * int64(a.Elem.Size())
+			least, most = min(least, other), max(most, other)
+		}
+		low, high = low+least, high+most
+	}
+	return low, high
+}
