@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/cmd/ckpt/internal/scripttest"
 	"ckpt/internal/testkit"
 )
 
@@ -268,9 +269,9 @@ func alike(page, got []string) bool {
 }
 
 var (
-	numbers  = lazily(`[-+−]?\d[\d.,:]*(e[-+]?\d+)?`)
-	spans2   = lazily(`(# ?(d|h|m|s|ms|µs|ns|min|days|years)\b)+|# ?(B|KiB|MiB|GiB|TiB|PiB|bytes)\b`)
-	hexes    = lazily(`\b[0-9a-f]{12,64}\b`)
+	numbers  = scripttest.Lazily(`[-+−]?\d[\d.,:]*(e[-+]?\d+)?`)
+	spans2   = scripttest.Lazily(`(# ?(d|h|m|s|ms|µs|ns|min|days|years)\b)+|# ?(B|KiB|MiB|GiB|TiB|PiB|bytes)\b`)
+	hexes    = scripttest.Lazily(`\b[0-9a-f]{12,64}\b`)
 	paddings = regexp.MustCompile(`[ \t─-]+`)
 	// How many there are is a number, too: "1 file" or "2 files", "message 6" or "messages 6–7".
 	plurals  = regexp.MustCompile(`# ([a-z]+[a-rt-z])s\b`)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/cmd/ckpt/internal/scripttest"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/internal/testkit"
 )
@@ -85,7 +86,7 @@ func checkError(t *testing.T, command, text string, status int) {
 		t.Errorf("%s: %v: %s", command, err, last)
 		return
 	}
-	if err := matchSchema("error", doc); err != nil {
+	if err := scripttest.MatchSchema("error", doc); err != nil {
 		t.Errorf("%s: %v", command, err)
 		return
 	}
@@ -124,7 +125,7 @@ func complaint(t *testing.T, dir string, while func(*os.Process), command string
 // awaitFile waits until a file exists.
 func awaitFile(t *testing.T, path string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(scripttest.Patience); ; {
 		if _, err := os.Stat(path); err == nil {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ckpt/cmd/ckpt/internal/root"
 	"ckpt/cmd/ckpt/internal/ui"
 )
 
@@ -42,7 +43,7 @@ func TestFlagsInDocs(t *testing.T) {
 			}
 		}
 	}
-	visit(newRootCommand(&ui.Globals{}))
+	visit(root.New(&ui.Globals{}))
 	if len(want) < 40 {
 		t.Fatalf("only %d commands were seen", len(want))
 	}

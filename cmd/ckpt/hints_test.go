@@ -12,17 +12,18 @@ import (
 	"strings"
 	"testing"
 
+	"ckpt/cmd/ckpt/internal/root"
 	"ckpt/cmd/ckpt/internal/ui"
 )
 
 // TestHints: each flag that a text of cmd/ckpt names, alone or after a command, is
 // one of ckpt, and of that command.
 func TestHints(t *testing.T) {
-	root := newRootCommand(&ui.Globals{})
+	ckpt := root.New(&ui.Globals{})
 	all := map[string]bool{"help": true, "json": true, "quiet": true, "verbose": true}
 	flags := map[string]bool{"no-gzip": true} // of DMTCP
 	maps.Copy(flags, all)
-	collectFlags(root, flags)
+	collectFlags(ckpt, flags)
 	flag := regexp.MustCompile(`--([a-z][a-z0-9-]+)`)
 	command := regexp.MustCompile(`ckpt ((?:[a-z]+ )+)[^;:,.()\n]*?--([a-z][a-z0-9-]+)`)
 	seen := 0
@@ -49,8 +50,8 @@ func TestHints(t *testing.T) {
 				}
 			}
 			for _, m := range command.FindAllStringSubmatch(text, -1) {
-				cmd, _, err := root.Find(strings.Fields(m[1]))
-				if err != nil || cmd == root {
+				cmd, _, err := ckpt.Find(strings.Fields(m[1]))
+				if err != nil || cmd == ckpt {
 					t.Errorf("%s: ckpt has no command %s: %s", path, m[1], text)
 				} else if cmd.Flags().Lookup(m[2]) == nil && !all[m[2]] {
 					t.Errorf("%s: %s has no --%s: %s", path, cmd.CommandPath(), m[2], text)

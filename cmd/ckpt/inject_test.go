@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/cmd/ckpt/internal/scripttest"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/internal/testkit"
 )
@@ -264,12 +265,12 @@ func checkShown(t *testing.T, lines, want []string, some bool) {
 
 // runtimeDeath matches the complaints with which the runtime of Go, or the loader, ends a
 // process that it cannot go on with.
-var runtimeDeath = lazily(`(?m)^(runtime: (cannot allocate memory|mmap: too much locked memory|failed to create new OS thread|epollcreate failed|epollctl failed|eventfd failed|netpollBreak write failed|netpoll: eventfd|netpoll failed|out of memory)` +
+var runtimeDeath = scripttest.Lazily(`(?m)^(runtime: (cannot allocate memory|mmap: too much locked memory|failed to create new OS thread|epollcreate failed|epollctl failed|eventfd failed|netpollBreak write failed|netpoll: eventfd|netpoll failed|out of memory)` +
 	`|fatal error: (pageAlloc: out of memory|runtime: (cannot allocate memory|out of memory|cannot map pages|netpollinit failed|netpoll)|newosproc|out of memory|failed to (reserve|allocate))|runtime/cgo: pthread_create failed: )|: error while loading shared libraries: `)
 
 // tookForFailed matches the goroutine of package os that waits for the end of a process, since
 // it could not read that it has begun.
-var tookForFailed = lazily(`(?m)^syscall\.Wait4\(.*\n.*\nsyscall\.forkExec\(`)
+var tookForFailed = scripttest.Lazily(`(?m)^syscall\.Wait4\(.*\n.*\nsyscall\.forkExec\(`)
 
 // checkEnd checks the exit status and that nothing crashed, unless the runtime did.
 func (x trial) checkEnd(t *testing.T, r *told) (died bool) {
@@ -305,7 +306,7 @@ func ckpt(t *testing.T, dir string, tracer []string, args ...string) *told {
 	}
 	p := &traced{store: filepath.Join(dir, "store"), stdout: filepath.Join(dir, "stdout"), stderr: filepath.Join(dir, "stderr"), over: make(chan struct{})}
 	p.cmd = exec.Command(argv[0], argv[1:]...)
-	p.cmd.Env = append(os.Environ(), "CKPT_STORE="+p.store, testOutputs+"=") // notes would fail, too
+	p.cmd.Env = append(os.Environ(), "CKPT_STORE="+p.store, scripttest.Outputs+"=") // notes would fail, too
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.start(); err != nil {
 		t.Fatal(err)
@@ -364,7 +365,7 @@ func (p *traced) start() error {
 // again, or waits for free space, is interrupted, as a user does. One that does not end
 // shows its goroutines and is killed.
 func (p *traced) wait() (interrupted, ended bool) {
-	limit := time.After(patience)
+	limit := time.After(scripttest.Patience)
 	for range 3 {
 		select {
 		case <-p.over:

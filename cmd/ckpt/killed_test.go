@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/cmd/ckpt/internal/scripttest"
 	"ckpt/internal/testkit"
 )
 
@@ -202,7 +203,7 @@ func (k *killer) session(args []string) (status int, dead bool) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	patient, told := time.After(patience), ""
+	patient, told := time.After(scripttest.Patience), ""
 	k.mine = 0
 	for {
 		var strike <-chan time.Time
@@ -220,7 +221,7 @@ func (k *killer) session(args []string) (status int, dead bool) {
 			k.strike(cmd.Process.Pid)
 		case <-patient:
 			if now := k.said("output"); now != told { // it goes on, slowly
-				patient, told = time.After(patience), now
+				patient, told = time.After(scripttest.Patience), now
 				continue
 			}
 			k.t.Errorf("%s does not end: %v\n%s", strings.Join(args, " "), k.processes(), k.said("output"))

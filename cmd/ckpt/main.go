@@ -4,18 +4,6 @@
 // and print; docs/ARCHITECTURE.md shows the house.
 package main
 
-import (
-	"context"
-	"os"
+import "ckpt/cmd/ckpt/internal/root"
 
-	"ckpt/cmd/ckpt/internal/ui"
-)
-
-func main() {
-	if os.Getpid() == 1 {
-		if status, ok := asProcess1(); ok {
-			os.Exit(status)
-		}
-	}
-	os.Exit(run(context.Background(), os.Args[1:], ui.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
-}
+func main() { root.Main() }

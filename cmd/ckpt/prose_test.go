@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ckpt/cmd/ckpt/internal/scripttest"
 )
 
 // plain says which packages, with all below them, must be in plain English; the
@@ -23,11 +25,11 @@ var plain = map[string]bool{}
 
 // subjectClause finds a sentence that begins with a clause in place of a
 // subject, up to its end. A sentence that ends with ? is a question, and fine.
-var subjectClause = lazily(`(?:^|[.!?:;|][)"'*]*\s+|\n\s*(?:[-*+]|\d+\.)?\s*)((?:\*\*|\()?(?:Who|Whoever|What)\s[^.?!|]*[.?!|]?)`)
+var subjectClause = scripttest.Lazily(`(?:^|[.!?:;|][)"'*]*\s+|\n\s*(?:[-*+]|\d+\.)?\s*)((?:\*\*|\()?(?:Who|Whoever|What)\s[^.?!|]*[.?!|]?)`)
 
 // losers are the words of docs/GLOSSARY.md that are not to be used, as far as no
 // other sense of the word is in use here.
-var losers = lazily(`(?i)\b(freez(e|es|ing)|froze|frozen|thaw(s|ed)?|generations?|flavou?rs?|` +
+var losers = scripttest.Lazily(`(?i)\b(freez(e|es|ing)|froze|frozen|thaw(s|ed)?|generations?|flavou?rs?|` +
 	`giv(e|es|en|ing) up|gave up|common files?|group files?|beg(in|ins|an|un|inning) anew|` +
 	`(go|goes|going|went|gone) on from|haunt(s|ed)?|no room|is none of|(is|are|was|were) told of|taken for)\b`)
 

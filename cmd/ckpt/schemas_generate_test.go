@@ -23,6 +23,7 @@ import (
 	"strings"
 	"testing"
 
+	"ckpt/cmd/ckpt/internal/root"
 	"ckpt/cmd/ckpt/internal/ui"
 )
 
@@ -115,7 +116,7 @@ func TestGenerateSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := map[string]node{}
-	root := newRootCommand(&ui.Globals{})
+	all := root.New(&ui.Globals{})
 	for name, names := range results {
 		var of []node
 		for _, n := range strings.Fields(names) {
@@ -126,7 +127,7 @@ func TestGenerateSchemas(t *testing.T) {
 			doc = of[0]
 		}
 		title := "An error of a command with --json, on standard error."
-		if cmd, _, err := root.Find(strings.Split(name, "-")); err == nil && cmd != root {
+		if cmd, _, err := all.Find(strings.Split(name, "-")); err == nil && cmd != all {
 			title = cmd.UseLine() + " --json"
 		}
 		doc["$schema"], doc["$id"], doc["title"] = "https://json-schema.org/draft/2020-12/schema", name+".json", title

@@ -13,8 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ckpt/cmd/ckpt/internal/root"
+	"ckpt/cmd/ckpt/internal/scripttest"
 	"ckpt/cmd/ckpt/internal/ui"
 )
+
+const schemasDir = "../../docs/schema"
 
 // printNoJSON are the commands that --json does not concern.
 var printNoJSON = []string{"man", "help", "sdk", "completion"}
@@ -22,7 +26,7 @@ var printNoJSON = []string{"man", "help", "sdk", "completion"}
 // leafNames names the commands that do something themselves.
 func leafNames(cmd *cobra.Command) (names []string) {
 	for _, sub := range cmd.Commands() {
-		switch name := schemaOf(strings.Fields(sub.CommandPath())[1:]); {
+		switch name := scripttest.SchemaOf(strings.Fields(sub.CommandPath())[1:]); {
 		case sub.HasAvailableSubCommands():
 			names = append(names, leafNames(sub)...)
 		case !sub.Hidden && !slices.Contains(printNoJSON, name):
@@ -36,14 +40,14 @@ func leafNames(cmd *cobra.Command) (names []string) {
 // property of each is the field of that name in fields.json. So no name changes its
 // type or unit between commands.
 func TestSchemas(t *testing.T) {
-	want := append(leafNames(newRootCommand(&ui.Globals{})), "version", "error", "fields")
+	want := append(leafNames(root.New(&ui.Globals{})), "version", "error", "fields")
 	files, err := filepath.Glob(schemasDir + "/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var have []string
 	used := map[string]bool{}
-	if _, err := schemas(); err != nil {
+	if _, err := scripttest.Schemas(); err != nil {
 		t.Error(err)
 	}
 	for _, file := range files {
@@ -221,9 +225,11 @@ func endsInUnit(name, unit string) bool {
 // checked against real output, of some at night.
 func TestSchemasReached(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/script/*.txtar")
-	if err != nil {
-		t.Fatal(err)
+	beside, other := filepath.Glob("internal/*/testdata/script/*.txtar")
+	if err != nil || other != nil || len(scripts) == 0 || len(beside) == 0 {
+		t.Fatal(err, other)
 	}
+	scripts = append(scripts, beside...)
 	reached := map[string]bool{}
 	for _, script := range scripts {
 		text, err := os.ReadFile(script)
@@ -232,12 +238,12 @@ func TestSchemasReached(t *testing.T) {
 		}
 		for line := range strings.Lines(string(text)) {
 			words := strings.Fields(strings.TrimPrefix(line, "[nightly] "))
-			if len(words) > 2 && words[0] == "exec" && words[1] == "ckpt" && slices.Contains(words, "--json") && !writesFile(words) {
-				reached[schemaOf(words[2:])] = true
+			if len(words) > 2 && words[0] == "exec" && words[1] == "ckpt" && slices.Contains(words, "--json") && !scripttest.WritesFile(words) {
+				reached[scripttest.SchemaOf(words[2:])] = true
 			}
 		}
 	}
-	for _, name := range leafNames(newRootCommand(&ui.Globals{})) {
+	for _, name := range leafNames(root.New(&ui.Globals{})) {
 		if !reached[name] {
 			t.Errorf("no script runs ckpt %s with --json", strings.ReplaceAll(name, "-", " "))
 		}
@@ -257,7 +263,7 @@ func TestCheckOutput(t *testing.T) {
 		{good[:len(good)-1], "not JSON"},
 		{"", "no JSON"},
 	} {
-		err := checkOutput(version, []byte(test.out), true)
+		err := scripttest.CheckOutput(version, []byte(test.out), true)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.out, err, test.want)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/cmd/ckpt/internal/scripttest"
 	"ckpt/internal/testkit"
 )
 
@@ -364,7 +365,7 @@ func (w *seams) judge(c *seamCommand) {
 	}
 }
 
-var digestLine = lazily(`(?m)^digest ([0-9a-f]{64})$`)
+var digestLine = scripttest.Lazily(`(?m)^digest ([0-9a-f]{64})$`)
 
 func digestIn(out string) string {
 	if m := digestLine().FindStringSubmatch(out); m != nil {

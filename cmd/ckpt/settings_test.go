@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ckpt/cmd/ckpt/internal/root"
 	"ckpt/cmd/ckpt/internal/ui"
 )
 
@@ -22,7 +23,7 @@ import (
 // braces is one of ckpt, and stands in a format of package wording, which names it.
 func TestSettings(t *testing.T) {
 	flags, commands := map[string]bool{}, map[string]bool{}
-	for _, c := range newRootCommand(&ui.Globals{}).Commands() {
+	for _, c := range root.New(&ui.Globals{}).Commands() {
 		commands[c.Name()] = true
 		collectFlags(c, flags)
 	}

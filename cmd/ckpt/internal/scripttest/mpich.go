@@ -1,4 +1,4 @@
-package main
+package scripttest
 
 import (
 	"fmt"
@@ -23,12 +23,8 @@ func useMPICH(dir string) error {
 			}
 		}
 	}
-	source, err := filepath.Abs("testdata/mpich/idle.c")
-	if err != nil {
-		return err
-	}
 	preload := "-genv LD_PRELOAD '" + filepath.Join(dir, "idle.so") + "'"
-	if exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", filepath.Join(dir, "idle.so"), source).Run() != nil {
+	if exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", filepath.Join(dir, "idle.so"), Clone("cmd/ckpt/testdata/mpich/idle.c")).Run() != nil {
 		preload = ""
 	}
 	for _, name := range []string{"mpiexec.mpich", "mpiexec"} {

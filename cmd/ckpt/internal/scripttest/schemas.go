@@ -1,4 +1,4 @@
-package main
+package scripttest
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
-	"github.com/rogpeppe/go-internal/testscript"
 
+	"ckpt/cmd/ckpt/internal/root"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
 	"ckpt/internal/testkit"
@@ -30,15 +30,13 @@ import (
 // binary, which each job would read, hash and store. A script that needs the true binary
 // says: env CKPT_TEST_LIBRARY=
 const (
-	testOutputs = "CKPT_TEST_OUTPUTS"
+	Outputs     = "CKPT_TEST_OUTPUTS"
 	testLibrary = "CKPT_TEST_LIBRARY"
 )
 
 // passed are the variables that the commands of scripts get, too. Processes that end soon
 // collect less garbage with GOGC.
-var passed = []string{testOutputs, testLibrary, "GOGC"}
-
-const schemasDir = "../../docs/schema"
+var passed = []string{Outputs, testLibrary, "GOGC"}
 
 // Noted is the output of a command with --json, as checkedMain notes it.
 type noted struct {
@@ -63,7 +61,7 @@ func (m schemaChecked) Run() int {
 	if err := makePlace(dir, outputs, small); err != nil {
 		panic(err)
 	}
-	settings := map[string]string{testOutputs: outputs, testLibrary: small}
+	settings := map[string]string{Outputs: outputs, testLibrary: small}
 	if !testkit.Nightly() {
 		settings["GOGC"] = "400"
 	}
@@ -86,7 +84,7 @@ func (m schemaChecked) Run() int {
 
 // makePlace makes what checkedMain gets, for all users, since scripts become others.
 func makePlace(dir, outputs, small string) error {
-	content, err := os.ReadFile("../../testdata/stores/program")
+	content, err := os.ReadFile(Clone("testdata/stores/program"))
 	if memory := os.TempDir(); err == nil && memory != testkit.Disk() {
 		err = os.Chmod(memory, 0o777|os.ModeSticky)
 	}
@@ -109,7 +107,7 @@ func checkOutputs(dir string) (errs error) {
 			err = json.Unmarshal(text, &p)
 		}
 		if err == nil {
-			err = checkOutput(p.Args, p.Out, p.Status == 0)
+			err = CheckOutput(p.Args, p.Out, p.Status == 0)
 		}
 		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("in %s: ckpt %s: %w", p.Dir, strings.Join(p.Args, " "), err))
@@ -127,13 +125,13 @@ func checkedMain() {
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
 	}
-	outputs := os.Getenv(testOutputs)
+	outputs := os.Getenv(Outputs)
 	if outputs == "" || !slices.Contains(args, "--json") || slices.Contains(args, "--help") {
-		main()
+		root.Main()
 		return
 	}
 	var out bytes.Buffer
-	status := run(context.Background(), os.Args[1:], ui.Streams{In: os.Stdin, Out: io.MultiWriter(os.Stdout, &out), Err: os.Stderr})
+	status := root.Run(context.Background(), os.Args[1:], ui.Streams{In: os.Stdin, Out: io.MultiWriter(os.Stdout, &out), Err: os.Stderr})
 	dir, _ := os.Getwd()
 	if err := note(outputs, noted{dir, args, status, out.Bytes()}); err != nil {
 		panic(err)
@@ -156,11 +154,11 @@ func note(dir string, p noted) error {
 	return errors.Join(f.Close(), os.Rename(f.Name(), strings.TrimSuffix(f.Name(), ".part")))
 }
 
-// checkOutput checks the documents that a command printed. A command that fails may
+// CheckOutput checks the documents that a command printed. A command that fails may
 // have printed a part of one, or nothing.
-func checkOutput(args []string, out []byte, whole bool) error {
-	name := schemaOf(args)
-	if writesFile(args) {
+func CheckOutput(args []string, out []byte, whole bool) error {
+	name := SchemaOf(args)
+	if WritesFile(args) {
 		return nil // standard output is the file
 	}
 	documents, err := checkDocuments(name, out, whole)
@@ -181,24 +179,15 @@ func checkDocuments(name string, text []byte, whole bool) (documents int, err er
 		if err != nil {
 			return documents, fmt.Errorf("not JSON: %w", err)
 		}
-		if err := matchSchema(name, doc); err != nil {
+		if err := MatchSchema(name, doc); err != nil {
 			return documents, fmt.Errorf("does not match docs/schema: %w", err)
 		}
 	}
 }
 
-// matches checks a file of a script: matches SCHEMA FILE
-func matches(ts *testscript.TestScript, _ bool, args []string) {
-	documents, err := checkDocuments(args[0], []byte(ts.ReadFile(args[1])), true)
-	ts.Check(err)
-	if documents == 0 {
-		ts.Fatalf("%s has no JSON", args[1])
-	}
-}
-
-// schemaOf names the schema of a command: predict-size for ckpt predict size APP.
-func schemaOf(args []string) string {
-	cmd, _, err := newRootCommand(&ui.Globals{}).Find(args)
+// SchemaOf names the schema of a command: predict-size for ckpt predict size APP.
+func SchemaOf(args []string) string {
+	cmd, _, err := root.New(&ui.Globals{}).Find(args)
 	switch {
 	case err != nil:
 		return "error" // which prints nothing on standard output
@@ -208,16 +197,16 @@ func schemaOf(args []string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(cmd.CommandPath(), "ckpt "), " ", "-")
 }
 
-// writesFile reports whether standard output takes a file of another format.
-func writesFile(args []string) bool {
+// WritesFile reports whether standard output takes a file of another format.
+func WritesFile(args []string) bool {
 	i := slices.IndexFunc(args, func(a string) bool { return a == "-o" || a == "--output" })
 	return i >= 0 && i+1 < len(args) && args[i+1] == "-"
 }
 
-// schemas has a property for each file of docs/schema but fields.json, so that these are
+// Schemas has a property for each file of docs/schema but fields.json, so that these are
 // read once.
-var schemas = sync.OnceValues(func() (*jsonschema.Resolved, error) {
-	files, err := filepath.Glob(schemasDir + "/*.json")
+var Schemas = sync.OnceValues(func() (*jsonschema.Resolved, error) {
+	files, err := filepath.Glob(filepath.Join(Clone("docs/schema"), "*.json"))
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +220,7 @@ var schemas = sync.OnceValues(func() (*jsonschema.Resolved, error) {
 })
 
 func loadSchema(uri *url.URL) (*jsonschema.Schema, error) {
-	text, err := os.ReadFile(filepath.Join(schemasDir, path.Base(uri.Path)))
+	text, err := os.ReadFile(filepath.Join(Clone("docs/schema"), path.Base(uri.Path)))
 	if err != nil {
 		return nil, err
 	}
@@ -239,9 +228,9 @@ func loadSchema(uri *url.URL) (*jsonschema.Schema, error) {
 	return schema, json.Unmarshal(text, schema)
 }
 
-// matchSchema checks a document against the file of a name in docs/schema.
-func matchSchema(name string, doc any) error {
-	all, err := schemas()
+// MatchSchema checks a document against the file of a name in docs/schema.
+func MatchSchema(name string, doc any) error {
+	all, err := Schemas()
 	if err != nil {
 		return err
 	}

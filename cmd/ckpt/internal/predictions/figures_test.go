@@ -1,13 +1,15 @@
-package main
+package predictions_test
 
 import (
-	"ckpt/predict/eval"
 	"encoding/json"
 	"fmt"
 	"os"
 	"regexp"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"ckpt/cmd/ckpt/internal/scripttest"
+	"ckpt/predict/eval"
 )
 
 // figures checks that the errors that README promises are those in the JSON of
@@ -15,7 +17,7 @@ import (
 //
 //	figures FILE
 func figures(ts *testscript.TestScript, _ bool, args []string) {
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile(scripttest.Clone("README.md"))
 	ts.Check(err)
 	m := regexp.MustCompile(`For (\d+) measured data zones the median error is ([0-9.]+) % and the largest ([0-9.]+) %`).FindStringSubmatch(string(text))
 	if m == nil {

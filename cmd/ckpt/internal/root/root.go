@@ -1,4 +1,5 @@
-package main
+// Package root has the commands of ckpt as one: it reads a command line, and runs it.
+package root
 
 import (
 	"context"
@@ -21,8 +22,18 @@ import (
 	"ckpt/coordinator/wire"
 )
 
-// run runs a command line and returns the exit status.
-func run(ctx context.Context, args []string, s ui.Streams) int {
+// Main runs the command line of this process, and ends it.
+func Main() {
+	if os.Getpid() == 1 {
+		if status, ok := asProcess1(); ok {
+			os.Exit(status)
+		}
+	}
+	os.Exit(Run(context.Background(), os.Args[1:], ui.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+}
+
+// Run runs a command line and returns the exit status.
+func Run(ctx context.Context, args []string, s ui.Streams) int {
 	asJSON, err := execute(ctx, args, s)
 	if err != nil {
 		// The error may lie in the flags before --json was read.
@@ -57,7 +68,8 @@ func execute(ctx context.Context, args []string, s ui.Streams) (asJSON bool, err
 	return g.JSON, err
 }
 
-func newRootCommand(g *ui.Globals) *cobra.Command {
+// New returns all commands.
+func New(g *ui.Globals) *cobra.Command {
 	var version bool
 	root := &cobra.Command{
 		Use:           "ckpt",
@@ -105,7 +117,7 @@ func rootFor(g *ui.Globals, args []string) *cobra.Command {
 		root.AddCommand(jobs.NewRankCommand())
 		return root
 	}
-	root := newRootCommand(g)
+	root := New(g)
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
 		g.Complete(root)
 	}

@@ -1,4 +1,4 @@
-package main
+package traces_test
 
 import (
 	"maps"

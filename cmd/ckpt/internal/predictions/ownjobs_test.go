@@ -1,4 +1,4 @@
-package main
+package predictions_test
 
 import (
 	"encoding/json"
