@@ -145,7 +145,13 @@ var (
 	withPoint = regexp.MustCompile(`^[-+]?[0-9]*\.[0-9]+$`)
 	// thousands matches 1,040, which is either 1040 or 1.04.
 	thousands = regexp.MustCompile(`^[-+]?[1-9][0-9]{0,2},[0-9]{3}$`)
+	// dotted matches 1.040, which is either 1.04 or 1040 in a table that commas do not
+	// separate: it was written where commas are decimal marks.
+	dotted = regexp.MustCompile(`^[-+]?[1-9][0-9]{0,2}\.[0-9]{3}$`)
 )
+
+// dotted tells whether a cell of the table may have a point between thousands.
+func (t *Table) dotted(s string) bool { return t.separator != ',' && dotted.MatchString(s) }
 
 func (t *Table) findDecimals() {
 	point, comma := false, false
@@ -154,7 +160,7 @@ func (t *Table) findDecimals() {
 			if t.Columns[i].Unit == "" {
 				continue
 			}
-			point = point || withPoint.MatchString(s)
+			point = point || withPoint.MatchString(s) && !t.dotted(s)
 			comma = comma || withComma.MatchString(s) && !thousands.MatchString(s)
 		}
 	}
@@ -171,6 +177,11 @@ func (t *Table) findDecimals() {
 // withDecimalPoint returns a number as Go writes it. A comma is the decimal mark only if
 // the table leaves no other reading.
 func (t *Table) withDecimalPoint(s string, line int, column string) (string, error) {
+	if t.dotted(s) && t.decimals != decimalPoint {
+		whole := strings.Replace(s, ".", "", 1)
+		return "", t.bad(line, column, fmt.Sprintf("%q is %s or %s", s, whole, s),
+			"write "+whole+" without a point, or the decimals as "+s+"0")
+	}
 	if !withComma.MatchString(s) {
 		return s, nil
 	}

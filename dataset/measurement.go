@@ -146,8 +146,36 @@ func (t *Table) checkSizeColumns(more ...string) error {
 			return t.bad(1, c.Name, "is a time of no phase that is known",
 				"name it after the phase of a checkpoint, like "+words(phases)+", with _s at the end; leave the column out, or name it note")
 		}
+		if err := t.checkUnit(c.Name); err != nil {
+			return err
+		}
 	}
 	return t.checkColumns(known)
+}
+
+// decimalUnits are units that people write for those of powers of 2, with their size in
+// the unit that a table has.
+var decimalUnits = map[string]string{"KB": "0.977 KiB", "MB": "0.954 MiB", "GB": "0.931 GiB", "TB": "931 GiB", "TiB": "1024 GiB"}
+
+// checkUnit refuses a size in a unit that is not known.
+func (t *Table) checkUnit(column string) error {
+	i := strings.LastIndexByte(column, '_')
+	if i < 0 {
+		return nil
+	}
+	base, unit := column[:i], column[i+1:]
+	for _, s := range sizeColumns {
+		if !slices.Contains(s.names, base) {
+			continue
+		}
+		for known, same := range decimalUnits {
+			if strings.EqualFold(unit, known) {
+				return t.bad(1, column, "has the unit "+unit+", which is not known",
+					"name it "+base+"_MiB (or _KiB, _GiB, _B) and convert the numbers: 1 "+known+" is "+same)
+			}
+		}
+	}
+	return nil
 }
 
 // thesisColumns lists the columns of the built-in tables of sizes.

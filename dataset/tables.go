@@ -34,6 +34,8 @@ type Table struct {
 
 	lines    []int
 	decimals decimalMark
+	// separator stands between the cells.
+	separator rune
 }
 
 // A Column is one column of a [Table].
@@ -192,7 +194,8 @@ func ReadTable(r io.Reader, name string) (*Table, error) {
 
 func (t *Table) readRows(text string) error {
 	rd := csv.NewReader(strings.NewReader(text))
-	rd.Comment, rd.Comma = '#', delimiter(text)
+	t.separator = delimiter(text)
+	rd.Comment, rd.Comma = '#', t.separator
 	rd.FieldsPerRecord = -1
 	for {
 		cells, err := rd.Read()

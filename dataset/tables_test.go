@@ -155,6 +155,9 @@ func TestBadTables(t *testing.T) {
 		{"no count", head + "bt,B,,110\n", 2, "n_processes", "empty", "number of processes"},
 		{"UTF-16", "\xff\xfea\x00p\x00", 1, "", "UTF-16", "UTF-8"},
 		{"thousands or decimals", strings.ReplaceAll(head, ",", ";") + "bt;B;4;1,040\n", 2, "dtapp_MiB", `"1,040" is 1040 or 1.040`, "1040 without a comma"},
+		{"points of thousands", strings.ReplaceAll(head, ",", ";") + "bt;B;4;16.384\nbt;B;16;4.096\n", 2, "dtapp_MiB", `"16.384" is 16384 or 16.384`, "16384 without a point"},
+		{"points of thousands, tabs", strings.ReplaceAll(head, ",", "\t") + "bt\tB\t4\t3,75\nbt\tB\t9\t1.200\n", 3, "dtapp_MiB", `"1.200" is 1200 or 1.200`, "decimals as 1.2000"},
+		{"unit of powers of 10", strings.Replace(head, "MiB", "MB", 1) + "bt,B,4,110\n", 1, "dtapp_MB", "the unit MB", "dtapp_MiB (or _KiB, _GiB, _B) and convert the numbers: 1 MB is 0.954 MiB"},
 		{"two decimal marks", strings.ReplaceAll(head, ",", ";") + "bt;B;4;110.5\nbt;B;9;54,25\n", 3, "dtapp_MiB", "other cells have a point", "one of the two"},
 		{"unquoted decimal comma", head + "bt,B,4,110,5\n", 2, "", "5 cells", "semicolons"},
 		{"compressed file alone", "app,class,np,codec,ckpt_file_MiB\nbt,B,4,gzip,40\n", 2, "codec", "does not tell the memory", "add the zones"},
@@ -208,6 +211,12 @@ func TestForms(t *testing.T) {
 		got, err := read(text)
 		if err != nil || len(got) != 2 || got[0].Data != want[0].Data || got[1].Data != want[1].Data || got[1].NP != 9 {
 			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	// Commas between the cells leave the point to decimals, and so does another cell.
+	for _, text := range []string{"app,class,n_processes,dtapp_MiB\nbt,B,4,16.384\n", "app;class;n_processes;dtapp_MiB\nbt;B;4;16.384\nbt;B;9;7.5\n"} {
+		if got, err := read(text); err != nil || got[0].Data != 16.384 {
+			t.Errorf("%+v, %v", got, err)
 		}
 	}
 	// The last number could be 1.2 or 1200; the others say that commas are decimal.

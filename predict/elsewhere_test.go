@@ -68,3 +68,27 @@ func TestOneRunElsewhere(t *testing.T) {
 		t.Errorf("without a library: note %q", s.Note)
 	}
 }
+
+// Zones that the user measured stay under collective I/O: only an aggregator has more.
+func TestOwnZonesWithIO(t *testing.T) {
+	for _, mpi := range []string{"mpich", "openmpi"} {
+		m, err := Fit(measured(t, strings.ReplaceAll(`app,class,n_processes,processes_per_node,mpi,dtapp_MiB,lb_MiB,shmem_MiB
+btio,-,2,2,MPI,45.94,86.42,12.59
+btio,-,4,4,MPI,23.82,86.41,16.77
+btio,-,8,8,MPI,12.57,86.41,19.50
+`, "MPI", mpi)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, io := range []IO{NoIO, SimpleIO, FullIO} {
+			s := size(t, m, Request{App: App{Name: "btio", Class: "-", NP: 4}, MPI: mpi, IO: io})
+			z := s.Files[0].Zones
+			if z.Library < 86 || z.Data < 23.5 || z.Shared < 16.5 || s.Files[0].MiB < 126.55 || io == NoIO && !s.Files[0].Estimate.Contains(127) {
+				t.Errorf("%s, I/O %s: %+v, %+v", mpi, io, z, s.Files[0].Estimate)
+			}
+			if last := s.Files[len(s.Files)-1]; io == FullIO && (!last.Aggregator || last.Zones.IOBuffer == 0 || last.MiB <= s.Files[0].MiB) {
+				t.Errorf("%s: aggregator %+v", mpi, last)
+			}
+		}
+	}
+}

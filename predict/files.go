@@ -140,7 +140,7 @@ func (m *Model) file(r Request, k File, data fit.Estimate) (File, error) {
 	shared := m.SharedZone(r.MPI, r.App.Name, k.PPN)
 	switch r.IO {
 	case SimpleIO:
-		lib = fit.Around(max(lib.Value, romioLibrary), 0.3, 1)
+		lib = withROMIO(lib)
 		data = fit.Around(data.Value+simpleData, math.Hypot(data.Half(), simpleDoubt), data.Extrapolation)
 		shared = fit.Around(shared.Value+simpleShared, math.Hypot(shared.Half(), simpleDoubt), shared.Extrapolation)
 	case FullIO:
@@ -152,6 +152,15 @@ func (m *Model) file(r Request, k File, data fit.Estimate) (File, error) {
 	return k, nil
 }
 
+// withROMIO is the library zone of a build with ROMIO, where the one that was measured is
+// of a build without it.
+func withROMIO(lib fit.Estimate) fit.Estimate {
+	if lib.Value >= romioLibrary {
+		return lib
+	}
+	return fit.Around(romioLibrary, 0.3, 1)
+}
+
 // fullFile predicts a file of a job that writes collectively.
 func (m *Model) fullFile(r Request, k File, data, lib, shared fit.Estimate) (File, error) {
 	f := m.IO[r.MPI]
@@ -160,14 +169,23 @@ func (m *Model) fullFile(r Request, k File, data, lib, shared fit.Estimate) (Fil
 	}
 	c := IOCase{r.MPI, r.App.NP, len(r.Mapping), r.Aggregators, r.BufferMiB, CollectiveWrite(r.App.Inst)}
 	plain := f.File(c, data, shared)
-	k.Estimate = plain
-	if r.MPI == "mpich" {
-		lib.Value = max(lib.Value, romioLibrary)
+	if f.Zones {
+		if r.MPI == "mpich" {
+			lib = withROMIO(lib)
+		}
+		plain = fit.Independent(lib, data, shared)
+		k.Zones = ZonesMiB{Library: MiB(lib.Value), Data: MiB(data.Value), Shared: MiB(shared.Value)}
+		k.Sides = [3]side{sides(data).with(sides(lib)), sides(shared)}
+	} else {
+		if r.MPI == "mpich" {
+			lib.Value = max(lib.Value, romioLibrary)
+		}
+		rest := max(0, plain.Value-lib.Value)
+		k.Zones = ZonesMiB{Library: MiB(min(lib.Value, plain.Value)), Data: MiB(min(data.Value, rest)), Shared: MiB(rest - min(data.Value, rest))}
+		// The calibration of I/O covers library and shared zones, too.
+		k.Sides = [3]side{sides(plain)}
 	}
-	rest := max(0, plain.Value-lib.Value)
-	k.Zones = ZonesMiB{Library: MiB(min(lib.Value, plain.Value)), Data: MiB(min(data.Value, rest)), Shared: MiB(rest - min(data.Value, rest))}
-	// The calibration of I/O covers library and shared zones, too.
-	k.Sides = [3]side{sides(plain)}
+	k.Estimate = plain
 	if k.Aggregator {
 		excess := f.Aggregator(c, k.First)
 		k.Estimate = fit.Independent(plain, excess)

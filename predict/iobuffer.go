@@ -58,6 +58,16 @@ type ioFit struct {
 	Cases  int        `json:"cases"`
 	// Systems is the relative standard deviation between systems.
 	Systems float64 `json:"between_systems"`
+	// Zones says that a file without aggregator is the sum of its zones, which were
+	// measured where the job runs: Plain is of other machines.
+	Zones bool `json:"zones,omitempty"`
+}
+
+// ofZones is the fit for a machine of which the zones were measured.
+func (f *ioFit) ofZones() *ioFit {
+	out := *f
+	out.Zones = true
+	return &out
 }
 
 // Errors of the fits, borrowed by those with few points. Files differ more between the

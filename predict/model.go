@@ -110,6 +110,11 @@ func Fit(rows []dataset.Measurement) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	for mpi, f := range base.IO {
+		if m.IO[mpi] = f; m.Library[mpi] != nil || m.Shared[mpi] != nil {
+			m.IO[mpi] = f.ofZones()
+		}
+	}
 	for mpi, c := range base.Library {
 		if m.Library[mpi] == nil {
 			m.Library[mpi] = c
@@ -123,7 +128,7 @@ func Fit(rows []dataset.Measurement) (*Model, error) {
 		}
 	}
 	slices.Sort(m.Elsewhere) // maps have no order
-	m.IO, m.Latency = base.IO, base.Latency
+	m.Latency = base.Latency
 	return m, nil
 }
 

@@ -104,7 +104,7 @@ var (
 		Steady: 0.12, Rising: 0.1, Plateau: 0.05, Logarithm: 0.02, Segment: 0.01,
 	}
 	sharedPriors = map[string]priors{
-		"mpich":   {Segment: 0.42, Steady: 0.11, Rising: 0.11, Plateau: 0.15, Logarithm: 0.06, LogPlateau: 0.05, Levelling: 0.05, Quadratic: 0.03, Inverse: 0.02},
+		"mpich":   {Segment: 0.56, Steady: 0.09, Rising: 0.08, Plateau: 0.12, Logarithm: 0.04, LogPlateau: 0.04, Levelling: 0.04, Quadratic: 0.02, Inverse: 0.01},
 		"openmpi": {Segment: 0.02, Steady: 0.38, Rising: 0.20, Plateau: 0.17, Logarithm: 0.10, LogPlateau: 0.04, Levelling: 0.05, Quadratic: 0.02, Inverse: 0.02},
 	}
 )

@@ -186,7 +186,7 @@ func TestDrawnLaws(t *testing.T) {
 func TestDrawnSegments(t *testing.T) {
 	seeds := 10
 	if testkit.Nightly() {
-		seeds = 500
+		seeds = 120
 	}
 	worst, inside, n := 0.0, 0, 0
 	for left := range 4 {
