@@ -3,8 +3,6 @@ package service
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 
 	"ckpt/dataset"
@@ -18,10 +16,13 @@ type Machine struct {
 	// a frame: frames that wait for the disk together share one.
 	CommitS         *fit.Range `json:"commit_s,omitempty"`
 	CommitsPerFrame *fit.Range `json:"commits_per_frame,omitempty"`
-	// FixedS is the time of a restart for any number of ranks, RankS what each rank adds.
-	FixedS *fit.Range `json:"restart_s,omitempty"`
-	RankS  *fit.Range `json:"restart_rank_s,omitempty"`
-	// ReadMiBPerS is the rate at which all ranks together read a checkpoint.
+	// RestartTimes are restarts, with their parts as laws: coordination is the time until the
+	// ranks read, storage the reading of a checkpoint by all ranks together.
+	RestartTimes *Times `json:"restart_times,omitempty"`
+	// FixedS is the time of a restart for any number of ranks, RankS what each rank adds, and
+	// ReadMiBPerS the rate of reading, in a model of an older ckpt.
+	FixedS      *fit.Range `json:"restart_s,omitempty"`
+	RankS       *fit.Range `json:"restart_rank_s,omitempty"`
 	ReadMiBPerS *fit.Range `json:"read_mib_per_s,omitempty"`
 	// Replay is how many times faster lost work is repeated, since its messages come from
 	// logs.
@@ -113,81 +114,52 @@ func (m *Machine) fitLogs(runs []dataset.JobRun) {
 	}
 }
 
-// FitRestarts measures restarts: the rate of reading by what was read, and the rest as a
-// time for any restart and a time for each rank. It takes medians, since other work on a
-// machine delays single restarts by much.
+// FitRestarts measures restarts: what they read as a law of the bytes, and the rest as a law of
+// the ranks. It takes medians, since other work on a machine delays single restarts by much.
 func (m *Machine) FitRestarts(restarts []dataset.JobRestart) {
-	var rates, speeds []float64
-	rest := map[int][]float64{} // by the number of ranks, what was not reading
-	for _, r := range restarts {
+	var starts, reads []timed
+	var speeds []float64
+	t := &Times{Storage: Line{Law: ByBytes, Coef: []float64{0, 0}}, Management: Line{Law: Linear, Coef: []float64{0, 0}}}
+	for i, r := range restarts {
+		row := timed{Load: Load{Ranks: float64(r.Ranks), Bytes: float64(r.ReadBytes)}, job: i, coordination: max(0, r.TotalS-r.ReadS), storage: r.ReadS}
+		starts = append(starts, row)
+		t.NP.add(row.Ranks)
 		if r.ReadS > 0 && r.ReadBytes > 0 {
-			rates = append(rates, float64(r.ReadBytes)/r.ReadS/(1<<20))
+			reads = append(reads, row)
+			t.Bytes.add(row.Bytes)
 		}
-		rest[r.Ranks] = append(rest[r.Ranks], max(0, r.TotalS-r.ReadS))
 		if r.ReplayS != nil && *r.ReplayS > 0 && r.LostS > 0 {
 			speeds = append(speeds, max(1, r.LostS / *r.ReplayS))
 		}
 		m.Restarts++
-	}
-	if len(rates) > 0 {
-		m.ReadMiBPerS = around(Median(rates), restartDoubt)
 	}
 	if len(speeds) > 0 {
 		// The time that work took at first includes logs and checkpoints.
 		v := min(maxReplay, Median(speeds))
 		m.Replay = &fit.Range{Value: v, Low: 1, High: v * restartDoubt}
 	}
-	if len(rest) == 0 {
+	if len(starts) == 0 {
 		return
 	}
-	var x, y, w []float64
-	for _, ranks := range slices.Sorted(maps.Keys(rest)) {
-		s := rest[ranks]
-		x, y, w = append(x, float64(ranks)), append(y, Median(s)), append(w, float64(len(s)))
+	t.Jobs = len(starts)
+	t.Coordination = fitTime(starts, rankShapes, func(c *timed) float64 { return c.coordination })
+	if len(reads) > 0 {
+		t.Storage = fitTime(reads, []shape{{ByBytes, 1}}, func(c *timed) float64 { return c.storage })
 	}
-	fixed, each := line(x, y, w)
-	m.FixedS, m.RankS = around(fixed, restartDoubt), around(each, restartDoubt)
+	t.Scatter = t.scatter(starts)
+	m.RestartTimes = t
 }
 
 // maxReplay is the most that work is repeated faster, as package interval takes it.
 const maxReplay = 10
 
-// Restart is the time of restarting some ranks that read so much.
-func (m *Machine) Restart(ranks int, mib float64) fit.Range {
-	var out fit.Range
-	if m.FixedS != nil {
-		out = out.Plus(*m.FixedS)
+// Restart is the time of restarting some ranks that read so much, as far as restarts were
+// measured.
+func (m *Machine) Restart(ranks int, mib float64) Time {
+	if m.RestartTimes == nil {
+		return Time{}
 	}
-	if m.RankS != nil {
-		out = out.Plus(m.RankS.Scale(float64(ranks)))
-	}
-	if m.ReadMiBPerS != nil {
-		out = out.Plus(fit.Exactly(mib).Over(*m.ReadMiBPerS))
-	}
-	return out
-}
-
-// line fits y ≈ a + b·x by least squares over relative errors, with a and b not negative.
-// Points of one x give a proportional part that is assumed: all of the time is fixed.
-func line(x, y, w []float64) (a, b float64) {
-	var s0, s1, s2, t0, t1 float64
-	for i := range x {
-		k := w[i] / math.Max(1e-12, y[i]*y[i])
-		s0, s1, s2 = s0+k, s1+k*x[i], s2+k*x[i]*x[i]
-		t0, t1 = t0+k*y[i], t1+k*x[i]*y[i]
-	}
-	if d := s0*s2 - s1*s1; d > 1e-9*s0*s2 {
-		a, b = (t0*s2-t1*s1)/d, (t1*s0-t0*s1)/d
-	} else {
-		return t0 / s0, 0
-	}
-	switch {
-	case b < 0:
-		return t0 / s0, 0
-	case a < 0:
-		return 0, t1 / s2
-	}
-	return a, b
+	return m.RestartTimes.Of(Load{Ranks: float64(ranks), Bytes: mib * (1 << 20)}, 0, false, 0)
 }
 
 // Logged returns what a job logged in an iteration where one like it was measured, else
@@ -211,6 +183,11 @@ func (m *Machine) Check() error {
 		"restart of a rank": m.RankS, "rate of reading": m.ReadMiBPerS, "replay": m.Replay} {
 		if r != nil && !r.Valid() {
 			return fmt.Errorf("modes: %s of %g, between %g and %g, is impossible", name, r.Value, r.Low, r.High)
+		}
+	}
+	if m.RestartTimes != nil {
+		if err := m.RestartTimes.Check(); err != nil {
+			return fmt.Errorf("restarts: %w", err)
 		}
 	}
 	if r := m.ReadMiBPerS; r != nil && r.Low <= 0 {

@@ -243,15 +243,20 @@ func (c *ModeCase) restarting(r *ModeCost) {
 		return // storing has refused it before
 	}
 	read := fit.Range{Value: seconds.Value, Low: seconds.Low / readDoubt, High: seconds.High * readDoubt}
-	if m.ReadMiBPerS != nil {
-		if c.ReadMiB > 0 {
-			mib = c.ReadMiB * float64(r.RestartRanks)
-		}
-		read = fit.Exactly(mib).Over(*m.ReadMiBPerS)
-	} else {
-		r.assume("reading is as fast as writing")
+	if m.readMeasured() && c.ReadMiB > 0 {
+		mib = c.ReadMiB * float64(r.RestartRanks)
 	}
-	r.RestartS = r.RestartS.Plus(read)
+	switch t := m.Restart(r.RestartRanks, mib); {
+	case m.ReadMiBPerS != nil:
+		read = fit.Exactly(mib).Over(*m.ReadMiBPerS)
+		r.RestartS = r.RestartS.Plus(read)
+	case m.readMeasured():
+		read = t.Total.Scale(t.Storage / t.Total.Value)
+		r.RestartS = t.Total
+	default:
+		r.assume("reading is as fast as writing")
+		r.RestartS = r.RestartS.Plus(read)
+	}
 	r.ReplaySpeed = fit.Exactly(1)
 	if r.GroupCount > 1 && c.Log != None {
 		r.ReplaySpeed = m.quantity(r, m.Replay, usual.replay, "lost work is repeated at %s times its speed", 1)
@@ -271,7 +276,16 @@ func (m *Machine) Starting(ranks int) (fit.Range, []string) {
 	return t, r.Assumed
 }
 
+// readMeasured reports whether the reading of checkpoints was measured.
+func (m *Machine) readMeasured() bool {
+	return m.ReadMiBPerS != nil || m.RestartTimes != nil && m.RestartTimes.Bytes.High > 0
+}
+
 func (m *Machine) starting(r *ModeCost, ranks int) fit.Range {
+	if t := m.RestartTimes; t != nil {
+		start := t.of(&t.Coordination, Load{Ranks: float64(ranks)})
+		return within(start.Value, t.factor(t.NP.beyond(float64(ranks)), laws(start), false))
+	}
 	return m.quantity(r, m.FixedS, usual.fixedS, "a restart takes %s s to notice the failure and to begin", 1).
 		Plus(m.quantity(r, m.RankS, usual.rankS, "starting a rank takes %s ms", 1e3).Scale(float64(ranks)))
 }

@@ -153,9 +153,9 @@ const (
 	timePriorWeight = 2
 	// timeDrift is how uncertain a time becomes when it is extrapolated by a factor of e.
 	timeDrift = 0.2
-	// partDoubt is how uncertain the time of a group is where no group was timed: other ranks
-	// compute meanwhile, and need the processors.
-	partDoubt = 0.35
+	// partDoubt is how uncertain the time of a group is where no group was timed, or that of all
+	// ranks where groups alone were: beside a group other ranks compute.
+	partDoubt = 0.5
 	// fastest is the least time that is told from none.
 	fastest = 1e-4
 )
@@ -290,7 +290,7 @@ func (t *Times) factor(extrapolation, doubt float64, part bool) float64 {
 	jobs := float64(t.Jobs)
 	variance := (timePriorWeight*timePrior*timePrior + jobs*t.Scatter*t.Scatter) / (timePriorWeight + jobs)
 	drift := timeDrift * math.Log(extrapolation)
-	if part && t.Parts == 0 {
+	if t.Checkpoints > 0 && (part && t.Parts == 0 || !part && t.Parts == t.Checkpoints) {
 		doubt = math.Hypot(doubt, partDoubt)
 	}
 	return fit.Positive(1, math.Sqrt(variance*(1+1/jobs)+drift*drift+doubt*doubt), timePriorWeight+jobs-1, 1).High

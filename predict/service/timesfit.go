@@ -69,29 +69,35 @@ func (t *Times) row(run *dataset.JobRun, c *dataset.JobCheckpoint) timed {
 }
 
 func (t *Times) fit(list []timed, shared bool) {
-	ranks := []shape{{Tree, 3}, {Linear, 1}}
-	t.Coordination = fitTime(list, ranks, func(c *timed) float64 { return c.coordination })
-	t.Management = fitTime(list, ranks, func(c *timed) float64 { return c.management })
+	t.Coordination = fitTime(list, rankShapes, func(c *timed) float64 { return c.coordination })
+	t.Management = fitTime(list, rankShapes, func(c *timed) float64 { return c.management })
 	storage := []shape{{ByBytes, 3}, {ByFiles, 1}}
 	if !shared {
 		storage = append(storage, shape{ByNode, 1})
 	}
 	t.Storage = fitTime(list, storage, func(c *timed) float64 { return c.storage })
 	var copied []timed
-	var off []float64
 	for i := range list {
-		c := &list[i]
-		if c.data > 0 {
+		if c := &list[i]; c.data > 0 {
 			copied = append(copied, timed{Load: Load{Bytes: c.data}, job: c.job, pause: c.pause})
 		}
-		model := t.of(&t.Coordination, c.Load).Value + t.of(&t.Management, c.Load).Value + t.of(&t.Storage, c.Load).Value
-		off = append(off, math.Log(max(fastest, c.coordination+c.management+c.storage)/max(fastest, model)))
 	}
 	if len(copied) > 0 {
 		l := fitTime(copied, []shape{{ByBytes, 1}}, func(c *timed) float64 { return c.pause })
 		t.Copy = &l
 	}
-	t.Scatter = spread(off)
+	t.Scatter = t.scatter(list)
+}
+
+// scatter is that of whole times about the sum of their parts.
+func (t *Times) scatter(list []timed) float64 {
+	var off []float64
+	for i := range list {
+		c := &list[i]
+		model := t.of(&t.Coordination, c.Load).Value + t.of(&t.Management, c.Load).Value + t.of(&t.Storage, c.Load).Value
+		off = append(off, math.Log(max(fastest, c.coordination+c.management+c.storage)/max(fastest, model)))
+	}
+	return spread(off)
 }
 
 // A shape is a law before it is fitted, and how much more likely it is than others before
@@ -100,6 +106,9 @@ type shape struct {
 	law   Growth
 	prior float64
 }
+
+// rankShapes are the laws of what ranks do together.
+var rankShapes = []shape{{Tree, 3}, {Linear, 1}}
 
 // fixedShares are the shares of the mean time that do not grow with anything.
 var fixedShares = []float64{0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1}
@@ -229,15 +238,21 @@ func weightedMedian(values, weights []float64) float64 {
 	return 0
 }
 
-// spread estimates a standard deviation from the median distance to the median, which a
-// few wild values do not move.
+// spread estimates a standard deviation from the distances to the median. A few wild values move
+// it a little: they count as far as three deviations of the others.
 func spread(values []float64) float64 {
 	middle := Median(values)
 	away := make([]float64, len(values))
 	for i, v := range values {
 		away[i] = math.Abs(v - middle)
 	}
-	return 1.4826 * Median(away)
+	sd := 1.4826 * Median(away)
+	squares := 0.0
+	for _, v := range away {
+		v = min(v, 3*max(sd, leastError))
+		squares += v * v / float64(len(away))
+	}
+	return max(sd, math.Sqrt(squares))
 }
 
 func Median(values []float64) float64 {

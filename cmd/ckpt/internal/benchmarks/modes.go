@@ -15,6 +15,8 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/dataset"
+	"ckpt/image"
+	"ckpt/internal/vfs"
 )
 
 type benchModesOptions struct {
@@ -41,9 +43,10 @@ lost counts iterations that ranks repeat, added up over the ranks. restart is th
 time from a failure until all ranks compute again, added up. With --runs, each line
 is the run of median total time.
 
-The predictions beside them use what ckpt predict plan --mtbf does: log bytes follow
-from the messages of the workload spec, and the restart of a mode from those of all
-other modes in this comparison.`,
+The predictions beside them are those of ckpt predict plan --mtbf, with a model that is
+fitted to all other modes of this comparison: what a round of checkpoints of all groups
+adds to the run, the bytes logged, and a restart, each with its 95 % interval. Each
+measured value is the median of --runs; use 3 or more on a machine that does other work.`,
 		Example: `  ckpt bench modes bt.W.4 --every 10 --mtbf 2s --seed 1
   ckpt bench modes bt.A.16 --nodes 4 --iterations 40 --fail-one`,
 		Args: cobra.ExactArgs(1),
@@ -79,6 +82,13 @@ type benchModes struct {
 	Digest     string      `json:"digest"` // of every run
 	Base       float64     `json:"base_s"` // total time without checkpoints and failures
 	Modes      []benchRow  `json:"modes"`
+	// Of all comparisons: how many lie in their intervals, and the median differences.
+	Inside  *float64 `json:"inside_share"`
+	Added   *float64 `json:"round_added_difference"`
+	Logged  *float64 `json:"run_logged_difference"`
+	Restart *float64 `json:"restarted_difference"`
+
+	bases []float64 // totals of the runs without checkpoints
 }
 
 // benchRow is one mode, in its run of median total time. Times are in seconds,
@@ -108,7 +118,23 @@ type benchRow struct {
 	PredictedLog     int64    `json:"predicted_log_bytes"`
 	MedianRestart    float64  `json:"median_restart_s,omitempty"`
 	PredictedRestart *float64 `json:"predicted_restart_s,omitempty"`
-	restarts         []dataset.JobRestart
+	// The same with intervals, and what the job loses until every group has stored once. Nil
+	// where nothing was measured, or nothing can be predicted.
+	Added    *timeBeside `json:"round_added,omitempty"`
+	Logged   *sizeBeside `json:"run_logged,omitempty"`
+	Restarts *timeBeside `json:"restarted,omitempty"`
+
+	restarts []dataset.JobRestart
+	measured []modeRun
+}
+
+// A modeRun is one run of a mode, for predictions of the others.
+type modeRun struct {
+	job      dataset.JobRun
+	rounds   float64 // how often all groups took a checkpoint
+	total    float64 // seconds
+	base     float64 // seconds of the run without checkpoints in the same turn
+	failures float64 // seconds of restarts and repeated work
 }
 
 func (r *benchRow) name() string {
@@ -221,7 +247,13 @@ func runBenchModes(ctx context.Context, g *ui.Globals, o *benchModesOptions, nam
 	if err != nil {
 		return err
 	}
-	b.Base = median(rows[0], 1).Total
+	for _, runs := range rows[1:] {
+		for k := range runs {
+			runs[k].measured[0].base = rows[0][k].Total
+		}
+	}
+	without := median(rows[0], 1)
+	b.Base, b.bases = without.Total, without.Totals
 	for _, runs := range rows[1:] {
 		b.Modes = append(b.Modes, median(runs, b.Base))
 	}
@@ -242,17 +274,24 @@ func median(runs []benchRow, base float64) benchRow {
 	slices.SortStableFunc(runs, func(a, b benchRow) int { return cmp.Compare(a.Total, b.Total) })
 	r := runs[(len(runs)-1)/2]
 	r.Overhead = r.Total/base - 1
-	r.restarts = nil
+	r.restarts, r.measured = nil, nil
 	for _, x := range runs {
 		r.Totals = append(r.Totals, x.Total)
 		r.restarts = append(r.restarts, x.restarts...)
+		r.measured = append(r.measured, x.measured...)
 	}
 	return r
 }
 
 // runMode runs a job once.
 func runMode(ctx context.Context, g *ui.Globals, dir string, s job.Spec, failures []coordinator.Failure) (row benchRow, digest string, err error) {
-	r, err := runJob(ctx, g, dir, s, coordinator.Options{Failures: failures}, nil)
+	var run dataset.JobRun
+	r, err := runJob(ctx, g, dir, s, coordinator.Options{Failures: failures}, func(store string) (err error) {
+		if s.Schedule.Every > 0 {
+			run, err = measuredRun(store)
+		}
+		return err
+	})
 	if err != nil {
 		return row, "", err
 	}
@@ -276,5 +315,51 @@ func runMode(ctx context.Context, g *ui.Globals, dir string, s job.Spec, failure
 	for _, s := range r.Recovery {
 		row.Restart += s
 	}
+	row.measured = []modeRun{newModeRun(run, r)}
 	return row, r.Digest, nil
+}
+
+// measuredRun measures the only job of a store; one without a checkpoint measures nothing.
+func measuredRun(dir string) (run dataset.JobRun, err error) {
+	s, err := image.OpenStore(vfs.OS{}, dir)
+	if err != nil {
+		return run, err
+	}
+	names, err := s.Jobs()
+	if err != nil || len(names) == 0 {
+		return run, err
+	}
+	j, err := s.Job(names[0])
+	if err != nil {
+		return run, err
+	}
+	if run, err = job.MeasureRun(j); errors.Is(err, image.ErrCheckpointNotFound) {
+		err = nil
+	}
+	return run, err
+}
+
+func newModeRun(run dataset.JobRun, r *jobRun) modeRun {
+	m := modeRun{job: run, total: r.Wall}
+	groups := make(map[int]bool)
+	for i := range r.checkpoints {
+		c := &r.checkpoints[i]
+		first := -1
+		if len(c.Of) > 0 {
+			first = c.Of[0]
+		}
+		groups[first] = true
+	}
+	if len(groups) > 0 {
+		m.rounds = float64(len(r.checkpoints)) / float64(len(groups))
+	}
+	for _, f := range r.restarts {
+		m.failures += f.TotalS
+		if f.ReplayS != nil {
+			m.failures += *f.ReplayS
+		} else {
+			m.failures += f.LostS
+		}
+	}
+	return m
 }
