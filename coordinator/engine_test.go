@@ -17,7 +17,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/dmtcp"
-	"ckpt/zones/dmtcp/dmtcptest"
+	"ckpt/zones/dmtcptest"
 )
 
 // engines are all there are, by name: each with a job that ends soon, and one that does not

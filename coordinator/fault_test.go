@@ -16,7 +16,7 @@ import (
 	"ckpt/image/plan"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // envFault tells which operations of the checkpoints of a rank fail: RANK:STEP:LAST, as of
@@ -50,13 +50,13 @@ func rankFS(job string) vfs.FS {
 type badDisk struct {
 	vfs.Buffered
 	step, last int
-	bad        atomic.Pointer[faultfs.FS] // of the checkpoint that has begun; nil: it has no fault
+	bad        atomic.Pointer[memfs.FaultFS] // of the checkpoint that has begun; nil: it has no fault
 	mu         sync.Mutex
 	number     int // of that checkpoint
 	faults     int
 }
 
-var faultKinds = []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC}, {Short: true}}
+var faultKinds = []memfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC}, {Short: true}}
 
 func newBadDisk(step, last int) *badDisk {
 	return &badDisk{Buffered: vfs.Through(vfs.OS{}), step: step, last: last}
@@ -101,7 +101,7 @@ func (d *badDisk) begin(name string) {
 	}
 	f := faultKinds[d.faults%len(faultKinds)]
 	f.At = at
-	d.bad.Store(faultfs.New(d.FS, f))
+	d.bad.Store(memfs.WithFault(d.FS, f))
 	d.faults++
 }
 

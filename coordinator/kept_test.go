@@ -14,7 +14,7 @@ import (
 	"ckpt/image"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // fill has a job keep so many checkpoints: copies of its second one, which share the
@@ -105,7 +105,7 @@ func TestCostOfKept(t *testing.T) {
 		opt := keptRun(t, kept)
 		all := make(map[string]map[string]int)
 		count := func(name string, do func(fsys vfs.FS)) {
-			disk := faultfs.New(vfs.OS{}, faultfs.Fault{})
+			disk := memfs.WithFault(vfs.OS{}, memfs.Fault{})
 			do(disk)
 			all[name] = make(map[string]int)
 			for _, op := range disk.Ops() {

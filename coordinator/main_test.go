@@ -17,7 +17,7 @@ import (
 	"ckpt/image"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
-	"ckpt/zones/dmtcp/dmtcptest"
+	"ckpt/zones/dmtcptest"
 )
 
 // TestMain makes the test binary serve as the process of a rank, too: ranks

@@ -17,7 +17,7 @@ import (
 	"ckpt/image"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // TestCutOutput cuts the last line of the file of outputs and runs the job again,
@@ -208,12 +208,12 @@ func TestOutputEnd(t *testing.T) {
 func TestOutputFaults(t *testing.T) {
 	t.Parallel()
 	struck := 0
-	for _, fault := range []faultfs.Fault{
+	for _, fault := range []memfs.Fault{
 		{Err: syscall.EIO}, {Err: syscall.ENOSPC}, {Err: syscall.EIO, Short: true}, {Err: syscall.EIO, Stop: true}, {Err: syscall.ENOSPC, Short: true, Stop: true},
 	} {
 		for _, result := range []protocol.Result{protocol.Completed, protocol.StoppedByRequest} {
 			for fault.At = 1; ; fault.At++ {
-				disk := faultfs.New(vfs.OS{}, fault)
+				disk := memfs.WithFault(vfs.OS{}, fault)
 				shown, warned := printTwice(t, disk, result)
 				if len(disk.Ops()) < fault.At {
 					break

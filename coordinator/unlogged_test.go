@@ -15,7 +15,7 @@ import (
 	"ckpt/image"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // spoilLog damages the message log of a rank.
@@ -125,13 +125,13 @@ func TestRestartWithoutLogCutShort(t *testing.T) {
 			break
 		}
 	}
-	restart := func(fault faultfs.Fault) (Options, []faultfs.Op) {
+	restart := func(fault memfs.Fault) (Options, []memfs.Op) {
 		opt := begun
 		opt.Store = filepath.Join(t.TempDir(), "store")
 		if err := os.CopyFS(opt.Store, os.DirFS(begun.Store)); err != nil {
 			t.Fatal(err)
 		}
-		bad := faultfs.New(vfs.OS{}, fault)
+		bad := memfs.WithFault(vfs.OS{}, fault)
 		opt.FS = bad
 		if r, err := Restart(t.Context(), RestartOptions{Options: opt, WithoutLog: true}); fault.At == 0 && (err != nil || r.Digest != want.Digest) {
 			t.Fatalf("%+v, %v", r, err)
@@ -139,7 +139,7 @@ func TestRestartWithoutLogCutShort(t *testing.T) {
 		opt.FS = nil
 		return opt, bad.Ops()
 	}
-	_, ops := restart(faultfs.Fault{})
+	_, ops := restart(memfs.Fault{})
 	resets := 0
 	for _, op := range ops {
 		if resetsLog(op) {
@@ -147,7 +147,7 @@ func TestRestartWithoutLogCutShort(t *testing.T) {
 		}
 	}
 	for at := 1; at <= resets; at += 1 + resets/4 {
-		opt, _ := restart(faultfs.Fault{At: at, Of: resetsLog, Err: syscall.EIO, Stop: true})
+		opt, _ := restart(memfs.Fault{At: at, Of: resetsLog, Err: syscall.EIO, Stop: true})
 		_, j := storedJobOf(t, opt)
 		if line, err := job.ReadBaseline(j, len(resolved(t, s).Groups)); err != nil || !line.Unlogged {
 			t.Fatalf("operation %d: %+v, %v", at, line, err)
@@ -160,7 +160,7 @@ func TestRestartWithoutLogCutShort(t *testing.T) {
 }
 
 // resetsLog reports whether an operation may be one that removes a log.
-func resetsLog(op faultfs.Op) bool {
+func resetsLog(op memfs.Op) bool {
 	return op.Name != "stat" && op.Name != "open" && strings.Contains(op.Path, "/logs/rank-")
 }
 

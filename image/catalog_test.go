@@ -15,13 +15,12 @@ import (
 
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
 // tally counts the operations on a file system since from, by name. Where they
 // happened is no matter.
-func tally(f *faultfs.FS, from int) map[string]int {
+func tally(f *memfs.FaultFS, from int) map[string]int {
 	count := make(map[string]int)
 	for _, op := range f.Ops()[from:] {
 		count[op.Name]++
@@ -46,7 +45,7 @@ func costs(t *testing.T, kept int) map[string]map[string]int {
 		t.Fatal(err)
 	}
 	all := make(map[string]map[string]int)
-	disk := faultfs.New(k.fs, faultfs.Fault{})
+	disk := memfs.WithFault(k.fs, memfs.Fault{})
 	step := func(name string, do func() error) {
 		t.Helper()
 		from := len(disk.Ops())

@@ -11,7 +11,6 @@ import (
 
 	"ckpt/image/container"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -20,7 +19,7 @@ import (
 func TestCommitSyncsDirectories(t *testing.T) {
 	t.Parallel()
 	base := taken(t, 1)
-	fsys := faultfs.New(base.fs.(*memfs.FS).CrashClone(memfs.Crash{Mode: memfs.Kept}), faultfs.Fault{})
+	fsys := memfs.WithFault(base.fs.(*memfs.FS).CrashClone(memfs.Crash{Mode: memfs.Kept}), memfs.Fault{})
 	k, err := reopen(fsys, "/store")
 	if err != nil {
 		t.Fatal(err)
@@ -31,9 +30,9 @@ func TestCommitSyncsDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	ops := fsys.Ops()[before:]
-	manifest := slices.IndexFunc(ops, func(op faultfs.Op) bool { return op.Name == "create" })
+	manifest := slices.IndexFunc(ops, func(op memfs.Op) bool { return op.Name == "create" })
 	for n := 1; n <= 2; n++ {
-		if i := slices.Index(ops, faultfs.Op{Name: "syncdir", Path: k.job.NumberDir(n)}); i < 0 || i > manifest {
+		if i := slices.Index(ops, memfs.Op{Name: "syncdir", Path: k.job.NumberDir(n)}); i < 0 || i > manifest {
 			t.Errorf("directory %d is synced by operation %d, the manifest is made by %d: %v", n, i, manifest, ops)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"ckpt/image/container"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -27,13 +26,13 @@ func TestFaults(t *testing.T) {
 	}
 	before := base.fs.(*memfs.FS)
 
-	count := faultfs.New(before.CrashClone(memfs.Crash{Mode: memfs.Kept}), faultfs.Fault{})
+	count := memfs.WithFault(before.CrashClone(memfs.Crash{Mode: memfs.Kept}), memfs.Fault{})
 	if err := faultRun(count); err != nil {
 		t.Fatal(err)
 	}
 	ops := count.Ops()
 	t.Logf("%d operations", len(ops))
-	for _, kind := range []faultfs.Fault{
+	for _, kind := range []memfs.Fault{
 		{Err: syscall.EIO},
 		{Err: syscall.ENOSPC},
 		{Err: syscall.ENOSPC, Short: true},
@@ -47,7 +46,7 @@ func TestFaults(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%v,short=%v,stop=%v/%d-%s", kind.Err, kind.Short, kind.Stop, kind.At, op.Name), func(t *testing.T) {
 				disk := before.CrashClone(memfs.Crash{Mode: memfs.Kept})
-				err := faultRun(faultfs.New(disk, kind))
+				err := faultRun(memfs.WithFault(disk, kind))
 				checkFault(t, err, kind, op)
 				checkAfterFault(t, disk, err)
 			})
@@ -69,7 +68,7 @@ func faultRun(fsys vfs.FS) (err error) {
 	return err
 }
 
-func checkFault(t *testing.T, err error, kind faultfs.Fault, op faultfs.Op) {
+func checkFault(t *testing.T, err error, kind memfs.Fault, op memfs.Op) {
 	t.Helper()
 	if err == nil {
 		// Some failures do no harm, such as that of removing what is not there.
@@ -141,7 +140,7 @@ func TestFailedSyncThenPowerLoss(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := base.fs.(*memfs.FS)
-	count := faultfs.New(kept(before), faultfs.Fault{})
+	count := memfs.WithFault(kept(before), memfs.Fault{})
 	if err := faultRun(count); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +150,7 @@ func TestFailedSyncThenPowerLoss(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%d-%s", i+1, op.Name), func(t *testing.T) {
 			disk := kept(before)
-			first := faultRun(faultfs.New(disk, faultfs.Fault{At: i + 1, Err: syscall.EIO}))
+			first := faultRun(memfs.WithFault(disk, memfs.Fault{At: i + 1, Err: syscall.EIO}))
 			k, err := reopen(disk, "/store")
 			if err != nil {
 				t.Fatal(err)
@@ -194,7 +193,7 @@ func TestFaultLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := base.fs.(*memfs.FS)
-	count := faultfs.New(before.CrashClone(memfs.Crash{Mode: memfs.Kept}), faultfs.Fault{})
+	count := memfs.WithFault(before.CrashClone(memfs.Crash{Mode: memfs.Kept}), memfs.Fault{})
 	if err := faultRun(count); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +205,7 @@ func TestFaultLeavesNothing(t *testing.T) {
 			continue // without it, the manifests are read
 		}
 		disk := before.CrashClone(memfs.Crash{Mode: memfs.Kept})
-		if err := faultRun(faultfs.New(disk, faultfs.Fault{At: i + 1, Err: syscall.ENOSPC})); err == nil {
+		if err := faultRun(memfs.WithFault(disk, memfs.Fault{At: i + 1, Err: syscall.ENOSPC})); err == nil {
 			t.Errorf("operation %d (%v) failed and nobody noticed", i+1, op)
 		}
 		k, err := reopen(disk, "/store")
@@ -231,7 +230,7 @@ func TestFaultDirect(t *testing.T) {
 		_, err := container.Write(context.Background(), fsys, dir+"/x.img", container.Header{Job: testJob, Number: 1, Kind: container.KindRank}, regions, container.WriteOptions{Depth: 1})
 		return err
 	}
-	count := faultfs.New(vfs.OS{}, faultfs.Fault{})
+	count := memfs.WithFault(vfs.OS{}, memfs.Fault{})
 	if err := write(count); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +238,7 @@ func TestFaultDirect(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, op := range count.Ops() {
-		err := write(faultfs.New(vfs.OS{}, faultfs.Fault{At: i + 1, Err: syscall.ENOSPC, Short: op.Name == "write"}))
+		err := write(memfs.WithFault(vfs.OS{}, memfs.Fault{At: i + 1, Err: syscall.ENOSPC, Short: op.Name == "write"}))
 		if !errors.Is(err, durable.ErrStorageFull) || !strings.Contains(err.Error(), "x.img") {
 			t.Errorf("operation %d (%v): %v", i+1, op, err)
 		}

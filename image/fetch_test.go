@@ -16,7 +16,6 @@ import (
 	"ckpt/image/container"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
 )
@@ -199,7 +198,7 @@ func TestFetchFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := newElsewhere(t, own, unix.PROT_NONE)
-			bad := faultfs.New(disk, faultfs.Fault{At: at, Err: syscall.EIO})
+			bad := memfs.WithFault(disk, memfs.Fault{At: at, Err: syscall.EIO})
 			opt := container.WriteOptions{Codec: container.NewCodec(setting, 0), History: container.NewHistory()}
 			e.options(&opt)
 			_, err := container.Write(context.Background(), bad, "/store/x.img", container.Header{Job: testJob, Number: 1, Kind: container.KindRank}, e.seen, opt)

@@ -14,7 +14,6 @@ import (
 	"ckpt/image/plan"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
 )
@@ -113,14 +112,14 @@ func TestGroupFaults(t *testing.T) {
 				}
 				before := g.fs.(*memfs.FS)
 				failed := 0
-				kinds := []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Short: true}, {Err: syscall.EIO, Stop: true}}
+				kinds := []memfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Short: true}, {Err: syscall.EIO, Stop: true}}
 				if !testkit.Nightly() && (testkit.Enabled || setting != codec.UseNone || name != "shared") {
 					kinds = kinds[1:2]
 				}
 				for _, kind := range kinds {
 					for kind.At = 1; ; kind.At += step {
 						disk := before.CrashClone(memfs.Crash{Mode: memfs.Kept})
-						bad := faultfs.New(disk, kind)
+						bad := memfs.WithFault(disk, kind)
 						run, err := g.on(bad)
 						if err == nil {
 							err = run.second()

@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"ckpt/internal/descent"
 )
 
 // LevelOptimum are the best patterns of a hierarchy.
@@ -213,7 +211,7 @@ func (s *shape) bestInterval() float64 {
 	}
 	lo, hi := max(around-7, least), max(around+3, least+3)
 	f := func(x float64) float64 { return s.slowness(math.Exp(x)) }
-	if x := descent.Golden(lo, hi, 1e-9, f); f(x) <= f(least) || math.IsInf(least, -1) {
+	if x := Golden(lo, hi, 1e-9, f); f(x) <= f(least) || math.IsInf(least, -1) {
 		return math.Exp(x)
 	}
 	return math.Exp(least)

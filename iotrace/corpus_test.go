@@ -19,7 +19,6 @@ import (
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/read"
-	"ckpt/iotrace/scope"
 )
 
 // corpus is a directory that testdata/traces/make has written.
@@ -89,7 +88,7 @@ func TestCorpus(t *testing.T) {
 }
 
 func (c *corpusCase) check(t *testing.T) {
-	job, _ := scope.Apply(c.open(t), scope.Options{})
+	job, _ := iotrace.Apart(c.open(t), iotrace.Scope{})
 	warned := map[string]bool{}
 	for _, w := range job.Warnings {
 		warned[w.Code] = true

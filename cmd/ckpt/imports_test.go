@@ -17,42 +17,39 @@ import (
 //
 // internal/vfs, the file system, and internal/durable are below all; zones, iotrace and dataset are leaves, but for dataset naming element types
 // of zones; the protocol imports but the recovery lines, which are as pure as it,
-// predict at most interval, and descent, which imports nothing.
+// predict at most interval.
 func TestImports(t *testing.T) {
 	allowed := map[string][]string{
-		"cmd/ckpt":             {"internal/wording", "internal/descent", "cmd/ckpt/internal", "internal/family", "internal/figure", "internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
+		"cmd/ckpt":             {"internal/wording", "cmd/ckpt/internal", "internal/family", "internal/figure", "internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset", "predict", "interval"},
 		"coordinator/protocol": {"coordinator/protocol", "coordinator/recovery"},
 		"coordinator/recovery": {"internal/figure"},
 		"coordinator/msglog":   {"coordinator/protocol/channel", "internal/durable", "internal/vfs"},
 		"coordinator/mpi":      {"zones", "internal/vfs", "coordinator/protocol/channel", "coordinator/recovery", "coordinator/msglog"},
 		"coordinator/app":      {"dataset", "zones", "coordinator/mpi"},
-		"coordinator":          {"internal/wording", "internal/descent", "internal/family", "internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset"},
-		"coordinator/rank": {"internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/turns", "coordinator/peer", "coordinator/launch", "coordinator/app", "coordinator/mpi",
+		"coordinator":          {"internal/wording", "internal/family", "internal/vfs", "internal/durable", "coordinator", "image", "zones", "iotrace", "dataset"},
+		"coordinator/rank": {"internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/turns", "coordinator/launch", "coordinator/app", "coordinator/mpi",
 			"coordinator/msglog", "coordinator/process", "coordinator/protocol", "image", "zones"},
 		"coordinator/process": {"zones"},
 		"coordinator/launch":  {"internal/wording", "internal/vfs", "coordinator/job", "coordinator/mpi", "coordinator/wire", "image"},
 		"coordinator/wire": {"internal/durable", "internal/family", "internal/vfs", "coordinator/job", "coordinator/mpi", "coordinator/protocol",
 			"image", "zones"},
 		"coordinator/turns": {"internal/wording", "internal/vfs", "internal/durable", "coordinator/job", "coordinator/mpi", "coordinator/wire", "image"},
-		"coordinator/peer":  {"internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/wire", "image/nodes"},
 		"coordinator/job": {"internal/wording", "internal/vfs", "internal/durable", "coordinator/mpi", "coordinator/msglog", "coordinator/protocol", "coordinator/recovery",
 			"image", "zones", "iotrace", "dataset"},
-		"internal/durable":   {"internal/vfs"},
-		"internal/vfs":       {"internal/vfs"},
-		"image":              {"internal/wording", "internal/vfs", "internal/durable", "image", "zones", "iotrace"},
-		"image/iosched":      {"image/iosched"},
-		"image/pfs":          {"internal/wording", "image/iosched", "image/plan"},
-		"internal/descent":   {},
-		"predict":            {"internal/descent", "interval", "predict", "dataset", "zones"},
-		"interval":           {"internal/descent", "interval"},
-		"dataset":            {"internal/wording", "dataset", "zones"},
-		"zones":              {"internal/wording", "zones"},
-		"iotrace":            {"internal/wording", "internal/vfs", "iotrace"},
-		"iotrace/report":     {"iotrace", "internal/figure"},
-		"internal/mutations": {},
-		"internal/figure":    {},
-		"internal/family":    {},
-		"internal/wording":   {},
+		"internal/durable": {"internal/vfs"},
+		"internal/vfs":     {"internal/vfs"},
+		"image":            {"internal/wording", "internal/vfs", "internal/durable", "image", "zones", "iotrace"},
+		"image/iosched":    {"image/iosched"},
+		"image/pfs":        {"internal/wording", "image/iosched", "image/plan"},
+		"predict":          {"interval", "predict", "dataset", "zones"},
+		"interval":         {"interval"},
+		"dataset":          {"internal/wording", "dataset", "zones"},
+		"zones":            {"internal/wording", "zones"},
+		"iotrace":          {"internal/wording", "internal/vfs", "iotrace"},
+		"iotrace/report":   {"iotrace", "internal/figure"},
+		"internal/figure":  {},
+		"internal/family":  {},
+		"internal/wording": {},
 
 		"internal/vfs/slowfs": {"internal/vfs", "internal/wording"},
 	}
@@ -89,7 +86,7 @@ func TestImports(t *testing.T) {
 }
 
 // forTests are packages that only tests import, and tests of all packages may.
-var forTests = []string{"internal/testkit", "internal/mutations", "cmd/ckpt/internal/scripttest"}
+var forTests = []string{"internal/testkit", "cmd/ckpt/internal/scripttest"}
 
 // TestHouseTable holds the table of docs/ARCHITECTURE.md to the imports: each package has
 // a row or is below one that has, and imports no package of a row above its own.
@@ -187,7 +184,7 @@ func TestFilesOfCoordinator(t *testing.T) {
 		b, err := os.ReadFile(name)
 		found := len(calls.FindAll(b, -1))
 		file := strings.TrimPrefix(filepath.ToSlash(name), "../../")
-		if strings.HasPrefix(file, "zones/dmtcp/dmtcptest/fake") {
+		if strings.HasPrefix(file, "zones/dmtcptest/fake") {
 			return err // for tests: it acts for another program
 		}
 		if found > 0 && exceptions[file] == "" {

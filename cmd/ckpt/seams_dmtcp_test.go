@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"ckpt/zones/dmtcp/dmtcptest"
+	"ckpt/zones/dmtcptest"
 )
 
 // fakesOfDMTCP makes a directory of programs that answer as DMTCP does.

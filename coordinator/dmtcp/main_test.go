@@ -23,7 +23,7 @@ import (
 	imagedmtcp "ckpt/image/dmtcp"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
-	"ckpt/zones/dmtcp/dmtcptest"
+	"ckpt/zones/dmtcptest"
 )
 
 // realPath has no fake.

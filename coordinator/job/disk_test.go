@@ -10,7 +10,6 @@ import (
 	"ckpt/image"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -154,7 +153,7 @@ func TestCrashOfJobFiles(t *testing.T) {
 func TestFailedJobFiles(t *testing.T) {
 	count := memfs.New()
 	k := newKeeper(t, count)
-	f := faultfs.New(count, faultfs.Fault{})
+	f := memfs.WithFault(count, memfs.Fault{})
 	k.job = onto(t, f)
 	base := len(f.Ops())
 	k.run()
@@ -163,11 +162,11 @@ func TestFailedJobFiles(t *testing.T) {
 	}
 	total := len(f.Ops()) - base
 	for at := 1; at <= total; at++ {
-		for _, fault := range []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Err: syscall.EDQUOT, Stop: true}} {
+		for _, fault := range []memfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Err: syscall.EDQUOT, Stop: true}} {
 			fault.At = base + at
 			disk := memfs.New()
 			k := newKeeper(t, disk)
-			f := faultfs.New(disk, fault)
+			f := memfs.WithFault(disk, fault)
 			k.job = onto(t, f)
 			k.run()
 			op := f.Ops()[fault.At-1]

@@ -8,7 +8,6 @@ import (
 	"net"
 
 	"ckpt/coordinator/job"
-	"ckpt/coordinator/peer"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image/nodes"
@@ -18,15 +17,15 @@ import (
 // nodeWays are how this process reaches the directories of the nodes when those are on several
 // hosts: through the first rank of each. No ranks, no way.
 type nodeWays struct {
-	to      []*peer.Way // by node
-	clients []*peer.Client
+	to      []*wire.Way // by node
+	clients []*wire.PeerClient
 	lost    map[int]bool // nodes that are to lose their directories before they are served again
 }
 
 func newNodeWays(count int) *nodeWays {
 	w := &nodeWays{lost: map[int]bool{}}
 	for range count {
-		w.to = append(w.to, peer.NewWay(nodes.ErrUnreachable))
+		w.to = append(w.to, wire.NewWay(nodes.ErrUnreachable))
 	}
 	return w
 }
@@ -190,12 +189,12 @@ func (t *Tier) reach(node, rank int, host Host, address string) error {
 	if err != nil {
 		return err
 	}
-	network, err := peer.Encrypted(here, t.Token)
+	network, err := wire.EncryptedPeers(here, t.Token)
 	if err != nil {
 		return err
 	}
-	c := peer.NewClient(peer.Self{Rank: peer.Coordinator, Token: t.Token, Network: network},
-		peer.Peer{Rank: rank, Host: host.Name, Address: address, Dir: t.Spec.Tier.NodeDir(node), Job: t.Job.Name(), Silence: t.Silence})
+	c := wire.NewPeerClient(wire.Self{Rank: wire.FromCoordinator, Token: t.Token, Network: network},
+		wire.Peer{Rank: rank, Host: host.Name, Address: address, Dir: t.Spec.Tier.NodeDir(node), Job: t.Job.Name(), Silence: t.Silence})
 	t.ways.clients = append(t.ways.clients, c)
 	t.ways.to[node].Lead(c.FS(context.Background()))
 	return nil
@@ -228,5 +227,5 @@ func (t *Tier) Served() []wire.Served {
 
 // unreachable reports whether an error only says that no ranks run on a node.
 func unreachable(err error) bool {
-	return errors.Is(err, nodes.ErrUnreachable) || errors.Is(err, peer.ErrGone)
+	return errors.Is(err, nodes.ErrUnreachable) || errors.Is(err, wire.ErrGone)
 }

@@ -8,7 +8,6 @@ import (
 
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -138,7 +137,7 @@ func TestTruncateFailedSync(t *testing.T) {
 	failed := 0
 	for at := range 60 {
 		disk := kept(begun)
-		bad := faultfs.New(disk, faultfs.Fault{At: at + 1, Err: syscall.EIO})
+		bad := memfs.WithFault(disk, memfs.Fault{At: at + 1, Err: syscall.EIO})
 		l, _, err := Open(bad, testDir, testID, Options{SegmentBytes: 300})
 		if err != nil {
 			continue

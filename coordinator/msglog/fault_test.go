@@ -13,7 +13,6 @@ import (
 	"ckpt/internal/durable"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -87,7 +86,7 @@ func TestFaults(t *testing.T) {
 	if testkit.Enabled {
 		t.Skip("one goroutine; .ci/run does it without the race detector")
 	}
-	count := faultfs.New(memfs.New(), faultfs.Fault{})
+	count := memfs.WithFault(memfs.New(), memfs.Fault{})
 	first := &faultRun{acked: make(map[LSN]int), lost: make(map[LSN]bool)}
 	first.run(count)
 	if len(first.errs) > 0 {
@@ -98,7 +97,7 @@ func TestFaults(t *testing.T) {
 	if testkit.Nightly() {
 		every = 1
 	}
-	for _, kind := range []faultfs.Fault{
+	for _, kind := range []memfs.Fault{
 		{Err: syscall.EIO},
 		{Err: syscall.ENOSPC},
 		{Err: syscall.ENOSPC, Short: true},
@@ -117,7 +116,7 @@ func TestFaults(t *testing.T) {
 			t.Run(fmt.Sprintf("%v,short=%v,stop=%v/%d-%s", kind.Err, kind.Short, kind.Stop, kind.At, op.Name), func(t *testing.T) {
 				disk := memfs.New()
 				r := &faultRun{acked: make(map[LSN]int), lost: make(map[LSN]bool)}
-				r.run(faultfs.New(disk, kind))
+				r.run(memfs.WithFault(disk, kind))
 				r.checkErrors(t, kind, op)
 				for _, mode := range []memfs.Mode{memfs.Kept, memfs.Lost} {
 					// Twice: what Open has found must still be there.
@@ -131,7 +130,7 @@ func TestFaults(t *testing.T) {
 	t.Logf("%d operations, %d runs with a fault", len(ops), runs)
 }
 
-func (r *faultRun) checkErrors(t *testing.T, kind faultfs.Fault, op faultfs.Op) {
+func (r *faultRun) checkErrors(t *testing.T, kind memfs.Fault, op memfs.Op) {
 	t.Helper()
 	want := kind.Err
 	if want == nil {
@@ -153,7 +152,7 @@ func (r *faultRun) checkErrors(t *testing.T, kind faultfs.Fault, op faultfs.Op) 
 	}
 }
 
-func (r *faultRun) checkDisk(t *testing.T, disk *memfs.FS, kind faultfs.Fault) {
+func (r *faultRun) checkDisk(t *testing.T, disk *memfs.FS, kind memfs.Fault) {
 	t.Helper()
 	l, _, err := Open(disk, testDir, testID, Options{})
 	if err != nil {

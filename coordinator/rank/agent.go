@@ -22,7 +22,6 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
-	"ckpt/coordinator/peer"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image/container"
@@ -73,7 +72,7 @@ func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
 }
 
 func newProcess(fsys vfs.FS, token string) *process {
-	return &process{fs: fsys, peers: map[int]*peer.Client{}, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Shares, 16),
+	return &process{fs: fsys, peers: map[int]*wire.PeerClient{}, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Shares, 16),
 		channelMail: make(chan protocol.Message, 64), joined: make(chan *mpi.Comm, 1), proceed: make(chan struct{}, 1),
 		failed: make(chan error, 1), token: token}
 }
@@ -109,7 +108,7 @@ func (r *process) connect(ctx context.Context, socket string, described *wire.Pr
 	if err != nil {
 		return err
 	}
-	if r.network, err = peer.NetworkOf(conn, r.token); err != nil {
+	if r.network, err = wire.NetworkOf(conn, r.token); err != nil {
 		return err
 	}
 	host, name := wire.ThisHost()

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
-	"ckpt/coordinator/peer"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image/container"
@@ -30,8 +29,8 @@ import (
 //
 // Both ends have proved that they belong to the job before.
 type gatherer struct {
-	self peer.Self
-	port *peer.Port
+	self wire.Self
+	port *wire.Port
 
 	mu      sync.Mutex
 	ctx     context.Context // of what the pieces are served for
@@ -55,7 +54,7 @@ const (
 	gatherFailed = 1
 )
 
-func newGatherer(self peer.Self) (*gatherer, error) {
+func newGatherer(self wire.Self) (*gatherer, error) {
 	g := &gatherer{self: self, ctx: context.Background(), dialled: make(map[int]*gatherConn)}
 	var err error
 	g.port, err = self.Listen(func(conn net.Conn, _ int) { g.serve(conn) })
@@ -309,7 +308,7 @@ type layoutNetwork struct {
 func (r *process) openLayoutNetwork(ctx context.Context, number int) (*layoutNetwork, error) {
 	if r.gatherer == nil {
 		var err error
-		if r.gatherer, err = newGatherer(peer.Self{Rank: r.id, Token: r.token, Network: r.network}); err != nil {
+		if r.gatherer, err = newGatherer(wire.Self{Rank: r.id, Token: r.token, Network: r.network}); err != nil {
 			return nil, err
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"ckpt/coordinator/peer"
+	"ckpt/coordinator/wire"
 	"ckpt/image/exec"
 	"ckpt/internal/testkit"
 )
@@ -18,7 +18,7 @@ func TestPullCancelled(t *testing.T) {
 	var gs []*gatherer
 	var peers []string
 	for rank := range 2 {
-		g, err := newGatherer(peer.Self{Rank: rank, Token: token, Network: peer.Loopback})
+		g, err := newGatherer(wire.Self{Rank: rank, Token: token, Network: wire.Loopback})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,6 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
-	"ckpt/coordinator/peer"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/turns"
 	"ckpt/coordinator/wire"
@@ -30,7 +29,7 @@ type process struct {
 	id, incarnation int
 	token           string
 	link            *wire.Link
-	network         peer.Network
+	network         wire.Network
 	turns           atomic.Pointer[turns.Client] // nil: before the welcome, and of a job without them
 	here            *hostDir                     // nil: all ranks are on the host of the coordinator
 	listener        net.Listener
@@ -42,7 +41,7 @@ type process struct {
 	tier            *nodeTier   // directories of the nodes; may be nil
 	served          *nodeServer // nil: this rank serves no directory
 	peersMu         sync.Mutex
-	peers           map[int]*peer.Client // by rank
+	peers           map[int]*wire.PeerClient // by rank
 
 	mail    chan protocol.MemberEvent
 	told    chan protocol.Shares // what the ranks that write together tell each other
@@ -149,7 +148,7 @@ func (r *process) await(ctx context.Context) bool {
 }
 
 type nodeServer struct {
-	server *peer.Server
+	server *wire.DirServer
 	parity atomic.Pointer[parity] // that this rank holds; may be nil
 }
 
@@ -189,7 +188,7 @@ func (r *process) openServer(o wire.ServeOrder) error {
 		fsys = vfs.NewBeneath(o.Dir)
 	}
 	var err error
-	n.server, err = peer.Serve(r.self(), peer.Served{FS: fsys, Dir: o.Dir, Job: o.Job, Contribute: n.contribute})
+	n.server, err = wire.ServeDirs(r.self(), wire.ServedDirs{FS: fsys, Dir: o.Dir, Job: o.Job, Contribute: n.contribute})
 	if err != nil {
 		return err
 	}
@@ -197,7 +196,7 @@ func (r *process) openServer(o wire.ServeOrder) error {
 	return nil
 }
 
-func (r *process) self() peer.Self { return peer.Self{Rank: r.id, Token: r.token, Network: r.network} }
+func (r *process) self() wire.Self { return wire.Self{Rank: r.id, Token: r.token, Network: r.network} }
 
 // reach returns the file system of a node: of this host, or of the rank there that has the same
 // place on its node as this one, so that all ranks serve.
@@ -214,13 +213,13 @@ func (r *process) reach(ctx context.Context, node int) vfs.FS {
 	return r.client(to).FS(ctx)
 }
 
-func (r *process) client(rank int) *peer.Client {
+func (r *process) client(rank int) *wire.PeerClient {
 	r.peersMu.Lock()
 	defer r.peersMu.Unlock()
 	c := r.peers[rank]
 	if c == nil {
 		at := r.cfg.Served[rank]
-		c = peer.NewClient(r.self(), peer.Peer{Rank: rank, Host: at.HostName, Address: at.Address,
+		c = wire.NewPeerClient(r.self(), wire.Peer{Rank: rank, Host: at.HostName, Address: at.Address,
 			Dir: r.spec.Tier.NodeDir(r.spec.Nodes[rank]), Job: r.cfg.Job, Silence: r.cfg.Silence})
 		r.peers[rank] = c
 	}

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"ckpt/coordinator/job"
-	"ckpt/coordinator/peer"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/turns"
 	"ckpt/coordinator/wire"
@@ -200,7 +199,7 @@ type parity struct {
 	id     int
 	tier   *nodes.Tier
 	sets   []nodes.Set
-	client func(rank int) *peer.Client
+	client func(rank int) *wire.PeerClient
 
 	mu       sync.Mutex
 	encoders map[parityKey]*nodes.Encoder

@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"ckpt/image/pfs"
-	"ckpt/internal/descent"
 )
 
 // A Measured checkpoint is one that was taken, in medians of several.
@@ -62,14 +61,14 @@ func Calibrate(ctx context.Context, sys *pfs.System, runs []Measured) (*pfs.Syst
 		return nil, nil, err
 	}
 	at := []float64{base: math.Log(1e-3), perRank: math.Log(1e-4), perFile: math.Log(2e-4), gatherFactor: 0, packFactor: 0, rateFactor: 0, syncFactor: 0}
-	_, err = descent.Search(at, func(at []float64) (float64, error) {
+	_, err = Descend(at, func(at []float64) (float64, error) {
 		s, sum := calibrated(sys, at), 0.0
 		for _, r := range fit {
 			f, err := Predict(ctx, s, r.Case)
 			if err != nil {
 				return 0, err
 			}
-			sum += descent.Robust(math.Log(r.Latency / f.Latency.Value))
+			sum += Robust(math.Log(r.Latency / f.Latency.Value))
 		}
 		for _, x := range at[gatherFactor:] {
 			sum += doubtOfFactors * x * x
@@ -110,10 +109,10 @@ func fitCoordination(runs []Measured) (pfs.Cost, error) {
 		return pfs.Cost{Base: pfs.Duration(math.Exp(at[0])), PerRank: pfs.Duration(math.Exp(at[1]))}
 	}
 	at := []float64{math.Log(5e-4), math.Log(1e-4)}
-	_, err := descent.Search(at, func(at []float64) (float64, error) {
+	_, err := Descend(at, func(at []float64) (float64, error) {
 		sum := 0.0
 		for _, r := range runs {
-			sum += descent.Robust(math.Log(max(r.Coordination, 1e-5) / cost(at).Of(r.Case.ranks(), 0)))
+			sum += Robust(math.Log(max(r.Coordination, 1e-5) / cost(at).Of(r.Case.ranks(), 0)))
 		}
 		return sum, nil
 	})

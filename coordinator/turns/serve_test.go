@@ -16,7 +16,7 @@ import (
 	"ckpt/image/iosched"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
 )
 
 // An eventLog keeps the events of a controller, and says when it serves.
@@ -333,7 +333,7 @@ func (s statInfo) Sys() any         { return s.st }
 func TestServeErrors(t *testing.T) {
 	for at := 1; ; at++ {
 		dir := t.TempDir()
-		faulty := faultfs.New(vfs.OS{}, faultfs.Fault{At: at, Err: syscall.EIO})
+		faulty := memfs.WithFault(vfs.OS{}, memfs.Fault{At: at, Err: syscall.EIO})
 		ctx, cancel := context.WithCancel(context.Background())
 		log := &eventLog{serving: make(chan struct{})}
 		over := make(chan error, 1)

@@ -6,6 +6,26 @@
 //
 //   - A connection without the random token of the run is closed at its first line.
 //   - Sending to a rank never blocks, even if the rank does not read.
+//
+// # Peers
+//
+// Processes of a run also serve each other directly, past the coordinator: the files of a
+// node's directory of the tier, and the parity that a node holds for others.
+//
+//	s, err := wire.ServeDirs(self, wire.ServedDirs{FS: fsys, Dir: "/nvme/0", Job: "a"})
+//	…
+//	c := wire.NewPeerClient(self, wire.Peer{Rank: 0, Host: "h0", Address: s.Address(), Dir: "/nvme/0", Job: "a"})
+//	f, err := c.FS(ctx).Create("/nvme/0/jobs/a/0001/rank-3.img")
+//
+// A connection begins with the handshake of package mpi, on several hosts within TLS. Then it
+// carries requests, several at a time, and answers in any order (see peer_frame.go).
+//
+//   - A process that does not know the token of the run is served nothing.
+//   - No name leads out of the directory of the job.
+//   - Errors of the other side are what they were there: errors.Is and errors.As agree.
+//   - A request ends when the peer dies, when it gives no sign of life for the silence limit,
+//     or when its context does.
+//   - A connection takes at most 16 MiB on either side.
 package wire
 
 import (

@@ -9,7 +9,6 @@ import (
 
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
 )
@@ -97,13 +96,13 @@ func TestCopyFindsDamage(t *testing.T) {
 func TestCopyFails(t *testing.T) {
 	m, p, f := copied(t)
 	good := contentsOf(t, m, "/0001/a.img")
-	count := faultfs.New(memfs.New(), faultfs.Fault{})
+	count := memfs.WithFault(memfs.New(), memfs.Fault{})
 	if err := p.Copy(context.Background(), f, count, "/b.img", CopyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for at := 1; at <= len(count.Ops()); at++ {
 		to := memfs.New()
-		err := p.Copy(context.Background(), f, faultfs.New(to, faultfs.Fault{At: at, Err: syscall.ENOSPC, Short: true}), "/b.img", CopyOptions{})
+		err := p.Copy(context.Background(), f, memfs.WithFault(to, memfs.Fault{At: at, Err: syscall.ENOSPC, Short: true}), "/b.img", CopyOptions{})
 		_, missing := to.Stat("/b.img")
 		if err == nil && !bytes.Equal(contentsOf(t, to, "/b.img"), good) {
 			t.Errorf("operation %d fails: another file", at)

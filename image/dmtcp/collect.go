@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"ckpt/zones"
-	"ckpt/zones/dmtcp"
 	"ckpt/zones/source"
 )
 
@@ -206,7 +205,7 @@ func isImage(name string) (bool, error) {
 	}
 	defer f.Close()
 	head, err := source.Head(f)
-	return dmtcp.IsImage(head), err
+	return source.IsImage(head), err
 }
 
 func readImage(ctx context.Context, path string, opt CollectOptions) (*Image, error) {
@@ -219,7 +218,7 @@ func readImage(ctx context.Context, path string, opt CollectOptions) (*Image, er
 	if err != nil {
 		return nil, err
 	}
-	p, err := dmtcp.Read(ctx, path, f, fi.Size())
+	p, err := source.ReadImage(ctx, path, f, fi.Size())
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +309,7 @@ func (s *Set) companions() error {
 	dirs := make(map[string]bool)
 	for _, img := range s.Images {
 		dirs[filepath.Dir(img.Path)] = true
-		name, _ := dmtcp.CompanionDir(img.Path)
+		name, _ := source.CompanionDir(img.Path)
 		if err := s.walk(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

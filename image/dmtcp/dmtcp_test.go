@@ -17,9 +17,9 @@ import (
 	"ckpt/internal/durable"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
+	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
-	"ckpt/zones/dmtcp/dmtcptest"
+	"ckpt/zones/dmtcptest"
 )
 
 const mib = 1 << 20
@@ -310,11 +310,11 @@ func TestCollectRefuses(t *testing.T) {
 }
 
 // ofCatalog reports whether an operation is on the catalog of a job.
-func ofCatalog(op faultfs.Op) bool { return strings.HasPrefix(filepath.Base(op.Path), "catalog.tmp") }
+func ofCatalog(op memfs.Op) bool { return strings.HasPrefix(filepath.Base(op.Path), "catalog.tmp") }
 
 // ofLock reports whether an operation looks whether the job is still in its place. If
 // it cannot be told, the next operation tells.
-func ofLock(op faultfs.Op) bool { return filepath.Base(op.Path) == "lock" }
+func ofLock(op memfs.Op) bool { return filepath.Base(op.Path) == "lock" }
 
 // TestImportFails fails operations of an import, at night each, and cuts an image
 // short between the two passes: nothing of the checkpoint remains, and the next
@@ -326,8 +326,8 @@ func TestImportFails(t *testing.T) {
 	dir := images(t, 2, dmtcptest.Options{Seed: 9, Private: mib / 4, Shared: mib / 4, Libraries: mib / 4})
 	set := collect(t, dir)
 	// open opens a store as the next process does, through a faulty file system.
-	open := func(root string, fault faultfs.Fault) (*image.Job, *faultfs.FS) {
-		fsys := faultfs.New(vfs.OS{}, fault)
+	open := func(root string, fault memfs.Fault) (*image.Job, *memfs.FaultFS) {
+		fsys := memfs.WithFault(vfs.OS{}, fault)
 		store, err := image.OpenStore(fsys, root)
 		if err != nil {
 			t.Fatal(err)
@@ -354,10 +354,10 @@ func TestImportFails(t *testing.T) {
 			own := newJob(t, vfs.OS{})
 			own.Unlock()
 			root := filepath.Dir(filepath.Dir(own.Dir()))
-			job, fsys := open(root, faultfs.Fault{})
+			job, fsys := open(root, memfs.Fault{})
 			before := len(fsys.Ops())
 			job.Unlock()
-			job, fsys = open(root, faultfs.Fault{At: before + op, Err: kind})
+			job, fsys = open(root, memfs.Fault{At: before + op, Err: kind})
 			m, err := set.Import(context.Background(), job, dmtcp.Options{})
 			if ops := fsys.Ops(); err == nil && len(ops) >= before+op && (ofCatalog(ops[before+op-1]) || ofLock(ops[before+op-1])) {
 				job.Unlock()
@@ -375,7 +375,7 @@ func TestImportFails(t *testing.T) {
 				t.Fatalf("operation %d: %v, want %v", op, err, kind)
 			}
 			job.Unlock()
-			job, _ = open(root, faultfs.Fault{})
+			job, _ = open(root, memfs.Fault{})
 			if left, err := job.Checkpoints(); err != nil || len(left) > 0 {
 				t.Fatalf("operation %d: checkpoints %v are left, %v", op, left, err)
 			}

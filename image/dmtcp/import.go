@@ -14,7 +14,7 @@ import (
 	"ckpt/image/container"
 	"ckpt/internal/durable"
 	"ckpt/zones"
-	"ckpt/zones/dmtcp"
+	"ckpt/zones/source"
 )
 
 // Options are the settings of Import.
@@ -272,7 +272,7 @@ func (im *importer) beside(ctx context.Context) error {
 			continue
 		}
 		zone := zones.Library // no memory
-		if dmtcp.IsCompanion(filepath.Dir(f.path)) {
+		if source.IsCompanion(filepath.Dir(f.path)) {
 			zone = zones.Shared
 		}
 		if err := im.file(ctx, o, f.path, f.info, zone, &e); err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"ckpt/image/container"
 	"ckpt/zones"
-	"ckpt/zones/dmtcp"
+	"ckpt/zones/source"
 )
 
 // image stores an image, unless it is packed: those wait for files.img.
@@ -82,7 +82,7 @@ func (w *imageWriter) store(x *piece) error {
 		return err
 	}
 	rec := x.rec
-	if rec.Kind == dmtcp.AreaHeader {
+	if rec.Kind == source.AreaHeader {
 		if err := w.begin(rec); err != nil {
 			return err
 		}
@@ -101,14 +101,14 @@ func (w *imageWriter) store(x *piece) error {
 			return err
 		}
 	}
-	if rec.Kind == dmtcp.RunHeader && rec.Zero {
+	if rec.Kind == source.RunHeader && rec.Zero {
 		return w.o.Zeros(int64(rec.Area.End - rec.Area.Start))
 	}
 	return nil
 }
 
 // begin begins the region of an area.
-func (w *imageWriter) begin(rec *dmtcp.Record) error {
+func (w *imageWriter) begin(rec *source.ImageRecord) error {
 	// No header need tell of a last run of zeros.
 	if err := w.o.Rest(); err != nil {
 		return err
@@ -136,10 +136,10 @@ func (w *imageWriter) changed() error {
 // A piece of a file on its way into the store: a header of an image, or up to chunkBytes of
 // data.
 type piece struct {
-	rec   *dmtcp.Record // a header; nil for data
-	buf   []byte        // data, padded with zeros to whole pages
-	id    container.ID  // of buf
-	ready chan struct{} // closed when id is known
+	rec   *source.ImageRecord // a header; nil for data
+	buf   []byte              // data, padded with zeros to whole pages
+	id    container.ID        // of buf
+	ready chan struct{}       // closed when id is known
 }
 
 // piecesAhead is how many are read but not stored yet.
@@ -263,7 +263,7 @@ func (p *pipeline) image(path string) error {
 	if err != nil {
 		return err
 	}
-	s, err := dmtcp.NewScanner(path, f, fi.Size())
+	s, err := source.NewImageScanner(path, f, fi.Size())
 	if err != nil {
 		return err
 	}

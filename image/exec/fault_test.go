@@ -12,7 +12,6 @@ import (
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 
 	"go.uber.org/goleak"
@@ -35,13 +34,13 @@ func (s *shaky) Pull(ctx context.Context, from int, ranges []exec.Range) error {
 
 // An attempt is an All on a file system that may fail.
 type attempt struct {
-	fs   *faultfs.FS
+	fs   *memfs.FaultFS
 	pull *shaky
 	err  error
 }
 
-func try(p *plan.Plan, j *job, fault faultfs.Fault, pull *shaky) attempt {
-	a := attempt{fs: faultfs.New(memfs.New(), fault), pull: pull}
+func try(p *plan.Plan, j *job, fault memfs.Fault, pull *shaky) attempt {
+	a := attempt{fs: memfs.WithFault(memfs.New(), fault), pull: pull}
 	_, a.err = exec.All(context.Background(), p, j.of, exec.AllOptions{
 		Files: func(file int) (io.WriterAt, error) { return a.fs.Create(fmt.Sprintf("file.%d", file)) },
 		Pull:  pull,
@@ -77,7 +76,7 @@ func forEachKind(t *testing.T, f func(t *testing.T, p *plan.Plan, j *job)) {
 // nothing happens afterwards.
 func TestFaults(t *testing.T) {
 	forEachKind(t, func(t *testing.T, p *plan.Plan, j *job) {
-		clean := try(p, j, faultfs.Fault{}, &shaky{job: j})
+		clean := try(p, j, memfs.Fault{}, &shaky{job: j})
 		if clean.err != nil {
 			t.Fatal(clean.err)
 		}
@@ -99,11 +98,11 @@ func TestFaults(t *testing.T) {
 			}
 		}
 		for at := range len(clean.fs.Ops()) {
-			check(try(p, j, faultfs.Fault{At: at + 1, Err: syscall.ENOSPC}, &shaky{job: j}), syscall.ENOSPC)
-			check(try(p, j, faultfs.Fault{At: at + 1, Err: syscall.EIO, Short: true}, &shaky{job: j}), syscall.EIO)
+			check(try(p, j, memfs.Fault{At: at + 1, Err: syscall.ENOSPC}, &shaky{job: j}), syscall.ENOSPC)
+			check(try(p, j, memfs.Fault{At: at + 1, Err: syscall.EIO, Short: true}, &shaky{job: j}), syscall.EIO)
 		}
 		for at := range clean.pull.pulls.Load() {
-			check(try(p, j, faultfs.Fault{}, &shaky{job: j, at: at + 1, err: syscall.ECONNRESET}), syscall.ECONNRESET)
+			check(try(p, j, memfs.Fault{}, &shaky{job: j, at: at + 1, err: syscall.ECONNRESET}), syscall.ECONNRESET)
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -88,7 +87,7 @@ func TestFileIsSharedAndStored(t *testing.T) {
 func TestScratchFileNeverTouchesStore(t *testing.T) {
 	for _, l := range []Levels{{}, {Records: true, Replicas: 1}, {Volatile: true}} {
 		c, all := cluster(4)
-		watched := faultfs.New(all[4], faultfs.Fault{})
+		watched := memfs.WithFault(all[4], memfs.Fault{})
 		c.Store.FS = watched
 		f := must(c.Open(background, "scratch", Options{Flags: Create | DeleteOnClose, Size: 1000, Levels: l, Processes: onePerNode(4)}))(t)
 		check(t, together(f, func(p *Process) error {
@@ -110,7 +109,7 @@ func TestStoreSeesOneWriterPerNode(t *testing.T) {
 	check(t, all[4].Mkdir("/store"))
 	file := must(all[4].Create("/store/x"))(t)
 	must(file.WriteAt(random(3, 4000), 0))(t)
-	watched := faultfs.New(all[4], faultfs.Fault{})
+	watched := memfs.WithFault(all[4], memfs.Fault{})
 	c.Store.FS = watched
 	f := must(c.Open(background, "x", Options{Processes: onePerNode(4)}))(t)
 	for i := range 50 {
@@ -125,21 +124,21 @@ func TestStoreSeesOneWriterPerNode(t *testing.T) {
 		t.Errorf("%v", count)
 	}
 	// Read-only skips the way back.
-	watched = faultfs.New(all[4], faultfs.Fault{})
+	watched = memfs.WithFault(all[4], memfs.Fault{})
 	c.Store.FS = watched
 	f = must(c.Open(background, "x", Options{Flags: ReadOnly, Processes: onePerNode(4)}))(t)
 	check(t, f.Sync(background))
 	check(t, f.Close(background))
-	if slices.ContainsFunc(watched.Ops(), func(op faultfs.Op) bool { return op.Name == "write" || op.Name == "sync" || op.Name == "create" }) {
+	if slices.ContainsFunc(watched.Ops(), func(op memfs.Op) bool { return op.Name == "write" || op.Name == "sync" || op.Name == "create" }) {
 		t.Errorf("%v", watched.Ops())
 	}
 	// Delete-on-close deletes.
-	watched = faultfs.New(all[4], faultfs.Fault{})
+	watched = memfs.WithFault(all[4], memfs.Fault{})
 	c.Store.FS = watched
 	f = must(c.Open(background, "x", Options{Flags: DeleteOnClose, Processes: onePerNode(4)}))(t)
 	must(f.Process(2).WriteAt([]byte("gone"), 7))(t)
 	check(t, f.Close(background))
-	if slices.ContainsFunc(watched.Ops(), func(op faultfs.Op) bool { return op.Name == "write" }) {
+	if slices.ContainsFunc(watched.Ops(), func(op memfs.Op) bool { return op.Name == "write" }) {
 		t.Errorf("%v", watched.Ops())
 	}
 	if _, err := all[4].Stat("/store/x"); !errors.Is(err, fs.ErrNotExist) {

@@ -8,19 +8,18 @@ import (
 	"testing"
 
 	"ckpt/internal/testkit"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
 // A faulty cache has one file system that fails once, or from then on.
-func faulty(all []*memfs.FS, which int, fault faultfs.Fault) (*Cache, *faultfs.FS) {
+func faulty(all []*memfs.FS, which int, fault memfs.Fault) (*Cache, *memfs.FaultFS) {
 	c := cacheOf(all)
-	var f *faultfs.FS
+	var f *memfs.FaultFS
 	if which == len(c.Nodes) {
-		f = faultfs.New(all[which], fault)
+		f = memfs.WithFault(all[which], fault)
 		c.Store.FS = f
 	} else {
-		f = faultfs.New(all[which], fault)
+		f = memfs.WithFault(all[which], fault)
 		c.Nodes[which].FS = f
 	}
 	return c, f
@@ -65,7 +64,7 @@ func TestEveryFault(t *testing.T) {
 	for _, l := range []Levels{{Records: true}, {Replicas: 1}, {Versions: true}, {Records: true, Replicas: 1, Versions: true}} {
 		for _, which := range []int{1, 3} {
 			_, all := cluster(3)
-			c, counted := faulty(all, which, faultfs.Fault{})
+			c, counted := faulty(all, which, memfs.Fault{})
 			check(t, useUntilError(c, l, &model{initial: make([]byte, crashSize)}, 1))
 			total := len(counted.Ops())
 			step := 3
@@ -76,7 +75,7 @@ func TestEveryFault(t *testing.T) {
 				step = 1
 			}
 			for at := 1; at <= total; at += step {
-				for _, fault := range []faultfs.Fault{{At: at, Err: syscall.EIO}, {At: at, Err: syscall.ENOSPC, Short: true, Stop: true}} {
+				for _, fault := range []memfs.Fault{{At: at, Err: syscall.EIO}, {At: at, Err: syscall.ENOSPC, Short: true, Stop: true}} {
 					if err := oneFault(l, which, fault); err != nil {
 						t.Fatalf("%+v: file system %d, fault %+v (%v): %v", l, which, fault, counted.Ops()[at-1], err)
 					}
@@ -86,7 +85,7 @@ func TestEveryFault(t *testing.T) {
 	}
 }
 
-func oneFault(l Levels, which int, fault faultfs.Fault) error {
+func oneFault(l Levels, which int, fault memfs.Fault) error {
 	_, all := cluster(3)
 	m := &model{initial: make([]byte, crashSize)}
 	c, _ := faulty(all, which, fault)
@@ -133,7 +132,7 @@ func TestJournalAsksForSync(t *testing.T) {
 	if f.base != 1 || f.managers[0].journal.size != journalStart {
 		t.Fatalf("stored %d times, journal of %d bytes", f.base, f.managers[0].journal.size)
 	}
-	c.Store.FS = faultfs.New(all[3], faultfs.Fault{At: 1, Err: syscall.ESTALE, Stop: true})
+	c.Store.FS = memfs.WithFault(all[3], memfs.Fault{At: 1, Err: syscall.ESTALE, Stop: true})
 	for i := range 6 {
 		check(t, write(i))
 	}
@@ -213,7 +212,7 @@ func TestFinishedRequestIsNotRepeated(t *testing.T) {
 func TestFailedSyncEndsWrites(t *testing.T) {
 	for _, l := range []Levels{{}, {Records: true}, {Replicas: 1}} {
 		_, all := cluster(2)
-		c, watched := faulty(all, 1, faultfs.Fault{})
+		c, watched := faulty(all, 1, memfs.Fault{})
 		opt := Options{Flags: Create, Size: 100, Levels: l, Processes: []int{0}}
 		f := must(c.Open(background, "x", opt))(t)
 		check(t, f.Abandon())
@@ -231,7 +230,7 @@ func TestFailedSyncEndsWrites(t *testing.T) {
 			}
 		}
 		_, all = cluster(2)
-		c, _ = faulty(all, 1, faultfs.Fault{At: sync, Err: syscall.EIO})
+		c, _ = faulty(all, 1, memfs.Fault{At: sync, Err: syscall.EIO})
 		f = must(c.Open(background, "x", opt))(t)
 		check(t, f.Abandon())
 		f, _, err := c.Recover(background, "x", opt)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -19,10 +18,10 @@ import (
 // restores what is lost.
 func TestEncoderFaults(t *testing.T) {
 	sizes := []int{9*page + 5, 7 * page, 12 * page, 3*page + 1}
-	run := func(fault faultfs.Fault) (ops int, err error) {
+	run := func(fault memfs.Fault) (ops int, err error) {
 		g := newGroup(4, 2, page, sizes)
 		at := memfs.New()
-		faulty := faultfs.New(lateRemove{at}, fault)
+		faulty := memfs.WithFault(lateRemove{at}, fault)
 		g.nodes[1] = faulty
 		err = g.encode(g.cut(rand.New(rand.NewPCG(1, 1)), 3000, true), 2*page)
 		ops = len(faulty.Ops())
@@ -41,7 +40,7 @@ func TestEncoderFaults(t *testing.T) {
 		}
 		return ops, nil
 	}
-	ops, err := run(faultfs.Fault{})
+	ops, err := run(memfs.Fault{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +48,7 @@ func TestEncoderFaults(t *testing.T) {
 		t.Errorf("only %d operations: nothing was spilled", ops)
 	}
 	for at := 1; at <= ops; at++ {
-		for _, f := range []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Short: true}} {
+		for _, f := range []memfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Short: true}} {
 			f.At = at
 			// The order of operations differs from run to run: some faults hit nothing.
 			_, _ = run(f)
@@ -73,8 +72,8 @@ func TestRebuildFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	sound := g.nodes[1]
-	run := func(fault faultfs.Fault) (ops int, err error) {
-		faulty := faultfs.New(sound, fault)
+	run := func(fault memfs.Fault) (ops int, err error) {
+		faulty := memfs.WithFault(sound, fault)
 		p, err := OpenParity(faulty, "p")
 		if err != nil {
 			return 0, err
@@ -95,12 +94,12 @@ func TestRebuildFaults(t *testing.T) {
 		}
 		return len(faulty.Ops()), err
 	}
-	ops, err := run(faultfs.Fault{})
+	ops, err := run(memfs.Fault{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for at := 1; at <= ops; at++ {
-		if _, err := run(faultfs.Fault{At: at, Err: syscall.EIO}); err == nil && at < ops {
+		if _, err := run(memfs.Fault{At: at, Err: syscall.EIO}); err == nil && at < ops {
 			t.Errorf("operation %d failed, of the only parity there was, and no error came", at)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 
 	"ckpt/image"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -143,8 +142,8 @@ func (v *life) faulty(disk *vfs.FS, within int) (end func()) {
 		return func() {}
 	}
 	in := *disk
-	f := faultfs.Fault{At: 1 + v.rng.IntN(within), Err: []error{syscall.ENOSPC, syscall.EIO}[v.rng.IntN(2)], Short: v.rng.IntN(2) == 0, Stop: v.rng.IntN(2) == 0}
-	*disk = faultfs.New(in, f)
+	f := memfs.Fault{At: 1 + v.rng.IntN(within), Err: []error{syscall.ENOSPC, syscall.EIO}[v.rng.IntN(2)], Short: v.rng.IntN(2) == 0, Stop: v.rng.IntN(2) == 0}
+	*disk = memfs.WithFault(in, f)
 	return func() { *disk = in }
 }
 

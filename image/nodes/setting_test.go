@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ckpt/internal/durable"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -147,12 +146,12 @@ func TestFullNode(t *testing.T) {
 		w := newWorld(t, protection, 3, 1)
 		m := w.version(t, 1)
 		disk := w.disks[1]
-		count := faultfs.New(disk.(*memfs.FS).CrashClone(memfs.Crash{Mode: memfs.Kept}), faultfs.Fault{})
+		count := memfs.WithFault(disk.(*memfs.FS).CrashClone(memfs.Crash{Mode: memfs.Kept}), memfs.Fault{})
 		w.disks[1] = count
 		w.reopen(t)
 		w.version(t, 2)
 		for at := 1; at <= len(count.Ops()); at += 3 {
-			w.disks[1] = faultfs.New(disk, faultfs.Fault{At: at, Err: syscall.ENOSPC, Short: true, Stop: true})
+			w.disks[1] = memfs.WithFault(disk, memfs.Fault{At: at, Err: syscall.ENOSPC, Short: true, Stop: true})
 			w.reopen(t)
 			number := at + 1
 			full, err := w.write(ctx, number, 70)

@@ -13,7 +13,6 @@ import (
 
 	"ckpt/image/container"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 	"ckpt/zones"
 )
@@ -91,9 +90,9 @@ func TestCopy(t *testing.T) {
 // TestCopyFaults fails each operation of the file's own file system and of the
 // partner's: there is an error, or the copy is equal; after an error nothing is left.
 func TestCopyFaults(t *testing.T) {
-	count := func(fault [2]faultfs.Fault) (ops [2]int, err error) {
+	count := func(fault [2]memfs.Fault) (ops [2]int, err error) {
 		at := [2]*memfs.FS{memfs.New(), memfs.New()}
-		faulty := [2]*faultfs.FS{faultfs.New(at[0], fault[0]), faultfs.New(at[1], fault[1])}
+		faulty := [2]*memfs.FaultFS{memfs.WithFault(at[0], fault[0]), memfs.WithFault(at[1], fault[1])}
 		tee := Tee(faulty[0], "a", Copy(faulty[1], "b"))
 		if err = writeContainer(tee, "a", 1, 1<<20); err == nil {
 			err = tee.Wait(t.Context())
@@ -111,15 +110,15 @@ func TestCopyFaults(t *testing.T) {
 		}
 		return [2]int{len(faulty[0].Ops()), len(faulty[1].Ops())}, err
 	}
-	all, err := count([2]faultfs.Fault{})
+	all, err := count([2]memfs.Fault{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for side, n := range all {
 		for at := 1; at <= n; at++ {
-			for _, f := range []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Short: true}, {Err: syscall.EINVAL}} {
+			for _, f := range []memfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Short: true}, {Err: syscall.EINVAL}} {
 				f.At = at
-				var fault [2]faultfs.Fault
+				var fault [2]memfs.Fault
 				fault[side] = f
 				if _, err := count(fault); err == nil && f.Err != nil && f.Err != syscall.EINVAL {
 					t.Errorf("side %d, %+v: no error", side, f)
@@ -132,7 +131,7 @@ func TestCopyFaults(t *testing.T) {
 // TestTeeRepeats accepts a write that is repeated after an error once the sinks have
 // its bytes, but no other bytes there.
 func TestTeeRepeats(t *testing.T) {
-	local := faultfs.New(memfs.New(), faultfs.Fault{At: 3, Err: syscall.EINVAL})
+	local := memfs.WithFault(memfs.New(), memfs.Fault{At: 3, Err: syscall.EINVAL})
 	var sink counter
 	tee := Tee(local, "a", &sink)
 	f, err := tee.Create("a")

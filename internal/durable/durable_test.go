@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -35,15 +34,15 @@ func disk(t *testing.T) *memfs.FS {
 // stays, and the next Replace succeeds.
 func TestReplaceFails(t *testing.T) {
 	for _, replace := range []func(vfs.FS, string, []byte) error{Replace, ReplaceUnsynced} {
-		count := faultfs.New(disk(t), faultfs.Fault{})
+		count := memfs.WithFault(disk(t), memfs.Fault{})
 		if err := replace(count, name, after); err != nil {
 			t.Fatal(err)
 		}
 		for at := 1; at <= len(count.Ops()); at++ {
-			for _, fault := range []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Short: true}} {
+			for _, fault := range []memfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Short: true}} {
 				fault.At = at
 				m := disk(t)
-				f := faultfs.New(m, fault)
+				f := memfs.WithFault(m, fault)
 				err := replace(f, name, after)
 				op := f.Ops()[at-1]
 				got, rerr := ReadFile(m, name, 1<<20)
@@ -140,15 +139,15 @@ func TestJournalFails(t *testing.T) {
 		}
 		return written
 	}
-	count := faultfs.New(memfs.New(), faultfs.Fault{})
+	count := memfs.WithFault(memfs.New(), memfs.Fault{})
 	if got := len(run(count)); got != 8 {
 		t.Fatalf("%d lines without a fault", got)
 	}
 	for at := 1; at <= len(count.Ops()); at++ {
-		for _, fault := range []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Short: true}} {
+		for _, fault := range []memfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Short: true}} {
 			fault.At = at
 			m := memfs.New()
-			f := faultfs.New(m, fault)
+			f := memfs.WithFault(m, fault)
 			written := run(f)
 			if got := linesOf(t, m); !slices.Equal(got, written) || len(written) < 4 {
 				t.Errorf("%v fails with %v: lines %q, want %q", f.Ops()[at-1], fault.Err, got, written)
@@ -185,7 +184,7 @@ func TestJournalTorn(t *testing.T) {
 func TestMkdirAgain(t *testing.T) {
 	for at := 1; at <= 2; at++ {
 		m := memfs.New()
-		if err := Mkdir(faultfs.New(m, faultfs.Fault{At: at, Err: syscall.EIO}), "/dir"); err == nil {
+		if err := Mkdir(memfs.WithFault(m, memfs.Fault{At: at, Err: syscall.EIO}), "/dir"); err == nil {
 			t.Fatalf("operation %d failed, and Mkdir did not", at)
 		}
 		if err := Mkdir(m, "/dir"); err != nil {

@@ -5,7 +5,6 @@ import (
 
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -18,7 +17,7 @@ func TestConformance(t *testing.T) {
 			return vfs.NewBeneath(dir), dir
 		},
 		"memfs":   func(*testing.T) (vfs.FS, string) { return memfs.New(), "/" },
-		"faultfs": func(*testing.T) (vfs.FS, string) { return faultfs.New(memfs.New(), faultfs.Fault{}), "/" },
+		"faultfs": func(*testing.T) (vfs.FS, string) { return memfs.WithFault(memfs.New(), memfs.Fault{}), "/" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			fsys, root := make(t)

@@ -9,7 +9,6 @@ import (
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze/finding"
 	"ckpt/iotrace/analyze/pattern"
-	"ckpt/iotrace/analyze/period"
 )
 
 // Options control the analysis. Zero values have defaults.
@@ -68,7 +67,7 @@ type analysis struct {
 	budget     int        // how many more bursts may be kept
 	load       load
 	timeline   *timeline
-	visits     period.Visits
+	visits     pattern.Visits
 	busy       union // time of all reads and writes
 	// Time of reads and writes with events, and of those that only counters have.
 	tracedTime, untracedTime float64
@@ -128,10 +127,10 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 	r.Bandwidth = a.timeline.bandwidth()
 	gap := a.options.BurstGap.Seconds()
 	if signal, width := a.timeline.signal(gap / 2); len(signal) >= 16 && len(tr.Events) > 0 {
-		if a.visits.Len() < period.LeastVisits {
+		if a.visits.Len() < pattern.LeastVisits {
 			a.visits = a.timeline.visits(gap)
 		}
-		r.Period = period.Find(signal, width, &a.visits)
+		r.Period = pattern.Find(signal, width, &a.visits)
 	}
 	if len(tr.Events) == 0 && len(tr.Counters) > 0 {
 		a.finishCounted(r)

@@ -23,7 +23,7 @@
 //     variable, small, medium, large; alignment; Pearson's correlation with time.
 //   - Traffic that could be spared: bytes that a process reads and then writes
 //     (rewrite.go), and bytes that are read or written again (redundant.go).
-//   - Temporal pattern (burst.go, package period): bursts, which are phases of the
+//   - Temporal pattern (burst.go, package pattern): bursts, which are phases of the
 //     job and not of a rank, of writes, reads or both, and their repetition; the
 //     period of I/O phases with a confidence, as FTIO finds it, if the phases
 //     confirm it.

@@ -8,7 +8,6 @@ import (
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze/finding"
-	"ckpt/iotrace/scope"
 )
 
 // ours reports whether a trace is of a job of ckpt, or of a checkpoint that is modelled
@@ -27,7 +26,7 @@ func parallel(tr *iotrace.Trace) (mpi bool, library string) {
 		}
 	}
 	for _, p := range tr.Properties {
-		if p.Name == scope.Program {
+		if p.Name == iotrace.ProgramProperty {
 			library = cmp.Or(library, libraryOf(p.Value))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze/finding"
 	"ckpt/iotrace/analyze/pattern"
-	"ckpt/iotrace/analyze/period"
 )
 
 // Report is the result of Analyze. In it and in its JSON, durations are in seconds,
@@ -38,7 +37,7 @@ type Report struct {
 	Busy        float64           `json:"busy_s"`
 	Concurrency Concurrency       `json:"concurrency"`
 	Bandwidth   Bandwidth         `json:"bandwidth"`
-	Period      period.Period     `json:"period"`
+	Period      pattern.Period    `json:"period"`
 	Balance     Balance           `json:"balance"`
 	Pattern     pattern.Pattern   `json:"pattern"`
 	Insights    []finding.Finding `json:"insights"`

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/analyze/period"
+	"ckpt/iotrace/analyze/pattern"
 )
 
 const (
@@ -210,8 +210,8 @@ func (h ends) sink() {
 // visits finds the phases of a job that is never silent. A phase begins with more
 // than the mean bandwidth, and ends with less than a quarter of it for more than gap
 // seconds.
-func (t *timeline) visits(gap float64) period.Visits {
-	var v period.Visits
+func (t *timeline) visits(gap float64) pattern.Visits {
+	var v pattern.Visits
 	write, read := t.bytes(0), t.bytes(1)
 	var mean float64
 	for i := range write {

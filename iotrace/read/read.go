@@ -1,11 +1,3 @@
-// Package read opens a trace of any known format, packed or not. It recognises the format
-// by the contents, never by the name.
-//
-//	t, report, err := read.File("out.strace", iotrace.Options{})
-//	t, report, err = read.Stream("-", os.Stdin, iotrace.Options{})
-//	traces, reports, err := read.Files(names, iotrace.Options{}, open)
-//
-// Errors name the file and the line or offset.
 package read
 
 import (
@@ -24,7 +16,6 @@ import (
 	"github.com/xi2/xz"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/darshan"
 	"ckpt/iotrace/export"
 	"ckpt/iotrace/strace"
 )
@@ -63,7 +54,7 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 		t, err := export.ReadParquet(&progressAt{f, 0, o.Progress}, fi.Size())
 		return t, &iotrace.Report{Format: format}, iotrace.Named(err, name)
 	case iotrace.FormatDarshan:
-		t, rep, err := darshan.Read(f, fi.Size(), o)
+		t, rep, err := Darshan(f, fi.Size(), o)
 		rep.Format = format
 		return t, rep, iotrace.Named(err, name)
 	case iotrace.FormatEvents:
@@ -148,7 +139,7 @@ func detected(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotr
 	case iotrace.FormatStrace:
 		t, rep, err = strace.Read(r, o)
 	case iotrace.FormatDXT:
-		t, rep, err = darshan.ReadText(r, o)
+		t, rep, err = DarshanText(r, o)
 	case iotrace.FormatCSV:
 		t, rep, err = export.ReadCSV(r, o)
 	case iotrace.FormatDarshan: // small beside its trace
@@ -158,7 +149,7 @@ func detected(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotr
 			err = &iotrace.FormatError{Offset: mostLog, Reason: "this Darshan log is too long for a pipe: unpack it to a file"}
 		}
 		if err == nil {
-			t, rep, err = darshan.Read(bytes.NewReader(b), int64(len(b)), o)
+			t, rep, err = Darshan(bytes.NewReader(b), int64(len(b)), o)
 		}
 	case iotrace.FormatParquet:
 		rep, err = &iotrace.Report{}, &iotrace.FormatError{Line: 1, Err: iotrace.ErrWrongFormat,

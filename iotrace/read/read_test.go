@@ -225,7 +225,7 @@ func TestPipe(t *testing.T) {
 // TestDarshan reads logs from files and pipes, and names the version of old ones, which
 // gzip has packed.
 func TestDarshan(t *testing.T) {
-	const name = "../darshan/testdata/dxt.darshan"
+	const name = "testdata/dxt.darshan"
 	a, rep, err := File(name, iotrace.Options{})
 	if err != nil || rep.Format != iotrace.FormatDarshan || len(a.Counters) == 0 || len(a.Events) == 0 {
 		t.Fatalf("%+v, %v", rep, err)

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/scope"
 )
 
 // A process becomes a rank of the trace.
@@ -80,7 +79,7 @@ func (im *importer) program(file string) {
 		return
 	}
 	im.programs[file] = true
-	im.t.Properties = append(im.t.Properties, iotrace.Property{Name: scope.Program, Value: file})
+	im.t.Properties = append(im.t.Properties, iotrace.Property{Name: iotrace.ProgramProperty, Value: file})
 }
 
 // interpreters run the script that their first argument names, whatever their version.

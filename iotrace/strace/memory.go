@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"ckpt/iotrace"
-	"ckpt/iotrace/scope"
 )
 
 // A memory is what the tasks of a process share besides descriptors: the files mapped
@@ -90,7 +89,7 @@ func (c *call) mapped(o *open, offset, n int64) {
 		c.task.memory.put(mapping{o, c.value, n, offset, written})
 	}
 	switch {
-	case inMemory(o.name), scope.System(o.name, shared && written):
+	case inMemory(o.name), iotrace.SystemFile(o.name, shared && written):
 		// MPI libraries map files of their session, which are no I/O of the job.
 	case shared && written:
 		c.im.unseen.add(sharedMapping, 1, n)
@@ -116,7 +115,7 @@ func (c *call) mremap() bool {
 		return true
 	}
 	moved := mapping{m.file, c.value, n, m.offset + from - m.from, m.written}
-	if grown := n - m.size; grown > 0 && m.written && !inMemory(m.file.name) && !scope.System(m.file.name, true) {
+	if grown := n - m.size; grown > 0 && m.written && !inMemory(m.file.name) && !iotrace.SystemFile(m.file.name, true) {
 		c.im.unseen.add(sharedMapping, 0, grown)
 	}
 	c.task.memory.drop(from, 1)

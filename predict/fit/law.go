@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"ckpt/internal/descent"
+	"ckpt/interval"
 )
 
 // A Law gives the data zone of a process as a function of the number of processes p.
@@ -337,7 +337,7 @@ func fitPowerWithin(l Law, points []Point, low, high, tolerance float64) (*LawFi
 		}
 		return f.RSS
 	}
-	f, err := fitBasis(l, descent.Golden(low, high, tolerance, rss), points)
+	f, err := fitBasis(l, interval.Golden(low, high, tolerance, rss), points)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 
 	"ckpt/internal/testkit"
 	"ckpt/zones"
-	"ckpt/zones/dmtcp/dmtcptest"
+	"ckpt/zones/dmtcptest"
 	"ckpt/zones/proc"
 	"ckpt/zones/source"
 )

@@ -14,7 +14,6 @@ import (
 	"ckpt/image/container"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
-	"ckpt/zones/dmtcp"
 	"ckpt/zones/source"
 
 	"github.com/spf13/cobra"
@@ -69,7 +68,7 @@ func readExtents(ctx context.Context, path string, limit int64) (*extents, error
 	switch {
 	case container.IsImage(head):
 		err = x.own(ctx, path, limit)
-	case dmtcp.IsImage(head):
+	case source.IsImage(head):
 		err = x.dmtcp(ctx, f, path, limit)
 	default:
 		err = x.plain(ctx, f, limit)
@@ -151,7 +150,7 @@ func (x *extents) dmtcp(ctx context.Context, f *os.File, path string, limit int6
 	if err != nil {
 		return err
 	}
-	s, err := dmtcp.NewScanner(path, f, fi.Size())
+	s, err := source.NewImageScanner(path, f, fi.Size())
 	if err != nil {
 		return err
 	}

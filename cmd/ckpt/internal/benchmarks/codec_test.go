@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ckpt/zones/dmtcp/dmtcptest"
+	"ckpt/zones/dmtcptest"
 )
 
 // TestCodecs tries the codecs on a smooth field, in a plain file and in an image

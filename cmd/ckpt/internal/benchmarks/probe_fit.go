@@ -5,9 +5,9 @@ import (
 	"errors"
 	"math"
 
+	"ckpt/coordinator/tune"
 	"ckpt/image/pfs"
 	"ckpt/image/plan"
-	"ckpt/internal/descent"
 )
 
 // off is the logarithm of measured by predicted.
@@ -135,7 +135,7 @@ func (f *fitter) search() error {
 	}
 	f.at = []float64{fitRate: math.Log(fastest), fitStream: math.Log(fastest), fitPerRequest: math.Log(20e-6), fitLatency: math.Log(50e-6),
 		fitSync: math.Log(1e-3), fitSharing4: 0, fitSharing16: 0, fitCreates: 0}
-	_, err := descent.Search(f.at, f.loss)
+	_, err := tune.Descend(f.at, f.loss)
 	return err
 }
 
@@ -147,7 +147,7 @@ func (f *fitter) loss(at []float64) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		sum += descent.Robust(math.Log(p.Median / seconds))
+		sum += tune.Robust(math.Log(p.Median / seconds))
 	}
 	for _, x := range at[fitSharing4:] {
 		sum += doubtOfFactors * x * x

@@ -12,7 +12,6 @@ import (
 
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -101,14 +100,14 @@ func TestShortTimeIsSaid(t *testing.T) {
 // error names the operation.
 func TestEveryFault(t *testing.T) {
 	for seed := range uint64(2) {
-		count := faultfs.New(newFS(t), faultfs.Fault{})
+		count := memfs.WithFault(newFS(t), memfs.Fault{})
 		if _, err := few(seed).run(t.Context(), count, "/d"); err != nil {
 			t.Fatal(err)
 		}
 		ops := count.Ops()
 		for at := 1; at <= len(ops); at += 1 + len(ops)/6 {
 			fsys := newFS(t)
-			_, err := few(seed).run(t.Context(), faultfs.New(fsys, faultfs.Fault{At: at, Err: syscall.ENOSPC}), "/d")
+			_, err := few(seed).run(t.Context(), memfs.WithFault(fsys, memfs.Fault{At: at, Err: syscall.ENOSPC}), "/d")
 			if !errors.Is(err, durable.ErrStorageFull) {
 				t.Errorf("seed %d, operation %d, %v: error is %v", seed, at, ops[at-1], err)
 			}

@@ -12,7 +12,6 @@ import (
 	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/faultfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -142,14 +141,14 @@ func TestNothingLeft(t *testing.T) {
 		}
 		return b
 	}
-	count := faultfs.New(memfs.New(), faultfs.Fault{})
+	count := memfs.WithFault(memfs.New(), memfs.Fault{})
 	if err := three(count).run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	ops := len(count.Ops())
 	for at := 1; at < ops; at += 1 + ops/60 {
 		disk := memfs.New()
-		fsys := faultfs.New(disk, faultfs.Fault{At: at, Err: syscall.EIO})
+		fsys := memfs.WithFault(disk, memfs.Fault{At: at, Err: syscall.EIO})
 		err := three(fsys).run(context.Background())
 		left := names(t, disk, "/")
 		if op := fsys.Ops()[at-1]; op.Name == "remove" || op.Name == "readdir" {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ckpt/cmd/ckpt/internal/doctor"
+	"ckpt/cmd/ckpt/internal/machine"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
@@ -183,8 +183,8 @@ func (r *running) options(g *ui.Globals) (coordinator.Options, error) {
 	if err := g.CheckStore(); err != nil {
 		return coordinator.Options{}, err
 	}
-	opt := coordinator.Options{Store: g.Store, Limits: protocol.DefaultLimits, Listen: r.listen, Observer: &ui.Narrator{G: g}, Log: g.Log(), StartTurns: startTurns, Room: doctor.Room}
-	if err := doctor.Room(0); err != nil {
+	opt := coordinator.Options{Store: g.Store, Limits: protocol.DefaultLimits, Listen: r.listen, Observer: &ui.Narrator{G: g}, Log: g.Log(), StartTurns: startTurns, Room: machine.Room}
+	if err := machine.Room(0); err != nil {
 		return opt, err
 	}
 	for _, s := range r.fail {

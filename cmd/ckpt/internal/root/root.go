@@ -11,13 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/benchmarks"
-	"ckpt/cmd/ckpt/internal/doctor"
 	"ckpt/cmd/ckpt/internal/images"
 	"ckpt/cmd/ckpt/internal/jobs"
+	"ckpt/cmd/ckpt/internal/machine"
 	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/study"
 	"ckpt/cmd/ckpt/internal/traces"
-	"ckpt/cmd/ckpt/internal/turns"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/wire"
 )
@@ -95,7 +94,7 @@ func New(g *ui.Globals) *cobra.Command {
 	addGroup(root, "jobs", "Run jobs", jobs.Commands(g))
 	addGroup(root, "images", "Look after checkpoints, and look into memory", images.Commands(g))
 	addGroup(root, "predictions", "Predict, before a run", append(predictions.Commands(g), study.NewCommand(g, runStep)))
-	addGroup(root, "machine", "Measure I/O and this machine", slices.Concat([]*cobra.Command{doctor.NewCommand(g)}, turns.Commands(g), traces.Commands(g), benchmarks.Commands(g)))
+	addGroup(root, "machine", "Measure I/O and this machine", slices.Concat([]*cobra.Command{machine.NewCommand(g)}, machine.StorageCommands(g), traces.Commands(g), benchmarks.Commands(g)))
 	root.AddCommand(newCompletionCommand(g), newVersionCommand(g), newManCommand())
 	root.SetHelpCommand(newHelpCommand())
 	root.InitDefaultHelpCmd()

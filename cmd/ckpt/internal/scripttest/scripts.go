@@ -21,7 +21,7 @@ import (
 
 	"ckpt/internal/testkit"
 	"ckpt/iotrace/bpf"
-	"ckpt/zones/dmtcp/dmtcptest"
+	"ckpt/zones/dmtcptest"
 )
 
 // Main runs the tests of a package, with this binary as the command ckpt.

@@ -10,7 +10,6 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
-	"ckpt/iotrace/scope"
 	"ckpt/zones"
 )
 
@@ -45,7 +44,7 @@ at +100 %, the first has twice as much.
 			if err != nil {
 				return err
 			}
-			var asides [2]scope.Aside
+			var asides [2]iotrace.Aside
 			for i := range asides {
 				if all[i], asides[i], err = in.apply(all[i]); err != nil {
 					return err
@@ -71,8 +70,8 @@ at +100 %, the first has twice as much.
 // diffResult is a comparison as --json prints it.
 type diffResult struct {
 	*analyze.Comparison
-	AsideA    scope.Aside       `json:"aside_a"`
-	AsideB    scope.Aside       `json:"aside_b"`
+	AsideA    iotrace.Aside     `json:"aside_a"`
+	AsideB    iotrace.Aside     `json:"aside_b"`
 	WarningsA []iotrace.Warning `json:"warnings_a"`
 	WarningsB []iotrace.Warning `json:"warnings_b"`
 }

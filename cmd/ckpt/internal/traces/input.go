@@ -21,7 +21,6 @@ import (
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/analyze/finding"
 	"ckpt/iotrace/read"
-	"ckpt/iotrace/scope"
 )
 
 // traceInput is the source of a trace: files of any known format, or the traces of
@@ -30,7 +29,7 @@ type traceInput struct {
 	lenient bool
 	codec   finding.Codec // of the job whose trace was read
 	scoping
-	aside scope.Aside // of the trace that was read
+	aside iotrace.Aside // of the trace that was read
 }
 
 const traceInputHelp = `A TRACE is a file, - for standard input, or the recording of a checkpoint: JOB

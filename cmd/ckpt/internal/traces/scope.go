@@ -10,7 +10,6 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/iotrace"
-	"ckpt/iotrace/scope"
 )
 
 // scopeHelp explains the flags of a scoping in a few lines.
@@ -20,7 +19,7 @@ files are the job's, as a path, a directory or a glob: /scratch/run1, '*.so'.`
 
 // A scoping is the flags that say which part of a trace is the job's.
 type scoping struct {
-	scope.Options
+	iotrace.Scope
 	keeps bool // everything is kept unless a flag asks otherwise
 	flags *pflag.FlagSet
 	// unmatched are the patterns that match no file, with their flags.
@@ -43,7 +42,7 @@ func (s *scoping) limits() bool { return !s.All || len(s.Include)+len(s.Exclude)
 
 // check returns an error for a malformed pattern.
 func (s *scoping) check() error {
-	if err := s.Options.Check(); err != nil {
+	if err := s.Scope.Check(); err != nil {
 		return ui.BadUsage(err.Error(), "name a file, a directory, or a glob like '*.nc'")
 	}
 	return nil
@@ -51,21 +50,21 @@ func (s *scoping) check() error {
 
 // apply returns the part of a trace that the flags ask for, with a count of the rest. It
 // returns an error if they leave nothing.
-func (s *scoping) apply(t *iotrace.Trace) (*iotrace.Trace, scope.Aside, error) {
+func (s *scoping) apply(t *iotrace.Trace) (*iotrace.Trace, iotrace.Aside, error) {
 	if s.flags == nil { // of a command that takes all
-		return t, scope.Aside{}, nil
+		return t, iotrace.Aside{}, nil
 	}
 	s.unmatched = nil
-	for _, p := range scope.Unmatched(s.Include, t.Files) {
+	for _, p := range iotrace.Unmatched(s.Include, t.Files) {
 		s.unmatched = append(s.unmatched, "--include "+p)
 	}
-	idle := scope.Unmatched(s.Exclude, t.Files)
+	idle := iotrace.Unmatched(s.Exclude, t.Files)
 	for _, p := range idle {
 		s.unmatched = append(s.unmatched, "--exclude "+p)
 	}
-	o := s.Options
+	o := s.Scope
 	o.All = o.All && !(s.keeps && !s.flags.Changed("all") && s.limits())
-	t, aside := scope.Apply(t, o)
+	t, aside := iotrace.Apart(t, o)
 	if aside.Kept && len(idle) < len(o.Exclude) {
 		return nil, aside, ui.BadUsage("--exclude "+strings.Join(o.Exclude, " --exclude ")+" leaves no file of the job", "leave out fewer files; ckpt trace show --all lists them")
 	}
@@ -73,7 +72,7 @@ func (s *scoping) apply(t *iotrace.Trace) (*iotrace.Trace, scope.Aside, error) {
 }
 
 // text counts what was set apart, and names patterns that match nothing, or is empty.
-func (s *scoping) text(a scope.Aside) string {
+func (s *scoping) text(a iotrace.Aside) string {
 	text := s.counts(a)
 	if len(s.unmatched) == 0 {
 		return text
@@ -84,11 +83,11 @@ func (s *scoping) text(a scope.Aside) string {
 	return text + "; no file matches " + strings.Join(s.unmatched, ", ")
 }
 
-func (s *scoping) counts(a scope.Aside) string {
+func (s *scoping) counts(a iotrace.Aside) string {
 	if a.Kept {
 		return "nothing: the trace has only files of the system"
 	}
-	if a == (scope.Aside{}) {
+	if a == (iotrace.Aside{}) {
 		return ""
 	}
 	var things []string
@@ -131,7 +130,7 @@ func brief(n int64) string {
 
 // scoped is what the results of commands say of the trace beside the job's part.
 type scoped struct {
-	Aside    scope.Aside       `json:"aside"`
+	Aside    iotrace.Aside     `json:"aside"`
 	Warnings []iotrace.Warning `json:"warnings"`
 }
 
@@ -162,7 +161,7 @@ func warningText(w iotrace.Warning) string {
 
 // tell prints on standard error what a trace lacks, and what was set apart of it. Under
 // --json both are in the result.
-func (s *scoping) tell(g *ui.Globals, name string, t *iotrace.Trace, a scope.Aside) {
+func (s *scoping) tell(g *ui.Globals, name string, t *iotrace.Trace, a iotrace.Aside) {
 	if g.JSON {
 		return
 	}

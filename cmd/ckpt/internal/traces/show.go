@@ -14,7 +14,6 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/iotrace"
-	"ckpt/iotrace/scope"
 )
 
 func newShowCommand(g *ui.Globals) *cobra.Command {
@@ -102,12 +101,12 @@ func (in *traceInput) showScope(g *ui.Globals, t *iotrace.Trace) error {
 			return err
 		}
 	}
-	if in.aside == (scope.Aside{}) {
+	if in.aside == (iotrace.Aside{}) {
 		return nil
 	}
 	return out.Encode(struct {
 		Type string `json:"type"`
-		scope.Aside
+		iotrace.Aside
 	}{"aside", in.aside})
 }
 

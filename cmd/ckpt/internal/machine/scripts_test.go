@@ -1,0 +1,11 @@
+package machine_test
+
+import (
+	"testing"
+
+	"ckpt/cmd/ckpt/internal/scripttest"
+)
+
+func TestMain(m *testing.M) { scripttest.Main(m) }
+
+func TestScripts(t *testing.T) { scripttest.Run(t) }
