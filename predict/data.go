@@ -221,10 +221,13 @@ func (m *Model) structural(inst *dataset.Instance, mpi string) (fit.Zone, error)
 			sum, squares = sum+r, squares+r*r
 		}
 	}
+	if slices.ContainsFunc(found, func(s *fit.Series) bool { return s.Drift.Shares() }) {
+		return structuralOf(found, inst, arrays)
+	}
 	if n := float64(len(found)); n > 0 {
 		c := sum / n
 		sd := math.Sqrt(max(0, squares/n-c*c) + fit.DriftDoubt*fit.DriftDoubt*c*c/4)
-		return zoneOf(fit.Around(arrays+c, fit.Student(max(3, n))*sd*math.Sqrt(1+1/n), 1), len(found),
+		return zoneOf(fit.Around(arrays.All+c, fit.Student(max(3, n))*sd*math.Sqrt(1+1/n), 1), len(found),
 			"workload spec of %s, runtime constant of its other classes under %s", inst.Name, mpi), nil
 	}
 	runtime := float64(inst.Runtime) / (1 << 20)
@@ -232,12 +235,29 @@ func (m *Model) structural(inst *dataset.Instance, mpi string) (fit.Zone, error)
 	if mpi == "openmpi" {
 		shift, sd, n := m.openMPIShift()
 		if n > 0 {
-			v := arrays + runtime + shift
+			v := arrays.All + runtime + shift
 			return zoneOf(fit.Around(v, fit.Student(float64(max(3, n)))*math.Hypot(sd, fit.DriftDoubt*runtime), 1), n,
 				basis+", plus what Open MPI adds to others (%d pairs)", n), nil
 		}
 	}
-	return zoneOf(fit.Around(arrays+runtime, fit.Student(fit.DriftDof)*fit.DriftDoubt*runtime, 1), 0, "%s", basis), nil
+	return zoneOf(fit.Around(arrays.All+runtime, fit.Student(fit.DriftDof)*fit.DriftDoubt*runtime, 1), 0, "%s", basis), nil
+}
+
+// classDoubt is the relative standard deviation of the share of the arrays between classes
+// of an application, of which the checkpointer leaves out zeros.
+const classDoubt = 0.03
+
+// structuralOf predicts by other classes of which not all of the arrays is stored.
+func structuralOf(found []*fit.Series, inst *dataset.Instance, arrays fit.Arrays) (fit.Zone, error) {
+	d := fit.Pooled(found)
+	b, err := d.Predict(float64(inst.NP), arrays)
+	if err != nil {
+		return fit.Zone{}, err
+	}
+	e := b.Estimate(1)
+	doubt := 2 * classDoubt * e.Value
+	return zoneOf(sides(e).with(side{doubt, doubt}).Around(e.Value, 1), len(d.X),
+		"workload spec of %s, %s of its other classes", inst.Name, d.Calibrated()), nil
 }
 
 // zoneOf is a structural estimate from n points.

@@ -98,7 +98,7 @@ func TestIntervalsWiden(t *testing.T) {
 		}
 		d := &fit.Drift{}
 		for _, pt := range points {
-			d.Add(pt.P, 100, 100+rapid.Float64Range(0.3, 3).Draw(t, "constant"))
+			d.Add(pt.P, fit.Arrays{All: 100, Written: 100}, 100+rapid.Float64Range(0.3, 3).Draw(t, "constant"))
 		}
 		for _, step := range []float64{1.3, 1 / 1.3} {
 			last, p := 0., set.High
@@ -106,7 +106,7 @@ func TestIntervalsWiden(t *testing.T) {
 				p = set.Low
 			}
 			for range 10 {
-				b, err := d.Predict(p, 100)
+				b, err := d.Predict(p, fit.Arrays{All: 100, Written: 100})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -20,6 +20,7 @@ type machine struct {
 	app, class string
 	workload   *dataset.Workload // nil: the application has no spec
 	share      float64
+	written    bool // of the arrays only what is written is stored
 	constant   float64
 	data       func(p float64) float64 // of an application without spec
 	dataKind   string
@@ -62,6 +63,9 @@ func (m *machine) drawSpec() {
 	m.class = []string{"A", "B", "C"}[r.IntN(3)]
 	if m.share = 0.5 + r.Float64()/2; r.IntN(3) == 0 {
 		m.share = 1
+	}
+	if m.written = r.IntN(3) == 0; m.written {
+		m.share = 0.8 + 0.2*r.Float64()
 	}
 	m.dataKind = "structural"
 	switch m.app {
@@ -146,7 +150,11 @@ func (m *machine) zones(t *testing.T, np, pn int) (data, library, shared float64
 		if err != nil {
 			t.Fatal(err)
 		}
-		data = m.share*fit.Structure(inst) + m.constant
+		arrays := fit.Structure(inst)
+		if m.written {
+			arrays.All = arrays.Written
+		}
+		data = m.share*arrays.All + m.constant
 	}
 	return data, m.library(np), m.shared(pn)
 }

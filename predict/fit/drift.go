@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -21,8 +22,11 @@ type Drift struct {
 	// X is ln p, R what a measurement has beside the arrays, in MiB, sorted as given.
 	X []float64 `json:"ln_p"`
 	R []float64 `json:"mib"`
+	// Written is the share of the arrays that the application ever writes, point by point;
+	// nil if it writes all of them.
+	Written []float64 `json:"written,omitempty"`
 
-	arrays []float64
+	arrays []Arrays
 	once   sync.Once
 	fits   []structureFit
 	chosen map[*structureForm]bool
@@ -45,6 +49,11 @@ const (
 	DriftDof   = 40
 )
 
+// shareWander is the standard deviation of the change of a share of the arrays when p grows
+// by a factor e: a checkpointer that leaves out zeros stores halos and tables that are
+// filled otherwise than the rest. It has the scales of the constant.
+const shareWander = 0.04
+
 // driftScales are the sizes that a constant may have as far as its wandering goes, in
 // MiB, with what is assumed of them. The first is one that does not wander.
 var driftScales = []noiseLevel{{0.02, 0.55}, {0.5, 0.35}, {1.5, 0.1}}
@@ -54,16 +63,31 @@ type structureForm struct {
 	name            string
 	share, constant term
 	prior           float64
+	written         bool // of the arrays only what is ever written
 }
 
 // structureForms are the forms that measurements choose among. The thesis's store
 // every page; the constants of its applications lie between 0.3 and 2 MiB.
 var structureForms = []structureForm{
-	{"arrays + constant", term{1, 0, 1, 1}, someConstant, 0.55},
-	{"share · arrays", someShare, term{0, 0, 0, 0}, 0.15},
-	{"share · arrays + constant", someShare, someConstant, 0.28},
+	{"arrays + constant", term{1, 0, 1, 1}, someConstant, 0.54, false},
+	{"share · arrays", someShare, term{0, 0, 0, 0}, 0.14, false},
+	{"share · arrays + constant", someShare, someConstant, 0.26, false},
+	{"written arrays + constant", term{1, 0, 1, 1}, someConstant, 0.02, true},
+	{"share · written arrays + constant", someShare, someConstant, 0.02, true},
 	// A spec of which the program is a variant: anything is possible.
-	{"share · arrays + constant", term{1, 1, 0, 100}, term{0, 30, -1e3, 1e3}, 0.02},
+	{"share · arrays + constant", term{1, 1, 0, 100}, term{0, 30, -1e3, 1e3}, 0.02, false},
+}
+
+// Arrays are the arrays of a process in MiB, and those of their pages that the application
+// ever writes.
+type Arrays struct{ All, Written float64 }
+
+// of is the part that a form counts.
+func (a Arrays) of(f *structureForm) float64 {
+	if f.written {
+		return a.Written
+	}
+	return a.All
 }
 
 var (
@@ -83,17 +107,43 @@ type structureFit struct {
 var errDrift = errors.New("calibration is singular")
 
 // Add appends a measurement of a process whose arrays are known.
-func (d *Drift) Add(p, arrays, mib float64) {
-	d.X, d.R, d.arrays = append(d.X, math.Log(p)), append(d.R, mib-arrays), append(d.arrays, arrays)
+func (d *Drift) Add(p float64, arrays Arrays, mib float64) {
+	d.X, d.R, d.arrays = append(d.X, math.Log(p)), append(d.R, mib-arrays.All), append(d.arrays, arrays)
+	if arrays.Written < arrays.All && d.Written == nil {
+		d.Written = make([]float64, len(d.X)-1)
+		for i := range d.Written {
+			d.Written[i] = 1
+		}
+	}
+	if d.Written != nil {
+		d.Written = append(d.Written, arrays.Written/arrays.All)
+	}
+}
+
+// Pooled is a calibration by several series, of other classes of an application.
+func Pooled(list []*Series) *Drift {
+	d := &Drift{}
+	for _, s := range list {
+		for i, a := range s.Drift.arrays {
+			d.Add(math.Exp(s.Drift.X[i]), a, a.All+s.Drift.R[i])
+		}
+	}
+	return d
 }
 
 // restore finds the arrays of a drift that was read from a file.
 func (d *Drift) restore(points []Point) error {
-	if len(points) != len(d.R) {
+	if len(points) != len(d.R) || d.Written != nil && len(d.Written) != len(d.R) {
 		return errors.New("calibration has other points than the series")
 	}
 	for i, pt := range points {
-		d.arrays = append(d.arrays, pt.MiB-d.R[i])
+		a := Arrays{pt.MiB - d.R[i], pt.MiB - d.R[i]}
+		if d.Written != nil {
+			if a.Written *= d.Written[i]; !(d.Written[i] >= 0 && d.Written[i] <= 1) {
+				return errors.New("calibration has arrays of which more than all is written")
+			}
+		}
+		d.arrays = append(d.arrays, a)
 	}
 	return nil
 }
@@ -101,7 +151,7 @@ func (d *Drift) restore(points []Point) error {
 func (d *Drift) values() []float64 {
 	v := make([]float64, len(d.R))
 	for i := range v {
-		v[i] = d.arrays[i] + d.R[i]
+		v[i] = d.arrays[i].All + d.R[i]
 	}
 	return v
 }
@@ -112,16 +162,19 @@ func (d *Drift) prepare() {
 	values, start := d.values(), slices.Min(d.X)
 	for i := range structureForms {
 		form := &structureForms[i]
+		if form.written && d.Written == nil {
+			continue
+		}
 		columns := make([][]float64, len(d.X))
 		for j, x := range d.X {
-			columns[j] = form.row(d.arrays[j], x-start)
+			columns[j] = form.row(d.arrays[j].of(form), x-start)
 		}
 		for _, noise := range noiseLevels {
 			for _, scale := range driftScales {
 				f := structureFit{form: form, noise: noise.sd, scale: scale.sd}
 				var err error
 				f.regression, err = regress([]term{form.share, form.constant}, columns, values, func(a, b int) float64 {
-					v := f.wander(d.X[a]-start, d.X[b]-start)
+					v := f.wander(d.X[a]-start, d.X[b]-start, d.arrays[a].of(form)*d.arrays[b].of(form))
 					if a == b {
 						v += f.scatter(values[a])
 					}
@@ -218,8 +271,12 @@ func (d *Drift) Calibrated() string {
 	switch {
 	case name == structureForms[0].name:
 		return "runtime constant"
+	case name == "written arrays + constant":
+		return "runtime constant of what is written"
 	case len(coefficients) == 1:
 		return fmt.Sprintf("share of %.2g of the arrays", coefficients[0])
+	case strings.Contains(name, "written"):
+		return fmt.Sprintf("share of %.2g of what is written, and runtime constant", coefficients[0])
 	}
 	return fmt.Sprintf("share of %.2g of the arrays and runtime constant", coefficients[0])
 }
@@ -242,14 +299,20 @@ func (*structureForm) row(arrays, x float64) []float64 {
 	return []float64{arrays, math.Exp(driftTrend * x)}
 }
 
-// wander is the covariance of a constant that is a Brownian motion from the smallest
-// measured number of processes on.
-func (f *structureFit) wander(a, b float64) float64 {
+// wander is the covariance of a constant, and of a share of the arrays, that are Brownian
+// motions from the smallest measured number of processes on. squared is the product of the
+// arrays at both.
+func (f *structureFit) wander(a, b, squared float64) float64 {
 	if a*b <= 0 {
 		return 0
 	}
 	w := driftWander * f.scale
-	return w * w * min(math.Abs(a), math.Abs(b))
+	variance := w * w
+	if f.form.share.sd > 0 {
+		w := shareWander * f.scale
+		variance += w * w * squared
+	}
+	return variance * min(math.Abs(a), math.Abs(b))
 }
 
 // scatter is the variance of repeated measurements of a size.
@@ -259,7 +322,7 @@ func (f *structureFit) scatter(size float64) float64 {
 }
 
 // Predict returns what a process stores whose arrays are known, at p.
-func (d *Drift) Predict(p, arrays float64) (forecast, error) {
+func (d *Drift) Predict(p float64, arrays Arrays) (forecast, error) {
 	d.once.Do(d.prepare)
 	if len(d.fits) == 0 {
 		return forecast{}, errDrift
@@ -268,8 +331,17 @@ func (d *Drift) Predict(p, arrays float64) (forecast, error) {
 	x := math.Log(p) - start
 	var out forecast
 	for _, f := range d.fits {
-		s := f.regression.predict(f.form.row(arrays, x), func(i int) float64 { return f.wander(d.X[i]-start, x) }, f.wander(x, x))
+		mib := arrays.of(f.form)
+		s := f.regression.predict(f.form.row(mib, x), func(i int) float64 {
+			return f.wander(d.X[i]-start, x, d.arrays[i].of(f.form)*mib)
+		}, f.wander(x, x, mib*mib))
 		out.add(f.weight, s, f.scatter, d.chosen[f.form])
 	}
 	return out, nil
+}
+
+// Shares tells whether the measurements do not have all of the arrays.
+func (d *Drift) Shares() bool {
+	name, _ := d.Form()
+	return name != structureForms[0].name
 }

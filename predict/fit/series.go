@@ -128,10 +128,19 @@ func (s *Series) Basis() string {
 	return fmt.Sprintf("%s, %d points from %g to %g processes (%s)", s.Name(), len(s.Points), low, high, Tables(s.Tables))
 }
 
-// Structure returns the size of the arrays of a process in MiB, on average, without the
-// runtime constant of the spec.
-func Structure(inst *dataset.Instance) float64 {
-	return (float64(inst.TotalBytes())/float64(inst.NP) - float64(inst.Runtime)) / (1 << 20)
+// Structure returns the arrays of a process, on average, without the runtime constant of the
+// spec.
+func Structure(inst *dataset.Instance) Arrays {
+	a := Arrays{All: (float64(inst.TotalBytes())/float64(inst.NP) - float64(inst.Runtime)) / (1 << 20)}
+	var all, written float64
+	for _, array := range inst.Arrays {
+		bytes := float64(array.Bytes())
+		all, written = all+bytes, written+bytes*min(1, max(array.Used, array.Rewrite))
+	}
+	if a.Written = a.All; all > 0 {
+		a.Written = a.All * written / all
+	}
+	return a
 }
 
 // Check verifies a series from a file.
