@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,9 @@ program that does not end by itself is ended.
 
 Each step is a command line of ckpt, which --dry-run prints; its output is a file in
 the directory of the study. The same command again runs only what is missing, or has
-other arguments or inputs. docs/METHOD.md walks through a study.`,
+other arguments or inputs. If a step fails, the steps that do not need it still run, the
+page has what they say and names the step, and the command fails. docs/METHOD.md walks
+through a study.`,
 		Example: `  ckpt study bt.A --target 64 --nodes 4 --overhead 10% --app-time 2h --mtbf 24h -o study.html
   ckpt study --command 'mpiexec -n {np} ./heat 4096' --np 2,4,8 --target 512 --nodes 16
   ckpt study bt.A --target 64 --dry-run`,
@@ -156,17 +159,24 @@ func runStudy(ctx context.Context, g *ui.Globals, o *studyOptions, execute func(
 			fmt.Fprintf(g.Err, "[%*d/%d] %s\n", len(fmt.Sprint(of)), n, of, command)
 		}
 	})
-	if err != nil {
+	failure, failed := errors.AsType[*StepError](err)
+	if err != nil && (!failed || ui.ExitCode(err) == ui.ExitInterrupted) {
 		return s.explained(err)
 	}
 	r, err := s.result()
 	if err != nil {
 		return err
 	}
+	if r.failure = failure; failed {
+		r.Left = slices.DeleteFunc(r.Left, func(l Left) bool { return l.What == failure.Step.Name })
+	}
 	if err := g.WriteFile(ctx, s.Page, r.page); err != nil {
 		return err
 	}
-	return g.Show(r, func() error { return r.text(g) })
+	if err := g.Show(r, func() error { return r.text(g) }); err != nil || !failed {
+		return err
+	}
+	return s.explained(failure)
 }
 
 // explained adds to an error how the study continues.

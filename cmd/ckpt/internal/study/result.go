@@ -36,8 +36,9 @@ type Result struct {
 	Interval *predictions.Interval `json:"best_interval,omitempty"`
 	Replays  []replayed            `json:"replay_list,omitempty"`
 
-	study *Study
-	own   *predictions.Stored // what stands beside Kinds
+	study   *Study
+	own     *predictions.Stored // what stands beside Kinds
+	failure *StepError          // the first, nil if no step failed that has to succeed
 }
 
 // A StepRow is a step of a result.

@@ -5,6 +5,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,8 @@ func (e *StepError) Unwrap() error { return e.Err }
 // ErrBusy says that another process runs the study.
 var ErrBusy = errors.New("another ckpt study runs in this directory")
 
-// Run runs the steps that are not done. It calls progress, if not nil, before each.
+// Run runs the steps that are not done. It calls progress, if not nil, before each. A step that
+// fails ends nothing but the steps that use its result: the others run, and the error is the first.
 func (s *Study) Run(ctx context.Context, run Runner, progress func(n, of int, command string, kept bool)) error {
 	if err := durable.MkdirAll(vfs.OS{}, s.Dir); err != nil {
 		return err
@@ -47,6 +49,7 @@ func (s *Study) Run(ctx context.Context, run Runner, progress func(n, of int, co
 	if s.state, err = readState(s.Dir); err != nil {
 		return err
 	}
+	var first error
 	for i := range s.Steps {
 		step := &s.Steps[i]
 		kept, err := s.step(ctx, run, step, func(command string, kept bool) {
@@ -55,17 +58,21 @@ func (s *Study) Run(ctx context.Context, run Runner, progress func(n, of int, co
 			}
 		})
 		if err != nil {
-			return &StepError{i + 1, len(s.Steps), step, Command(s.argsNow(step)), err}
+			failed := &StepError{i + 1, len(s.Steps), step, Command(s.argsNow(step)), err}
+			if ui.ExitCode(err) == ui.ExitInterrupted {
+				return failed
+			}
+			first = cmp.Or(first, error(failed))
 		}
 		step.Kept = kept
 	}
-	return s.sweep()
+	return cmp.Or(s.sweep(), first)
 }
 
 // step runs a step unless it is done.
 func (s *Study) step(ctx context.Context, run Runner, step *Step, progress func(command string, kept bool)) (kept bool, err error) {
 	for _, name := range step.needs() {
-		if r := s.state.Steps[name]; r == nil || r.Failure != "" {
+		if !s.has(name) {
 			return false, s.failed(step, nil, fmt.Errorf("step %s has no result", name))
 		}
 	}
@@ -94,17 +101,25 @@ func (s *Study) step(ctx context.Context, run Runner, step *Step, progress func(
 	return false, s.keep(step, key, args, out.Bytes(), errs.Bytes())
 }
 
-// failed notes the failure of an optional step. Any other failure, and an interrupt,
-// end the study.
+// failed notes the failure of a step. That of an optional one is no error.
 func (s *Study) failed(step *Step, args []string, err error) error {
-	if !step.Optional || ui.ExitCode(err) == ui.ExitInterrupted {
+	if ui.ExitCode(err) == ui.ExitInterrupted {
 		return err
 	}
 	if args == nil {
 		args = step.Args
 	}
 	s.state.Steps[step.Name] = &record{Args: args, Warnings: []string{}, Failure: strings.Join(strings.Fields(err.Error()), " ")}
-	return s.state.write()
+	if failed := s.state.write(); failed != nil || step.Optional {
+		return failed
+	}
+	return err
+}
+
+// has reports whether a step has a result.
+func (s *Study) has(name string) bool {
+	r := s.state.record(name)
+	return r != nil && r.Failure == ""
 }
 
 // argsNow returns the arguments of a step, as far as they are known.

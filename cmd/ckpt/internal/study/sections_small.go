@@ -102,6 +102,9 @@ func (r *Result) stored() (section, error) {
 	files := table{Head: []string{"run", "|checkpoint", "|in memory", "|stored", "|files", "|latency"},
 		Note: "In memory: the library once per job, the segment once per node. The first checkpoint is full, later ones store what has changed. Measured, one run each."}
 	for _, run := range r.Runs {
+		if !r.study.has("run-" + strconv.Itoa(run.NP)) {
+			continue
+		}
 		list, err := r.study.checkpoints(run)
 		if err != nil {
 			return sec, err
@@ -126,6 +129,9 @@ func (r *Result) zonesOfProgram(sec section) (section, error) {
 	for _, run := range r.Runs {
 		row := []string{run.Name}
 		name := "zones-" + strconv.Itoa(run.NP)
+		if !r.study.has(name) {
+			continue
+		}
 		for _, column := range []string{"mpi", "lb_MiB", "dtapp_MiB", "shmem_MiB", "ckpt_file_MiB"} {
 			cell, err := r.study.value(name, column)
 			if err != nil {

@@ -32,6 +32,9 @@ func (r *Result) facts() []fact {
 		names = append(names, r.Runs[i].Name)
 	}
 	facts := []fact{{"target", fmt.Sprintf("%s on %s, %s", r.App, ui.Count(r.NP, "rank"), ui.Count(r.Nodes, "node"))}, {"small runs", strings.Join(names, ", ")}}
+	if f := r.failure; f != nil {
+		facts = append(facts, fact{"failed", fmt.Sprintf("step %s: %v", f.Step.Name, f.Err)})
+	}
 	if len(r.Checks) > 0 {
 		facts = append(facts, fact{"check", r.checked()})
 	}
