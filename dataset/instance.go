@@ -292,6 +292,9 @@ func (a Array) SavedBytes(np int) int64 {
 
 // String returns the name in the manner of NPB, of the job as it was launched: bt.B.4.
 func (inst *Instance) String() string {
+	if inst.Class == "-" { // a program without arguments
+		return fmt.Sprintf("%s.%d", inst.Name, inst.Launched)
+	}
 	return fmt.Sprintf("%s.%s.%d", inst.Name, inst.Class, inst.Launched)
 }
 

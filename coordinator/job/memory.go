@@ -120,6 +120,7 @@ func PlanMemory(inst *dataset.Instance, mapping Mapping, implementation string) 
 		m.Regions = append(m.Regions, a.Name)
 	}
 	m.Regions = append(m.Regions, "runtime", "segment")
+	program := inst.Workload.IsProgram() // which has a segment of its library, not of ckpt
 	first := dataPieces(inst, 0)
 	for node, ranks := range mapping {
 		segment := mpi.SegmentBytes(layout, ranks)
@@ -127,13 +128,15 @@ func PlanMemory(inst *dataset.Instance, mapping Mapping, implementation string) 
 			return nil, &UsageError{fmt.Sprintf("node %d has %d ranks: too many for a shared segment", node, ranks),
 				wording.Sprintf("spread them over more nodes with {nodes} or {map}")}
 		}
-		m.Zones.Shared += segment
+		if !program {
+			m.Zones.Shared += segment
+		}
 		for i := range ranks {
 			s := plan.Source{Rank: len(m.Sources), Node: node, Pieces: first}
 			if inst.Uneven() {
 				s.Pieces = dataPieces(inst, s.Rank)
 			}
-			if i == 0 {
+			if i == 0 && !program {
 				// It is drained: all but its header is zero, see mpi.Segment.Drained.
 				s.Pieces = append(slices.Clip(s.Pieces), pieceOf(last+1, mpi.HeaderBytes))
 			}
@@ -154,6 +157,9 @@ func dataPieces(inst *dataset.Instance, rank int) []plan.Piece {
 		if a = a.Of(rank); a.Count > 0 {
 			data = append(data, pieceOf(i, a.Bytes()))
 		}
+	}
+	if inst.Runtime == 0 {
+		return slices.Clip(data)
 	}
 	return slices.Clip(append(data, pieceOf(len(inst.Arrays), inst.Runtime)))
 }

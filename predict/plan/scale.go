@@ -124,11 +124,11 @@ func (s *Scale) choose(points map[int]*ScalePoint, nps []int) error {
 
 // PredictedScale predicts the scaling curve of runs whose times without checkpoints are known.
 // Each takes so many checkpoints, written in a way; codec packs the compressed kind.
-func PredictedScale(m *predict.Model, w Way, app, class, mpi string, runs []Run, checkpoints int, codec string) (*Scale, error) {
+func PredictedScale(m *predict.Model, w Way, app, mpi string, runs []Run, checkpoints int, codec string) (*Scale, error) {
 	if err := checkCount(checkpoints); err != nil {
 		return nil, err
 	}
-	s := &Scale{App: app + "." + class, MPI: mpi, Engine: cmp.Or(w.Engine, dataset.DMTCP), Codec: codec, Checkpoints: checkpoints, Source: "run times given, checkpoints of " + string(cmp.Or(w.Engine, dataset.DMTCP)) + " predicted"}
+	s := &Scale{App: app, MPI: mpi, Engine: cmp.Or(w.Engine, dataset.DMTCP), Codec: codec, Checkpoints: checkpoints, Source: "run times given, checkpoints of " + string(cmp.Or(w.Engine, dataset.DMTCP)) + " predicted"}
 	for _, run := range runs {
 		a, err := m.Application(s.App, run.NP())
 		if err != nil {

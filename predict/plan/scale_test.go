@@ -57,7 +57,7 @@ func TestScale(t *testing.T) {
 	for _, p := range measured.Points {
 		runs = append(runs, Run{p.Mapping, p.Alone})
 	}
-	s, err := PredictedScale(m, Way{}, "bt", "C", "mpich", runs, 1, "gzip")
+	s, err := PredictedScale(m, Way{}, "bt.C", "mpich", runs, 1, "gzip")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestScale(t *testing.T) {
 	if measured.Open(25, protected) {
 		t.Error("a measured time is its own interval")
 	}
-	if _, err := PredictedScale(m, Way{}, "bt", "C", "mpich", nil, 1, "gzip"); err == nil {
+	if _, err := PredictedScale(m, Way{}, "bt.C", "mpich", nil, 1, "gzip"); err == nil {
 		t.Error("a curve without runs")
 	}
 }

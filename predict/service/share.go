@@ -44,7 +44,7 @@ func bounds(stored, size float64) (low, high float64) {
 func (s *Share) measure(stored, size, spec float64) {
 	low, high := bounds(stored, size)
 	page := zones.PageSize / size
-	agrees := spec >= 0 && spec >= low-page && spec <= high+page
+	agrees := spec >= 0 && spec >= low-page && spec <= high+page && (stored > 0 || spec < 1)
 	if s.Jobs++; s.Jobs == 1 {
 		*s = Share{low, high, agrees, 1}
 		return

@@ -253,7 +253,12 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 		return showLevelPlan(g, &p, options, o.protect)
 	case p.MTBFS != 0:
 		r := modePlan{p.App.String(), p.Mapping, cmp.Or(p.Engine, dataset.DMTCP), p.MTBFS, p.AppSeconds, options}
-		return g.Show(r, func() error { return printModes(g, &r) })
+		return g.Show(r, func() error {
+			if err := printModes(g, &r); err != nil || len(p.Modes) > 1 || !unknownMessages(p.App.Instance()) || g.Quiet {
+				return err
+			}
+			return g.Printf("left out: modes of groups, as the messages of %s are not known; its workload file may have them\n", p.App)
+		})
 	}
 	nearest := bestMeasured(options)
 	if !g.Quiet && slices.Contains(m.Elsewhere, "data") && o.storage.On != "" {

@@ -127,6 +127,9 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 	if err := o.groups(p); err != nil {
 		return err
 	}
+	if len(o.modes) == 0 && unknownMessages(p.App.Instance()) {
+		p.Modes = []service.Mode{service.Coordinated}
+	}
 	if !o.FailingOptions.Given() {
 		return ui.Missing("--mtbf", "24h")
 	}
@@ -141,6 +144,12 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 		return err
 	}
 	return q.Err
+}
+
+// unknownMessages reports whether a workload is of a program whose messages it does not have:
+// what groups would log is not known.
+func unknownMessages(inst *dataset.Instance) bool {
+	return inst != nil && inst.Workload.IsProgram() && len(inst.Messages) == 0
 }
 
 // mapping reads --nodes, --map or --ppn.

@@ -59,14 +59,13 @@ more than one node, n_nodes; the checkpoints are predicted.`,
 }
 
 func runPredictScale(g *ui.Globals, o *scaleOptions, app string) error {
-	name, class, ok := strings.Cut(app, ".")
-	if !ok || name == "" || class == "" {
+	if name, class, ok := strings.Cut(app, "."); o.runs == "" && (!ok || name == "" || class == "") {
 		return ui.BadUsage(fmt.Sprintf("%q is not an application and its class", app), "write it as in bt.C; --np chooses the numbers of ranks")
 	}
 	if err := ui.CheckPlotName(o.plot); err != nil {
 		return err
 	}
-	s, err := o.scale(name, class)
+	s, err := o.scale(app)
 	if err != nil {
 		return err
 	}
@@ -78,15 +77,16 @@ func runPredictScale(g *ui.Globals, o *scaleOptions, app string) error {
 	return g.Show(s, func() error { return printScale(g, s) })
 }
 
-func (o *scaleOptions) scale(name, class string) (*plan.Scale, error) {
+func (o *scaleOptions) scale(app string) (*plan.Scale, error) {
 	mpi := dataset.MPIName(o.mpi)
 	if mpi == "" {
 		return nil, ui.BadUsage(fmt.Sprintf("--mpi %q is unknown", o.mpi), "--mpi takes mpich or openmpi")
 	}
 	if o.runs == "" {
+		name, class, _ := strings.Cut(app, ".")
 		return plan.MeasuredScale(name, class, mpi, o.np, o.checkpoints)
 	}
-	m, err := (&jobOptions{model: o.model}).load(name)
+	m, err := (&jobOptions{model: o.model}).load(app)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (o *scaleOptions) scale(name, class string) (*plan.Scale, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan.PredictedScale(m, way, name, class, mpi, runs, o.checkpoints, o.codec)
+	return plan.PredictedScale(m, way, app, mpi, runs, o.checkpoints, o.codec)
 }
 
 // times reads the run times that the flags choose.

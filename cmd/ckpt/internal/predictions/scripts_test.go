@@ -9,5 +9,5 @@ import (
 func TestMain(m *testing.M) { scripttest.Main(m) }
 
 func TestScripts(t *testing.T) {
-	scripttest.Run(t, scripttest.Commands{"figures": figures, "ownjobs": ownJobs})
+	scripttest.Run(t, scripttest.Commands{"figures": figures, "ownjobs": ownJobs, "ranksizes": rankSizes})
 }

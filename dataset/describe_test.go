@@ -1,0 +1,114 @@
+package dataset
+
+import (
+	"strings"
+	"testing"
+
+	"ckpt/zones"
+	"ckpt/zones/global"
+)
+
+// seenOf is a run of a program whose u is an array of all ranks, state one of each rank.
+func seenOf(t *testing.T, a global.Array, np int, state int64) SeenRun {
+	t.Helper()
+	a.Empty = true
+	l, err := a.On(np)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := SeenArray{Name: "u", Elem: zones.Float64}
+	own := SeenArray{Name: "my state", Elem: zones.Bytes}
+	for rank := range np {
+		u.Parts = append(u.Parts, l.Part(rank))
+		u.Bytes = append(u.Bytes, l.Elements(rank)*a.Elem)
+		own.Bytes = append(own.Bytes, state)
+	}
+	return SeenRun{Job: "j", NP: np, Arrays: []SeenArray{u, own}}
+}
+
+func described(t *testing.T, np int, runs ...SeenRun) (*Description, *Instance) {
+	t.Helper()
+	d, err := Describe("9heat", "100-800", runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := ParseWorkload([]byte(d.Text), "test")
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, d.Text)
+	}
+	inst, err := w.Instance("100-800", np)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, inst
+}
+
+// TestDescribe writes specs of programs, and evaluates them on other numbers of ranks.
+func TestDescribe(t *testing.T) {
+	rows := global.Array{Shape: []int64{102, 50}, Elem: 24, Halo: []int64{1, 1}, Grid: []int{4, 1}, Dims: []global.Dim{{Kind: global.Block, Rest: global.RestSpread}, {Kind: global.Block}}}
+	d, inst := described(t, 7, seenOf(t, rows, 4, 200))
+	if !d.Declared() || !d.Arrays[0].Exact || d.Arrays[1].Declared {
+		t.Errorf("found %+v", d.Arrays)
+	}
+	if got := inst.Arrays[0].Of(6).Bytes(); got != (15+2)*52*24 {
+		t.Errorf("rank 6 of 7 holds %d bytes of u", got)
+	}
+	if got := inst.Arrays[1].Bytes(); got != 200 || inst.Runtime != 0 {
+		t.Errorf("a rank holds %d bytes of its state, and %d of a runtime", got, inst.Runtime)
+	}
+	if _, inst = described(t, 200, seenOf(t, rows, 4, 200)); inst.Arrays[0].Of(0).Bytes() != 2*52*24 {
+		t.Errorf("a rank without rows holds %d bytes", inst.Arrays[0].Of(0).Bytes())
+	}
+
+	// One run leaves rules open, which widens; columns of a program in Fortran run the other way.
+	columns := global.Array{Shape: []int64{100, 60}, Elem: 8, Grid: []int{2, 2}, Order: []int{1, 0}}
+	d, inst = described(t, 8, seenOf(t, columns, 4, 200))
+	if d.Arrays[0].Exact || d.Arrays[0].Tells == 0 || len(inst.Arrays[0].Others) == 0 {
+		t.Errorf("found %+v, %d other rules", d.Arrays[0], len(inst.Arrays[0].Others))
+	}
+	if low, high := inst.TotalRange(); low > inst.TotalBytes() || high < inst.TotalBytes() {
+		t.Errorf("%d bytes are not between %d and %d", inst.TotalBytes(), low, high)
+	}
+
+	// Sizes alone: the ones that were seen, and a guess beyond them.
+	runs := []SeenRun{seenOf(t, rows, 4, 40000), seenOf(t, withGrid(rows, 8), 8, 20000)}
+	if _, inst = described(t, 16, runs...); inst.Arrays[1].Bytes() != 10000 || len(inst.Arrays[1].Measured) != 2 {
+		t.Errorf("a rank of 16 holds %d bytes of its state", inst.Arrays[1].Bytes())
+	}
+	if _, inst = described(t, 4, runs...); inst.Arrays[1].Bytes() != 40000 {
+		t.Errorf("a rank of 4 holds %d bytes of its state", inst.Arrays[1].Bytes())
+	}
+}
+
+func withGrid(a global.Array, np int) global.Array {
+	a.Grid = []int{np, 1}
+	return a
+}
+
+// TestDescribeTogether takes what one array shows of the rule for another.
+func TestDescribeTogether(t *testing.T) {
+	uneven := global.Array{Shape: []int64{102}, Elem: 8, Dims: []global.Dim{{Kind: global.Block, Rest: global.RestLast}}}
+	even := global.Array{Shape: []int64{100}, Elem: 8}
+	run := seenOf(t, uneven, 4, 8)
+	other := seenOf(t, even, 4, 8).Arrays[0]
+	other.Name = "v"
+	run.Arrays = append(run.Arrays, other)
+	d, inst := described(t, 7, run)
+	if !d.Arrays[2].Exact || inst.Arrays[2].Of(6).Count != 15 {
+		t.Errorf("v: %+v, the last rank of 7 has %d cells", d.Arrays[2], inst.Arrays[2].Of(6).Count)
+	}
+}
+
+func TestDescribeRefuses(t *testing.T) {
+	small := global.Array{Shape: []int64{100}, Elem: 8}
+	large := global.Array{Shape: []int64{300}, Elem: 8}
+	_, err := Describe("heat", "-", []SeenRun{seenOf(t, small, 4, 8), seenOf(t, large, 6, 8)})
+	if err == nil || !strings.Contains(err.Error(), "arrays of different shapes: [100] on 4 ranks, [300] on 6") {
+		t.Errorf("two problem sizes: %v", err)
+	}
+	bad := seenOf(t, small, 4, 8)
+	bad.Arrays[0].Parts[1] = nil
+	if d, err := Describe("heat", "-", []SeenRun{bad}); err != nil || d.Declared() || !strings.Contains(d.Text, "measured") && !strings.Contains(d.Text, "count") {
+		t.Errorf("an array that a rank did not declare: %v", err)
+	}
+}
