@@ -17,7 +17,7 @@ func TestPredictDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := os.ReadFile(filepath.Join("..", "..", "testdata", "script", "predict_fit.txtar"))
+	script, err := os.ReadFile(filepath.Join("testdata", "script", "predict_fit.txtar"))
 	if err != nil {
 		t.Fatal(err)
 	}
