@@ -1,8 +1,10 @@
 package container
 
 import (
+	"math/bits"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -136,8 +138,9 @@ func (p *packer) encode(rec *extentRec, r *zones.Region, mem []byte, c chunk) bo
 	}
 	if !p.staged {
 		p.staged = true
-		if int64(len(p.stage)) < c.n {
-			p.stage = aligned(int(max(c.n, stageBytes)))
+		// Each extent is stored in whole pages.
+		if need := c.n + int64(c.last-c.first)*zones.PageSize; int64(len(p.stage)) < need {
+			p.stage = stageOf(need)
 		}
 		if p.n > 0 {
 			copy(p.stage, p.runs[0].mem)
@@ -148,6 +151,32 @@ func (p *packer) encode(rec *extentRec, r *zones.Region, mem []byte, c chunk) bo
 	clear(p.stage[p.n+int64(copy(p.stage[p.n:], stored)) : end])
 	p.n = end
 	return false
+}
+
+// stages keeps staging buffers from one write for the next: fresh memory costs a fault for
+// each page, which took longer than to pack the checkpoint of a small rank.
+var stages sync.Pool
+
+// stageOf returns a buffer of at least n bytes.
+func stageOf(n int64) []byte {
+	if kept, _ := stages.Get().(*[]byte); kept != nil && int64(len(*kept)) >= n {
+		return *kept
+	}
+	return aligned(1 << bits.Len64(uint64(n-1)))
+}
+
+// keepStages gives the buffers of a write that is over to the next one.
+func (w *writer) keepStages() {
+	for _, p := range w.packers {
+		w.free = append(w.free, p.stage)
+		p.stage = nil
+	}
+	for _, stage := range w.free {
+		if len(stage) > 0 {
+			stages.Put(&stage)
+		}
+	}
+	w.free = nil
 }
 
 // place adds the place of a chunk to the places of its extents.

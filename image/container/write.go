@@ -128,5 +128,8 @@ func (w *writer) run(ctx context.Context) error {
 	if err == nil {
 		err = durable.Op("write", w.path, -1, ctx.Err())
 	}
+	if err == nil {
+		w.keepStages()
+	}
 	return err
 }
