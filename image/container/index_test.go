@@ -94,7 +94,7 @@ func TestIndexRejects(t *testing.T) {
 		"no path":          func(x *index) { x.files[0].path = "" },
 		"same name":        func(x *index) { x.regions[1].name = x.regions[0].name },
 		"zone":             func(x *index) { x.regions[1].zone = 9 },
-		"element":          func(x *index) { x.regions[1].elem = 9 },
+		"element":          func(x *index) { x.regions[1].elem = 200 },
 		"huge region":      func(x *index) { x.regions[1].size = -1 },
 		"header of others": func(x *index) { x.header[0]++ },
 	} {
