@@ -25,7 +25,7 @@ func TestFlagsInDocs(t *testing.T) {
 		t.Fatal("docs/CLI.md has no section Flags")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
-	var want []string
+	var want, leaves []string
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
 		var flags []string
@@ -37,6 +37,9 @@ func TestFlagsInDocs(t *testing.T) {
 		if len(flags) > 0 && c.HasParent() {
 			want = append(want, fmt.Sprintf("- `%s`: %s", c.CommandPath(), strings.Join(flags, ", ")))
 		}
+		if !c.HasAvailableSubCommands() && c.Name() != "help" {
+			leaves = append(leaves, c.CommandPath())
+		}
 		for _, sub := range c.Commands() {
 			if !sub.Hidden {
 				visit(sub)
@@ -46,6 +49,9 @@ func TestFlagsInDocs(t *testing.T) {
 	visit(root.New(&ui.Globals{}))
 	if len(want) < 40 {
 		t.Fatalf("only %d commands were seen", len(want))
+	}
+	if len(leaves) > 48 {
+		t.Errorf("%d commands, want at most 48: %s", len(leaves), strings.Join(leaves, ", "))
 	}
 	var got []string
 	for l := range strings.Lines(section) {

@@ -120,6 +120,16 @@ func (c Cost) all() (mib fit.Range, fixed float64) {
 		t.Latency.Coordination + t.Latency.Management
 }
 
+// Whole is what a whole checkpoint stores, in MiB, and the share of it that the fullest node
+// has.
+func (c Cost) Whole() (mib fit.Range, node float64) {
+	mib, _ = c.all()
+	if s := c.Stored; s != nil {
+		mib = mib.Plus(s.Library.Scale(1. / (1 << 20)))
+	}
+	return mib, c.node()
+}
+
 // node is the share of a whole checkpoint that the fullest node has.
 func (c Cost) node() float64 {
 	if s := c.Stored; s != nil {

@@ -37,7 +37,7 @@ func newBenchCommand(g *ui.Globals) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchWriteCommand(g), newBenchCodecCommand(g), newBenchModesCommand(g), newBenchSieveCommand(g), newBenchStorageCommand(g), newBenchTierCommand(g), newBenchInterferenceCommand(g))
+	cmd.AddCommand(newBenchWriteCommand(g), newBenchCodecCommand(g), newBenchModesCommand(g), ui.Moved("sieve", "bench write --sieve"), newBenchStorageCommand(g), newBenchTierCommand(g), newBenchInterferenceCommand(g))
 	return cmd
 }
 

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image"
 	"ckpt/image/plan/fileview"
@@ -233,45 +231,21 @@ type storageCost struct {
 	Measured  time.Time `json:"measured_at"`
 }
 
-func newBenchSieveCommand(g *ui.Globals) *cobra.Command {
-	var dir, size string
-	var rounds int
-	cmd := &cobra.Command{
-		Use:   "sieve",
-		Short: "Measure when reading over holes pays",
-		Long: `Read blocks with holes between them from a file in a directory, with a call per
-block (naive) and under every rule of data sieving, which read blocks and holes
-together. Print how many times as fast as naive each rule is, for sizes of blocks
-and holes, and the break-even: the hole that takes as long to read as a call costs.
-
-If the directory is a checkpoint store, the break-even is kept in it, and restarts
-and ckpt extract use it from then on.`,
-		Example: "  ckpt bench sieve --dir ckpt-store\n  ckpt bench sieve --dir /scratch --size 1GiB --json",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runBenchSieve(cmd.Context(), g, dir, size, rounds) },
-	}
-	f := cmd.Flags()
-	f.StringVar(&dir, "dir", ".", "directory on the file system to measure, or a checkpoint store")
-	f.StringVar(&size, "size", "128MiB", "bytes of the file that is read")
-	f.IntVar(&rounds, "rounds", 3, "number of rounds")
-	return cmd
-}
-
-func runBenchSieve(ctx context.Context, g *ui.Globals, dir, sizeText string, rounds int) error {
-	size, err := ui.ParseSize("--size", sizeText)
+func runBenchSieve(ctx context.Context, g *ui.Globals, w benchWriteOptions) error {
+	size, err := ui.ParseSize("--size", w.size)
 	if err != nil {
 		return err
 	}
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
-	store, err := image.OpenStore(vfs.OS{}, dir)
+	store, err := image.OpenStore(vfs.OS{}, w.dir)
 	if err != nil && !errors.Is(err, image.ErrNoStore) {
 		return err
 	}
-	o := sieveOptions{Size: size, Rounds: rounds}
+	o := sieveOptions{Size: size, Rounds: w.rounds}
 	add, done := g.Progress("sieve", o.Total())
 	o.Progress = add
-	r, err := measureSieve(ctx, dir, o)
+	r, err := measureSieve(ctx, w.dir, o)
 	done()
 	if err == nil && store != nil {
 		err = store.SetStorage(r.Storage)
@@ -285,7 +259,7 @@ func runBenchSieve(ctx context.Context, g *ui.Globals, dir, sizeText string, rou
 			sieveResult
 			Cost storageCost `json:"storage_cost"`
 			Kept bool        `json:"kept_in_store"`
-		}{dir, r, storageCost{r.Storage.Bandwidth, r.Storage.Call.Seconds(), r.Storage.Measured}, store != nil})
+		}{w.dir, r, storageCost{r.Storage.Bandwidth, r.Storage.Call.Seconds(), r.Storage.Measured}, store != nil})
 	}
 	return printSieve(g, r, store)
 }

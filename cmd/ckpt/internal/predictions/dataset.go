@@ -169,7 +169,7 @@ measured is marked as extrapolated. docs/PREDICT.md has the models.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPredictFitCommand(g), newPredictSizeCommand(g), newPredictTimeCommand(g),
-		newPredictCountCommand(g), newPredictScaleCommand(g),
+		newPredictCountCommand(g), newPredictScaleCommand(g), newPredictStorageCommand(g),
 		newPredictPlanCommand(g), newPredictEvalCommand(g), ui.Moved("score", "predict eval"))
 	return cmd
 }

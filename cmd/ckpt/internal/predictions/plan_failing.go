@@ -287,21 +287,39 @@ func (o *levelRates) levels(f *pflag.FlagSet, p *plan.Planning) (*plan.Levels, e
 	case o.share == "":
 		return nil, ui.Missing("--share-local", "85%")
 	}
-	scheme, err := nodes.Parse(o.protect)
+	scheme, err := schemeOf(o.protect, len(p.Mapping))
 	if err != nil {
-		return nil, ui.BadUsage("--protect "+o.protect+": want none, partner, partner:K, xor:N or rs:K+M", "--protect partner keeps a copy on another node")
-	}
-	if err := scheme.Check(len(p.Mapping)); err != nil {
-		return nil, ui.BadUsage(fmt.Sprintf("--protect %s: %v", o.protect, err), fmt.Sprintf("spread the ranks over more nodes, like --nodes %d", scheme.Nodes()))
+		return nil, err
 	}
 	var q ui.Quantities
 	l := &plan.Levels{LocalMiBPerS: float64(q.Rate("--local-rate", o.local)) / mebi, StoreMiBPerS: float64(q.Rate("--store-rate", o.store)) / mebi,
 		NetworkMiBPerS: float64(q.Rate("--network-rate", o.network)) / mebi, Slowdown: q.Share("--drain-slowdown", o.slowdown),
-		Redundancy: float64(scheme.Strength()) / float64(scheme.Nodes()-scheme.Strength()), Share: q.Share("--share-local", o.share), Slots: nodes.Slots}
+		Redundancy: redundancyOf(scheme), Share: q.Share("--share-local", o.share), Slots: nodes.Slots}
 	if q.Err == nil && !(l.Share > 0 && l.Share < 1) {
-		return nil, ui.BadUsage("--share-local "+o.share+": must be over 0 and below 1", "give the share of the failures that checkpoints on the nodes survive, like 85%")
+		return nil, badShare(o.share)
 	}
 	return l, q.Err
+}
+
+func badShare(text string) error {
+	return ui.BadUsage("--share-local "+text+": must be over 0 and below 1", "give the share of the failures that checkpoints on the nodes survive, like 85%")
+}
+
+// schemeOf reads how redundancy is made on so many nodes.
+func schemeOf(protect string, count int) (nodes.Scheme, error) {
+	scheme, err := nodes.Parse(protect)
+	if err != nil {
+		return scheme, ui.BadUsage("--protect "+protect+": want none, partner, partner:K, xor:N or rs:K+M", "--protect partner keeps a copy on another node")
+	}
+	if err := scheme.Check(count); err != nil {
+		return scheme, ui.BadUsage(fmt.Sprintf("--protect %s: %v", protect, err), fmt.Sprintf("spread the ranks over more nodes, like --nodes %d", scheme.Nodes()))
+	}
+	return scheme, nil
+}
+
+// redundancyOf is how many bytes a scheme keeps for each byte.
+func redundancyOf(s nodes.Scheme) float64 {
+	return float64(s.Strength()) / float64(s.Nodes()-s.Strength())
 }
 
 // levelPlan is a comparison of checkpoints on the nodes with a plain store, as --json

@@ -1,0 +1,313 @@
+package predictions
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/dataset"
+	"ckpt/image/nodes"
+	"ckpt/interval"
+	"ckpt/predict/fit"
+	"ckpt/predict/plan"
+)
+
+// needOptions are the flags of ckpt predict storage.
+type needOptions struct {
+	jobOptions
+	FailingOptions
+	memory, size, waste, downtime string
+	share, protect, rate          string
+	keep                          int
+}
+
+func newPredictStorageCommand(g *ui.Globals) *cobra.Command {
+	var o needOptions
+	cmd := &cobra.Command{
+		Use:   "storage [APP]",
+		Short: "Find the bandwidth and capacity that a machine needs for an accepted waste",
+		Long: `Find the bandwidth and the capacity with which checkpoints, restarts and repeated work
+waste no more than an accepted share of the time: of a store that the job waits for, and
+of storage on the nodes with a store behind it (docs/TIERS.md). The formulas are those of
+ckpt interval, solved for the rate (docs/INTERVAL.md).
+
+A checkpoint has the --memory of all nodes, or --size, or what is predicted for an APP on
+its nodes, with the flags of ckpt predict size. The table around the answer has other
+wastes and failure rates.`,
+		Example: `  ckpt predict storage --nodes 200 --memory 512GiB --node-mtbf 5y --waste 5%
+  ckpt predict storage --size 911GiB --nodes 128 --node-mtbf 5y --waste 2% --node-rate 5GiB/s
+  ckpt predict storage bt.D.64 --nodes 4 --mtbf 12h --waste 5% --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return inputErrors(runPredictStorage(cmd, g, &o, appOf(args)))
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *needOptions) addFlags(f *pflag.FlagSet) {
+	o.jobOptions.addFlags(f)
+	o.FailingOptions.AddFlags(f, "")
+	f.StringVar(&o.memory, "memory", "", "memory of a node that a checkpoint has, like 512GiB")
+	f.StringVar(&o.size, "size", "", "size of a checkpoint of all nodes, like 90TiB, in place of --memory and APP")
+	f.StringVar(&o.waste, "waste", "", "accepted share of the time that checkpoints, restarts and repeated work take, like 5%")
+	f.StringVar(&o.downtime, "downtime", "", "time from a failure to the start of the restart (default 0)")
+	f.StringVar(&o.share, "share-local", "85%", "share of the failures that checkpoints on the nodes survive")
+	f.StringVar(&o.protect, "protect", "partner", "what survives a lost node: none, partner[:K], xor:N or rs:K+M (of one node: none)")
+	f.StringVar(&o.rate, "node-rate", "", "rate of the storage of a node, like 5GiB/s (default: asked for, too)")
+	f.IntVar(&o.keep, "keep", 1, "checkpoints that stay in the store while one more is written")
+}
+
+// A StorageNeed is the storage that a machine needs, as --json prints it.
+type StorageNeed struct {
+	App    string           `json:"app,omitempty"`
+	Engine dataset.Engine   `json:"engine,omitempty"` // of a predicted checkpoint
+	Nodes  int              `json:"nodes"`
+	Bytes  int64            `json:"checkpoint_bytes"`
+	Low    int64            `json:"low_bytes"`
+	High   int64            `json:"high_bytes"`
+	Node   int64            `json:"node_image_bytes"` // of the fullest node
+	MTBF   float64          `json:"mtbf_s"`
+	Down   float64          `json:"downtime_s"`
+	Waste  float64          `json:"waste"`
+	Share  float64          `json:"survived_share"`
+	Scheme string           `json:"protection"`
+	Alone  interval.Needed  `json:"store_alone"`
+	First  *interval.Needed `json:"nodes_first"` // null if no store is fast enough behind the nodes
+	// The store and a node have to hold so much.
+	Kept         int       `json:"keep"`
+	Capacity     int64     `json:"capacity_bytes"`
+	NodeCapacity int64     `json:"node_capacity_bytes"`
+	Around       []needRow `json:"needed_list"`
+	Assumed      []string  `json:"assumption_list"`
+
+	size    fit.Range // of a checkpoint, in bytes
+	failing FailingOptions
+}
+
+// A needRow is the storage for another waste and failure rate.
+type needRow struct {
+	Waste float64          `json:"waste"`
+	MTBF  float64          `json:"mtbf_s"`
+	Alone *interval.Needed `json:"store_alone"` // null where no storage is fast enough
+	First *interval.Needed `json:"nodes_first"`
+}
+
+func runPredictStorage(cmd *cobra.Command, g *ui.Globals, o *needOptions, app string) error {
+	r, need, err := o.need(cmd, app)
+	if err != nil {
+		return err
+	}
+	if r.Alone, err = need.StoreAlone(); err != nil {
+		return err
+	}
+	first, err := need.NodesFirst()
+	if outOfRange(err) != nil {
+		return err
+	}
+	if err == nil {
+		r.First = &first
+	}
+	r.around(*need)
+	return g.Show(r, func() error { return printStorageNeed(g, r) })
+}
+
+// need reads the flags.
+func (o *needOptions) need(cmd *cobra.Command, app string) (*StorageNeed, *interval.Need, error) {
+	switch {
+	case o.waste == "":
+		return nil, nil, ui.Missing("--waste", "5%")
+	case !o.FailingOptions.Given():
+		return nil, nil, ui.Missing("--node-mtbf", "5y")
+	case o.Placement.Count() < 1:
+		return nil, nil, ui.Missing("--nodes", "200")
+	case o.keep < 1:
+		return nil, nil, ui.BadUsage(fmt.Sprintf("--keep %d: want at least 1", o.keep), "one checkpoint stays while the next is written")
+	}
+	r := &StorageNeed{Nodes: o.Placement.Count(), Assumed: []string{}}
+	r.failing = o.FailingOptions
+	share, err := o.bytes(cmd.Flags(), r, app)
+	if err != nil {
+		return nil, nil, err
+	}
+	mtbf, err := o.Job(r.Nodes)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.Nodes == 1 && !cmd.Flags().Changed("protect") {
+		o.protect = string(nodes.None)
+	}
+	scheme, err := schemeOf(o.protect, r.Nodes)
+	if err != nil {
+		return nil, nil, err
+	}
+	var q ui.Quantities
+	n := &interval.Need{Waste: q.Share("--waste", o.waste), Bytes: r.size.Value, Node: r.size.Value * share, MTBF: mtbf, Downtime: q.Duration("--downtime", o.downtime),
+		Share: q.Share("--share-local", o.share), Redundancy: redundancyOf(scheme), Slots: nodes.Slots, NodeRate: float64(q.Rate("--node-rate", o.rate))}
+	if q.Err == nil && !(n.Share > 0 && n.Share < 1) {
+		q.Err = badShare(o.share)
+	}
+	r.Bytes, r.Low, r.High, r.Node = int64(r.size.Value), int64(r.size.Low), int64(r.size.High), int64(n.Node)
+	r.MTBF, r.Down, r.Waste, r.Share, r.Scheme = mtbf.Seconds(), n.Downtime.Seconds(), n.Waste, n.Share, o.protect
+	r.Kept, r.Capacity, r.NodeCapacity = o.keep, int64(r.size.Value*float64(o.keep+1)), int64(n.Node*(1+n.Redundancy)*nodes.Slots)
+	r.Assumed = append(r.Assumed, "reading is as fast as writing", "a drain does not slow the job down")
+	return r, n, q.Err
+}
+
+// bytes says what a checkpoint has, and returns the share that the fullest node has of it.
+func (o *needOptions) bytes(f *pflag.FlagSet, r *StorageNeed, app string) (share float64, err error) {
+	given := 0
+	for _, is := range []bool{o.memory != "", o.size != "", app != "" || o.model != ""} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return 0, ui.BadUsage("the size of a checkpoint must be given once", "give the --memory of a node, the --size of a checkpoint, or an APP whose checkpoint is predicted")
+	}
+	if app != "" || o.model != "" {
+		return o.predicted(r, app)
+	}
+	if name := changed(f, "np", "vary", "engine", "codec", "layout", "async", "mpi", "io", "aggregators", "buffer", "law"); name != "" {
+		return 0, ui.BadUsage("--"+name+" belongs to an APP whose checkpoint is predicted", "name one, or leave it out")
+	}
+	var q ui.Quantities
+	bytes := float64(q.Size("--size", o.size))
+	if o.memory != "" {
+		bytes = float64(q.Size("--memory", o.memory)) * float64(r.Nodes)
+		r.Assumed = append(r.Assumed, "a checkpoint has all of that memory, and no codec makes it smaller")
+	}
+	r.size = fit.Exactly(bytes)
+	return 1 / float64(r.Nodes), q.Err
+}
+
+// predicted predicts the bytes of a whole checkpoint of APP.
+func (o *needOptions) predicted(r *StorageNeed, app string) (share float64, err error) {
+	m, err := o.load()
+	if err != nil {
+		return 0, err
+	}
+	if r.Engine, err = m.EngineOf(dataset.Engine(o.engine)); err != nil {
+		return 0, err
+	}
+	asked, err := o.requestFor(m, app, r.Engine)
+	if err != nil {
+		return 0, err
+	}
+	r.App = asked.App.String()
+	c, err := plan.Way{Engine: r.Engine, Storing: o.storing()}.Cost(m, asked)
+	if err != nil {
+		return 0, err
+	}
+	size, share := c.Whole()
+	r.size = size.Scale(mebi)
+	return share, nil
+}
+
+// around solves for other wastes and failure rates, and for those asked.
+func (r *StorageNeed) around(need interval.Need) {
+	wastes := []float64{0.01, 0.02, 0.05, 0.1, 0.2}
+	if !slices.Contains(wastes, need.Waste) {
+		wastes = append(wastes, need.Waste)
+		slices.Sort(wastes)
+	}
+	for _, waste := range wastes {
+		for _, factor := range mtbfFactors {
+			n := need
+			n.Waste, n.MTBF = waste, time.Duration(float64(need.MTBF)*factor)
+			row := needRow{Waste: waste, MTBF: n.MTBF.Seconds()}
+			if of, err := n.StoreAlone(); err == nil {
+				row.Alone = &of
+			}
+			if of, err := n.NodesFirst(); err == nil {
+				row.First = &of
+			}
+			r.Around = append(r.Around, row)
+		}
+	}
+}
+
+// mtbfFactors are the failure rates of the table around an answer.
+var mtbfFactors = []float64{0.25, 0.5, 1, 2, 4}
+
+func printStorageNeed(g *ui.Globals, r *StorageNeed) error {
+	if r.Engine != "" {
+		explainEngine(g, r.Engine, "")
+	}
+	if !g.Quiet {
+		g.Printf("%s\n", r.about())
+	}
+	row := func(name string, n *interval.Needed) []string {
+		node, drain := "-", "-"
+		if n.NodeRate > 0 {
+			node, drain = ui.Rate(n.NodeRate), ui.Seconds(n.Drain)
+		}
+		return []string{name, ui.Rate(n.StoreRate), ui.Rate(n.StoreRate / float64(r.Nodes)), node, ui.Seconds(n.Checkpoint), drain, spanOf(n.Interval), spanOf(n.Period)}
+	}
+	rows := [][]string{row("store alone", &r.Alone)}
+	if r.First != nil {
+		rows = append(rows, row("nodes, then store", r.First))
+	}
+	if err := g.Table([]string{"checkpoints", "|rate to the store", "~|of each node", "|on each node", "|a checkpoint", "~|drain", "|every", "~|store every"},
+		rows); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("the store holds %s, %s\n", scaled(r.Capacity), ui.Count(r.Kept+1, "checkpoint"))
+	if r.First != nil {
+		text += fmt.Sprintf("for nodes first each node holds %s, two of its checkpoints with their redundancy (%s)\n", scaled(r.NodeCapacity), r.Scheme)
+	} else {
+		text += "nodes, then store: no store is fast enough behind such nodes\n"
+	}
+	if r.size.High > r.size.Low {
+		text += fmt.Sprintf("the rates follow the size of a checkpoint: in 95 %% they are %s to %s times these\n", decimal(r.size.Low/r.size.Value), decimal(r.size.High/r.size.Value))
+	} else {
+		text += "no interval: the size is yours, and the formulas are exact for exponential failures\n"
+	}
+	if g.Quiet {
+		return g.Printf("%s", text)
+	}
+	for _, a := range r.Assumed {
+		text += "assumed: " + a + "\n"
+	}
+	if err := g.Printf("%s", text); err != nil {
+		return err
+	}
+	if err := r.printAround(g, "store alone: rate to the store", func(n *needRow) *interval.Needed { return n.Alone }); err != nil {
+		return err
+	}
+	return r.printAround(g, "nodes, then store: rate to the store", func(n *needRow) *interval.Needed { return n.First })
+}
+
+// about tells what is asked.
+func (r *StorageNeed) about() string {
+	mtbf := durationOf(r.MTBF)
+	return fmt.Sprintf("a checkpoint of %s, %s on each of %s; MTBF %s; %s waste accepted\n", scaled(r.Bytes), scaled(r.Node), ui.Count(r.Nodes, "node"),
+		r.failing.about(mtbf, r.Nodes), ui.Percent(r.Waste))
+}
+
+// printAround prints the rates for other wastes, below each other, and failure rates.
+func (r *StorageNeed) printAround(g *ui.Globals, title string, of func(*needRow) *interval.Needed) error {
+	header := []string{"|waste"}
+	for _, factor := range mtbfFactors {
+		header = append(header, "|MTBF "+spanOf(r.MTBF*factor))
+	}
+	var rows [][]string
+	for i := 0; i < len(r.Around); i += len(mtbfFactors) {
+		row := []string{ui.Percent(r.Around[i].Waste)}
+		for k := range mtbfFactors {
+			cell := "none"
+			if n := of(&r.Around[i+k]); n != nil {
+				cell = ui.Rate(n.StoreRate)
+			}
+			row = append(row, cell)
+		}
+		rows = append(rows, row)
+	}
+	g.Printf("\n%s\n", title)
+	return g.Table(header, rows)
+}
