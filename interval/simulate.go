@@ -5,10 +5,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -37,6 +39,7 @@ type Estimate struct {
 	Low, High time.Duration // 95 % confidence interval of the mean, by Student's t
 	StdDev    time.Duration // of the total time of one run
 	Min, Max  time.Duration // over the runs
+	P5, P95   time.Duration // of one run: 90 of 100 runs take a time between them
 	Failures  float64       // per run, on average
 	Waste     float64       // 1 − Work/Mean
 	Runs      int
@@ -74,6 +77,7 @@ type runner interface {
 // them up in their order.
 func repeat(ctx context.Context, r runner, runs int, seed uint64) (*tally, error) {
 	chunks := make([]tally, (runs+chunkRuns-1)/chunkRuns)
+	totals := make([]float64, runs)
 	var next atomic.Int64
 	var failed atomic.Bool
 	var workers sync.WaitGroup
@@ -84,7 +88,8 @@ func repeat(ctx context.Context, r runner, runs int, seed uint64) (*tally, error
 				if i >= len(chunks) {
 					return
 				}
-				if !chunk(ctx, r, seed, i*chunkRuns, min((i+1)*chunkRuns, runs), &chunks[i]) {
+				from := i * chunkRuns
+				if !chunk(ctx, r, seed, from, totals[from:min(from+chunkRuns, runs)], &chunks[i]) {
 					failed.Store(true)
 				}
 			}
@@ -102,6 +107,8 @@ func repeat(ctx context.Context, r runner, runs int, seed uint64) (*tally, error
 	for i := range chunks {
 		sum.merge(&chunks[i])
 	}
+	slices.Sort(totals)
+	sum.p5, sum.p95 = stat.Quantile(0.05, stat.LinInterp, totals, nil), stat.Quantile(0.95, stat.LinInterp, totals, nil)
 	return &sum, nil
 }
 
@@ -222,16 +229,17 @@ func (r *replay) run(rng *rand.Rand) (total float64, failures int) {
 	return total, failures
 }
 
-// chunk replays some runs. It returns false if it stopped.
-func chunk(ctx context.Context, r runner, seed uint64, from, to int, t *tally) bool {
+// chunk replays some runs, the first of which has a number. It returns false if it stopped.
+func chunk(ctx context.Context, r runner, seed uint64, from int, totals []float64, t *tally) bool {
 	var source rand.PCG
 	rng := rand.New(&source)
-	for i := from; i < to; i++ {
+	for i := range totals {
 		if ctx.Err() != nil {
 			return false
 		}
-		source.Seed(seed, uint64(i))
+		source.Seed(seed, uint64(from+i))
 		total, failures := r.run(rng)
+		totals[i] = total
 		if failures > maxFailures {
 			return false
 		}
@@ -244,6 +252,7 @@ func chunk(ctx context.Context, r runner, seed uint64, from, to int, t *tally) b
 type tally struct {
 	n, mean, squares   float64 // squares of the differences from the mean
 	min, max, failures float64
+	p5, p95            float64 // set once all runs are there
 }
 
 // merge adds u to t by the pairwise formula of Chan, Golub, LeVeque (1979),
@@ -268,7 +277,8 @@ func (t *tally) estimate(work time.Duration, runs int) (*Estimate, error) {
 	for _, v := range []struct {
 		to      *time.Duration
 		seconds float64
-	}{{&e.Mean, t.mean}, {&e.Low, t.mean - half}, {&e.High, t.mean + half}, {&e.StdDev, deviation}, {&e.Min, t.min}, {&e.Max, t.max}} {
+	}{{&e.Mean, t.mean}, {&e.Low, t.mean - half}, {&e.High, t.mean + half}, {&e.StdDev, deviation}, {&e.Min, t.min}, {&e.Max, t.max},
+		{&e.P5, t.p5}, {&e.P95, t.p95}} {
 		var err error
 		if *v.to, err = duration("simulated time", v.seconds); err != nil {
 			return nil, err

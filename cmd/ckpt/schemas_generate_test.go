@@ -49,7 +49,7 @@ var results = map[string]string{
 	"export":             "images.runExport()",
 	"extract":            "images.extract() images.listArrays()",
 	"import":             "images.runImport()",
-	"interval":           "predictions.runInterval() predictions.runLevels()",
+	"interval":           "predictions.runInterval() predictions.runLevels() predictions.showFailures()",
 	"launch":             events,
 	"list":               "images.runListCheckpoints() images.listJobs()",
 	"layout":             "jobs.runPlan()",
@@ -93,7 +93,7 @@ var untyped = map[string]string{}
 
 // mayBeNil are embedded pointers that may be nil: what they point to is not always there.
 var mayBeNil = []string{"*ckpt/cmd/ckpt/internal/images.tierLine", "*ckpt/cmd/ckpt/internal/images.nodeDamage",
-	"*ckpt/cmd/ckpt/internal/predictions.CountRange", "*ckpt/predict/plan.Failing", "*ckpt/predict/plan.Groups", "*ckpt/predict/plan.Pattern", "*ckpt/cmd/ckpt/internal/benchmarks.sweepAxis"}
+	"*ckpt/cmd/ckpt/internal/predictions.CountRange", "*ckpt/cmd/ckpt/internal/predictions.costRange", "*ckpt/predict/plan.Failing", "*ckpt/predict/plan.Groups", "*ckpt/predict/plan.Pattern", "*ckpt/cmd/ckpt/internal/benchmarks.sweepAxis"}
 
 // A node is a JSON Schema, or a part of one.
 type node map[string]any

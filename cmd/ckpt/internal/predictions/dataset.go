@@ -153,7 +153,7 @@ func loadTable(name string) (*dataset.Table, error) {
 
 // Commands returns the commands of this package.
 func Commands(g *ui.Globals) []*cobra.Command {
-	return []*cobra.Command{newPredictCommand(g), intervalOfApp(g, newIntervalCommand(g)), newDatasetCommand(g)}
+	return []*cobra.Command{newPredictCommand(g), newIntervalCommand(g), newDatasetCommand(g)}
 }
 
 func newPredictCommand(g *ui.Globals) *cobra.Command {

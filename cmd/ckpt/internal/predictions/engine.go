@@ -184,26 +184,7 @@ var ofMemory = []string{"model", "engine", "codec", "layout", "async", "mpi", "i
 
 // predictSaved predicts a checkpoint at application level.
 func (o *jobOptions) predictSaved(g *ui.Globals, f *pflag.FlagSet, app string) error {
-	for _, name := range ofMemory {
-		if f.Changed(name) {
-			return ui.BadUsage(fmt.Sprintf("--level application, and --%s: that is for images of the whole memory", name), "leave one of them out")
-		}
-	}
-	inst, err := dataset.ParseApp(app, o.np)
-	if err != nil {
-		return err
-	}
-	mapping, err := o.Resolve(inst.NP)
-	if err != nil {
-		return err
-	}
-	var buffer int64
-	if o.buffer != "" {
-		if buffer, err = ui.ParseSize("--buffer", o.buffer); err != nil {
-			return err
-		}
-	}
-	s, err := predict.ApplicationOf(inst, mapping, o.aggregators, buffer)
+	s, err := o.savedSize(f, app)
 	if err == nil {
 		err = eval.NoteMeasured(s)
 	}
@@ -211,6 +192,30 @@ func (o *jobOptions) predictSaved(g *ui.Globals, f *pflag.FlagSet, app string) e
 		return err
 	}
 	return g.Show(s, func() error { return printSaved(g, s) })
+}
+
+// savedSize is what an application stores that saves the arrays it has to.
+func (o *jobOptions) savedSize(f *pflag.FlagSet, app string) (*predict.ApplicationSize, error) {
+	for _, name := range ofMemory {
+		if f.Changed(name) {
+			return nil, ui.BadUsage(fmt.Sprintf("--level application, and --%s: that is for images of the whole memory", name), "leave one of them out")
+		}
+	}
+	inst, err := dataset.ParseApp(app, o.np)
+	if err != nil {
+		return nil, err
+	}
+	mapping, err := o.Resolve(inst.NP)
+	if err != nil {
+		return nil, err
+	}
+	var buffer int64
+	if o.buffer != "" {
+		if buffer, err = ui.ParseSize("--buffer", o.buffer); err != nil {
+			return nil, err
+		}
+	}
+	return predict.ApplicationOf(inst, mapping, o.aggregators, buffer)
 }
 
 func printSaved(g *ui.Globals, s *predict.ApplicationSize) error {

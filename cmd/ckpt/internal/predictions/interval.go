@@ -17,6 +17,12 @@ import (
 type intervalOptions struct {
 	levelOptions
 	FailingOptions
+	logOptions
+	predicted               intervalApp
+	ends                    costEnds    // of the numbers below that have an interval
+	log                     *failureLog // nil without --failures
+	measured                *jobCost    // nil without --from-job
+	failing                 string      // the MTBF in words
 	cost, restart, downtime string
 	app, at                 string
 	nodes                   int
@@ -34,7 +40,7 @@ type intervalOptions struct {
 func newIntervalCommand(g *ui.Globals) *cobra.Command {
 	var o intervalOptions
 	cmd := &cobra.Command{
-		Use:   "interval",
+		Use:   "interval [APP]",
 		Short: "Find the interval between checkpoints that loses the least time to failures",
 		Long: `Find the interval between checkpoints that loses the least time to failures:
 by Young's formula, by Daly's, and exactly, with the wasted time and the expected
@@ -53,7 +59,12 @@ the time to read a checkpoint back; share=, that of the failures that its checkp
 survive; drain=, the time until a checkpoint is safe in the last level, behind the
 job, whose cost is then how much that slows the job down. The answer is the interval,
 and which checkpoints go on to the next level; every= and --interval fix them.
---from-job takes costs and shares from the journal of a job of ckpt launch --local.
+
+--from-job takes the costs of checkpoints and restarts from the journal of a job, of any
+engine, mode and level, and the levels of one whose checkpoints went to its nodes first.
+
+--failures reads a log of the failures of a machine: it tells MTBF, shape, repair times,
+trend and the nodes that fail most, and the interval that follows (docs/PLANNING.md).
 
 With an APP the command predicts the cost and the restart, those of --mode, that no
 flag gives: ckpt predict plan --mtbf has the model. The ranks are spread over --nodes.
@@ -67,22 +78,18 @@ failures cluster, as they do on large machines, with the same MTBF.`,
   ckpt interval --storage-level local=5s --storage-level store=2m --mtbf 24h --share-local 85%
   ckpt interval --storage-level local=5s,restart=10s --storage-level store=6s,drain=10m,restart=5m --mtbf 24h --share-local 85%
   ckpt interval --from-job night --mtbf 24h
+  ckpt interval --failures failures.csv --cost 5m --restart 10m
   ckpt interval --cost 5m --mtbf 6h --mode semi --logging 3% --logged 40% --replay 1.5`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, flag := range []string{"runs", "shape", "steady", "seed"} {
-				o.simulate = o.simulate || cmd.Flags().Changed(flag)
-			}
-			if err := o.levelOptions.check(cmd.Flags()); err != nil {
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.complete(cmd, g, args); err != nil {
 				return err
-			}
-			if o.NodeMTBF == "" {
-				o.explain(g, o.nodes)
 			}
 			return runInterval(cmd.Context(), g, &o)
 		},
 	}
 	o.addFlags(cmd.Flags())
+	o.predicted.addFlags(cmd.Flags())
 	g.Renamed(cmd.Flags(), "level", "storage-level")
 	g.AddStoreFlag(cmd)
 	return cmd
@@ -92,9 +99,10 @@ func (o *intervalOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.cost, "cost", "", "time that the application loses to one checkpoint, like 5m")
 	o.levelOptions.addFlags(f)
 	o.FailingOptions.AddFlags(f, "")
+	o.logOptions.addFlags(f)
 	f.StringVar(&o.restart, "restart", "", "time to restart from a checkpoint (default 0)")
 	f.StringVar(&o.downtime, "downtime", "", "time from a failure to the start of the restart (default 0)")
-	f.IntVar(&o.nodes, "nodes", 0, "number of nodes of the job, for --node-mtbf and APP")
+	f.IntVar(&o.nodes, "nodes", 0, "number of nodes of the job, for --node-mtbf, --failures and APP")
 	f.StringVar(&o.app, "app-time", "24h", "time of the run without checkpoints and failures")
 	f.StringVar(&o.at, "interval", "", "show waste and expected time at this interval instead of the best")
 	f.StringVar(&o.mode, "mode", string(job.Coordinated), "how ranks checkpoint: coordinated, uncoordinated or semi")
@@ -111,14 +119,49 @@ func (o *intervalOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.plot, "plot", "", "draw the waste over the interval to a file: .svg, .png or .pdf")
 }
 
+// complete checks what goes together, and fills in what an APP, a job and a log tell.
+func (o *intervalOptions) complete(cmd *cobra.Command, g *ui.Globals, args []string) error {
+	f := cmd.Flags()
+	for _, flag := range []string{"runs", "shape", "steady", "seed"} {
+		o.simulate = o.simulate || f.Changed(flag)
+	}
+	if err := o.levelOptions.check(f); err != nil {
+		return err
+	}
+	if err := o.fromLog(f); err != nil {
+		return err
+	}
+	if o.NodeMTBF == "" {
+		o.explain(g, o.nodes)
+	}
+	if len(args) > 0 {
+		return o.ofApp(cmd, g, args[0])
+	}
+	if name := changed(f, "model", "np", "mpi", "codec", "log", "group-size"); name != "" {
+		return ui.BadUsage("--"+name+" belongs to an APP whose costs are predicted", "name one, as in ckpt interval bt.D.64 --mtbf 24h")
+	}
+	if o.fromJob == "" {
+		return nil
+	}
+	j, err := g.OpenJob(o.fromJob)
+	if err != nil {
+		return err
+	}
+	if o.tier, err = job.MeasureTier(j); err != nil || len(o.tier.Pauses) > 0 {
+		return err
+	}
+	o.tier = nil
+	if o.shareLocal != "" {
+		return ui.BadUsage("--share-local "+o.shareLocal+": no checkpoint of the job went to its nodes", "leave it out, or name a job that was launched with --local '/nvme/{node}'")
+	}
+	return o.ofJob(f, j)
+}
+
 // model reads the flags that describe the job.
 func (o *intervalOptions) model() (interval.Model, error) {
 	var m interval.Model
-	switch {
-	case o.cost == "":
+	if o.cost == "" {
 		return m, ui.Missing("--cost", "5m")
-	case !o.FailingOptions.Given():
-		return m, ui.Missing("--mtbf", "24h")
 	}
 	if err := o.checkNodes(); err != nil {
 		return m, err
@@ -130,7 +173,7 @@ func (o *intervalOptions) model() (interval.Model, error) {
 		return m, q.Err
 	}
 	var err error
-	if m.MTBF, err = o.Job(o.nodes); err != nil {
+	if m.MTBF, o.failing, err = o.jobMTBF(); err != nil {
 		return m, err
 	}
 	switch job.Mode(o.mode) {
@@ -163,8 +206,11 @@ func (o *intervalOptions) checkNodes() error {
 }
 
 func runInterval(ctx context.Context, g *ui.Globals, o *intervalOptions) error {
-	if o.several() {
+	switch {
+	case o.several():
 		return runLevels(ctx, g, o)
+	case o.log != nil && o.cost == "":
+		return showFailures(g, o.log)
 	}
 	r, err := o.result(ctx)
 	if err != nil {
@@ -219,7 +265,7 @@ func (o *intervalOptions) result(ctx context.Context) (*Interval, error) {
 	r := &Interval{
 		Young: best.Young.Seconds(), Daly: best.Daly.Seconds(), Exact: best.Exact.Seconds(), App: app.Seconds(),
 		Cost: m.Cost.Seconds(), MTBF: m.MTBF.Seconds(), Restart: m.Restart.Seconds(), Downtime: m.Downtime.Seconds(), Mode: o.mode,
-		model: m, failing: o.about(m.MTBF, o.nodes),
+		model: m, failing: o.failing, Log: o.log, Measured: o.measured, costRange: o.ends.rangeOf(m, at.Seconds()), Engine: o.predicted.engine,
 	}
 	rules := []struct {
 		name string
@@ -288,7 +334,7 @@ func (o *intervalOptions) simulation(ctx context.Context, m interval.Model, app,
 func (o *intervalOptions) estimated(e *interval.Estimate) *Simulated {
 	return &Simulated{
 		Runs: e.Runs, Seed: o.seed, Shape: o.shape, Steady: o.steady, Mean: e.Mean.Seconds(), Low: e.Low.Seconds(), High: e.High.Seconds(),
-		StdDev: e.StdDev.Seconds(), Min: e.Min.Seconds(), Max: e.Max.Seconds(), Failures: e.Failures, Waste: e.Waste,
+		StdDev: e.StdDev.Seconds(), Min: e.Min.Seconds(), Max: e.Max.Seconds(), P5: e.P5.Seconds(), P95: e.P95.Seconds(), Failures: e.Failures, Waste: e.Waste,
 	}
 }
 

@@ -1,11 +1,13 @@
 package predictions
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
@@ -20,13 +22,10 @@ type intervalApp struct {
 	jobOptions
 	log, codec string
 	groupSize  int
+	engine     dataset.Engine // whose checkpoints were predicted, "" without APP
 }
 
-// intervalOfApp lets ckpt interval take an APP, whose costs it then predicts, where flags do
-// not give them.
-func intervalOfApp(g *ui.Globals, cmd *cobra.Command) *cobra.Command {
-	var o intervalApp
-	f := cmd.Flags()
+func (o *intervalApp) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.model, "model", "", "with APP: model of ckpt predict fit (default: the built-in tables)")
 	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
 	f.StringVar(&o.mpi, "mpi", "mpich", "with APP: MPI library, mpich or openmpi")
@@ -36,44 +35,43 @@ func intervalOfApp(g *ui.Globals, cmd *cobra.Command) *cobra.Command {
 	f.StringVar(&o.log, "log", string(service.Receiver), "with APP and --mode semi or uncoordinated: log of messages")
 	ui.Choices(f, "log", string(service.Receiver), string(service.Sender), string(service.Optimistic))
 	f.IntVar(&o.groupSize, "group-size", 0, "with APP and --mode semi: ranks of a group (default those of a node)")
-	cmd.Use = "interval [APP]"
-	cmd.Args = cobra.MaximumNArgs(1)
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			for _, name := range []string{"model", "np", "mpi", "codec", "log", "group-size"} {
-				if cmd.Flags().Changed(name) {
-					return ui.BadUsage("--"+name+" belongs to an APP whose costs are predicted", "name one, as in ckpt interval bt.D.64 --mtbf 24h")
-				}
-			}
-			return run(cmd, nil)
-		}
-		if f := cmd.Flags(); f.Changed("storage-level") || f.Changed("from-job") {
-			return ui.BadUsage("an APP and levels of storage exclude each other: their costs are not predicted here", "leave one of them out")
-		}
-		if err := inputErrors(o.fill(cmd, g, args[0])); err != nil {
-			return err
-		}
-		return run(cmd, nil)
-	}
-	return cmd
 }
 
-// fill sets the flags that were not given to what is predicted.
-func (o *intervalApp) fill(cmd *cobra.Command, g *ui.Globals, app string) error {
+// ofApp predicts the costs of APP, where flags do not give them.
+func (o *intervalOptions) ofApp(cmd *cobra.Command, g *ui.Globals, app string) error {
+	f := cmd.Flags()
+	if f.Changed("storage-level") || f.Changed("from-job") {
+		return ui.BadUsage("an APP and levels of storage exclude each other: their costs are not predicted here", "leave one of them out")
+	}
+	groups, err := o.predicted.fill(cmd, app)
+	if err != nil {
+		return inputErrors(err)
+	}
+	c := &groups.ModeCosts
+	if !f.Changed("cost") {
+		o.ends.cost = &c.AllS
+	}
+	if !f.Changed("restart") {
+		o.ends.restart = &c.RestartS
+	}
+	return o.predicted.set(cmd, g, app, groups)
+}
+
+// fill predicts what checkpoints of the mode cost.
+func (o *intervalApp) fill(cmd *cobra.Command, app string) (*plan.Groups, error) {
 	f := cmd.Flags()
 	var err error
 	if o.Nodes, err = f.GetInt("nodes"); err != nil {
-		return err
+		return nil, err
 	}
 	m, err := o.load(app)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	o.io, o.law = "none", "auto"
 	r, err := o.request(m, app)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mode, _ := f.GetString("mode")
 	// Of the time of the run the costs need only how long an iteration takes; the time
@@ -81,10 +79,10 @@ func (o *intervalApp) fill(cmd *cobra.Command, g *ui.Globals, app string) error 
 	p := plan.Planning{App: r.App, Law: r.Law, MPI: []string{r.MPI}, IO: r.IO, Mapping: r.Mapping, Codecs: []string{o.codec}, AppSeconds: 86400, MTBFS: 86400}
 	groups := modeOptions{modes: []string{mode}, logs: []string{o.log}, groupSize: o.groupSize, stagger: "spread"}
 	if err := groups.groups(&p); err != nil {
-		return err
+		return nil, err
 	}
 	if p.Engine, err = m.EngineOf(""); err != nil {
-		return err
+		return nil, err
 	}
 	if p.Engine == dataset.Ckpt && !f.Changed("codec") {
 		p.Codecs = []string{""} // as measured jobs had
@@ -95,13 +93,14 @@ func (o *intervalApp) fill(cmd *cobra.Command, g *ui.Globals, app string) error 
 	}
 	options, err := plan.Compare(m, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return o.set(cmd, g, app, p.Engine, options[0].Groups)
+	o.engine = cmp.Or(p.Engine, dataset.DMTCP)
+	return options[0].Groups, nil
 }
 
 // set sets the flags.
-func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, engine dataset.Engine, of *plan.Groups) error {
+func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, of *plan.Groups) error {
 	c := &of.ModeCosts
 	f := cmd.Flags()
 	seconds := func(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
@@ -135,6 +134,6 @@ func (o *intervalApp) set(cmd *cobra.Command, g *ui.Globals, app string, engine 
 	if text == "" {
 		return nil
 	}
-	explainEngine(g, engine, "")
+	explainEngine(g, o.engine, "")
 	return g.Printf("predicted for %s, %s%s\n", app, job.Mode(of.Mode), text)
 }

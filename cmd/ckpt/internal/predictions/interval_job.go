@@ -55,17 +55,9 @@ func (m *measuredTo) String() string {
 	return fmt.Sprintf("%s (%s to %s)", ui.Seconds(m.Median), ui.Seconds(m.Min), ui.Seconds(m.Max))
 }
 
-// measured fits the levels of h to the journal of a job.
-func (o *levelOptions) measured(g *ui.Globals, h *interval.Hierarchy) (*levelFit, error) {
-	j, err := g.OpenJob(o.fromJob)
-	if err != nil {
-		return nil, err
-	}
-	run, err := job.MeasureTier(j)
-	if err != nil {
-		return nil, err
-	}
-	fit, err := newLevelFit(o.fromJob, run)
+// measuredLevels fits the levels of h to the journal of a job.
+func (o *levelOptions) measuredLevels(h *interval.Hierarchy) (*levelFit, error) {
+	fit, err := newLevelFit(o.fromJob, o.tier)
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +109,7 @@ func (o *levelOptions) fittedShare(fit *levelFit) (float64, error) {
 
 func newLevelFit(name string, run *job.TierRun) (*levelFit, error) {
 	fit := &levelFit{Job: name, Pause: newMeasured(run.Pauses), Drain: newMeasured(run.Drains), Failures: len(run.Failures), Assumed: []string{}}
-	switch {
-	case fit.Pause == nil:
-		return nil, ui.BadUsage(fmt.Sprintf("--from-job %s: no checkpoint of the job went to its nodes", name), "launch it with --local '/nvme/{node}'")
-	case fit.Drain == nil:
+	if fit.Drain == nil {
 		return nil, ui.BadUsage(fmt.Sprintf("--from-job %s: no checkpoint went from the nodes into the store", name), "launch it with --drain behind")
 	}
 	var nodes, store []float64

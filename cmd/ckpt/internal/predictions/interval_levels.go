@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
 	"ckpt/image/nodes"
 	"ckpt/interval"
 )
@@ -18,16 +19,17 @@ import (
 type levelOptions struct {
 	levels              []string
 	shareLocal, fromJob string
+	tier                *job.TierRun // of the job, if its checkpoints went to its nodes first
 }
 
 func (o *levelOptions) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.levels, "storage-level", nil, "storage level, the nearest first, as NAME=COST[,restart=TIME][,share=P%][,drain=TIME][,every=N]; may be repeated")
 	f.StringVar(&o.shareLocal, "share-local", "", "share of the failures that checkpoints of the first --storage-level survive, like 85%")
-	f.StringVar(&o.fromJob, "from-job", "", "fit the levels, and that share, to a job of the store whose checkpoints went to its nodes first")
+	f.StringVar(&o.fromJob, "from-job", "", "take the costs of checkpoints and restarts, or the levels and that share, from a job of the store")
 }
 
 // several says that checkpoints go to several levels.
-func (o *levelOptions) several() bool { return len(o.levels) > 0 || o.fromJob != "" }
+func (o *levelOptions) several() bool { return len(o.levels) > 0 || o.tier != nil }
 
 // oneLevelFlags are for checkpoints of one level.
 var oneLevelFlags = []string{"cost", "restart", "mode", "logging", "logged", "log-growth", "replay"}
@@ -37,7 +39,7 @@ func (o *levelOptions) check(f *pflag.FlagSet) error {
 	if len(o.levels) > 0 && o.fromJob != "" {
 		return ui.BadUsage("--storage-level and --from-job both say what levels cost", "leave one of them out")
 	}
-	if !o.several() {
+	if len(o.levels) == 0 && o.fromJob == "" {
 		if o.shareLocal != "" {
 			return ui.BadUsage("--share-local "+o.shareLocal+": belongs to several levels of storage", "add them, like --storage-level local=5s --storage-level store=2m")
 		}
@@ -45,7 +47,7 @@ func (o *levelOptions) check(f *pflag.FlagSet) error {
 	}
 	for _, name := range oneLevelFlags {
 		if f.Changed(name) && o.fromJob != "" {
-			return ui.BadUsage("--"+name+" and --from-job exclude each other: the job tells what its levels cost", "leave one of them out")
+			return ui.BadUsage("--"+name+" and --from-job exclude each other: the job tells what its checkpoints cost", "leave one of them out")
 		}
 		if f.Changed(name) {
 			return ui.BadUsage("--"+name+" and --storage-level exclude each other: levels have costs and restarts of their own", "leave it out, or write it to the level, like --storage-level local=5s,restart=10s")
@@ -139,13 +141,10 @@ func parseLevel(text string) (l interval.StorageLevel, every int, err error) {
 
 // ofLevels answers for several levels.
 func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsResult, error) {
-	if !o.FailingOptions.Given() {
-		return nil, ui.Missing("--mtbf", "24h")
-	}
 	if err := o.checkNodes(); err != nil {
 		return nil, err
 	}
-	mtbf, err := o.Job(o.nodes)
+	mtbf, about, err := o.jobMTBF()
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +171,7 @@ func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsR
 		err = r.open()
 	}
 	if err == nil {
-		r.failing = o.about(mtbf, o.nodes)
+		r.failing, r.Log = about, o.log
 	}
 	if err == nil && given {
 		err = r.given(interval.Pattern{Interval: at, Every: every})
@@ -198,7 +197,7 @@ func (o *levelOptions) hierarchy(g *ui.Globals, h *interval.Hierarchy) (every []
 		}
 		return every, nil, err
 	}
-	fit, err = o.measured(g, h)
+	fit, err = o.measuredLevels(h)
 	return nil, fit, err
 }
 

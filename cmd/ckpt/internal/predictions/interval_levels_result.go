@@ -27,6 +27,7 @@ type levelsResult struct {
 	Patterns []patternRow        `json:"pattern_list"`
 	Fit      *levelFit           `json:"level_fit,omitempty"`
 	Flags    []string            `json:"launch_flags,omitempty"` // of the pattern, for a job like the fitted one
+	Log      *failureLog         `json:"failure_log,omitempty"`
 	Sim      *Simulated          `json:"simulation,omitempty"`
 
 	failing   string
@@ -127,6 +128,9 @@ func (r *levelsResult) add(rule string, h *interval.Hierarchy, p interval.Patter
 }
 
 func printLevels(g *ui.Globals, r *levelsResult) error {
+	if !g.Quiet && r.Log != nil {
+		g.Printf("%s\n", r.Log.text())
+	}
 	if !g.Quiet && r.Fit != nil {
 		g.Printf("%s\n", r.Fit.about())
 	}
@@ -158,7 +162,10 @@ func printLevels(g *ui.Globals, r *levelsResult) error {
 			return err
 		}
 	}
-	return printSimulated(g, r.Interval, r.Sim)
+	if err := printSimulated(g, r.Interval, r.Sim); err != nil || r.Log == nil {
+		return err
+	}
+	return g.Printf("%s", r.Log.sparesText())
 }
 
 // goesTo says which checkpoints go to a level.
@@ -210,7 +217,7 @@ func (r *levelsResult) verdict() string {
 		}
 		text += fmt.Sprintf(" %s every %s", l.Name, spanOf(l.Period))
 	}
-	text += "\n"
+	text += fmt.Sprintf("; it costs %s\n", ui.Percent(at.Waste))
 	if best.Rule != r.Patterns[0].Rule {
 		rest := "the other levels cost more than they save"
 		if name, ok := strings.CutPrefix(best.Rule, "no "); ok {

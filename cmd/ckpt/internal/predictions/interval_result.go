@@ -2,6 +2,7 @@ package predictions
 
 import (
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/dataset"
 	"ckpt/internal/figure"
 	"ckpt/interval"
 	"fmt"
@@ -26,18 +27,22 @@ type IntervalRow struct {
 }
 
 type Interval struct {
-	Young    float64       `json:"young_s"`
-	Daly     float64       `json:"daly_s"`
-	Exact    float64       `json:"exact_s"`
-	Waste    float64       `json:"waste"`
-	Total    float64       `json:"total_s"`
-	Interval float64       `json:"interval_s"` // with this waste and total
-	App      float64       `json:"app_s"`
-	Cost     float64       `json:"cost_s"`
-	MTBF     float64       `json:"mtbf_s"` // of the job
-	Restart  float64       `json:"restart_s"`
-	Downtime float64       `json:"downtime_s"`
-	Mode     string        `json:"mode"`
+	Young    float64        `json:"young_s"`
+	Daly     float64        `json:"daly_s"`
+	Exact    float64        `json:"exact_s"`
+	Waste    float64        `json:"waste"`
+	Total    float64        `json:"total_s"`
+	Interval float64        `json:"interval_s"` // with this waste and total
+	App      float64        `json:"app_s"`
+	Cost     float64        `json:"cost_s"`
+	MTBF     float64        `json:"mtbf_s"` // of the job
+	Restart  float64        `json:"restart_s"`
+	Downtime float64        `json:"downtime_s"`
+	Mode     string         `json:"mode"`
+	Engine   dataset.Engine `json:"engine,omitempty"` // of predicted costs
+	*costRange
+	Measured *jobCost      `json:"job_costs,omitempty"`
+	Log      *failureLog   `json:"failure_log,omitempty"`
 	Rules    []IntervalRow `json:"rules"`
 	Run      *Run          `json:"best_run,omitempty"` // nil if it never ends
 	Sim      *Simulated    `json:"simulation,omitempty"`
@@ -87,6 +92,8 @@ type Simulated struct {
 	StdDev   float64  `json:"stddev_s"`
 	Min      float64  `json:"min_s"`
 	Max      float64  `json:"max_s"`
+	P5       float64  `json:"run_p5_s"` // 90 of 100 runs take a time between these
+	P95      float64  `json:"run_p95_s"`
 	Failures float64  `json:"mean_failures"`
 	Waste    float64  `json:"waste"`
 	Expected *float64 `json:"expected_s"` // of the same runs; null unless failures are exponential
@@ -94,6 +101,12 @@ type Simulated struct {
 }
 
 func printInterval(g *ui.Globals, r *Interval) error {
+	if !g.Quiet && r.Log != nil {
+		g.Printf("%s\n", r.Log.text())
+	}
+	if !g.Quiet && r.Measured != nil {
+		g.Printf("%s", r.Measured.about())
+	}
 	if !g.Quiet {
 		m := r.model
 		g.Printf("cost %s, MTBF %s, restart %s, downtime %s, %s; work %s\n\n", ui.Span(m.Cost), r.failing, ui.Span(m.Restart),
@@ -115,7 +128,13 @@ func printInterval(g *ui.Globals, r *Interval) error {
 			return err
 		}
 	}
-	return printSimulated(g, r.Interval, r.Sim)
+	if err := printSimulated(g, r.Interval, r.Sim); err != nil {
+		return err
+	}
+	if r.Log != nil {
+		g.Printf("%s", r.Log.sparesText())
+	}
+	return g.Printf("\n%s\n", r.verdict())
 }
 
 // printSimulated prints what runs with random failures took; nothing without.
@@ -123,8 +142,8 @@ func printSimulated(g *ui.Globals, at float64, s *Simulated) error {
 	if s == nil {
 		return nil
 	}
-	if err := g.Printf("\nsimulated at %s: %s to %s, %s failures per run\n(95 %% interval for the mean of %d runs, shape %s, seed %d)\n",
-		spanOf(at), spanOf(s.Low), spanOf(s.High), strconv.FormatFloat(s.Failures, 'f', 2, 64), s.Runs, strconv.FormatFloat(s.Shape, 'g', -1, 64), s.Seed); err != nil || s.Expected == nil {
+	if err := g.Printf("\nsimulated at %s: %s to %s, %s failures per run\n(95 %% interval for the mean of %d runs, shape %s, seed %d)\none run takes %s to %s in 90 of 100 cases\n",
+		spanOf(at), spanOf(s.Low), spanOf(s.High), strconv.FormatFloat(s.Failures, 'f', 2, 64), s.Runs, strconv.FormatFloat(s.Shape, 'g', 4, 64), s.Seed, spanOf(s.P5), spanOf(s.P95)); err != nil || s.Expected == nil {
 		return err
 	}
 	verdict := "inside: they agree"

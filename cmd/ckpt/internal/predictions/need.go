@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
 	"ckpt/dataset"
 	"ckpt/image/nodes"
 	"ckpt/interval"
@@ -21,6 +22,7 @@ type needOptions struct {
 	jobOptions
 	FailingOptions
 	memory, size, waste, downtime string
+	level                         string
 	share, protect, rate          string
 	keep                          int
 }
@@ -40,6 +42,7 @@ its nodes, with the flags of ckpt predict size. The table around the answer has 
 wastes and failure rates.`,
 		Example: `  ckpt predict storage --nodes 200 --memory 512GiB --node-mtbf 5y --waste 5%
   ckpt predict storage --size 911GiB --nodes 128 --node-mtbf 5y --waste 2% --node-rate 5GiB/s
+  ckpt predict storage llama70b.yaml --np 1024 --nodes 128 --level application --node-mtbf 264d --waste 2%
   ckpt predict storage bt.D.64 --nodes 4 --mtbf 12h --waste 5% --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,6 +56,8 @@ wastes and failure rates.`,
 func (o *needOptions) addFlags(f *pflag.FlagSet) {
 	o.jobOptions.addFlags(f)
 	o.FailingOptions.AddFlags(f, "")
+	f.StringVar(&o.level, "level", string(job.System), "what the checkpoint of APP holds: system (all of the memory) or application (what has to be saved)")
+	ui.Choices(f, "level", string(job.System), string(job.Application))
 	f.StringVar(&o.memory, "memory", "", "memory of a node that a checkpoint has, like 512GiB")
 	f.StringVar(&o.size, "size", "", "size of a checkpoint of all nodes, like 90TiB, in place of --memory and APP")
 	f.StringVar(&o.waste, "waste", "", "accepted share of the time that checkpoints, restarts and repeated work take, like 5%")
@@ -170,10 +175,15 @@ func (o *needOptions) bytes(f *pflag.FlagSet, r *StorageNeed, app string) (share
 	if given != 1 {
 		return 0, ui.BadUsage("the size of a checkpoint must be given once", "give the --memory of a node, the --size of a checkpoint, or an APP whose checkpoint is predicted")
 	}
-	if app != "" || o.model != "" {
+	switch {
+	case o.level != string(job.System) && o.level != string(job.Application):
+		return 0, ui.BadUsage(fmt.Sprintf("level %q is unknown", o.level), "--level takes system or application")
+	case o.level == string(job.Application) && app != "":
+		return o.saved(r, f, app)
+	case app != "" || o.model != "":
 		return o.predicted(r, app)
 	}
-	if name := changed(f, "np", "vary", "engine", "codec", "layout", "async", "mpi", "io", "aggregators", "buffer", "law"); name != "" {
+	if name := changed(f, "level", "np", "vary", "engine", "codec", "layout", "async", "mpi", "io", "aggregators", "buffer", "law"); name != "" {
 		return 0, ui.BadUsage("--"+name+" belongs to an APP whose checkpoint is predicted", "name one, or leave it out")
 	}
 	var q ui.Quantities
@@ -188,7 +198,7 @@ func (o *needOptions) bytes(f *pflag.FlagSet, r *StorageNeed, app string) (share
 
 // predicted predicts the bytes of a whole checkpoint of APP.
 func (o *needOptions) predicted(r *StorageNeed, app string) (share float64, err error) {
-	m, err := o.load()
+	m, err := o.load(app)
 	if err != nil {
 		return 0, err
 	}
@@ -207,6 +217,17 @@ func (o *needOptions) predicted(r *StorageNeed, app string) (share float64, err 
 	size, share := c.Whole()
 	r.size = size.Scale(mebi)
 	return share, nil
+}
+
+// saved takes the bytes of a checkpoint at application level.
+func (o *needOptions) saved(r *StorageNeed, f *pflag.FlagSet, app string) (share float64, err error) {
+	s, err := o.savedSize(f, app)
+	if err != nil {
+		return 0, err
+	}
+	r.App, r.size = s.App, fit.Exactly(float64(s.Total))
+	r.Assumed = append(r.Assumed, "each rank writes as much")
+	return float64(slices.Max(s.Mapping)) / float64(s.NP), nil
 }
 
 // around solves for other wastes and failure rates, and for those asked.

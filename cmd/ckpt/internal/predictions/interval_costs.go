@@ -1,0 +1,215 @@
+package predictions
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
+	"ckpt/image"
+	"ckpt/interval"
+	"ckpt/predict/fit"
+)
+
+// costEnds are the intervals of what an answer rests on, nil where a flag gives the number.
+type costEnds struct{ cost, restart, mtbf *fit.Range }
+
+// A jobCost is what a job has measured of its checkpoints and restarts.
+type jobCost struct {
+	Job         string              `json:"job"`
+	Mode        job.Mode            `json:"mode"`
+	Groups      int                 `json:"group_count"`
+	Checkpoints int                 `json:"checkpoints"`
+	Cost        interval.Estimated  `json:"checkpoint_cost"` // of one checkpoint of every group
+	Restart     *interval.Estimated `json:"restart_cost"`    // null if the job was never restarted
+	Restarts    int                 `json:"restart_count"`   // after failures, or by a user if there are no others
+	Replay      *float64            `json:"replay_ratio"`    // speed of repeated work, null if not measured
+	Assumed     []string            `json:"assumption_list"`
+
+	once bool // the cost of a group was measured once, and has no interval
+}
+
+// ofJob takes the costs of a job that wrote its checkpoints to the store: a job of any engine,
+// mode and level.
+func (o *intervalOptions) ofJob(f *pflag.FlagSet, j *image.Job) error {
+	run, spec, err := job.MeasureCosts(j)
+	if err != nil {
+		return err
+	}
+	c := newJobCost(j.Name(), run, spec)
+	o.measured = c
+	if !c.once {
+		o.ends.cost = &fit.Range{Value: c.Cost.Value, Low: c.Cost.Low, High: c.Cost.High}
+	}
+	values := map[string]string{"cost": plainSeconds(c.Cost.Value), "mode": string(c.Mode)}
+	if c.Restart != nil {
+		if c.Restarts > 1 {
+			o.ends.restart = &fit.Range{Value: c.Restart.Value, Low: c.Restart.Low, High: c.Restart.High}
+		}
+		values["restart"] = plainSeconds(c.Restart.Value)
+	} else {
+		values["restart"] = plainSeconds(median(run.Latency).Value)
+		c.Assumed = append(c.Assumed, "a restart takes as long as a checkpoint: the job was never restarted")
+	}
+	if c.Mode != job.Coordinated {
+		values["logging"] = "0%"
+		c.Assumed = append(c.Assumed, "the time of the run includes what its message log costs")
+		if c.Replay != nil {
+			values["replay"] = strconv.FormatFloat(min(100, max(1, *c.Replay)), 'f', 3, 64)
+		}
+	}
+	for _, name := range sortedKeys(values) {
+		if err := f.Set(name, values[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sortedKeys(m map[string]string) (keys []string) {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func plainSeconds(v float64) string { return strconv.FormatFloat(v, 'f', 9, 64) }
+
+func newJobCost(name string, run *job.CostRun, spec *job.Resolved) *jobCost {
+	c := &jobCost{Job: name, Mode: job.Coordinated, Groups: len(run.Pauses), Checkpoints: len(run.Latency), Assumed: []string{}}
+	if spec.Several() {
+		c.Mode = spec.Mode
+	}
+	for _, list := range run.Pauses {
+		m := median(list)
+		c.once = c.once || len(list) == 1
+		c.Cost = interval.Estimated{Value: c.Cost.Value + m.Value, Low: c.Cost.Low + m.Low, High: c.Cost.High + m.High}
+	}
+	c.Cost.Value, c.Cost.Low, c.Cost.High = max(1e-6, c.Cost.Value), max(1e-6, c.Cost.Low), max(1e-6, c.Cost.High)
+	var failed, all, replays []float64
+	for _, r := range run.Restarts {
+		if all = append(all, r.TotalS); r.Failed {
+			failed = append(failed, r.TotalS)
+		}
+		if r.ReplayS != nil && *r.ReplayS > 0 && r.LostS > 0 {
+			replays = append(replays, r.LostS / *r.ReplayS)
+		}
+	}
+	if len(failed) == 0 {
+		failed = all
+	}
+	if c.Restarts = len(failed); c.Restarts > 0 {
+		m := median(failed)
+		c.Restart = &m
+	}
+	if len(replays) > 0 {
+		m := median(replays).Value
+		c.Replay = &m
+	}
+	if spec.Async {
+		c.Assumed = append(c.Assumed, "writing behind the job does not slow it down")
+	}
+	return c
+}
+
+// median is that of a list, with its interval.
+func median(list []float64) interval.Estimated {
+	sorted := slices.Sorted(slices.Values(list))
+	return interval.MedianOf(sorted)
+}
+
+// about tells what was measured.
+func (c *jobCost) about() string {
+	what := ""
+	if c.Groups > 1 {
+		what = fmt.Sprintf(" of %s, one after the other", ui.Count(c.Groups, "group"))
+	}
+	text := fmt.Sprintf("job %s, %s: %s%s, cost %s", c.Job, c.Mode, ui.Count(c.Checkpoints, "checkpoint"), what, ui.Seconds(c.Cost.Value))
+	if c.once {
+		text += ", measured once"
+	} else {
+		text += " (" + times(c.Cost.Low, c.Cost.High) + ")"
+	}
+	switch {
+	case c.Restarts == 1:
+		text += fmt.Sprintf("; 1 restart, %s, measured once", ui.Seconds(c.Restart.Value))
+	case c.Restart != nil:
+		text += fmt.Sprintf("; %s, %s (%s)", ui.Count(c.Restarts, "restart"), ui.Seconds(c.Restart.Value), times(c.Restart.Low, c.Restart.High))
+	}
+	for _, a := range c.Assumed {
+		text += "\nassumed: " + a
+	}
+	return text + "\n"
+}
+
+// A costRange is what the intervals of cost, restart and MTBF make of an answer.
+type costRange struct {
+	IntervalLow  float64 `json:"interval_low_s"`
+	IntervalHigh float64 `json:"interval_high_s"`
+	WasteLow     float64 `json:"waste_low"`
+	WasteHigh    float64 `json:"waste_high"`
+}
+
+// rangeOf solves for the ends of the intervals; nil without any. Where a job makes no progress
+// at an end, all of its time is wasted. A fixed interval is 0 for the best one.
+func (e *costEnds) rangeOf(m interval.Model, fixed float64) *costRange {
+	if e.cost == nil && e.restart == nil && e.mtbf == nil {
+		return nil
+	}
+	end := func(r *fit.Range, is float64, high bool) float64 {
+		switch {
+		case r == nil:
+			return is
+		case high:
+			return r.High
+		}
+		return r.Low
+	}
+	out := &costRange{IntervalLow: fixed, IntervalHigh: fixed, WasteLow: 1}
+	for i, high := range []bool{false, true} {
+		for k, failsOften := range []bool{false, true} {
+			at := m
+			at.Cost = max(1, durationOf(end(e.cost, m.Cost.Seconds(), high)))
+			at.Restart = max(0, durationOf(end(e.restart, m.Restart.Seconds(), high)))
+			at.MTBF = max(1, durationOf(end(e.mtbf, m.MTBF.Seconds(), !failsOften)))
+			best, waste := fixed, 1.0
+			if best == 0 {
+				if o, err := at.Optimum(); err == nil {
+					best = o.Exact.Seconds()
+				}
+			}
+			if w, err := at.Waste(durationOf(best)); err == nil && best > 0 {
+				waste = w
+			}
+			if best > 0 && fixed == 0 && (i+k == 0 || best < out.IntervalLow) {
+				out.IntervalLow = best
+			}
+			if fixed == 0 {
+				out.IntervalHigh = max(out.IntervalHigh, best)
+			}
+			out.WasteLow, out.WasteHigh = min(out.WasteLow, waste), max(out.WasteHigh, waste)
+		}
+	}
+	return out
+}
+
+// verdict is the closing line: how often, and at what cost.
+func (r *Interval) verdict() string {
+	text := fmt.Sprintf("checkpoint every %s, it costs %s", spanOf(r.Interval), ui.Percent(r.Waste))
+	if r.costRange == nil && r.Measured != nil {
+		return text + "; no interval, since its cost was measured once"
+	}
+	if r.costRange == nil {
+		return text
+	}
+	text += fmt.Sprintf("; in 95 %% every %s to %s, and %s to %s", spanOf(r.IntervalLow), spanOf(r.IntervalHigh), strings.TrimSuffix(ui.Percent(r.WasteLow), " %"), ui.Percent(r.WasteHigh))
+	if r.IntervalLow == r.IntervalHigh {
+		text = fmt.Sprintf("checkpoint every %s, it costs %s; in 95 %% %s to %s", spanOf(r.Interval), ui.Percent(r.Waste), strings.TrimSuffix(ui.Percent(r.WasteLow), " %"), ui.Percent(r.WasteHigh))
+	}
+	return text
+}

@@ -1,0 +1,165 @@
+package interval
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"ckpt/internal/testkit"
+)
+
+// drawLog draws a log of Weibull gaps.
+func drawLog(rng *rand.Rand, n int, mtbf, shape float64) *FailureLog {
+	w := newWeibull(mtbf, shape, false)
+	l := &FailureLog{}
+	at := 0.0
+	for range n {
+		l.Failures = append(l.Failures, Failure{Start: at, End: math.NaN()})
+		at += together + w.draw(rng)
+	}
+	l.To = l.Failures[n-1].Start
+	return l
+}
+
+// TestFailureIntervals draws machines, and counts how often intervals hold their MTBF and shape.
+func TestFailureIntervals(t *testing.T) {
+	draws := 150
+	if testkit.Nightly() {
+		draws = 2000
+	}
+	var shapes, mtbfs, trends, all int
+	for _, shape := range []float64{0.5, 0.7, 1, 1.5} {
+		for _, n := range []int{8, 30, 120} {
+			for i := range draws {
+				rng := rand.New(rand.NewPCG(uint64(n), uint64(i)))
+				s, err := drawLog(rng, n, 1e6, shape).Stats(0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all++
+				if s.Shape.Low <= shape && shape <= s.Shape.High {
+					shapes++
+				}
+				if mtbf := 1e6 + together; s.MTBF.Low <= mtbf && mtbf <= s.MTBF.High {
+					mtbfs++
+				}
+				if s.Trend.Clear() {
+					trends++
+				}
+			}
+		}
+	}
+	t.Logf("of %d: shapes %.1f %%, MTBFs %.1f %%, false trends %.1f %%", all, 100*float64(shapes)/float64(all), 100*float64(mtbfs)/float64(all), 100*float64(trends)/float64(all))
+	for name, got := range map[string]int{"shape": shapes, "MTBF": mtbfs} {
+		if share := float64(got) / float64(all); share < 0.92 || share > 0.985 {
+			t.Errorf("intervals of the %s hold it in %.1f %%", name, 100*share)
+		}
+	}
+	if share := float64(trends) / float64(all); share > 0.075 {
+		t.Errorf("a constant rate has a clear trend in %.1f %%", 100*share)
+	}
+}
+
+// TestFailureTrend: a rate that doubles is seen.
+func TestFailureTrend(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	l := drawLog(rng, 100, 1e5, 1)
+	last := l.To
+	for range 200 {
+		last += together + rng.ExpFloat64()*5e4
+		l.Failures = append(l.Failures, Failure{Start: last, End: math.NaN()})
+	}
+	l.To = last
+	s, err := l.Stats(0)
+	if err != nil || !s.Trend.Clear() || s.Trend.U < 2 || s.Trend.Newer > s.Trend.Older {
+		t.Errorf("%+v: %v", s.Trend, err)
+	}
+}
+
+// TestFailingNodes: 20 of 400 nodes have a quarter of the failures, and are found; without them
+// failures are rarer. Where all nodes are alike, none is accused.
+func TestFailingNodes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, worse := range []bool{true, false} {
+		l := drawLog(rng, 2000, 1e5, 1)
+		for i := range l.Failures {
+			node := rng.IntN(400)
+			if worse && rng.Float64() < 0.22 {
+				node %= 20
+			}
+			l.Failures[i].Node, l.Failures[i].End = fmt.Sprintf("n%d", node), l.Failures[i].Start+7200
+		}
+		s, err := l.Stats(400)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := s.Nodes
+		if worse != (len(n.Offenders) > 12) || worse != (n.Worst <= 22) || n.Share < 0.25 {
+			t.Errorf("worse %v: %+v", worse, n)
+		}
+		if worse && (n.Without == nil || *n.Without < 1.2*s.MTBF.Value) {
+			t.Errorf("without the worst %v, with them %g", n.Without, s.MTBF.Value)
+		}
+		if s.Repair.Median.Value != 7200 || s.Repair.P95 != 7200 || s.Spares(1).Value != 1 {
+			t.Errorf("repairs %+v, %+v spares", s.Repair, s.Spares(1))
+		}
+	}
+}
+
+func TestReadFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		text, system string
+		records      int
+		form, node   string
+		end          float64 // of the first record, after its start
+		mtbf         float64
+	}{
+		"csv":   {"node,start,end,kind\nn1,2026-01-01 00:00,2026-01-01 02:00,disk\nn2,2026-01-03 00:00,,power\nn1,2026-01-02 00:00,2026-01-02 01:00,disk\n", "", 3, "CSV table", "n1", 7200, 86400},
+		"hours": {"# a comment\nhost;time_h\na;0\nb;24\n\na;72\n", "", 3, "CSV table", "a", math.NaN(), 36 * 3600},
+		"lanl": {"LA-UR-05-7318\nSystem,nodes,nodenumz,Prob Started (mm/dd/yy hh:mm),Prob Fixed (mm/dd/yy hh:mm),Down Time,Hardware,Human Error,Software\n" +
+			"2,49,0,6/21/2005 10:54,6/21/2005 11:00,6,Disk,,\n2,49,7,6/23/2005 10:54,,30,,,Kernel\n2,49,7,6/25/2005 10:54,,30,,,Kernel\n20,256,7,6/25/05 10:54,,30,,,Kernel\n", "2", 3, "failure data of LANL", "0", 360, 2 * 86400},
+		"scr": {"2021-11-05T16:00:00: host=a, jobid=1, event=START, procs=8, nodes=4\n2021-11-05T17:00:00: host=a, jobid=1, event=NODE_FAIL, note=\"n3: no answer\"\n" +
+			"2021-11-05T18:00:00: host=a, jobid=1, event=NODE FAIL, note=\"n1: memory\"\n2021-11-05T18:10:00: host=a, jobid=1, xfer=CHECKPOINT, secs=1.0\n" +
+			"2021-11-05T20:00:00: host=a, jobid=1, event=NODE_FAIL, note=\"n3: memory\"\n2021-11-06T16:00:00: host=a, jobid=1, event=HALT\n", "", 3, "log of SCR", "n3", math.NaN(), 5400},
+		"times": {"2026-01-01T00:00:00Z\n2026-01-02T00:00:00Z\n2026-01-04T00:00:00Z\n", "", 3, "list of times", "", math.NaN(), 36 * 3600},
+	} {
+		l, err := ReadFailures(name, c.system, strings.NewReader(c.text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		s, err := l.Stats(0)
+		first := l.Failures[0]
+		if end := first.End - first.Start; err != nil || s.Records != c.records || l.Form != c.form || first.Node != c.node || s.MTBF.Value != c.mtbf ||
+			end != c.end && !math.IsNaN(c.end) {
+			t.Errorf("%s: %+v, %+v: %v", name, l, s, err)
+		}
+	}
+}
+
+func TestBadLogs(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                "log: the file is empty",
+		"hello\n":                         `log:1: "hello" is no time`,
+		"1\n2\n":                          "log: 2 failures tell no rate",
+		"start\n1\nsoon\n900\n":           `log:3: "soon" is no time`,
+		"start,end\n100,50\n200,\n300,\n": "log:2: the failure ends 50 s before it starts",
+		"system,start\na,0\nb,100\nb,200\nb,300\n": "log: the log has failures of 2 systems: a, b",
+		"start\n31/12/2026 10:00\n":                `log:2: "31/12/2026 10:00" is no time`,
+	} {
+		_, err := ReadFailures("log", "", strings.NewReader(text))
+		if e := new(LogError); !errors.As(err, &e) || e.Error() != want || e.Hint() == "" {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	l, err := ReadFailures("log", "", strings.NewReader("0\n10\n20\n30\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Stats(0); err == nil {
+		t.Error("one failure has an MTBF")
+	}
+}
