@@ -165,7 +165,7 @@ func (ev *evaluator) note(err error) {
 }
 
 // units are those in which the tables give quantities other than sizes.
-var units = map[string]string{"time": "s", "count": "", "write count": ""}
+var units = map[string]string{"time": "s", "count": "", "write count": "", "read count": ""}
 
 // add appends a row. Zero or NaN stands for a missing value.
 func (ev *evaluator) add(table, row, quantity string, measured, thesis float64, ours fit.Estimate, note string) {

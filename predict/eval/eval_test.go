@@ -179,6 +179,26 @@ func TestMiniGhostSizes(t *testing.T) {
 	}
 }
 
+// A restart of Table 4.8 reads the header and one of five arrays: exactly as many bytes as printed,
+// and for buffers of 32 and 64 MiB as many requests.
+func TestRestartReads(t *testing.T) {
+	reads := 0
+	for _, r := range evaluation(t).Rows {
+		switch {
+		case r.Quantity == "restart read" && fmt.Sprintf("%.2f", *r.Ours) != fmt.Sprintf("%.2f", *r.Measured):
+			t.Errorf("%s: %g MiB, printed %g", r.Row, *r.Ours, *r.Measured)
+		case r.Quantity == "read count":
+			reads++
+			if big := strings.Contains(r.Row, " 32 MiB") || strings.Contains(r.Row, " 64 MiB"); big && *r.Ours != *r.Measured {
+				t.Errorf("%s: %g reads, printed %g", r.Row, *r.Ours, *r.Measured)
+			}
+		}
+	}
+	if reads != 12 {
+		t.Errorf("%d rows of reads", reads)
+	}
+}
+
 // The writes of Table 4.8 are predicted exactly for buffers of 32 and 64 MiB, and those of
 // 4 MiB for a buffer of 4 MB; all of them are in the range.
 func TestMiniGhostWrites(t *testing.T) {

@@ -2,6 +2,8 @@ package eval
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"ckpt/dataset"
@@ -16,6 +18,8 @@ type miniGhostRow struct {
 	np, nodes, aggregators int
 	buffer                 int64
 	mib, writes            float64
+	// Reads and readMiB are of a restart, seconds of a whole run with a checkpoint.
+	reads, readMiB, seconds float64
 }
 
 // misprinted reports whether the size belongs to another job.
@@ -62,7 +66,8 @@ func (ev *evaluator) miniGhostRows() (out []miniGhostRow) {
 		for i := range t.Rows {
 			r := miniGhostRow{table: t.label, class: src.class, np: int(t.value(i, "n_processes")), nodes: int(t.value(i, "n_nodes")),
 				aggregators: int(t.value(i, "n_aggregators")), buffer: int64(t.value(i, "cb_buffer_size_MiB")) << 20,
-				mib: t.value(i, src.column), writes: t.value(i, "n_writes")}
+				mib: t.value(i, src.column), writes: t.value(i, "n_writes"),
+				reads: t.value(i, "n_reads"), readMiB: t.value(i, "total_size_read_MiB"), seconds: t.value(i, "time_s")}
 			if r.np == 0 {
 				r.np = 16 // Table 4.8 has no column for it
 			}
@@ -86,7 +91,71 @@ func (ev *evaluator) minighost(*sheet) {
 			ours := fit.Between(float64(s.Writes), float64(s.Writes), float64(s.WritesHigh), 1)
 			ev.add(r.table, r.String(), "write count", r.writes, 0, ours, "requests of the checkpoint of the application")
 		}
+		if r.reads > 0 {
+			ev.restartReads(&r, s)
+		}
 	}
+	ev.miniGhostTimes()
+}
+
+// restartReads are what a restart reads: the header, and of the arrays the first alone, a fifth of
+// the file. Each aggregator reads its part of the array a buffer at a time, and the five small
+// arrays and four parts of the header.
+func (ev *evaluator) restartReads(r *miniGhostRow, s *predict.ApplicationSize) {
+	first, aggregators := s.Arrays[0].Stored, int64(s.Aggregators)
+	const small = 9
+	part := (first + aggregators - 1) / aggregators
+	reads := float64(aggregators * ((part+s.Buffer-1)/s.Buffer + small))
+	mib := float64(first+s.Header) / (1 << 20)
+	row := fmt.Sprintf("%s, %d aggregators", r, s.Aggregators)
+	ev.add(r.table, row, "restart read", r.readMiB, 0, fit.Around(mib, 0, 1), "a restart reads the first of five arrays, and the header")
+	high := max(reads, mib/float64(s.Buffer>>20)+float64(s.WritesHigh)-float64(s.Total/s.Buffer))
+	note := "requests of the restart of the application"
+	if r.buffer == 4<<20 && s.Aggregators == 4 {
+		note += "; the number is that of 16 MiB and one aggregator, probably a misprint"
+	}
+	ev.add(r.table, row, "read count", r.reads, 0, fit.Between(reads, reads, high, 1), note)
+}
+
+// miniGhostTimes are the whole runs of Tables 4.8 and 4.9, each predicted from the other rows of
+// its table. No run without a checkpoint is known, so the law has its time on one node and on
+// several. In Table 4.9 the checkpoint adds its bytes; those of Table 4.8 are all alike.
+func (ev *evaluator) miniGhostTimes() {
+	for _, of := range []struct {
+		table string
+		bytes float64
+	}{{"4.8", 0}, {"4.9", 1}} {
+		var rows [][]float64
+		var seconds []float64
+		var runs []miniGhostRow
+		for _, r := range ev.miniGhostRows() {
+			if r.seconds <= 0 || r.table != of.table {
+				continue
+			}
+			mib := of.bytes * float64(r.predict(ev).Total) / (1 << 20)
+			row := []float64{1, 0, mib, 0}
+			if r.nodes > 1 {
+				row = []float64{1, 1, 0, mib}
+			}
+			rows, seconds, runs = append(rows, row), append(seconds, r.seconds), append(runs, r)
+		}
+		for i, r := range runs {
+			ours, err := leftOutOf(rows, seconds, i)
+			ev.note(err)
+			ev.add(r.table, r.String()+", whole run", "time", r.seconds, 0, ours, "whole run with a checkpoint, from the other rows")
+		}
+	}
+}
+
+// leftOutOf fits all rows but one, and predicts that one.
+func leftOutOf(rows [][]float64, values []float64, i int) (fit.Estimate, error) {
+	others := slices.Delete(slices.Clone(values), i, i+1)
+	f, err := fit.LeastSquares(slices.Delete(slices.Clone(rows), i, i+1), others, others, nil)
+	if err != nil {
+		return fit.Estimate{}, err
+	}
+	value, dof := f.At(rows[i]), float64(f.N-f.K)
+	return fit.Positive(value, math.Sqrt(f.RSS/dof*(1+f.Leverage(rows[i], value))), dof, 1), nil
 }
 
 // NoteMeasured notes what the thesis has of the application, or misprints.
