@@ -73,7 +73,9 @@ func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.S
 		return nil, fit.Refuse("choose coordinated, semi or uncoordinated", "%v", err)
 	}
 	c := &service.ModeCase{Mode: mode, Log: log, Mapping: r.Mapping, Groups: groups, Together: p.Together, Machine: m.Modes, IterationS: p.AppSeconds}
-	if cost.Stored != nil {
+	if p.Storage != nil {
+		c.Store = cost.whole(c.Mode)
+	} else if cost.Stored != nil {
 		c.Store = m.StoredParts(cost.Stored, p.Probe)
 	} else if c.Store, err = m.ImageParts(size, r, cost.Time.Codec, p.Probe); err != nil {
 		return nil, err
@@ -92,6 +94,22 @@ func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.S
 		return nil, fit.Refuse("describe its messages in a YAML file, see docs/WORKLOADS.md, or fit a model to a job with groups", "the messages of %s are not known", r.App)
 	}
 	return c, nil
+}
+
+// whole is the time of a checkpoint of all ranks on a described storage. Groups that store one
+// after the other are not simulated.
+func (c Cost) whole(mode service.Mode) service.Storing {
+	return func([]int, int) (fit.Range, float64, error) {
+		if mode != service.Coordinated {
+			return fit.Range{}, 0, fit.Refuse("leave the storage out, or compare mode coordinated alone",
+				"mode %s on a described storage: its groups are not simulated", mode)
+		}
+		if s := c.Stored; s != nil {
+			return s.NextTime.Pause, s.Next.Total.Value / (1 << 20), nil
+		}
+		seconds, mib := c.Mean(1)
+		return seconds, float64(mib), nil
+	}
 }
 
 // expect computes what failures make of the costs of a mode.

@@ -215,7 +215,15 @@ func (a *App) data(job *Job) (full, next fit.Range, extrapolation float64) {
 			extrapolation = max(1, low/float64(job.NP), float64(job.NP)/high)
 		}
 	}
+	if exact(job.Instance) && (job.Codec == "none" || job.Codec == "") {
+		extrapolation = 1
+	}
 	return corrected(full, fullOff, fullPrior, fullDoubt, extrapolation), corrected(next, nextOff, nextPrior, nextDoubt, extrapolation), extrapolation
+}
+
+// exact reports whether the arrays of a program are known on any number of ranks.
+func exact(inst *dataset.Instance) bool {
+	return inst.Workload.IsProgram() && !slices.ContainsFunc(inst.Arrays, func(a dataset.Array) bool { return a.Measured != nil })
 }
 
 // corrected multiplies by the mean of what a structure was off, and widens the interval by

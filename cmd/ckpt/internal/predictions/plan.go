@@ -254,10 +254,11 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 	case p.MTBFS != 0:
 		r := modePlan{p.App.String(), p.Mapping, cmp.Or(p.Engine, dataset.DMTCP), p.MTBFS, p.AppSeconds, options}
 		return g.Show(r, func() error {
-			if err := printModes(g, &r); err != nil || len(p.Modes) > 1 || !unknownMessages(p.App.Instance()) || g.Quiet {
+			why := o.onlyTogether(&p)
+			if err := printModes(g, &r); err != nil || len(o.modes) > 0 || why == "" || g.Quiet {
 				return err
 			}
-			return g.Printf("left out: modes of groups, as the messages of %s are not known; its workload file may have them\n", p.App)
+			return g.Printf("left out: modes of groups: %s\n", why)
 		})
 	}
 	nearest := bestMeasured(options)

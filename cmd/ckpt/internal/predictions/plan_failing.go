@@ -95,9 +95,6 @@ func chosen[S ~string](names []string, known []S, flag, choices string) (list []
 // failing reads the flags of a machine that fails. Its options have one mapping, library and
 // codec.
 func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
-	if p.Storage != nil {
-		return ui.BadUsage("--on and --mtbf exclude each other: the groups of modes are not simulated", "leave one of them out")
-	}
 	if name := changed(f, "runs", "checkpoints", "minimize", "max-nodes", "keep", "capacity", "buffers", "top"); name != "" {
 		return ui.BadUsage("--"+name+" compares mappings and codecs, and --mtbf modes", "leave one of the two out")
 	}
@@ -127,7 +124,7 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 	if err := o.groups(p); err != nil {
 		return err
 	}
-	if len(o.modes) == 0 && unknownMessages(p.App.Instance()) {
+	if len(o.modes) == 0 && o.onlyTogether(p) != "" {
 		p.Modes = []service.Mode{service.Coordinated}
 	}
 	if !o.FailingOptions.Given() {
@@ -146,10 +143,15 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 	return q.Err
 }
 
-// unknownMessages reports whether a workload is of a program whose messages it does not have:
-// what groups would log is not known.
-func unknownMessages(inst *dataset.Instance) bool {
-	return inst != nil && inst.Workload.IsProgram() && len(inst.Messages) == 0
+// onlyTogether says why modes of groups are left out of a comparison, "" if they are not.
+func (o *planOptions) onlyTogether(p *plan.Planning) string {
+	switch inst := p.App.Instance(); {
+	case p.Storage != nil:
+		return "groups that store one after the other are not simulated on a described storage"
+	case inst != nil && inst.Workload.IsProgram() && len(inst.Messages) == 0:
+		return fmt.Sprintf("the messages of %s are not known; its workload file may have them", p.App)
+	}
+	return ""
 }
 
 // mapping reads --nodes, --map or --ppn.
