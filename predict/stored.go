@@ -158,7 +158,10 @@ func (m *Model) storedLaws(r Request, app *service.App, s *Stored) (*service.Law
 			return nil, 1, fmt.Errorf("stored bytes of %s: %w", r.App, err)
 		}
 		e := set.Predict(float64(r.App.NP))
-		*part.to = fit.Range{Value: e.Value * (1 << 20), Low: e.Low * (1 << 20), High: e.High * (1 << 20)}
+		*part.to = e.Range().Scale(1 << 20)
+		if s.Codec == "auto" {
+			*part.to = service.AutoStored(*part.to)
+		}
 		factor = max(factor, e.Extrapolation)
 		s.Model = set.String()
 	}

@@ -309,7 +309,7 @@ func (f *Fit) Contents(inst *dataset.Instance, codec string, full bool) map[stri
 		c := Content{}
 		c.Bytes, _ = share.stored(item.size, of)
 		if codec == "none" || codec == "" || r.Packing[codec] != nil {
-			c.Ratio, _ = r.ratio(codec, inst.NP, spec[item.name].full(), full)
+			c.Ratio = r.ratio(codec, inst.NP, spec[item.name].full(), full).Value
 		}
 		list[item.name] = c
 	}

@@ -408,3 +408,21 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestAutoMayPack: where auto stored all extents raw, or none, the next job may do the other.
+func TestAutoMayPack(t *testing.T) {
+	for _, measured := range []float64{1, 0.7} {
+		r := &Region{Name: "u", Packing: map[string]*Packing{}}
+		for _, np := range []int{4, 9, 16} {
+			r.packing("auto").Next.add(np, measured*1e6, 1e6, 1)
+		}
+		if got := r.ratio("auto", 25, 1, false); math.Abs(got.Value-measured) > 1e-9 || got.Low > 0.7 || got.High < 1 {
+			t.Errorf("%g: %+v", measured, got)
+		}
+	}
+	for _, v := range []float64{100, 100 / 1.26, 126} {
+		if !AutoStored(fit.Range{Value: 100, Low: 99, High: 101}).Contains(v) {
+			t.Errorf("%g is not possible", v)
+		}
+	}
+}

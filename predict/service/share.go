@@ -1,6 +1,7 @@
 package service
 
 import (
+	"ckpt/predict/fit"
 	"ckpt/zones"
 	"math"
 )
@@ -156,18 +157,13 @@ func (r *Ratios) mean(values []float64, np int) (mean, sd float64) {
 // over the applications (docs/CODECS.md).
 var assumed = map[string]float64{"gzip": 0.69, "zstd": 0.69, "s2": 0.73, "auto": 0.85}
 
-// autoDoubt is the standard deviation of how many extents auto stores raw next time, as a
-// share of what packing saves: it depends on the disk and the processors at that moment.
-const autoDoubt = 0.2
-
 // assumedDoubt is their relative standard deviation.
 const assumedDoubt = 0.15
 
-// ratio returns the packing of a region, for a full checkpoint or one that follows, and
-// its standard deviation.
-func (r *Region) ratio(codec string, np int, filled float64, full bool) (ratio, sd float64) {
+// ratio returns the packing of a region, for a full checkpoint or one that follows.
+func (r *Region) ratio(codec string, np int, filled float64, full bool) fit.Range {
 	if codec == "none" || codec == "" {
-		return 1, 0
+		return fit.Exactly(1)
 	}
 	if r != nil && r.Packing[codec] != nil {
 		list := &r.Packing[codec].Next
@@ -175,15 +171,34 @@ func (r *Region) ratio(codec string, np int, filled float64, full bool) (ratio, 
 			list = &r.Packing[codec].Full
 		}
 		if ratio, sd, ok := list.at(np, filled); ok {
+			known := about(ratio, 2*sd)
 			if codec == "auto" {
-				sd = math.Hypot(sd, autoDoubt*(1-ratio))
+				return auto(known, filled)
 			}
-			return ratio, sd
+			return known
 		}
 	}
 	known, ok := assumed[codec]
 	if !ok {
 		known = 1
 	}
-	return known, known * assumedDoubt
+	if codec == "auto" {
+		return auto(fit.Exactly(known), filled)
+	}
+	return about(known, 2*known*assumedDoubt)
+}
+
+// auto is a ratio of the codec auto next time: how many extents it stores raw depends on the
+// disk and the processors at that moment. Between none and all are possible.
+func auto(known fit.Range, filled float64) fit.Range {
+	packed := assumed["zstd"] * filled
+	known.Low, known.High = min(known.Low, packed), max(known.High, 1)
+	return known
+}
+
+// AutoStored is what auto stores next time, where only stored bytes are known: what was
+// packed may be raw then, and the reverse.
+func AutoStored(bytes fit.Range) fit.Range {
+	packed := assumed["zstd"]
+	return fit.Range{Value: bytes.Value, Low: min(bytes.Low, bytes.Value*packed), High: max(bytes.High, bytes.Value/packed)}
 }

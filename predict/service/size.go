@@ -165,7 +165,6 @@ func (a *App) stored(inst *dataset.Instance, rank int, codec string) (full, next
 			}
 		}
 	}
-	var fullOpen, nextOpen, fullSD, nextSD float64
 	for _, item := range list {
 		var r *Region
 		if a != nil {
@@ -174,17 +173,17 @@ func (a *App) stored(inst *dataset.Instance, rank int, codec string) (full, next
 		if r == nil {
 			r = &Region{Name: item.name}
 		}
-		add := func(sum *fit.Range, share Share, of float64, isFull bool, open, sd *float64) {
+		add := func(sum *fit.Range, share Share, of float64, isFull bool) {
 			bytes, half := share.stored(item.size, of)
-			ratio, deviation := r.ratio(codec, inst.NP, spec[item.name].full(), isFull)
-			sum.Value += bytes * ratio
-			*open += half * ratio
-			*sd += bytes * deviation
+			ratio := r.ratio(codec, inst.NP, spec[item.name].full(), isFull)
+			sum.Value += bytes * ratio.Value
+			sum.Low += max(0, bytes*ratio.Low-half*ratio.Value)
+			sum.High += bytes*ratio.High + half*ratio.Value
 		}
-		add(&full, r.Used, spec[item.name].used(), true, &fullOpen, &fullSD)
-		add(&next, r.Changed, spec[item.name].changed(), false, &nextOpen, &nextSD)
+		add(&full, r.Used, spec[item.name].used(), true)
+		add(&next, r.Changed, spec[item.name].changed(), false)
 	}
-	return about(full.Value, fullOpen+2*fullSD), about(next.Value, nextOpen+2*nextSD)
+	return full, next
 }
 
 // The doubt about a structure: by how much it is off between jobs that agree with it, as a
@@ -235,7 +234,9 @@ func corrected(a fit.Range, off []float64, prior, doubt, extrapolation float64) 
 	s := scattered(off, prior, priorWeight)
 	n := float64(s.n)
 	relative := student(n+priorWeight-1) * s.sd * math.Sqrt(1+1/n) * (1 + math.Log(extrapolation))
-	return about(a.Value*s.mean, math.Hypot(a.Half(), relative*a.Value))
+	below, above := math.Hypot(a.Value-a.Low, relative*a.Value), math.Hypot(a.High-a.Value, relative*a.Value)
+	v := a.Value * s.mean
+	return fit.Range{Value: v, Low: max(0, v-below), High: v + above}
 }
 
 // Size predicts what ckpt stores of a job. Without measurements the Fit may be nil.
