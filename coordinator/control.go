@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"ckpt/coordinator/job"
@@ -18,34 +19,45 @@ import (
 
 // serveControl answers the commands on a connection.
 func (d *driver) serveControl(conn net.Conn, r *bufio.Reader) {
-	answerCommands(conn, r, d.done, func(c wire.Command, answers chan<- wire.Reply) { d.Post(func() { d.obey(c, answers) }) })
+	answerCommands(conn, r, d.done, &d.answering, func(c wire.Command, answers chan<- wire.Reply) { d.Post(func() { d.obey(c, answers) }) })
 }
 
+// answerTime is how long a command may take to read its answer.
+const answerTime = 5 * time.Second
+
 // answerCommands answers the commands on a connection, one after the other, until done
-// is closed. Obey answers each once, perhaps later.
-func answerCommands(conn net.Conn, r *bufio.Reader, done <-chan struct{}, obey func(wire.Command, chan<- wire.Reply)) {
+// is closed. Obey answers each once, perhaps later. The end of the run locks answering before
+// it closes connections, so that an answer which was given goes out.
+func answerCommands(conn net.Conn, r *bufio.Reader, done <-chan struct{}, answering *sync.RWMutex, obey func(wire.Command, chan<- wire.Reply)) {
 	in := json.NewDecoder(r)
 	for {
 		var c wire.Command
-		if err := in.Decode(&c); err != nil {
+		if err := in.Decode(&c); err != nil || !answerCommand(conn, c, done, answering, obey) {
 			return
 		}
-		answers := make(chan wire.Reply, 1)
-		obey(c, answers)
+	}
+}
+
+// answerCommand answers one, and reports whether there may be more.
+func answerCommand(conn net.Conn, c wire.Command, done <-chan struct{}, answering *sync.RWMutex, obey func(wire.Command, chan<- wire.Reply)) bool {
+	answering.RLock()
+	defer answering.RUnlock()
+	answers := make(chan wire.Reply, 1)
+	obey(c, answers)
+	answer := func(a wire.Reply) bool {
+		_ = conn.SetWriteDeadline(time.Now().Add(answerTime))
+		return json.NewEncoder(conn).Encode(a) == nil
+	}
+	select {
+	case a := <-answers:
+		return answer(a)
+	case <-done:
 		select {
-		case a := <-answers:
-			if err := json.NewEncoder(conn).Encode(a); err != nil {
-				return
-			}
-		case <-done:
-			// The answer may have been given at the last moment.
-			select {
-			case a := <-answers:
-				_ = json.NewEncoder(conn).Encode(a)
-			default:
-			}
-			return
+		case a := <-answers: // given at the last moment
+			answer(a)
+		default:
 		}
+		return false
 	}
 }
 

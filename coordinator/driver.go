@@ -112,20 +112,21 @@ type driver struct {
 	reporter
 	notes
 	end
-	requests requests
-	socket   *launch.Socket
-	engine   engine
-	machine  *supervisor.Supervisor
-	members  []*member // by rank; nil where no process is
-	groups   []*group
-	inject   *injector
-	outages  outages
-	restarts restartings
-	pace     pace
-	turns    turnTaker
-	tuning   *tuning            // nil: the way to write stays
-	wall     *protocol.Walltime // nil: the run has no limit
-	logWaits map[int]error      // why ranks wait for their message logs
+	requests  requests
+	answering sync.RWMutex // while commands are being answered
+	socket    *launch.Socket
+	engine    engine
+	machine   *supervisor.Supervisor
+	members   []*member // by rank; nil where no process is
+	groups    []*group
+	inject    *injector
+	outages   outages
+	restarts  restartings
+	pace      pace
+	turns     turnTaker
+	tuning    *tuning            // nil: the way to write stays
+	wall      *protocol.Walltime // nil: the run has no limit
+	logWaits  map[int]error      // why ranks wait for their message logs
 
 	parent   int         // checkpoint this run began with
 	stored   map[int]int // iterations of the checkpoints that the run began with

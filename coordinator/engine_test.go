@@ -3,6 +3,7 @@ package coordinator
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -116,6 +117,18 @@ func (r *enginesRun) job(t *testing.T) *image.Job {
 	return j
 }
 
+// await waits until something has been told, for a minute at most: a run that never tells it
+// is stopped all the same.
+func (r *enginesRun) await(t *testing.T, c *wire.Client, told func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !told(); {
+		if _, err := c.Status(); err != nil || time.Now().After(end) {
+			t.Errorf("not told within a minute, or %v", err)
+			return
+		}
+	}
+}
+
 // TestEngines has all engines do the same: what a driver promises holds for each.
 func TestEngines(t *testing.T) {
 	t.Parallel()
@@ -184,21 +197,12 @@ func steered(t *testing.T, r *enginesRun, describe func(bool) job.Spec) {
 func keeps(t *testing.T, r *enginesRun, describe func(bool) job.Spec) {
 	r.spec = describe(false)
 	r.spec.Schedule, r.spec.Keep = job.Schedule{Interval: 20 * time.Millisecond}, 2
-	fourth := make(chan struct{})
-	var once sync.Once
 	result, err := r.launch(t, func(c *wire.Client) {
-		for taken := 0; taken < 4; taken = len(eventsOf[*job.CheckpointEvent](r.rec)) {
-			if _, err := c.Status(); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-		once.Do(func() { close(fourth) })
+		r.await(t, c, func() bool { return len(eventsOf[*job.CheckpointEvent](r.rec)) >= 4 })
 		if _, err := c.Stop(true); err != nil {
 			t.Error(err)
 		}
 	})
-	<-fourth
 	if err != nil || result.Outcome != job.StateStopped || result.Removed < 2 {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -223,12 +227,7 @@ func fails(t *testing.T, r *enginesRun, describe func(bool) job.Spec) {
 		if err := syscall.Kill(s.PIDs[0], syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
-		for len(eventsOf[*StartEvent](r.rec)) < 2 {
-			if _, err := c.Status(); err != nil {
-				t.Error(err)
-				return
-			}
-		}
+		r.await(t, c, func() bool { return len(eventsOf[*StartEvent](r.rec)) >= 2 })
 		if _, err := c.Stop(true); err != nil {
 			t.Error(err)
 		}
@@ -308,15 +307,36 @@ func (e *trueEngine) Complete([][]byte) error { return nil }
 
 func TestNewEngine(t *testing.T) {
 	t.Parallel()
-	store, j := emptyJob(t, t.TempDir())
+	_, j := emptyJob(t, t.TempDir())
 	rec := &recorder{t: t}
 	spec := job.NewProgramSpec(job.Program{Command: []string{"true"}})
 	spec.NP, spec.Mapping, spec.Origin = 1, job.Mapping{1}, "true"
-	d := Options{Observer: rec}.newDriver(resolved(t, spec), j, store, libraryID{})
+	d := Options{Observer: rec}.newDriver(resolved(t, spec), j, libraryID{})
 	e := &trueEngine{processes{d: d}}
 	d.run(e, nil)
 	r, err := d.drive(t.Context(), nil, nil, nil)
 	if err != nil || r.Outcome != job.StateCompleted || len(eventsOf[*StartEvent](rec)) != 1 {
 		t.Errorf("%+v, %v, %v", r, err, rec.warned)
+	}
+}
+
+// TestRefusedEngines: what an engine cannot do is refused before a job is made, and an engine
+// whose socket cannot be opened keeps nothing.
+func TestRefusedEngines(t *testing.T) {
+	t.Parallel()
+	spec := engines["dmtcp"](t, true)
+	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []Failure{{Rank: 0, Node: -1, MTBF: time.Millisecond}}}
+	if _, err := Launch(t.Context(), spec, opt); !errors.As(err, new(*job.UsageError)) {
+		t.Errorf("%v", err)
+	}
+	opt.Failures = nil
+	opt.Listen = "192.0.2.1:0" // of no host; attend would refuse it
+	_, err := beginDMTCP(t.Context(), spec, opt)
+	if err == nil {
+		t.Fatal("a socket of another host was opened")
+	}
+	opt.Listen, opt.Streams, opt.DMTCP.Settle = "", launch.Streams{Out: io.Discard, Err: io.Discard}, 20*time.Millisecond
+	if r, err := Launch(t.Context(), spec, opt); err != nil || r.Outcome != job.StateCompleted {
+		t.Errorf("after a socket that could not be opened: %+v, %v", r, err)
 	}
 }

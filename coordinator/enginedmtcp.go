@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"time"
 
 	"ckpt/coordinator/dmtcp"
@@ -21,7 +20,7 @@ type dmtcpEngine struct {
 }
 
 func beginDMTCP(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
-	if err := dmtcp.Check(&spec); err != nil {
+	if err := errors.Join(dmtcp.Check(&spec), opt.withoutFailures()); err != nil {
 		return nil, err
 	}
 	tools, err := dmtcp.Find(ctx)
@@ -29,19 +28,7 @@ func beginDMTCP(ctx context.Context, spec job.Spec, opt Options) (*Result, error
 		return nil, err
 	}
 	spec = dmtcp.Describe(spec)
-	text, err := spec.Encode()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := filepath.Abs(opt.Store) // DMTCP runs in other directories
-	if err != nil {
-		return nil, err
-	}
-	store, err := image.CreateStore(opt.fileSystem(), dir)
-	if err != nil {
-		return nil, err
-	}
-	j, err := createJob(store, opt.Job, spec.App, text, dmtcp.Forsake)
+	j, err := opt.newJob(spec, dmtcp.Forsake)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +37,9 @@ func beginDMTCP(ctx context.Context, spec job.Spec, opt Options) (*Result, error
 }
 
 func resumeDMTCP(ctx context.Context, spec *job.Resolved, j *image.Job, opt RestartOptions) (*Result, error) {
-	switch {
+	switch err := opt.withoutFailures(); {
+	case err != nil:
+		return nil, err
 	case len(opt.Command) > 0:
 		return nil, &job.UsageError{Text: "only programs that call ckpt are restarted with another command", Fix: "leave out what follows --"}
 	case opt.NP > 0 && opt.NP != spec.NP:
@@ -67,54 +56,65 @@ func resumeDMTCP(ctx context.Context, spec *job.Resolved, j *image.Job, opt Rest
 	})
 }
 
+// withoutFailures refuses failures: only the agent of the program is a rank here.
+func (o Options) withoutFailures() error {
+	if len(o.Failures) == 0 {
+		return nil
+	}
+	return &job.UsageError{Text: "engine dmtcp: no failures are injected into a program that is not changed", Fix: "kill one of its processes instead"}
+}
+
 // runDMTCP runs a job that this process has locked, from a checkpoint that is chosen once
 // the one that an earlier run had left is stored.
 func runDMTCP(ctx context.Context, j *image.Job, spec job.Spec, tools *dmtcp.Tools, opt Options, choose func(*job.Resolved) (*image.Manifest, error)) (*Result, error) {
-	var d *driver
-	var err error
-	e := &dmtcpEngine{}
-	run := dmtcp.Run{Job: j, Spec: &spec, Limits: dmtcp.Limits(opt.limits()), Streams: opt.Streams, Warn: opt.Observer.Warn,
-		Scratch: func(ctx context.Context) (path string, err error) {
-			ierr := d.inLoop(ctx, func() {
-				err = d.socket.Mend(j)
-				path = d.socket.Run.Scratch(0)
-			})
-			return path, errors.Join(ierr, err)
-		},
-		Describe: func(ctx context.Context, s *job.Spec) error {
-			resolved, err := s.Resolve()
-			if err != nil || d == nil {
-				spec = *s
-				return err
-			}
-			return d.inLoop(ctx, func() { d.redescribe(resolved) })
-		},
-		Tx: func(ctx context.Context) (tx *image.Tx, err error) {
-			err = d.inLoop(ctx, func() { tx = d.groups[0].tx })
-			if err == nil && tx == nil {
-				err = errors.New("the checkpoint was aborted")
-			}
-			return tx, err
-		},
-		Stop: func(number int, err error) { d.Post(func() { d.stopWithout(number, err) }) },
-	}
-	if e.Engine, e.stored, err = dmtcp.New(ctx, run, tools, opt.DMTCP); err != nil {
+	run := dmtcp.Run{Job: j, Spec: &spec, Limits: dmtcp.Limits(opt.limits()), Streams: opt.Streams, Warn: opt.Observer.Warn}
+	e, left, err := dmtcp.TakeOver(ctx, run, tools, opt.DMTCP)
+	if err != nil {
 		return nil, err
 	}
-	resolved, err := spec.Resolve()
+	resolved, err := e.Spec.Resolve()
 	var from *image.Manifest
 	if err == nil {
 		from, err = choose(resolved)
 	}
 	if err != nil {
-		e.Engine.Close(false)
+		e.Close(false)
 		return nil, err
 	}
 	opt.Limits = run.Limits
-	d = opt.newDriver(resolved, j, j.Store(), libraryID{})
-	e.processes = processes{d: d}
-	d.run(e, opt.alive)
+	d := opt.newDriver(resolved, j, libraryID{})
+	e.Drive(dmtcpDriver{d})
+	d.run(&dmtcpEngine{processes{d: d}, e, left}, opt.alive)
 	return d.drive(ctx, from, opt.Failures, opt.Interrupts)
+}
+
+// A dmtcpDriver does in the loop what the engine asks for from outside.
+type dmtcpDriver struct{ *driver }
+
+// Scratch makes the directory of the run again, if it has gone.
+func (d dmtcpDriver) Scratch(ctx context.Context) (path string, err error) {
+	ierr := d.inLoop(ctx, func() {
+		err = d.socket.Mend(d.job)
+		path = d.socket.Run.Scratch(0)
+	})
+	return path, errors.Join(ierr, err)
+}
+
+// Redescribe takes over what became known of the job.
+func (d dmtcpDriver) Redescribe(ctx context.Context, s *job.Resolved) error {
+	return d.inLoop(ctx, func() {
+		d.spec = s
+		d.result.App, d.result.NP = s.App, s.NP
+	})
+}
+
+// Tx returns the checkpoint that is being written.
+func (d dmtcpDriver) Tx(ctx context.Context) (tx *image.Tx, err error) {
+	err = d.inLoop(ctx, func() { tx = d.groups[0].tx })
+	if err == nil && tx == nil {
+		err = errors.New("the checkpoint was aborted")
+	}
+	return tx, err
 }
 
 // inLoop has f done in the loop, and waits for it.
@@ -134,36 +134,35 @@ func (d *driver) inLoop(ctx context.Context, f func()) error {
 	}
 }
 
-// redescribe takes over what became known of the job.
-func (d *driver) redescribe(s *job.Resolved) {
-	d.spec = s
-	d.result.App, d.result.NP = s.App, s.NP
-}
-
-// stopWithout ends a run whose last checkpoint could not be stored.
-func (d *driver) stopWithout(number int, err error) {
-	if d.Over() {
-		return
-	}
-	d.result.Lost++
-	if errors.Is(err, durable.ErrStorageFull) {
-		d.result.Full++
-	}
-	d.Event(&AbortedEvent{Type: "checkpoint_lost", Number: number, Rank: -1, Reason: err.Error()})
-	d.full, d.outcome = err, &protocol.Outcome{Result: protocol.StoppedByRequest, Rank: -1}
+// StopWithout ends a run whose last checkpoint could not be stored.
+func (d dmtcpDriver) StopWithout(number int, err error) {
+	d.Post(func() {
+		if d.Over() {
+			return
+		}
+		d.result.Lost++
+		if errors.Is(err, durable.ErrStorageFull) {
+			d.result.Full++
+		}
+		d.Event(&AbortedEvent{Type: "checkpoint_lost", Number: number, Rank: -1, Reason: err.Error()})
+		d.full, d.outcome = err, &protocol.Outcome{Result: protocol.StoppedByRequest, Rank: -1}
+	})
 }
 
 // Open tells the user what an earlier run had not stored.
 func (e *dmtcpEngine) Open() error {
 	e.d.Warn(dmtcp.OpenPort)
-	err := e.processes.Open()
-	if err == nil && e.stored != nil {
+	if err := e.processes.Open(); err != nil {
+		e.Engine.Close(false)
+		return err
+	}
+	if e.stored != nil {
 		e.d.Post(func() {
 			e.d.result.Checkpoints++
 			e.d.Event(e.stored)
 		})
 	}
-	return err
+	return nil
 }
 
 // Settle waits until the program has ended, which takes a while after it was told to.

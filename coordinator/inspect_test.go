@@ -127,7 +127,7 @@ func answer(j *image.Job, obey func(wire.Command, chan<- wire.Reply)) (*answerin
 		})()
 		r := bufio.NewReaderSize(conn, wire.GreetingLimit)
 		if _, err := wire.ReadGreeting(conn, r, s.Token); err == nil {
-			answerCommands(conn, r, ctx.Done(), obey)
+			answerCommands(conn, r, ctx.Done(), new(sync.RWMutex), obey)
 		}
 	}
 	s.serving.Go(func() {

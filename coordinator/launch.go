@@ -51,20 +51,12 @@ func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 	if err := checkApart(dir, resolved); err != nil {
 		return nil, err
 	}
-	store, err := image.CreateStore(opt.fileSystem(), dir)
-	if err != nil {
-		return nil, err
-	}
-	text, err := spec.Encode()
-	if err != nil {
-		return nil, err
-	}
-	j, err := createJob(store, opt.Job, spec.App, text, forsake)
+	j, err := opt.newJob(spec, forsake)
 	if err != nil {
 		return nil, err
 	}
 	defer j.Unlock()
-	d, err := opt.simulated(resolved, j, store, library)
+	d, err := opt.simulated(resolved, j, library)
 	if err != nil {
 		return nil, err
 	}
@@ -72,12 +64,12 @@ func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 }
 
 // simulated returns the driver of a job of simulated ranks.
-func (o Options) simulated(spec *job.Resolved, j *image.Job, store *image.Store, library libraryID) (*driver, error) {
+func (o Options) simulated(spec *job.Resolved, j *image.Job, library libraryID) (*driver, error) {
 	launcher, err := launch.New(spec.Launcher, spec.NP)
 	if err != nil {
 		return nil, err
 	}
-	d := o.newDriver(spec, j, store, library)
+	d := o.newDriver(spec, j, library)
 	d.run(&processes{Launcher: launcher, d: d}, o.alive)
 	return d, nil
 }
@@ -146,6 +138,24 @@ func checkApp(spec *job.Resolved) error {
 		return &job.UsageError{Text: err.Error(), Fix: "choose another class or number of ranks, or correct the workload"}
 	}
 	return nil
+}
+
+// newJob makes the job of a description, which it locks, and its store if need be. Clear ends
+// what a job of that name, without a checkpoint, has left.
+func (o Options) newJob(spec job.Spec, clear func(*image.Job) error) (*image.Job, error) {
+	dir, err := filepath.Abs(o.Store) // ranks, and DMTCP, run in other directories
+	if err != nil {
+		return nil, err
+	}
+	store, err := image.CreateStore(o.fileSystem(), dir)
+	if err != nil {
+		return nil, err
+	}
+	text, err := spec.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return createJob(store, o.Job, spec.App, text, clear)
 }
 
 // createJob makes the job, under a free name like bt.S.4-1 if name is empty: the

@@ -5,11 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/levels"
-	"ckpt/image"
 	"ckpt/internal/vfs"
 )
 
@@ -72,15 +72,7 @@ func (s *secondLevel) Find(number int) func() (levels.Finding, error) {
 // launchSecond is Launch with a second level.
 func launchSecond(t *testing.T, spec job.Spec, opt Options, dir string) *Result {
 	t.Helper()
-	store, err := image.CreateStore(opt.fileSystem(), opt.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := spec.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := createJob(store, opt.Job, spec.App, text, forsake)
+	j, err := opt.newJob(spec, forsake)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +81,7 @@ func launchSecond(t *testing.T, spec job.Spec, opt Options, dir string) *Result 
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := opt.simulated(resolved(t, spec), j, store, library)
+	d, err := opt.simulated(resolved(t, spec), j, library)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,12 +139,46 @@ func TestLevels(t *testing.T) {
 				if r.Digest != want.Digest || r.Failures != 1 || r.Checkpoints == 0 {
 					t.Errorf("%+v, want digest %s: %q", r, want.Digest, rec.warned)
 				}
+				checkLevel(t, rec, name, state)
 				_ = os.Remove(gate)
 				if state != "lost" || name == "second" {
 					verifyAll(t, opt)
 				}
 			})
 		}
+	}
+}
+
+// checkLevel: the ranks restart from the newest checkpoint that the levels have between them,
+// and one warning at most says what a level does not take.
+func checkLevel(t *testing.T, rec *recorder, name, state string) {
+	t.Helper()
+	from, warning := 2, ""
+	switch unwritable := state == "full" || state == "read-only"; {
+	case name == "store" && (unwritable || state == "lost"):
+		from = 1
+		if state == "full" {
+			warning = "were aborted because the storage is full"
+		}
+	case name == "nodes" && unwritable:
+		warning = "checkpoints go to the store until all nodes can keep them again: node 0"
+	case name == "second" && unwritable:
+		warning = "is in the store only"
+	}
+	starts := eventsOf[*StartEvent](rec)
+	if last := starts[len(starts)-1]; last.From != from {
+		t.Errorf("restarted from checkpoint %d, want %d", last.From, from)
+	}
+	if restarts := eventsOf[*RestartEvent](rec); len(restarts) == 0 || restarts[0].From < from {
+		t.Errorf("restarts %+v, want the first from checkpoint %d or newer", restarts, from)
+	}
+	for _, w := range rec.warned {
+		if warning == "" || !strings.Contains(w, warning) {
+			t.Errorf("warned of %q, want %q", w, warning)
+		}
+	}
+	if warning != "" && len(rec.warned) == 0 {
+		t.Errorf("no warning says %q", warning)
 	}
 }
 

@@ -51,27 +51,21 @@ func beginProgram(ctx context.Context, spec job.Spec, opt Options) (_ *Result, e
 			opt.Observer.Warn(note)
 		}
 	}
-	err = checkApart(store.Dir(), resolved)
-	var text []byte
-	if err == nil {
-		text, err = resolved.Encode()
+	var j *image.Job
+	if err = checkApart(store.Dir(), resolved); err == nil {
+		j, err = opt.newJob(resolved.Spec, forsake)
 	}
-	if err != nil {
-		g.Close()
-		return nil, err
-	}
-	j, err := createJob(store, opt.Job, resolved.App, text, forsake)
 	if err != nil {
 		g.Close()
 		return nil, err
 	}
 	defer j.Unlock()
-	return opt.ofProgram(g, resolved, j, store, true).runNew(ctx, opt)
+	return opt.ofProgram(g, resolved, j, true).runNew(ctx, opt)
 }
 
 // resumeProgram starts the command of a stored job again, which its program continues
 // from a checkpoint.
-func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *image.Store, opt RestartOptions) (*Result, error) {
+func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, opt RestartOptions) (*Result, error) {
 	from, err := opt.choose(j, was)
 	if err != nil {
 		return nil, err
@@ -119,7 +113,7 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, store *
 		opt.Observer.Warn(fmt.Sprintf("%s is not the file that the job was launched with: its checkpoints may not fit", now.Executable))
 	}
 	located.App, located.MPI = was.App, was.MPI
-	return opt.ofProgram(g, located, j, store, false).drive(ctx, from, opt.Failures, opt.Interrupts)
+	return opt.ofProgram(g, located, j, false).drive(ctx, from, opt.Failures, opt.Interrupts)
 }
 
 // again describes the run that continues a job, and returns how many ranks are to come, 0
@@ -212,8 +206,8 @@ func (o Options) locate(g *program.Gathering, spec job.Spec) (*job.Resolved, err
 func withoutLibrary(int) (*container.File, error) { return nil, nil }
 
 // ofProgram returns the driver of a job whose ranks have come. A fresh one keeps its input.
-func (o Options) ofProgram(g *program.Gathering, spec *job.Resolved, j *image.Job, store *image.Store, fresh bool) *driver {
-	d := o.newDriver(spec, j, store, libraryID{})
+func (o Options) ofProgram(g *program.Gathering, spec *job.Resolved, j *image.Job, fresh bool) *driver {
+	d := o.newDriver(spec, j, libraryID{})
 	d.socket = g.Socket
 	e := program.NewEngine(g, d, j, d.limits.Silence, o.input, fresh)
 	d.run(&programEngine{Engine: e}, o.alive)
@@ -229,8 +223,8 @@ func (o Options) limits() protocol.Limits {
 }
 
 // newDriver returns the driver of a run with these options.
-func (o Options) newDriver(spec *job.Resolved, j *image.Job, store *image.Store, library libraryID) *driver {
-	d := newDriver(spec, j, store.Dir(), library, o.limits(), o.Observer)
+func (o Options) newDriver(spec *job.Resolved, j *image.Job, library libraryID) *driver {
+	d := newDriver(spec, j, j.Store().Dir(), library, o.limits(), o.Observer)
 	d.listen = o.Listen
 	d.until = o.Until
 	d.watch, d.stopOnFull, d.withoutLog, d.demands = o.watch, o.StopOnFull, o.withoutLog, o.Checkpoints

@@ -61,9 +61,9 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	var r *Result
 	err = opt.inventory.WithNewest(opt.Checkpoint, func() error {
 		if spec.Program != nil {
-			r, err = resumeProgram(ctx, spec, j, store, opt)
+			r, err = resumeProgram(ctx, spec, j, opt)
 		} else {
-			r, err = resumeRanks(ctx, spec, j, store, opt)
+			r, err = resumeRanks(ctx, spec, j, opt)
 		}
 		return err
 	})
@@ -71,7 +71,7 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 }
 
 // resumeRanks continues a job of simulated ranks.
-func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, store *image.Store, opt RestartOptions) (*Result, error) {
+func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, opt RestartOptions) (*Result, error) {
 	if opt.Dir != "" {
 		return nil, &job.UsageError{Text: wording.Sprintf("{chdir} %s: only programs run in a directory of their own", opt.Dir), Fix: "leave it out"}
 	}
@@ -105,7 +105,7 @@ func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, store *i
 	if from != nil && from.Library != nil && from.Library.Blake3 != library.digest {
 		return nil, &job.OtherBuildError{Checkpoint: from.Number}
 	}
-	d, err := opt.simulated(spec, j, store, library)
+	d, err := opt.simulated(spec, j, library)
 	if err != nil {
 		return nil, err
 	}

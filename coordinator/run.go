@@ -102,7 +102,9 @@ func (d *driver) close() {
 		g.dropLibrary()
 	}
 	d.engine.Close()
+	d.answering.Lock()
 	d.socket.Close()
+	d.answering.Unlock()
 	for _, m := range d.members {
 		if m != nil && m.link != nil {
 			m.link.Close()

@@ -258,9 +258,10 @@ func (s *state) write(j *image.Job) error {
 }
 
 // openSession makes the directory in which MPI libraries keep files, unless it is there. A
-// restarted program looks for them at the same place. It returns a scratch directory, too.
-func (e *Engine) openSession(ctx context.Context) (scratch string, err error) {
-	if scratch, err = e.Scratch(ctx); err != nil {
+// restarted program looks for them, and for the mark of its end, at the same place. It returns a
+// scratch directory, too.
+func (e *Engine) openSession(ctx context.Context, begins bool) (scratch string, err error) {
+	if scratch, err = e.driver.Scratch(ctx); err != nil {
 		return "", err
 	}
 	e.mu.Lock()
@@ -268,6 +269,9 @@ func (e *Engine) openSession(ctx context.Context) (scratch string, err error) {
 	if e.state.Session == "" {
 		sum := sha256.Sum256([]byte(e.Job.Dir()))
 		e.state.Session = filepath.Join(filepath.Dir(filepath.Dir(scratch)), "mpi-"+hex.EncodeToString(sum[:6]))
+	}
+	if begins {
+		e.state.Mark = filepath.Join(e.state.Session, markName)
 	}
 	for _, dir := range []string{filepath.Dir(e.state.Session), e.state.Session} {
 		if err := disk.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -68,42 +68,52 @@ func Limits(l protocol.Limits) protocol.Limits {
 	return l
 }
 
-// A Run is the run of a job that an engine serves. Its functions may be called from any
-// goroutine; those that can fail do so when ctx ends.
+// A Run is the run of a job that an engine serves.
 type Run struct {
 	Job     *image.Job // locked
 	Spec    *job.Spec
 	Limits  protocol.Limits // of Limits
 	Streams launch.Streams
-	Warn    func(string)
-	// Scratch makes the directory of the run, outside the store.
-	Scratch func(context.Context) (string, error)
-	// Describe notes what the ranks and the first images tell of the job.
-	Describe func(context.Context, *job.Spec) error
-	// Tx returns the checkpoint that is being written.
-	Tx func(context.Context) (*image.Tx, error)
-	// Stop ends the run after its last checkpoint, which could not be stored.
-	Stop func(number int, err error)
+	Warn    func(string) // any goroutine may call it
 }
 
-// An Engine runs the program of a job.
+// A Driver is what an engine asks of the driver of its run. Any goroutine may call it; what
+// can fail does so when ctx ends.
+type Driver interface {
+	// Scratch makes the directory of the run, outside the store.
+	Scratch(ctx context.Context) (string, error)
+	// Redescribe notes what the ranks and the first images tell of the job.
+	Redescribe(ctx context.Context, s *job.Resolved) error
+	// Tx returns the checkpoint that is being written.
+	Tx(ctx context.Context) (*image.Tx, error)
+	// StopWithout ends the run after its last checkpoint, which could not be stored.
+	StopWithout(number int, err error)
+}
+
+// An Engine runs the program of a job. Its fields belong to the goroutine of the present
+// agent, before and after all agents to that of the driver; mu guards those that the driver
+// needs meanwhile.
 type Engine struct {
 	Run
-	opt   Options
-	tools *Tools
-	rules *zones.Rules
-	dir   *directory
+	opt    Options
+	tools  *Tools
+	rules  *zones.Rules
+	dir    *directory
+	driver Driver
 
-	mu      sync.Mutex // for what follows
-	state   state
 	session io.Closer // holds the directory of the MPI library's files; may be nil
 	from    int       // checkpoint that the program was restarted from
 	begun   bool      // the program has read its standard input,
 	inputAt int64     // a file from here on
 	tried   map[int]int
+	came    atomic.Bool // it computes, or has begun with a checkpoint
+	agent   *agent      // of the present incarnation; the driver's
+
+	mu sync.Mutex
+	// state is changed under mu. Session and Mark of it only the agent changes, which reads
+	// them without.
+	state   state
 	written map[int]*image.Manifest // by number, of checkpoints that are to be committed
-	agent   *agent                  // of the present incarnation
-	came    atomic.Bool             // it computes, or has begun with a checkpoint
 }
 
 // Check refuses what DMTCP cannot do.
@@ -150,9 +160,11 @@ func Forsake(j *image.Job) error {
 	return errors.Join(d.discard("."), job.Forsake(j))
 }
 
-// New returns the engine of a run. It ends what an earlier run has left behind, and stores
-// the checkpoint that this had not stored, which it returns, or nil.
-func New(ctx context.Context, run Run, t *Tools, opt Options) (*Engine, *job.CheckpointEvent, error) {
+// TakeOver returns the engine of a run. It ends what an earlier run has left behind, and stores
+// the checkpoint that this had not stored, which it returns, or nil. That may say more of the
+// job: only then, Spec of the engine is what its driver is to run. Drive gives the engine the
+// driver.
+func TakeOver(ctx context.Context, run Run, t *Tools, opt Options) (*Engine, *job.CheckpointEvent, error) {
 	e := &Engine{Run: run, opt: opt, tools: t, rules: zones.DefaultRules(), tried: map[int]int{}, written: map[int]*image.Manifest{}}
 	e.opt.Settle = cmp.Or(opt.Settle, usualSettle)
 	if opt.Environ == nil {
@@ -171,6 +183,9 @@ func New(ctx context.Context, run Run, t *Tools, opt Options) (*Engine, *job.Che
 	}
 	return e, ev, err
 }
+
+// Drive gives the engine the driver of its run.
+func (e *Engine) Drive(d Driver) { e.driver = d }
 
 func (e *Engine) takeOver(ctx context.Context) (ev *job.CheckpointEvent, err error) {
 	if e.state, err = readState(e.Job); err != nil {
@@ -208,7 +223,7 @@ func (e *Engine) isStored(set *rawSet) bool {
 func (e *Engine) storePending(ctx context.Context, set *rawSet) (*job.CheckpointEvent, error) {
 	files, err := e.collect(ctx, set)
 	if err == nil {
-		err = e.describe(ctx, files)
+		err = e.describe(files)
 	}
 	if err != nil {
 		e.state.Pending = nil
@@ -237,9 +252,7 @@ const OpenPort = "the coordinator of DMTCP listens on all interfaces, without a 
 func (e *Engine) Start(r launch.Rank, ended func(cause string)) (launch.Process, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &agent{e: e, ctx: ctx, cancel: cancel, over: make(chan struct{}), calls: make(chan func(), 64)}
-	e.mu.Lock()
 	e.agent = a
-	e.mu.Unlock()
 	e.came.Store(false)
 	go func() {
 		cause := a.run(r)
@@ -297,7 +310,7 @@ func (e *Engine) Settled(number int, taken bool) {
 	e.agent.do(func() { e.agent.settled(number, taken) })
 }
 
-// forget drops a set that is not stored. The one that was pending before is so again.
+// forget drops a set that is not stored, under mu. The one that was pending before is so again.
 func (e *Engine) forget(set *rawSet) {
 	if e.state.Pending == set {
 		e.state.Pending = set.before
@@ -305,7 +318,8 @@ func (e *Engine) forget(set *rawSet) {
 	}
 }
 
-// keepSpare removes the sets that are not needed any more, after the state says so.
+// keepSpare removes the sets that are not needed any more, after the state says so. The caller
+// has mu, or is alone.
 func (e *Engine) keepSpare() {
 	err := e.state.write(e.Job)
 	var keep []string

@@ -7,8 +7,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"ckpt/coordinator/job"
@@ -80,10 +80,7 @@ func (a *agent) start() error {
 	} else {
 		err = e.dir.removeAll(a.shared)
 	}
-	scratch, serr := e.openSession(a.ctx)
-	if a.from == 0 {
-		e.state.Mark = filepath.Join(e.state.Session, markName)
-	}
+	scratch, serr := e.openSession(a.ctx, a.from == 0)
 	err = errors.Join(err, serr, e.dir.remove(e.state.Mark))
 	if err == nil {
 		a.server, err = startServer(a.ctx, e.tools, e.dir, e.opt.Environ(), scratch, e.state.Session)
@@ -113,6 +110,16 @@ func (a *agent) start() error {
 // memory of the shell of the program, and so in each checkpoint, which a copy of the store
 // has as well.
 const markName = "ended"
+
+// statusOf reads the status that the program left in its mark: what restarted it may exit with
+// another one. It is -1 for a program that was ended before it could leave one.
+func (e *Engine) statusOf(mark string) int {
+	status, err := strconv.Atoi(strings.TrimSpace(e.dir.read(mark)))
+	if err != nil {
+		return -1
+	}
+	return status
+}
 
 // marked runs a command and then writes its status to a file. All processes that DMTCP ends
 // exit with 0: the pause lets it end this shell, too, before that has written. Cleaners may have
@@ -292,10 +299,15 @@ func (e *Engine) collect(ctx context.Context, set *rawSet) (*dmtcp.Set, error) {
 // store writes the files of a set into the checkpoint under way.
 func (a *agent) store(ctx context.Context, set *rawSet, files *dmtcp.Set, progress func(int64)) (*image.Manifest, error) {
 	e := a.e
-	if err := e.describe(ctx, files); err != nil {
+	was := e.Spec
+	err := e.describe(files)
+	if err == nil && e.Spec != was {
+		err = e.told(ctx, e.Spec)
+	}
+	if err != nil {
 		return nil, err
 	}
-	tx, err := e.Tx(ctx)
+	tx, err := e.driver.Tx(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +316,7 @@ func (a *agent) store(ctx context.Context, set *rawSet, files *dmtcp.Set, progre
 }
 
 // describe writes into the description of the job what its first images tell.
-func (e *Engine) describe(ctx context.Context, files *dmtcp.Set) error {
+func (e *Engine) describe(files *dmtcp.Set) error {
 	if newest, err := e.Job.Latest(); newest > 0 || err != nil {
 		return err
 	}
@@ -318,14 +330,15 @@ func (e *Engine) describe(ctx context.Context, files *dmtcp.Set) error {
 	if err := e.Job.Redescribe(text); err != nil {
 		return err
 	}
-	return e.told(ctx, &s)
+	e.Spec = &s
+	return nil
 }
 
-// told takes over a description that says more than the one before.
+// told tells the driver of a description that says more than the one before.
 func (e *Engine) told(ctx context.Context, s *job.Spec) error {
-	err := e.Describe(ctx, s)
+	resolved, err := s.Resolve()
 	if err == nil {
-		e.Spec = s
+		err = e.driver.Redescribe(ctx, resolved)
 	}
 	return err
 }

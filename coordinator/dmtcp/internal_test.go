@@ -86,3 +86,21 @@ func TestLeft(t *testing.T) {
 		_ = cmd.Wait()
 	}
 }
+
+// TestStatusInMark: the program that has ended with an error has failed, whatever the program of
+// DMTCP that restarted it exits with, and so has one that left no status.
+func TestStatusInMark(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	mark := filepath.Join(dir, markName)
+	for text, want := range map[string]string{"3\n": "exited with status 3", "": "was killed by a command", "x": "was killed by a command"} {
+		if err := os.WriteFile(mark, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a := &agent{e: &Engine{dir: &directory{dir}, state: state{Mark: mark}}, incarnation: incarnation{from: 1}}
+		a.finish()
+		if !a.quit || !strings.HasPrefix(a.cause, want) {
+			t.Errorf("mark %q: %v, %q, want %q", text, a.quit, a.cause, want)
+		}
+	}
+}

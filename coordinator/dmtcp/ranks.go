@@ -137,6 +137,7 @@ func (a *agent) guess(peers []worker) {
 		if err := e.told(a.ctx, &s); err != nil {
 			return // the run is over
 		}
+		e.Spec = &s
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
