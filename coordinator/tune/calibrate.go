@@ -98,7 +98,7 @@ func compared(ctx context.Context, sys *pfs.System, runs []Measured) (*pfs.Syste
 		}
 	}
 	if n > 0 {
-		sys.Misfit = pfs.Misfit{Scatter: math.Sqrt(square / n), Count: int(n)}
+		sys.Misfit.Scatter, sys.Misfit.Count = math.Sqrt(square/n), int(n)
 	}
 	return sys, list, nil
 }

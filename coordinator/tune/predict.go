@@ -126,7 +126,7 @@ func (c *Case) serve(sys *pfs.System, f *Forecast, p *plan.Plan, l *load, h *hos
 	f.Coordination = sys.Service.Coordination.Of(len(l.sources), f.Files)
 	f.Management = sys.Service.Management.Of(len(l.sources), f.Files)
 	latency := f.Coordination + f.Management + f.Storage
-	factor := intervalOf(sys, c.Doubt)
+	factor := intervalOf(sys, c.Doubt, len(p.Writers))
 	f.Latency = Seconds{latency, latency / factor, latency * factor}
 	f.Pause = f.Latency
 	f.Buffers = c.buffers(p, l)
@@ -175,9 +175,15 @@ const (
 	priorProbes  = 2
 )
 
+// writersDoubt is what a factor of e more writers than any probe had adds to that deviation.
+const writersDoubt = 0.2
+
 // intervalOf is the factor of the 95 % interval of a time: the misfit of the description,
-// and the doubt about the bytes.
-func intervalOf(sys *pfs.System, doubt float64) float64 {
+// the doubt about the bytes, and about writers beyond those that were measured.
+func intervalOf(sys *pfs.System, doubt float64, writers int) float64 {
+	if most := sys.Misfit.Writers; most > 0 && writers > most {
+		doubt = math.Hypot(doubt, writersDoubt*math.Log(float64(writers)/float64(most)))
+	}
 	n := float64(sys.Misfit.Count)
 	variance := (priorProbes*priorScatter*priorScatter + n*sys.Misfit.Scatter*sys.Misfit.Scatter) / (priorProbes + n)
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: priorProbes + n}.Quantile(0.975)

@@ -172,6 +172,10 @@ func TestPredictInterval(t *testing.T) {
 	if doubtful := width(pfs.Misfit{Scatter: 0.05, Count: 40}, 0.3); doubtful <= good {
 		t.Errorf("with a doubt about the bytes the width is %g, without %g", doubtful, good)
 	}
+	seen, beyond := width(pfs.Misfit{Scatter: 0.05, Count: 40, Writers: 4}, 0), width(pfs.Misfit{Scatter: 0.05, Count: 40, Writers: 1}, 0)
+	if seen != good || beyond <= good {
+		t.Errorf("4 writers: width %g where 4 were probed, %g where one was", seen, beyond)
+	}
 }
 
 func TestPredictRefuses(t *testing.T) {

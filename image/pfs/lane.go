@@ -13,6 +13,8 @@ type lane struct {
 	pushed   int64  // bytes so far
 	answered int64  // of these
 	waits    []wait // by ascending threshold
+
+	waitsForSlot bool // of the host
 }
 
 // run is a stretch of an object.
@@ -69,8 +71,12 @@ func (l *lane) send() {
 	window := max(min(2, sim.sys.InFlight), int(int64(sim.sys.InFlight)*int64(sim.sys.RPC)/sim.chunkBytes))
 	for l.inFlight < window && len(l.runs) > 0 {
 		r := &l.runs[0]
+		bytes := min(r.bytes, sim.chunkBytes)
+		if !l.client.host.slots.take(int(sim.requests(bytes)), l, sim.now) {
+			break
+		}
 		c := sim.chunks.take()
-		c.lane, c.offset, c.bytes = l, r.offset, min(r.bytes, sim.chunkBytes)
+		c.lane, c.offset, c.bytes = l, r.offset, bytes
 		r.offset += c.bytes
 		if r.bytes -= c.bytes; r.bytes == 0 {
 			l.runs = l.runs[1:]
@@ -214,6 +220,7 @@ func (c *chunk) arrive(sim *Sim) {
 func (l *lane) answer(bytes int64) {
 	l.inFlight--
 	l.answered += bytes
+	l.client.host.slots.give(int(l.client.sim.requests(bytes)), l.client.sim.now)
 	idle := l.answered == l.pushed
 	if idle {
 		l.target.active--

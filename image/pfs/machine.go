@@ -63,6 +63,52 @@ type host struct {
 	in, out    resource
 	processors processors
 	router     *resource
+	slots      slots
+}
+
+// slots are the requests that a host may have in flight. A lane that finds none free waits for
+// the first that is answered.
+type slots struct {
+	limit, taken int
+	waiting      []*lane
+	since        float64 // when the first of them began to wait
+	busy         float64 // seconds in which lanes waited
+}
+
+// take takes slots for some requests. Requests that travel together may be more than there are.
+func (s *slots) take(n int, l *lane, now float64) bool {
+	if s.limit == 0 || s.taken == 0 || s.taken+n <= s.limit {
+		s.taken += n
+		return true
+	}
+	if l.waitsForSlot {
+		return false
+	}
+	if len(s.waiting) == 0 {
+		s.since = now
+	}
+	s.waiting, l.waitsForSlot = append(s.waiting, l), true
+	return false
+}
+
+// give frees slots, and has the lanes send that waited longest.
+func (s *slots) give(n int, now float64) {
+	s.taken -= n
+	if len(s.waiting) == 0 {
+		return
+	}
+	since := s.since
+	for range len(s.waiting) { // each waits again for what it does not get
+		if s.taken >= s.limit {
+			break
+		}
+		l := s.waiting[0]
+		s.waiting, l.waitsForSlot = s.waiting[1:], false
+		l.send()
+	}
+	if s.since = since; len(s.waiting) == 0 {
+		s.busy += now - since
+	}
 }
 
 // server is the host of some targets.
@@ -186,7 +232,7 @@ func (sim *Sim) hostOf(node int) *host {
 	h := sim.hosts[node]
 	if h == nil {
 		network := float64(sim.sys.Host.Network)
-		h = &host{number: node, in: resource{rate: network}, out: resource{rate: network}}
+		h = &host{number: node, in: resource{rate: network}, out: resource{rate: network}, slots: slots{limit: sim.sys.Host.InFlight}}
 		h.processors.free = make([]float64, sim.sys.Host.Processors)
 		if n := len(sim.routers); n > 0 {
 			h.router = &sim.routers[node%n]

@@ -40,6 +40,9 @@ func (sim *Sim) use(span float64) []ResourceUse {
 		h := sim.hosts[n]
 		add("network", fmt.Sprintf("node %d", n), max(h.in.busy, h.out.busy))
 		add("processor", fmt.Sprintf("node %d", n), h.processors.busy/float64(len(h.processors.free)))
+		if h.slots.limit > 0 {
+			add("requests", fmt.Sprintf("requests in flight of node %d", n), h.slots.busy)
+		}
 	}
 	for i := range sim.routers {
 		add("router", fmt.Sprintf("router %d", i), sim.routers[i].busy)
@@ -50,7 +53,7 @@ func (sim *Sim) use(span float64) []ResourceUse {
 	})
 	add("metadata", "metadata server", sim.meta.busy)
 	var use []ResourceUse
-	for _, kind := range []string{"processor", "network", "router", "server", "target", "metadata"} {
+	for _, kind := range []string{"processor", "network", "requests", "router", "server", "target", "metadata"} {
 		if u, ok := most[kind]; ok {
 			use = append(use, u)
 		}

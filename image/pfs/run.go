@@ -49,7 +49,7 @@ type Result struct {
 
 // ResourceUse is the share of the time in which a resource worked.
 type ResourceUse struct {
-	Kind  string  `json:"kind"` // network, router, server, target, metadata or processor
+	Kind  string  `json:"kind"` // network, requests, router, server, target, metadata or processor
 	Name  string  `json:"name"`
 	Share float64 `json:"share"`
 }
@@ -59,7 +59,8 @@ type JobResult struct {
 	Seconds float64 `json:"seconds"` // from its start
 	Phases  Phases  `json:"phases"`
 	// Bottleneck is what took most of the time: processor, gather, stream, network,
-	// router, server, target, locks, metadata or sync.
+	// requests (those that a host may have in flight), router, server, target, locks, metadata
+	// or sync.
 	Bottleneck       string  `json:"bottleneck"`
 	LockWaits        int64   `json:"lock_waits"`
 	WritersPerTarget []int   `json:"writers_per_target"` // of the targets that are used, in order

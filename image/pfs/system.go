@@ -42,6 +42,7 @@ type Host struct {
 	Network    Rate     `yaml:"network,omitempty" json:"network"`       // of a node, each way
 	Latency    Duration `yaml:"latency,omitempty" json:"latency"`       // of a request to the storage
 	Stream     Rate     `yaml:"stream,omitempty" json:"stream"`         // one process into the storage
+	InFlight   int      `yaml:"in_flight,omitempty" json:"in_flight"`   // requests of all its processes at a time; 0: no limit
 	// Dirty is how much a process may have written to a target that is not there
 	// yet; zero if a write waits for its answer, as with direct I/O.
 	Dirty  Bytes  `yaml:"dirty,omitempty" json:"dirty"`
@@ -168,6 +169,9 @@ type CodecSpeed struct {
 type Misfit struct {
 	Scatter float64 `yaml:"scatter,omitempty" json:"scatter"` // standard deviation of log(measured / predicted)
 	Count   int     `yaml:"count,omitempty" json:"count"`     // of held-out probes
+	// Writers is the most processes that a probe had write at a time; 0: not known. With more of
+	// them a limit may be met that no probe has seen.
+	Writers int `yaml:"writers,omitempty" json:"writers"`
 }
 
 func (s *System) setDefaults() {

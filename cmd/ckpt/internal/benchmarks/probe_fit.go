@@ -30,8 +30,10 @@ func (r *probed) fit(ctx context.Context, h probedHost) (*pfs.System, error) {
 	}
 	s := f.system(f.at)
 	var off []float64
+	writers := 0
 	for i := range r.Probes {
 		p := &r.Probes[i]
+		writers = max(writers, p.Writers)
 		if p.Kind != probeWrite || p.Direct != r.Direct {
 			continue
 		}
@@ -43,7 +45,7 @@ func (r *probed) fit(ctx context.Context, h probedHost) (*pfs.System, error) {
 			off = append(off, p.off())
 		}
 	}
-	s.Misfit = pfs.Misfit{Scatter: scatter(off), Count: len(off)}
+	s.Misfit = pfs.Misfit{Scatter: scatter(off), Count: len(off), Writers: writers}
 	s.Metadata.Rename, s.Metadata.SyncDir = pfs.Duration(r.each(probeRename, 1)), pfs.Duration(max(0, r.each(probeSyncDir, 1)-r.each(probeCreate, 1)))
 	if s.Host.Stream > 4*s.Targets.Rate {
 		s.Host.Stream = 0 // no probe met a limit
