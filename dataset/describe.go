@@ -35,6 +35,7 @@ type SeenArray struct {
 type Description struct {
 	App    string           `json:"-"`
 	Text   string           `json:"-"` // the spec, as YAML
+	Counts int              `json:"-"` // different numbers of ranks that were seen
 	Arrays []DescribedArray `json:"array_list"`
 }
 
@@ -54,6 +55,10 @@ func (d *Description) Declared() bool {
 	return slices.ContainsFunc(d.Arrays, func(a DescribedArray) bool { return a.Declared })
 }
 
+// Known reports whether the sizes on other numbers of ranks follow: from a rule, or from laws of
+// those that were seen.
+func (d *Description) Known() bool { return d.Declared() || d.Counts > 1 }
+
 // tellMost is up to how many ranks a run is proposed that would tell rules apart.
 const tellMost = 64
 
@@ -64,6 +69,11 @@ func Describe(name, class string, runs []SeenRun) (*Description, error) {
 		return nil, errors.New("no run is given")
 	}
 	d := &Description{App: name}
+	seen := map[int]bool{}
+	for _, run := range runs {
+		seen[run.NP] = true
+	}
+	d.Counts = len(seen)
 	arrays, err := collect(runs)
 	if err != nil {
 		return nil, err

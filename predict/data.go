@@ -124,6 +124,17 @@ func (m *Model) Application(s string, np int) (App, error) {
 	return App{}, err
 }
 
+// ApplicationOf is the application of a job. The class of a program is a part of its arguments,
+// or any name: the only one of which the model has measurements is meant.
+func (m *Model) ApplicationOf(run *dataset.JobRun) (App, error) {
+	if run.Program && m.SeriesOf(run.App, run.Class, run.MPI) == nil {
+		if known := m.onlyClass(run.App); known != nil {
+			return m.applied(known.Name, known.Class, run.NP)
+		}
+	}
+	return m.Application(run.App+"."+run.Class, run.NP)
+}
+
 // onlyClass is the application of a name of which the model has measurements in one class; nil
 // if it has several or none.
 func (m *Model) onlyClass(name string) (only *App) {

@@ -172,7 +172,7 @@ func (o *fitOptions) runs(g *ui.Globals) ([]dataset.JobRun, error) {
 		}
 		if d := o.programs.of[name]; d != nil {
 			run.Class, run.Workload = o.programs.class[name], ""
-			if d.Declared() {
+			if d.Known() {
 				run.Workload = d.Text
 			}
 		}

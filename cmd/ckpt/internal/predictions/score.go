@@ -258,7 +258,7 @@ func (r *Scored) scoreStored(m *predict.Model, j *image.Job) error {
 	if run.Engine != dataset.Ckpt {
 		return nil // imported images were written by their own checkpointer
 	}
-	app, err := m.Application(run.App+"."+run.Class, run.NP)
+	app, err := m.ApplicationOf(&run)
 	if err != nil {
 		return err
 	}
