@@ -79,7 +79,7 @@ var results = map[string]string{
 	"tune":               "jobs.runTune()",
 	"verify":             "images.printVerify()",
 	"version":            "ui.Build",
-	"zones":              "images.printZonesJSON()",
+	"zones":              "images.printZonesJSON() images.watched()",
 }
 
 // events are the events of a job.

@@ -35,6 +35,8 @@ type zonesOptions struct {
 
 	run            bool // the arguments are a command
 	settle, within string
+	every          string // "": one look
+	limited        bool   // --within is given
 }
 
 func newZonesCommand(g *ui.Globals) *cobra.Command {
@@ -55,12 +57,16 @@ The command stops nothing and writes nothing.
 the memory of the ranks has been steady for --settle, and ends it. The output of the
 command goes to standard error.
 
+--every looks again and again until the process ends or ^C, and says at which moment a
+checkpoint is smallest, which is when to take it.
+
 --csv prints a row per program for ckpt predict fit: three rows, of runs with
 different numbers of processes, make a model. docs/ZONES.md has the rules that
 assign areas to zones, and a tutorial.`,
 		Example: `  ckpt zones --pid $(pgrep -o mpiexec) --tree
   ckpt zones ckpt_bt.B.4_*.dmtcp
   ckpt zones --pid 4711 --areas --as resident
+  ckpt zones --pid 4711 --every 1s --within 1m
   ssh node7 cat /proc/4711/smaps | ckpt zones - --json
   ckpt zones --pid 4711 --tree --csv >> mine.csv
   ckpt zones --run --csv --app heat -- mpiexec -n 4 ./heat`,
@@ -68,8 +74,8 @@ assign areas to zones, and a tutorial.`,
 			if (o.pid != 0) == (len(args) > 0) {
 				return ui.UsageOf(cmd, errors.New("name files, a process with --pid, or a command after --run --"))
 			}
-			if !o.run && (cmd.Flags().Changed("settle") || cmd.Flags().Changed("within")) {
-				return ui.UsageOf(cmd, errors.New("--settle and --within need --run"))
+			if !o.run && (cmd.Flags().Changed("settle") || o.every == "" && cmd.Flags().Changed("within")) {
+				return ui.UsageOf(cmd, errors.New("--settle needs --run, --within needs --run or --every"))
 			}
 			if o.tree && o.pid == 0 {
 				return ui.UsageOf(cmd, errors.New("--tree needs --pid"))
@@ -86,6 +92,7 @@ assign areas to zones, and a tutorial.`,
 			if o.csv && g.JSON {
 				return ui.UsageOf(cmd, errors.New("--csv and --json exclude each other"))
 			}
+			o.limited = cmd.Flags().Changed("within")
 			return runZones(cmd.Context(), g, &o, args)
 		},
 	}
@@ -94,7 +101,8 @@ assign areas to zones, and a tutorial.`,
 	f.BoolVar(&o.tree, "tree", false, "with --pid: include all its descendants")
 	f.BoolVar(&o.run, "run", false, "start a command, look at its processes, and end it")
 	f.StringVar(&o.settle, "settle", "2s", "with --run: time without a change of the memory")
-	f.StringVar(&o.within, "within", "2m", "with --run: longest wait for that")
+	f.StringVar(&o.within, "within", "2m", "with --run: longest wait for that; with --every: how long to look (default: until the process ends)")
+	f.StringVar(&o.every, "every", "", "with --pid: look again and again, and say when a checkpoint is smallest")
 	f.BoolVar(&o.areas, "areas", false, "list the areas")
 	f.BoolVar(&o.csv, "csv", false, "print rows for ckpt predict fit")
 	f.StringVar(&o.app, "app", "", "with --csv: name of the application, like bt.B (default: that of the program)")
@@ -116,6 +124,13 @@ func runZones(ctx context.Context, g *ui.Globals, o *zonesOptions, args []string
 	measure, err := proc.ParseMeasure(o.measure)
 	if err != nil {
 		return ui.AsUsage(err)
+	}
+	if o.every != "" {
+		every, within, err := o.everyAndWithin()
+		if err != nil {
+			return ui.AsUsage(err)
+		}
+		return o.watched(ctx, g, rules, measure, every, within)
 	}
 	ps, err := o.read(ctx, g, rules, measure, args)
 	if err != nil && len(ps) == 0 {
