@@ -78,6 +78,7 @@ func Describe(name, class string, runs []SeenRun) (*Description, error) {
 	if err != nil {
 		return nil, err
 	}
+	kinds := kindsOf(arrays)
 	var text strings.Builder
 	for i := range arrays {
 		a := &arrays[i]
@@ -92,9 +93,9 @@ func Describe(name, class string, runs []SeenRun) (*Description, error) {
 	for _, run := range runs {
 		of = append(of, fmt.Sprintf("%s (%d ranks)", run.Job, run.NP))
 	}
-	d.Text = fmt.Sprintf("name: %s\ntitle: %s\nsource: %s\nkernel: %s\nprocs: any\nclasses:\n  %s: {iterations: 1}\narrays:\n%s",
+	d.Text = fmt.Sprintf("name: %s\ntitle: %s\nsource: %s\nkernel: %s\nprocs: any\nclasses:\n  %s: {iterations: 1}\n%sarrays:\n%s",
 		strconv.Quote(identified(name)), strconv.Quote("Program "+oneLine(name)), strconv.Quote("seen in "+strings.Join(of, ", ")),
-		kernelProgram, strconv.Quote(class), text.String())
+		kernelProgram, strconv.Quote(class), kinds, text.String())
 	if _, err := ParseWorkload([]byte(d.Text), name); err != nil {
 		return nil, err
 	}
@@ -126,6 +127,8 @@ type arrayOf struct {
 	seen  []SeenArray
 	nps   []int        // of the runs
 	cuts  []global.Cut // nil: no rule is known
+	part  part         // of the ranks that have it
+	kinds []string     // their names; nil: all ranks
 	found DescribedArray
 }
 
@@ -183,7 +186,7 @@ func (a *arrayOf) cut(runs []SeenRun) error {
 // describe writes the fields of the array, and says what they rest on.
 func (a *arrayOf) describe() string {
 	if a.cuts == nil {
-		return sizesText(a.seen, a.nps, &a.found)
+		return a.kindText() + sizesText(a.seen, a.nps, &a.found)
 	}
 	f := &a.found
 	f.Rule, f.Declared, f.Exact = a.cuts[0].Words(), true, len(a.cuts) == 1
@@ -312,16 +315,16 @@ const smallArray = zones.PageSize
 // sizesText writes the fields of an array of which only sizes are known.
 func sizesText(seen []SeenArray, nps []int, found *DescribedArray) string {
 	elem, replicated := seen[0].Elem, true
-	first := seen[0].Bytes
+	first := seen[0].held()
 	same := true
 	means := map[int]int64{}
 	for i, a := range seen {
-		sum := int64(0)
-		for _, n := range a.Bytes {
+		sum, held := int64(0), a.held()
+		for _, n := range held {
 			sum += n
 			same = same && n == first[0]
 		}
-		means[nps[i]] = int64(math.Round(float64(sum) / float64(len(a.Bytes))))
+		means[nps[i]] = int64(math.Round(float64(sum) / float64(max(1, len(held)))))
 		replicated = replicated && a.Replicated
 		if a.Elem != elem || means[nps[i]]%int64(elem.Size()) != 0 {
 			elem = zones.Bytes
@@ -335,6 +338,9 @@ func sizesText(seen []SeenArray, nps []int, found *DescribedArray) string {
 	text := fmt.Sprintf("    elem: %v\n", elem)
 	if replicated {
 		text += "    replicated: true\n"
+	}
+	if len(first) == 0 {
+		first = []int64{0}
 	}
 	if same && (len(means) > 1 || replicated || first[0] <= smallArray) {
 		found.Rule += "the same size on every rank"

@@ -112,3 +112,32 @@ func TestDescribeRefuses(t *testing.T) {
 		t.Errorf("an array that a rank did not declare: %v", err)
 	}
 }
+
+// TestDescribeHolders finds that some arrays are of the first ranks alone.
+func TestDescribeHolders(t *testing.T) {
+	run := func(np int) SeenRun {
+		r := SeenRun{Job: "j", NP: np}
+		of := func(name string, ranks int, bytes int64) {
+			a := SeenArray{Name: name, Elem: zones.Bytes, Bytes: make([]int64, np)}
+			for rank := range ranks {
+				a.Bytes[rank] = bytes
+			}
+			r.Arrays = append(r.Arrays, a)
+		}
+		of("log", 1, 70000)
+		of("weights", np/2, 3200)
+		of("adam", np, 9600)
+		return r
+	}
+	for _, runs := range [][]SeenRun{{run(4)}, {run(4), run(8)}} {
+		d, inst := described(t, 16, runs...)
+		shares := inst.Shares()
+		if len(shares) != 3 || shares[0].Bytes != 70000+3200+9600 || shares[1].Bytes != 3200+9600 || shares[2].Bytes != 9600 ||
+			shares[1].Count != 7 || shares[2].Count != 8 {
+			t.Errorf("shares %+v of\n%s", shares, d.Text)
+		}
+		if !strings.HasPrefix(d.Arrays[1].Rule, "held by the first 1 of 2 of the ranks; ") {
+			t.Errorf("it says %q", d.Arrays[1].Rule)
+		}
+	}
+}

@@ -54,8 +54,8 @@ type arraySpec struct {
 	Global *globalSpec `yaml:"global"`
 	// Measured has the bytes of a rank by numbers of ranks, where no formula is known.
 	Measured map[int]int64 `yaml:"measured"`
-	// Kind names the kind of ranks that hold the array; empty: all.
-	Kind string `yaml:"kind"`
+	// Kind names the kinds of ranks that hold the array; empty: all.
+	Kind perAxis[string] `yaml:"kind"`
 }
 
 type elem struct{ zones.Elem }
@@ -236,10 +236,10 @@ func (a *arraySpec) check(kinds []kindSpec) error {
 		return errors.New("elem is missing")
 	case given == 0:
 		return errors.New("count is missing")
-	case a.Kind != "" && !slices.ContainsFunc(kinds, func(k kindSpec) bool { return k.Name == a.Kind }):
-		return fmt.Errorf("kind %q is not among the kinds of ranks", a.Kind)
-	case a.Kind != "" && a.Count == nil:
-		return errors.New("kind: only an array with a count can belong to a kind of ranks")
+	case len(a.Kind) > 0 && a.Global != nil:
+		return errors.New("kind: an array of all ranks belongs to all of them")
+	case unknownKind(a.Kind, kinds) != "":
+		return fmt.Errorf("kind %q is not among the kinds of ranks", unknownKind(a.Kind, kinds))
 	case a.Measured != nil && given == 1:
 		return checkMeasured(a.Measured, int64(a.Elem.Size()))
 	case a.Measured != nil:

@@ -210,7 +210,7 @@ func (out *Array) hold(a *arraySpec, inst *Instance, launched map[string]int64) 
 		out.Layout, out.Others, out.Count = layouts[0], layouts[1:], layouts[0].Most()
 	case a.Measured != nil:
 		out.Measured = measuredPoints(a.Measured)
-		out.Count = measuredAt(out.Measured, inst.NP) / int64(a.Elem.Size())
+		out.Count, out.holders = measuredAt(out.Measured, inst.NP)/int64(a.Elem.Size()), inst.holders(a.Kind)
 	default:
 		n, err := a.Count.size(inst.Params)
 		if err != nil {

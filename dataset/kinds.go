@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"fmt"
+	"slices"
 )
 
 // A kindSpec is a kind of ranks in a spec. The kinds follow each other in the order of the
@@ -20,19 +21,37 @@ type KindOfRanks struct {
 	holders holders
 }
 
-// holders are the ranks From to To of each Every ranks; all if Every is 0.
-type holders struct{ from, to, every int }
+// holders are the ranks in some spans of each Every ranks; all if Every is 0.
+type holders struct {
+	spans []span
+	every int
+}
+
+// A span is the ranks from the first up to the last, which is not one of them.
+type span struct{ from, to int }
 
 func (h holders) has(rank int) bool {
-	return h.every == 0 || rank%h.every >= h.from && rank%h.every < h.to
+	return h.every == 0 || slices.ContainsFunc(h.spans, func(s span) bool { return rank%h.every >= s.from && rank%h.every < s.to })
 }
 
 // of counts them among np ranks, a multiple of Every.
-func (h holders) of(np int) int {
+func (h holders) of(np int) (n int) {
 	if h.every == 0 {
 		return np
 	}
-	return np / h.every * (h.to - h.from)
+	for _, s := range h.spans {
+		n += np / h.every * (s.to - s.from)
+	}
+	return n
+}
+
+func unknownKind(names []string, kinds []kindSpec) string {
+	for _, name := range names {
+		if !slices.ContainsFunc(kinds, func(k kindSpec) bool { return k.Name == name }) {
+			return name
+		}
+	}
+	return ""
 }
 
 func checkKinds(list []kindSpec) error {
@@ -71,7 +90,7 @@ func (w *Workload) kindsOf(inst *Instance) ([]KindOfRanks, error) {
 		if n < 0 || n > int64(inst.NP-sum) {
 			return nil, fmt.Errorf("kind %s: the kinds have more than the %d ranks of the job", k.Name, inst.NP)
 		}
-		list = append(list, KindOfRanks{Name: k.Name, holders: holders{from: sum, to: sum + int(n)}})
+		list = append(list, KindOfRanks{Name: k.Name, holders: holders{spans: []span{{sum, sum + int(n)}}}})
 		sum += int(n)
 	}
 	if every == 0 {
@@ -87,14 +106,14 @@ func (w *Workload) kindsOf(inst *Instance) ([]KindOfRanks, error) {
 	return list, nil
 }
 
-// holders are the ranks of a kind; all for no kind.
-func (inst *Instance) holders(kind string) holders {
+// holders are the ranks of some kinds; all for no kind.
+func (inst *Instance) holders(kinds []string) (h holders) {
 	for _, k := range inst.Kinds {
-		if k.Name == kind {
-			return k.holders
+		if slices.Contains(kinds, k.Name) {
+			h.spans, h.every = append(h.spans, k.holders.spans...), k.holders.every
 		}
 	}
-	return holders{}
+	return h
 }
 
 // A RankRun is consecutive ranks.

@@ -302,7 +302,7 @@ func TestSource(t *testing.T) {
 		first.Workload, second.Workload = nil, nil
 		layouts := cmp.Comparer(func(a, b *global.Layout) bool { return reflect.DeepEqual(a, b) })
 		expressions := cmp.Comparer(func(a, b expression) bool { return a.text == b.text })
-		if diff := cmp.Diff(first, second, cmp.AllowUnexported(Message{}, peers{}, Array{}, holders{}), cmpopts.IgnoreUnexported(Instance{}), layouts, expressions); diff != "" {
+		if diff := cmp.Diff(first, second, cmp.AllowUnexported(Message{}, peers{}, Array{}, holders{}, span{}), cmpopts.IgnoreUnexported(Instance{}), layouts, expressions); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
