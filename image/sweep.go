@@ -309,7 +309,10 @@ func (j *Job) PrunePreview(keep int, also ...int) (remove []int, freed int64, er
 	}
 	w := &sweeper{job: j, dry: true}
 	w.directories(c, append(look, remove...), j.complete(c))
-	return remove, w.freed, errors.Join(w.errs...)
+	if len(w.errs) > 0 {
+		return nil, 0, errors.Join(w.errs...)
+	}
+	return remove, w.freed, nil
 }
 
 // ours reports whether this process has the lock.

@@ -131,18 +131,9 @@ type Tuning struct {
 
 // A TunedWay is a Way as events tell it.
 type TunedWay struct {
-	Layout      plan.Layout   `json:"layout"`
-	Strategy    plan.Strategy `json:"strategy"`
-	Aggregators int           `json:"aggregators"`
-	Buffer      int64         `json:"buffer_bytes"`
-	StripeSize  int64         `json:"stripe_bytes"`
-	StripeCount int           `json:"stripe_count"`
-	P1          bool          `json:"p1"`
-	P2          bool          `json:"p2"`
-	P3          bool          `json:"p3"`
-	P4          bool          `json:"p4"`
-	Codec       string        `json:"codec"`
-	Async       bool          `json:"async"`
+	plan.Printed
+	Codec string `json:"codec"`
+	Async bool   `json:"async"`
 }
 
 // A TunedEvent says that checkpoints are written in another way from now on.
@@ -171,14 +162,12 @@ func NewTunedWay(w Way, async bool) TunedWay {
 	if codec == "" {
 		codec = "none"
 	}
-	return TunedWay{Layout: s.Layout, Strategy: s.Strategy, Aggregators: s.Aggregators, Buffer: s.Buffer, StripeSize: s.StripeSize,
-		StripeCount: s.StripeCount, P1: s.P1, P2: s.P2, P3: s.P3, P4: s.P4, Codec: codec, Async: async}
+	return TunedWay{Printed: s.Printed(), Codec: codec, Async: async}
 }
 
 func (t *TunedWay) way(usual Way) Way {
 	s := usual.WritePath
-	s.Layout, s.Strategy, s.Aggregators, s.Buffer = t.Layout, t.Strategy, t.Aggregators, t.Buffer
-	s.StripeSize, s.StripeCount, s.P1, s.P2, s.P3, s.P4 = t.StripeSize, t.StripeCount, t.P1, t.P2, t.P3, t.P4
+	t.Printed.Enter(&s)
 	return Way{s, t.Codec}
 }
 

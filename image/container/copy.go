@@ -19,12 +19,7 @@ type CopyOptions struct {
 // Same checks, byte for byte, a container file that refers to no other. Progress, if not nil,
 // is told the bytes read since its last call.
 func (p Place) Same(ctx context.Context, f File, progress func(int64)) error {
-	c, err := p.complete(f)
-	if err != nil {
-		return err
-	}
-	c.Close()
-	return p.Check(ctx, f, progress)
+	return p.check(ctx, f, progress, true)
 }
 
 // Copy makes path, of another file system, the same as a container file that refers to no
@@ -51,11 +46,18 @@ func (p Place) complete(f File) (*container, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := len(c.index.files); n > 0 {
+	if err := c.refersToNone(); err != nil {
 		c.Close()
-		return nil, durable.Damaged(c.path, c.trailer.indexOffset, "it refers to %d other files, want none", n)
+		return nil, err
 	}
 	return c, nil
+}
+
+func (c *container) refersToNone() error {
+	if n := len(c.index.files); n > 0 {
+		return durable.Damaged(c.path, c.trailer.indexOffset, "it refers to %d other files, want none", n)
+	}
+	return nil
 }
 
 // A copier copies a container a stage at a time: the next one is read while one is written.

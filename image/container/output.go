@@ -155,12 +155,7 @@ func (r *reservation) reach(end int64) {
 		return
 	}
 	// Only a hint: where it fails, the writes will tell.
-	err := r.f.Preallocate(size)
-	if errors.Is(err, errors.ErrUnsupported) {
-		r.f = nil
-		return
-	}
-	if err != nil {
+	if err := r.f.Preallocate(size); err != nil {
 		r.full = true
 		return
 	}

@@ -19,6 +19,8 @@ type Verifier struct {
 	Note func(error) error
 	// Done is told the bytes checked since the last call.
 	Done func(int64)
+	// Alone refuses files that refer to others.
+	Alone bool
 	// Memo is shared by the Verifiers of checkpoints that refer to the same files.
 	Memo *Memo
 
@@ -29,8 +31,12 @@ type Verifier struct {
 // Check reads a file, and what it uses of others, and returns the first damage. Progress, if
 // not nil, is told the bytes read since its last call.
 func (p Place) Check(ctx context.Context, f File, progress func(int64)) error {
+	return p.check(ctx, f, progress, false)
+}
+
+func (p Place) check(ctx context.Context, f File, progress func(int64), alone bool) error {
 	first := func(err error) error { return err }
-	v := &Verifier{Place: p, Note: first, Done: progress, Memo: new(Memo)}
+	v := &Verifier{Place: p, Note: first, Done: progress, Memo: new(Memo), Alone: alone}
 	if progress == nil {
 		v.Done = func(int64) {}
 	}
@@ -73,6 +79,11 @@ func (v *Verifier) File(ctx context.Context, f File) error {
 		return v.Note(err)
 	}
 	defer c.Close()
+	if v.Alone {
+		if err := c.refersToNone(); err != nil {
+			return v.Note(err)
+		}
+	}
 	for k, ref := range c.index.files {
 		if err := v.refersTo(c, uint32(k+1), ref); err != nil {
 			return err

@@ -70,6 +70,31 @@ type Settings struct {
 	P4 bool `json:"p4"` // several aggregators per OST; only two-phase into a shared file
 }
 
+// Printed are settings as --json prints them.
+type Printed struct {
+	Layout      Layout   `json:"layout"`
+	Strategy    Strategy `json:"strategy"`
+	Aggregators int      `json:"aggregators"`
+	Buffer      int64    `json:"buffer_bytes"`
+	StripeSize  int64    `json:"stripe_bytes"`
+	StripeCount int      `json:"stripe_count"`
+	P1          bool     `json:"p1"`
+	P2          bool     `json:"p2"`
+	P3          bool     `json:"p3"`
+	P4          bool     `json:"p4"`
+}
+
+// Printed returns what --json prints of s.
+func (s *Settings) Printed() Printed {
+	return Printed{s.Layout, s.Strategy, s.Aggregators, s.Buffer, s.StripeSize, s.StripeCount, s.P1, s.P2, s.P3, s.P4}
+}
+
+// Enter replaces what p has of s.
+func (p *Printed) Enter(s *Settings) {
+	s.Layout, s.Strategy, s.Aggregators, s.Buffer = p.Layout, p.Strategy, p.Aggregators, p.Buffer
+	s.StripeSize, s.StripeCount, s.P1, s.P2, s.P3, s.P4 = p.StripeSize, p.StripeCount, p.P1, p.P2, p.P3, p.P4
+}
+
 // Limits of the settings: a stripe of Lustre is a multiple of 64 KiB below 4 GiB, a file has at
 // most 2000 side by side (Larrosa, section 1.2.4).
 const (

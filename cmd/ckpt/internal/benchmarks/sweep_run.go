@@ -36,24 +36,15 @@ type sweep struct {
 
 // A sweepRun is what became of a point.
 type sweepRun struct {
-	Ranks       int           `json:"ranks"`
-	Nodes       int           `json:"nodes"`
-	Layout      plan.Layout   `json:"layout"`
-	Strategy    plan.Strategy `json:"strategy"`
-	Aggregators int           `json:"aggregators"`
-	Buffer      int64         `json:"buffer_bytes"`
-	StripeSize  int64         `json:"stripe_bytes"`
-	StripeCount int           `json:"stripe_count"`
-	P1          bool          `json:"p1"`
-	P2          bool          `json:"p2"`
-	P3          bool          `json:"p3"`
-	P4          bool          `json:"p4"`
-	Bytes       int64         `json:"bytes"`
-	Seconds     float64       `json:"simulated_s"`
-	Rate        float64       `json:"bytes_per_s"`
-	Bottleneck  string        `json:"bottleneck"`
-	LockWaits   int64         `json:"lock_waits"`
-	Writers     int           `json:"max_writers_per_ost"`
+	Ranks int `json:"ranks"`
+	Nodes int `json:"nodes"`
+	plan.Printed
+	Bytes      int64   `json:"bytes"`
+	Seconds    float64 `json:"simulated_s"`
+	Rate       float64 `json:"bytes_per_s"`
+	Bottleneck string  `json:"bottleneck"`
+	LockWaits  int64   `json:"lock_waits"`
+	Writers    int     `json:"max_writers_per_ost"`
 
 	point sweepPoint
 }
@@ -210,9 +201,10 @@ func (s *sweep) one(ctx context.Context, point sweepPoint, progress func(done, o
 		return sweepRun{}, err
 	}
 	t, found := &point.settings, &result.Jobs[0]
-	return sweepRun{point: point, Ranks: point.ranks, Nodes: s.nodesOf(point), Layout: t.Layout, Strategy: t.Strategy,
-		Aggregators: len(p.Writers), Buffer: t.Buffer, StripeSize: t.StripeSize, StripeCount: t.StripeCount,
-		P1: t.P1, P2: t.P2, P3: t.P3, P4: t.P4, Bytes: found.Bytes, Seconds: found.Seconds, Rate: found.Rate,
+	printed := t.Printed()
+	printed.Aggregators = len(p.Writers)
+	return sweepRun{point: point, Ranks: point.ranks, Nodes: s.nodesOf(point), Printed: printed,
+		Bytes: found.Bytes, Seconds: found.Seconds, Rate: found.Rate,
 		Bottleneck: found.Bottleneck, LockWaits: found.LockWaits, Writers: slices.Max(found.WritersPerTarget)}, nil
 }
 

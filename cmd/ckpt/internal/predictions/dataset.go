@@ -170,6 +170,6 @@ measured is marked as extrapolated. docs/PREDICT.md has the models.`,
 	}
 	cmd.AddCommand(newPredictFitCommand(g), newPredictSizeCommand(g), newPredictTimeCommand(g),
 		newPredictCountCommand(g), newPredictScaleCommand(g), newPredictStorageCommand(g),
-		newPredictPlanCommand(g), newPredictEvalCommand(g), ui.Moved("score", "predict eval"))
+		newPredictPlanCommand(g), newPredictEvalCommand(g), ui.Moved("score", "predict eval JOB"))
 	return cmd
 }

@@ -53,10 +53,13 @@ func execute(ctx context.Context, args []string, s ui.Streams) (asJSON bool, err
 	s.Out = out
 	g := &ui.Globals{Streams: s}
 	root := rootFor(g, args)
-	root.SetArgs(args)
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
+	if args, err = ui.Present(root, args); err != nil {
+		return g.JSON, err
+	}
+	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if out.Err != nil && (err == nil || errors.Is(err, out.Err)) {
 		err = ui.OutputError(fmt.Errorf("write the output: %w", out.Err))

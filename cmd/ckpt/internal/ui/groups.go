@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -149,28 +150,35 @@ func (r *renamed) Set(s string) error {
 	return r.flags.Set(r.name, s)
 }
 
-// movedArgs puts the arguments of an old name behind the new one. A path that ends with -o
-// gives that flag the first argument.
-func movedArgs(path string, args []string) []string {
-	if command, ok := strings.CutSuffix(path, " -o"); ok {
-		i := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
-		if i < 0 {
-			return append(strings.Fields(command), args...)
-		}
-		return slices.Concat(strings.Fields(command), args[:i], []string{"-o"}, args[i:])
-	}
-	return append(strings.Fields(path), args...)
-}
+// movedTo annotates the old name of a command with the new one.
+const movedTo = "ckpt_moved_to"
 
-// Moved keeps the old name of a command, hidden, for a release: it runs another command.
+// Moved keeps the old name of a command, hidden, for a release. A path that ends with -o gives
+// that flag the first argument; one that ends with JOB needs an argument.
 func Moved(old, path string) *cobra.Command {
 	return &cobra.Command{
-		Use: old, Hidden: true, Short: "Is now ckpt " + path, DisableFlagParsing: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			fmt.Fprintf(cmd.ErrOrStderr(), "ckpt: %s is now called ckpt %s\n", cmd.CommandPath(), path)
-			root := cmd.Root()
-			root.SetArgs(movedArgs(path, args))
-			return root.ExecuteContext(cmd.Context())
-		},
+		Use: old, Hidden: true, Short: "Is now ckpt " + path, DisableFlagParsing: true, Annotations: map[string]string{movedTo: path},
+		RunE: func(*cobra.Command, []string) error { return errors.New("moved to ckpt " + path) },
 	}
+}
+
+// Present returns a command line with the present name of its command. Under an old name it
+// tells the user.
+func Present(root *cobra.Command, args []string) ([]string, error) {
+	cmd, rest, err := root.Find(args)
+	if err != nil || cmd.Annotations[movedTo] == "" {
+		return args, nil // an error comes again
+	}
+	path := cmd.Annotations[movedTo]
+	fmt.Fprintf(root.ErrOrStderr(), "ckpt: %s is now called ckpt %s\n", cmd.CommandPath(), path)
+	first := slices.IndexFunc(rest, func(a string) bool { return !strings.HasPrefix(a, "-") })
+	command, job := strings.CutSuffix(path, " JOB")
+	command, output := strings.CutSuffix(command, " -o")
+	switch {
+	case job && first < 0 && !slices.Contains(rest, "--help") && !slices.Contains(rest, "-h"):
+		return args, BadUsage(cmd.CommandPath()+" takes a job", "ckpt "+path+" compares a job with its prediction; ckpt "+command+" alone evaluates the built-in tables")
+	case output && first >= 0:
+		rest = slices.Concat(rest[:first], []string{"-o"}, rest[first:])
+	}
+	return append(strings.Fields(command), rest...), nil
 }

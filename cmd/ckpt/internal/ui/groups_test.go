@@ -29,9 +29,13 @@ func TestFlagGroups(t *testing.T) {
 		g.Renamed(root.Flags(), "old", "two")
 		GroupFlags(root, []FlagGroup{{Name: "a", First: "one", More: "two"}, {Name: "b", More: "three"}})
 		root.SetFlagErrorFunc(FlagError)
-		root.SetArgs(strings.Fields(args))
 		root.SetOut(&out)
 		root.SetErr(&out)
+		present, err := Present(root, strings.Fields(args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		root.SetArgs(present)
 		g.Helps(root)
 		if err := root.Execute(); err != nil {
 			out.WriteString(err.Error())
