@@ -53,8 +53,13 @@ func (ev *evaluator) leaveOneOut() []Coverage {
 			out.of(what).add(e, measured)
 		}
 	}
-	for i := range ev.rows {
-		ev.leaveOutRow(i, left)
+	for i, r := range ev.rows {
+		ev.leaveOutRow(i, func(what string, measured float64) func(fit.Estimate, error) {
+			return func(e fit.Estimate, err error) {
+				left(what, measured)(e, err)
+				ev.code(r.App).add(e, measured)
+			}
+		})
 	}
 	for i, f := range ev.files {
 		left("image files with I/O, "+f.MPI, f.MiB)(ev.heldFiles[i], nil)
@@ -77,6 +82,17 @@ func (ev *evaluator) leaveOneOut() []Coverage {
 	slices.Sort(all.widths)
 	all.Share, all.MedianWidth = float64(all.Covered)/float64(all.Of), all.widths[len(all.widths)/2]
 	return append(out, all)
+}
+
+// code counts the zones of one application.
+func (ev *evaluator) code(app string) *Coverage {
+	if ev.codes == nil {
+		ev.codes = map[string]*Coverage{}
+	}
+	if ev.codes[app] == nil {
+		ev.codes[app] = &Coverage{What: app}
+	}
+	return ev.codes[app]
 }
 
 // leaveOutRow predicts the zones of one row from all other rows. Rows of other tables

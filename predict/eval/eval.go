@@ -46,6 +46,7 @@ type Summary struct {
 	Coverage   []Coverage       `json:"coverage"`
 	// Misprints are printed numbers that contradict the thesis's own formulas.
 	Misprints []string `json:"misprints"`
+	codes     map[string]*Coverage
 }
 
 // QuantityErrors are the absolute errors of one quantity, as fractions: over the rows
@@ -82,7 +83,7 @@ func Evaluate() (*Evaluation, error) {
 	if out.Tables, err = tableUses(ev.out); err != nil {
 		return nil, err
 	}
-	out.Summary = Summary{summarise(ev.out), ev.leaveOneOut(), ev.misprints()}
+	out.Summary = Summary{summarise(ev.out), ev.leaveOneOut(), ev.misprints(), ev.codes}
 	return out, ev.err
 }
 
@@ -122,6 +123,7 @@ type evaluator struct {
 	files      []dataset.ImageFile
 	heldFiles  []fit.Estimate // files, each predicted from the jobs other than its own
 	laws       map[string]fit.Coefficients
+	codes      map[string]*Coverage // of zones, by application
 	out        []Row
 	err        error
 }

@@ -2,7 +2,9 @@ package eval
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"testing"
 
 	"ckpt/dataset"
@@ -150,6 +152,19 @@ func TestCoverage(t *testing.T) {
 		}
 		if c.Share < 0.90 {
 			t.Errorf("%s: %.1f %%", c.What, 100*c.Share)
+		}
+	}
+}
+
+// No application hides behind the others: of each with 20 zones or more, 92 to 98 % lie
+// inside, and of the others all but one.
+func TestCoverageByCode(t *testing.T) {
+	codes := evaluation(t).Summary.codes
+	for _, app := range slices.Sorted(maps.Keys(codes)) {
+		c := codes[app]
+		t.Logf("%-10s %3d of %3d covered, %.1f %%", app, c.Covered, c.Of, 100*c.Share)
+		if c.Of >= 20 && (c.Share < 0.92 || c.Share > 0.98) || c.Of < 20 && c.Covered < c.Of-1 {
+			t.Errorf("%s: %d of %d", app, c.Covered, c.Of)
 		}
 	}
 }

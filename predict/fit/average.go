@@ -23,6 +23,7 @@ type sample struct {
 // parameters are cells of a grid, which is fine where the measurements make it likely.
 type average struct {
 	low     [2]float64 // the smallest problem size and number of processes
+	high    float64    // the largest number of processes
 	apps    []string   // with an offset of their own
 	samples []sample
 	app     []int // the application of each sample
@@ -64,14 +65,14 @@ func averageLaws(samples []sample, families []family, prior priors) *average {
 	a.low = [2]float64{math.Inf(1), math.Inf(1)}
 	seen := map[string]bool{}
 	for _, s := range a.samples {
-		a.low = [2]float64{min(a.low[0], s.n), min(a.low[1], s.p)}
+		a.low, a.high = [2]float64{min(a.low[0], s.n), min(a.low[1], s.p)}, max(a.high, s.p)
 		seen[s.app] = true
 	}
 	if len(seen) > 1 {
 		a.apps = slices.Sorted(maps.Keys(seen))
 	}
 	for _, s := range a.samples {
-		a.at = append(a.at, abscissaOf(s.n, s.p, a.low))
+		a.at = append(a.at, abscissaOf(s.n, s.p, a.low, a.high))
 		a.app = append(a.app, max(0, slices.Index(a.apps, s.app)))
 	}
 	var all []*cell
@@ -308,7 +309,7 @@ const leastShape = 0.05
 
 // predict returns the logarithm of the size of one run of an application at n and p.
 func (a *average) predict(app string, n, p float64) blend {
-	x := abscissaOf(n, p, a.low)
+	x := abscissaOf(n, p, a.low, a.high)
 	known := slices.Index(a.apps, app)
 	stranger := known < 0 && !slices.ContainsFunc(a.samples, func(s sample) bool { return s.app == app })
 	out := make(blend, 0, len(a.fits))
@@ -371,7 +372,7 @@ func (a *average) likeliest(l Law) (points []Point) {
 		}
 	}
 	for p := a.low[1]; p < 1e3*a.low[1]; p *= 1.5 {
-		x := abscissaOf(a.low[0], p, a.low)
+		x := abscissaOf(a.low[0], p, a.low, a.high)
 		points = append(points, Point{p, math.Exp(best.size) * best.family.at(best.u, best.v, &x)})
 	}
 	return points

@@ -8,12 +8,13 @@ type abscissa struct {
 	p, x                     float64
 	inverse, twoThirds, root float64
 	log, square              float64
+	most                     float64 // x of the largest number that was measured
 	n                        float64
 }
 
-func abscissaOf(n, p float64, low [2]float64) abscissa {
+func abscissaOf(n, p float64, low [2]float64, most float64) abscissa {
 	x := p / low[1]
-	return abscissa{p: p, x: x, inverse: 1 / x, twoThirds: math.Pow(x, -2./3), root: 1 / math.Sqrt(x), log: math.Log2(x), square: x * x, n: n / low[0]}
+	return abscissa{p: p, x: x, most: most / low[1], inverse: 1 / x, twoThirds: math.Pow(x, -2./3), root: 1 / math.Sqrt(x), log: math.Log2(x), square: x * x, n: n / low[0]}
 }
 
 // A family is a law whose parameters are open: up to two of them, u and v, each uniform
@@ -33,8 +34,19 @@ func cube(u float64) float64 { return u * u * u }
 // maxFloor is the largest share of a constant beside a part that falls.
 const maxFloor = 0.97
 
-// knees is by how much a plateau may begin beyond the smallest number of processes.
-const knees = 64
+// A plateau begins at up to knees times the smallest number of processes. A share of them,
+// lastKnee, begins where the measurements end: a table that is full there shows as a line.
+const (
+	knees    = 64
+	lastKnee = 0.15
+)
+
+func knee(v, most float64) float64 {
+	if v < lastKnee {
+		return most
+	}
+	return math.Pow(knees, (v-lastKnee)/(1-lastKnee))
+}
 
 // doublings is how often a number of processes may double before a table that is kept for
 // each power of two is full.
@@ -49,7 +61,7 @@ const segmentDoubt = 0.012
 
 // floored is a falling part with a constant: the share u of the size is constant.
 func floored(u, falling float64) float64 {
-	f := maxFloor * cube(u)
+	f := maxFloor * cube(u) * u
 	return (1-f)*falling + f
 }
 
@@ -73,7 +85,7 @@ var families = []family{
 	{Steady, 0, false, func(_, _ float64, _ *abscissa) float64 { return 1 }},
 	{Rising, 1, false, func(u, _ float64, x *abscissa) float64 { return 1 + cube(u)*(x.x-1) }},
 	{Plateau, 2, false, func(u, v float64, x *abscissa) float64 {
-		return 1 + u*u*(min(x.x, math.Pow(knees, v))-1)
+		return 1 + u*u*(min(x.x, knee(v, x.most))-1)
 	}},
 	{Logarithm, 1, false, func(u, _ float64, x *abscissa) float64 { return 1 + 1.2*u*u*x.log }},
 	{LogPlateau, 2, false, func(u, v float64, x *abscissa) float64 {
@@ -96,7 +108,7 @@ type priors map[Law]float64
 // library, which does not fall, and a segment, which may rise.
 var (
 	dataPriors = priors{
-		Inverse: 0.17, Inverse23: 0.05, Inverse12: 0.05, Volume23: 0.14, Volume12: 0.14, Volume23Floor: 0.05, Volume12Floor: 0.05, Power: 0.02,
+		Inverse: 0.16, Inverse23: 0.045, Inverse12: 0.045, Volume23: 0.15, Volume12: 0.15, Volume23Floor: 0.05, Volume12Floor: 0.05, Power: 0.02,
 		Steady: 0.10, Rising: 0.10, Plateau: 0.08, Logarithm: 0.01, Levelling: 0.01, Segment: 0.01,
 	}
 	filePriors = priors{
