@@ -219,8 +219,8 @@ func (a *average) weigh(c *cell) *cell {
 		s.n, s.r, s.rr = s.n+1, s.r+r, s.rr+r*r
 		s.d, s.dd, s.dr = s.d+d, s.dd+d*d, s.dr+d*r
 	}
-	logs, best := [len(lawNoise)]float64{}, math.Inf(-1)
-	for i, n := range lawNoise {
+	logs, best := [len(noiseLevels)]float64{}, math.Inf(-1)
+	for i, n := range noiseLevels {
 		logs[i] = math.Log(n.prior) + a.likelihood(c, n.sd, nil)
 		best = max(best, logs[i])
 	}
@@ -269,9 +269,9 @@ const ignored = 2e-4
 
 // settle keeps the likely cells, each under every likely noise, and orders them by noise.
 func (a *average) settle(cells []*cell) {
-	fits := make([]cellFit, 0, len(cells)*len(lawNoise))
+	fits := make([]cellFit, 0, len(cells)*len(noiseLevels))
 	best := math.Inf(-1)
-	for _, n := range lawNoise {
+	for _, n := range noiseLevels {
 		for _, c := range cells {
 			f := cellFit{family: c.family, u: c.u, v: c.v, noise: n.sd}
 			f.weight = c.prior + math.Log(n.prior) + a.likelihood(c, n.sd, &f)

@@ -88,15 +88,9 @@ type noiseLevel struct{ sd, prior float64 }
 // noiseLevels are the assumptions: sizes that repeat to a page, ordinary scatter of up
 // to 2 %, block sizes that no smooth law follows (3.5 % in the tables of the thesis), and
 // measurements that no law describes.
-var noiseLevels = []noiseLevel{
+var noiseLevels = [...]noiseLevel{
 	{0.0003, 0.08}, {0.001, 0.10}, {0.0025, 0.13}, {0.005, 0.17}, {0.009, 0.18}, {0.014, 0.15},
 	{0.02, 0.10}, {0.03, 0.05}, {0.045, 0.025}, {0.08, 0.01}, {0.2, 0.004}, {0.6, 0.001},
-}
-
-// lawNoise are the assumptions about laws, which describe sizes less well than a structure.
-var lawNoise = [...]noiseLevel{
-	{0.0003, 0.07}, {0.001, 0.09}, {0.0025, 0.11}, {0.005, 0.15}, {0.009, 0.18}, {0.014, 0.17},
-	{0.02, 0.13}, {0.03, 0.06}, {0.045, 0.025}, {0.08, 0.01}, {0.2, 0.004}, {0.6, 0.001},
 }
 
 // A Zone names the law and points behind the prediction of a zone.

@@ -38,7 +38,7 @@ const maxFloor = 0.97
 // lastKnee, begins where the measurements end: a table that is full there shows as a line.
 const (
 	knees    = 64
-	lastKnee = 0.15
+	lastKnee = 0.1
 )
 
 func knee(v, most float64) float64 {
