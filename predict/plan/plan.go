@@ -130,8 +130,8 @@ type Option struct {
 	LostS float64 `json:"lost_s"`
 	// Fits is false if the store is too small, or if no checkpoint is affordable.
 	Fits bool `json:"fits"`
-	// Guess says that the interval of the time begins at 0, or that the option lies
-	// far outside the measured points. It is never the best.
+	// Guess says that the interval of the time spans three powers of ten, or that the option
+	// lies far outside the measured points. It is never the best.
 	Guess bool `json:"guess"`
 	Best  bool `json:"best"`
 	// BestMeasured marks the best within the measured range, where the best of all is
@@ -241,7 +241,7 @@ func (p *Planning) options(m *predict.Model, asked predict.Request) (out []Optio
 		if err := o.fill(p, cost); err != nil {
 			return nil, err
 		}
-		o.Guess = o.LowS <= 0 || o.Extrapolation >= farOut
+		o.Guess = o.HighS > wide*o.LowS || o.Extrapolation >= farOut
 		o.Fits = p.MTBFS != 0 || o.Count > 0 && (p.CapacityMiB == 0 || o.StorageMiB <= p.CapacityMiB)
 		more := []Option{o}
 		switch {
@@ -279,6 +279,9 @@ func (o *Option) schedule(p *Planning) error {
 // farOut is the factor outside the measured points from which on an option is shown
 // and not chosen.
 const farOut = 5
+
+// wide is the ratio of the ends of the interval of a time that is a guess.
+const wide = 1000
 
 // Within is the factor up to which an option counts as measured, not extrapolated.
 const Within = 1.05
