@@ -138,6 +138,9 @@ func fitTime(list []timed, shapes []shape, seconds func(*timed) float64) Line {
 	var scores []float64
 	for _, s := range shapes {
 		for _, l := range s.law.candidates(list) {
+			if l.impossible(list, seconds) {
+				continue
+			}
 			scale, miss := l.scale(list, seconds, weigh)
 			for k := range l.Coef {
 				l.Coef[k] *= scale
@@ -182,6 +185,11 @@ func (g Growth) candidates(list []timed) (laws []Line) {
 		laws[i].Weight = 1 / float64(len(laws))
 	}
 	return laws
+}
+
+// impossible reports whether a law, whose mean is 1, says that something measured takes no time.
+func (l *Line) impossible(list []timed, seconds func(*timed) float64) bool {
+	return slices.ContainsFunc(list, func(c timed) bool { return seconds(&c) > fastest && l.at(c.Load, 0) < 1e-6 })
 }
 
 // scale returns what a law has to be multiplied by, and the sum of what is then missed.
