@@ -198,7 +198,7 @@ func (f *finder) fit(sides []Side) (candidate, bool) {
 			c.Order = order
 		}
 		if f.rules(&c) {
-			c.odd = f.oddity(sides) + min(i, 2)
+			c.odd = f.oddity(sides, order) + min(i, 2)
 			return c, true
 		}
 	}
@@ -302,14 +302,17 @@ func (f *finder) gives(c *candidate, i int) bool {
 }
 
 // oddity is how unusual a grid is. Ranks along an axis that no run has cut are usual where the
-// array is cut along several axes and has a halo there.
-func (f *finder) oddity(sides []Side) int {
+// array is cut along several axes and has a halo there. The longest side is where ranks run
+// slowest, as in MPI_Cart_create.
+func (f *finder) oddity(sides []Side, slowest []int) int {
 	seen, more, halo, expected := 0, 0, true, false
 	var order []int
-	for i, s := range sides {
-		if s.Of != "" {
-			order = append(order, s.Index)
+	for _, i := range slowest {
+		if sides[i].Of != "" {
+			order = append(order, sides[i].Index)
 		}
+	}
+	for i, s := range sides {
 		switch {
 		case f.cut[i]:
 			seen++

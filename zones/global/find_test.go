@@ -44,6 +44,8 @@ var strips = []Side{{Of: "p"}, {}}
 func TestFindCuts(t *testing.T) {
 	columns := cut([]int64{90, 60}, []int64{1, 1}, dims(2), RestLast)
 	columns.Order = []int{1, 0}
+	fortran := cut([]int64{101, 83}, []int64{1, 1}, []Side{{Of: sideDims, Axes: 2, Index: 1}, {Of: sideDims, Axes: 2}}, RestFirst)
+	fortran.Order = []int{1, 0}
 	dealt := cut([]int64{1000}, []int64{0}, []Side{{Of: "p"}}, "")
 	dealt.Dims[0] = Dim{Kind: BlockCyclic, Block: 64}
 	for _, c := range []struct {
@@ -61,6 +63,7 @@ func TestFindCuts(t *testing.T) {
 		{"columns", cut([]int64{50, 102}, []int64{1, 1}, []Side{{}, {Of: "p"}}, RestSpread), "cut along axis 1"},
 		{"blocks", cut([]int64{101, 83}, []int64{1, 1}, dims(2), RestFirst), "cut along axes 0 1, on the grid of MPI_Dims_create in 2 axes"},
 		{"column major", columns, "ranks run fastest along axis 0"},
+		{"column major blocks", fortran, "ranks run fastest along axis 0"},
 		{"cubes", cut([]int64{65, 31, 17}, []int64{2, 2, 2}, dims(3), RestFirst), "in 3 axes"},
 		{"pencils", cut([]int64{65, 31, 17}, []int64{0, 0, 0}, append(dims(2), Side{}), RestFirst), "in 2 axes"},
 		{"dealt", dealt, "blocks of 64 cells are dealt out in turn"},
