@@ -57,6 +57,7 @@ type analysis struct {
 	allLayers  layers
 	records    records
 	operations []Operation // by iotrace.Op
+	zones      zoneOperations
 	work       []rankWork
 	slow       []slowRank
 	phases     int // bursts of the job that move more than next to nothing
@@ -118,6 +119,7 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 			r.Operations = append(r.Operations, o)
 		}
 	}
+	r.Zones = a.zones.list()
 	r.Wall = seconds(from, to)
 	r.Busy = a.busyTime(r.Wall)
 	r.Concurrency = Concurrency{Mean: ratio(a.concurrent.sum, a.concurrent.any), Max: a.concurrent.max}
@@ -211,6 +213,36 @@ func (a *analysis) moves(e *iotrace.Event) bool {
 	return e.Op.Data() && (e.Module != iotrace.MPIIO || !a.posix[fileOf(a.trace, e)])
 }
 
+func (o *Operation) add(e *iotrace.Event, took float64) {
+	o.Count++
+	if hasBytes(e.Op) {
+		o.Bytes = iotrace.Sum(o.Bytes, max(e.Bytes, 0))
+	}
+	o.Time += took
+}
+
+// zoneOperations are those of each zone, by the number of the operation.
+type zoneOperations [math.MaxUint8 + 1][]Operation
+
+func (z *zoneOperations) add(e *iotrace.Event, took float64) {
+	if z[e.Zone] == nil {
+		z[e.Zone] = make([]Operation, math.MaxUint8+1)
+	}
+	z[e.Zone][e.Op].add(e, took)
+}
+
+func (z *zoneOperations) list() (all []ZoneOperation) {
+	for zone, ops := range z {
+		for op, o := range ops {
+			if o.Count > 0 {
+				o.Op = iotrace.Op(op).String()
+				all = append(all, ZoneOperation{iotrace.Zone(zone).String(), o})
+			}
+		}
+	}
+	return all
+}
+
 // hasBytes reports whether an operation moves or produces bytes. For other operations
 // Bytes is a length: truncating to 100 GiB moves nothing.
 func hasBytes(op iotrace.Op) bool {
@@ -272,12 +304,10 @@ func (a *analysis) inOrder() {
 		took := seconds(e.Start, e.End)
 		moves := a.moves(e)
 		if moves || !e.Op.Data() {
-			o := &a.operations[e.Op]
-			o.Count++
-			if hasBytes(e.Op) {
-				o.Bytes = iotrace.Sum(o.Bytes, max(e.Bytes, 0))
+			a.operations[e.Op].add(e, took)
+			if e.Zone != 0 {
+				a.zones.add(e, took)
 			}
-			o.Time += took
 		}
 		a.load.add(e, i)
 		rank, file := rankOf(a.trace, e), fileOf(a.trace, e)

@@ -80,3 +80,20 @@ func TestOperationBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestZoneOperations: time and bytes of the zones of memory are those of their events, and
+// traces of other recorders have none.
+func TestZoneOperations(t *testing.T) {
+	const data = 2
+	event := func(op iotrace.Op, zone iotrace.Zone, bytes int64) iotrace.Event {
+		return iotrace.Event{Op: op, Zone: zone, Offset: iotrace.None, Bytes: bytes, End: 2e6}
+	}
+	got := Analyze(script(1, event(iotrace.Encode, data, 100), event(iotrace.Write, data, 60), event(iotrace.Write, data, 40), event(iotrace.Barrier, 0, 0)), Options{}).Zones
+	want := []ZoneOperation{{"data", Operation{"write", 2, 100, 0.004}}, {"data", Operation{"encode", 1, 100, 0.002}}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if none := Analyze(script(1, event(iotrace.Write, 0, 5)), Options{}).Zones; len(none) > 0 {
+		t.Errorf("%+v without a zone", none)
+	}
+}

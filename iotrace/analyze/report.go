@@ -27,6 +27,9 @@ type Report struct {
 	Nodes        int         `json:"nodes"`  // different nodes of ranks
 	Events       int64       `json:"events"` // of any kind, also without a file
 	Operations   []Operation `json:"operation_list"`
+	// Zones has the operations by the zone of memory that their bytes come from, where the
+	// recorder knew it, as that of ckpt does.
+	Zones    []ZoneOperation `json:"zone_operation_list,omitempty"`
 	Activity                 // of all files; Ranks counts all of the trace
 	// ActiveRanks read or write, or do other operations on files if no rank reads or
 	// writes.
@@ -138,6 +141,12 @@ type Operation struct {
 	Count int64   `json:"count"`
 	Bytes int64   `json:"bytes"`
 	Time  float64 `json:"time_s"` // summed over the ranks
+}
+
+// A ZoneOperation is one of a zone.
+type ZoneOperation struct {
+	Zone string `json:"zone"`
+	Operation
 }
 
 // SizeBin counts the requests above the bin before and up to Upto bytes. Upto is 0 for

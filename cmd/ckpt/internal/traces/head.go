@@ -40,6 +40,9 @@ func (in *traceInput) facts(t *iotrace.Trace, r *analyze.Report) []report.Fact {
 	if r.RecorderCall > 0 {
 		head = append(head, report.Fact{Name: "recording", Value: fmt.Sprintf("about %s µs of each operation; gains leave them out", micros(r.RecorderCall))})
 	}
+	if text := zonesText(r); text != "" {
+		head = append(head, report.Fact{Name: "zones", Value: text})
+	}
 	return append(head, []report.Fact{
 		{Name: "time", Value: timeText(r)},
 		{Name: "bursts", Value: burstsText(&r.Activity)},
@@ -178,6 +181,25 @@ func metadataText(r *analyze.Report) string {
 		syncs += " in " + rough(r.SyncTime)
 	}
 	return metadata + ", " + syncs + summed(r)
+}
+
+// zonesText is the time that each zone of memory takes, and is empty where no operation has
+// one.
+func zonesText(r *analyze.Report) string {
+	var texts []string
+	last := ""
+	for _, z := range r.Zones {
+		text := fmt.Sprintf("%s %s", z.Op, rough(z.Time))
+		if z.Zone == last {
+			texts[len(texts)-1] += ", " + text
+			continue
+		}
+		texts, last = append(texts, z.Zone+": "+text), z.Zone
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return strings.Join(texts, "; ") + summed(r)
 }
 
 // waitsText counts the waits for locks, and is empty without any.
