@@ -37,8 +37,8 @@
 //
 //   - Every prediction has an interval that contains the true value in 95 of 100
 //     cases. With each row of each built-in table left out in turn, the intervals
-//     cover 97 % (TestCoverage), and 94 to 97 % on machines drawn by seed, at 2 to 16
-//     times the runs fitted (TestSyntheticMachines). Extrapolations carry their factor.
+//     cover 97 % (TestCoverage), and 95 to 97 % on machines drawn by seed, at 2 to 64
+//     times the runs fitted (TestDrawnLaws). Extrapolations carry their factor.
 //   - Predictions from another machine say so, and have an interval that holds what
 //     differs between machines (elsewhere.go).
 //   - Every prediction names the law and the points behind it.

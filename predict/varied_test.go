@@ -45,7 +45,7 @@ func TestVariedLaws(t *testing.T) {
 	for name, truth := range problems {
 		r := rand.New(rand.NewPCG(15, 8))
 		inside, worst := 0, 0.
-		const trials = 40
+		const trials = 12
 		for range trials {
 			var rows []dataset.Measurement
 			for _, n := range []float64{64, 128, 256} {
