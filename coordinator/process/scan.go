@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ckpt/zones"
-	"ckpt/zones/proc"
+	"ckpt/zones/source"
 )
 
 // The calls of userfaultfd and of the page map that find written pages, as in the headers
@@ -220,7 +220,7 @@ func readAreas(pid int) ([]zones.Area, error) {
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
-	p, err := proc.ReadText(name, bufio.NewReaderSize(f, 64<<10))
+	p, err := source.ReadText(name, bufio.NewReaderSize(f, 64<<10))
 	if err != nil {
 		return nil, err
 	}

@@ -69,11 +69,11 @@ func (f *file) bytes() []byte {
 		notes = pad(append(notes, name...))
 		notes = pad(append(notes, n.desc...))
 	}
-	b = append(b, program(elf.PT_NOTE, 0, at, 0, uint64(len(notes)), 0)...)
+	b = append(b, headerOf(elf.PT_NOTE, 0, at, 0, uint64(len(notes)), 0)...)
 	at += uint64(len(notes))
 	for _, a := range f.areas {
 		length := uint64(len(a.contents))
-		b = append(b, program(elf.PT_LOAD, a.prot, at, a.start, length, a.end-a.start)...)
+		b = append(b, headerOf(elf.PT_LOAD, a.prot, at, a.start, length, a.end-a.start)...)
 		at += length
 	}
 	if f.extended {
@@ -90,7 +90,7 @@ func (f *file) bytes() []byte {
 
 func pad(b []byte) []byte { return append(b, make([]byte, -len(b)&3)...) }
 
-func program(kind elf.ProgType, prot zones.Prot, offset, addr, length, size uint64) []byte {
+func headerOf(kind elf.ProgType, prot zones.Prot, offset, addr, length, size uint64) []byte {
 	var flags elf.ProgFlag
 	for bit, flag := range map[zones.Prot]elf.ProgFlag{zones.Read: elf.PF_R, zones.Write: elf.PF_W, zones.Exec: elf.PF_X} {
 		if prot&bit != 0 {

@@ -60,7 +60,7 @@ func TestCutOffMixed(t *testing.T) {
 
 // step goes through the bytes of a compressed file: one by one where gzip has
 // its header and checksum, in larger steps between.
-func step(i, n int) int {
+func imageStep(i, n int) int {
 	if i < 32 || i > n-32 {
 		return i + 1
 	}
@@ -71,7 +71,7 @@ func TestCutOffGzip(t *testing.T) {
 	im := tiny()
 	im.Gzip = true
 	b := im.Bytes()
-	for n := 2; n < len(b); n = step(n, len(b)) {
+	for n := 2; n < len(b); n = imageStep(n, len(b)) {
 		p, err := readImage(b[:n])
 		if err == nil {
 			t.Fatalf("of %d bytes: %+v", n, p)

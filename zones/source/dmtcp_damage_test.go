@@ -20,7 +20,7 @@ func TestDamagedGzip(t *testing.T) {
 	b := im.Bytes()
 	want := mustReadImage(t, b)
 	missed := 0
-	for i := 2; i < len(b); i = step(i, len(b)) {
+	for i := 2; i < len(b); i = imageStep(i, len(b)) {
 		b[i] ^= 1 << (i % 8)
 		p, err := readImage(b)
 		b[i] ^= 1 << (i % 8)

@@ -9,11 +9,8 @@ import (
 	"ckpt/zones"
 )
 
-// Limits of Read. The kernel allows a process 65530 areas by default.
-const (
-	mostAreas = 1 << 20
-	maxNames  = 64 << 20 // bytes; repeating the last name is free
-)
+// maxNames bounds the names of an image, in bytes; repeating the last name is free.
+const maxNames = 64 << 20
 
 // ReadImage reads an image and returns its process. name, r and size are as for NewScanner.
 // Stored of an area counts its header, the headers of its runs, and data; with
@@ -101,7 +98,7 @@ func (b *builder) area(r *AreaRecord) *flaw {
 	if r.Name != b.last.Name {
 		b.names += len(r.Name)
 	}
-	if len(b.p.Areas) == mostAreas || b.names > maxNames {
+	if len(b.p.Areas) == maxAreas || b.names > maxNames {
 		return flawed(0, "there are more areas, or longer names, than a process can have")
 	}
 	b.last = *r

@@ -229,7 +229,7 @@ func (c *cancelling) Read(p []byte) (int, error) {
 // TestLimits checks the limits of what a process can have where no image is
 // needed, for it would be of 4 GiB.
 func TestLimits(t *testing.T) {
-	b := builder{p: &zones.Process{Areas: make([]zones.Area, mostAreas-1, mostAreas)}}
+	b := builder{p: &zones.Process{Areas: make([]zones.Area, maxAreas-1, maxAreas)}}
 	if f := b.area(new(AreaRecord)); f != nil {
 		t.Fatalf("the last area: %v", f)
 	}

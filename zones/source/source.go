@@ -84,6 +84,30 @@
 // or at the next header, which is then misplaced), and in all fields of an area that is cut
 // into runs. In offset, protection, flags, device, inode and name of other areas only values
 // that are impossible are found, and in data nothing is.
+//
+// # Live processes
+//
+// The package also reads the memory of live processes from /proc, and saved texts of
+// /proc/PID/smaps and /proc/PID/maps, and computes the size of a checkpoint of them.
+//
+//	p, err := source.ReadLive(ctx, pid, source.LiveOptions{}) // one process
+//	ps, gone, err := source.Tree(ctx, pid, source.LiveOptions{}) // it and its descendants
+//	p, err := source.ReadText("rank0.smaps", file)         // what somebody saved
+//
+// A Measure sets Area.Stored: DMTCP by default. The other fields come from the kernel:
+//
+//	Resident  Rss + Swap (+ huge pages, which Rss leaves out)
+//	Dirty     Private_Dirty + Shared_Dirty + Swap (+ huge pages)
+//	Occupied  private: Anonymous + Swap (+ huge pages); shared: as Resident
+//	Runs      ranges of touched pages in anonymous memory, from pagemap
+//
+// zones.Rules set Class, Role and MPI.
+//
+// Processes run on untraced, and their contents are not read. A process
+// that runs on may thus show its areas at slightly different moments; sizes of a
+// steady program are exact to the page. Reading requires the right to trace the
+// process: one's own, or root. The cost follows the memory in use, not the reserved
+// address space.
 package source
 
 import (
@@ -100,7 +124,6 @@ import (
 	"path/filepath"
 
 	"ckpt/zones"
-	"ckpt/zones/proc"
 )
 
 // A Format is an additional format for a Reader.
@@ -112,7 +135,7 @@ type Format struct {
 // A Reader reads processes from files and classifies their areas.
 type Reader struct {
 	Rules   *zones.Rules
-	Measure proc.Measure // for saved smaps texts
+	Measure Measure // for saved smaps texts
 	More    []Format
 }
 
@@ -204,7 +227,7 @@ func (r *Reader) Text(name string, in io.Reader) (*zones.Process, error) {
 	if !looksLikeMaps(head) {
 		return nil, fmt.Errorf("%s %w", name, ErrUnknown)
 	}
-	p, err := proc.ReadText(name, buf)
+	p, err := ReadText(name, buf)
 	if err != nil {
 		return nil, damaged(name, err)
 	}

@@ -15,71 +15,13 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"ckpt/internal/testkit"
 	"ckpt/zones"
 	"ckpt/zones/dmtcptest"
-	"ckpt/zones/proc"
 	"ckpt/zones/source"
 )
 
 const mib = 1 << 20
-
-func TestMain(m *testing.M) {
-	if object := os.Getenv("CKPT_TEST_CHILD"); object != "" {
-		if err := child(object); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
-// The child allocates these sizes.
-const (
-	childHeap   = 64 * mib
-	childShared = 32 * mib
-)
-
-// child says when it is ready, allocates at the first line it reads, and leaves
-// at the end of its input.
-func child(object string) error {
-	in := bufio.NewReader(os.Stdin)
-	fmt.Println("ready")
-	if _, err := in.ReadString('\n'); err != nil {
-		return err
-	}
-	const rw = unix.PROT_READ | unix.PROT_WRITE
-	heap, err := unix.Mmap(-1, 0, childHeap, rw, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		return err
-	}
-	shared, err := unix.Mmap(-1, 0, childShared, rw, unix.MAP_SHARED|unix.MAP_ANON)
-	if err != nil {
-		return err
-	}
-	for _, b := range [][]byte{heap, shared} {
-		for i := 0; i < len(b); i += zones.PageSize {
-			b[i] = 1
-		}
-	}
-	f, err := os.Open(object)
-	if err != nil {
-		return err
-	}
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if _, err := unix.Mmap(int(f.Fd()), 0, int(fi.Size()), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE); err != nil {
-		return err
-	}
-	fmt.Println("ready")
-	_, err = io.Copy(io.Discard, in)
-	return err
-}
 
 // start runs a command until the test ends, and waits for its first line.
 func start(t *testing.T, cmd *exec.Cmd) (in io.WriteCloser, out *bufio.Reader) {
@@ -136,7 +78,7 @@ func TestLiveProcess(t *testing.T) {
 	cmd.Env = append(os.Environ(), "CKPT_TEST_CHILD="+object, "GOMAXPROCS=1", "GOGC=off")
 	in, out := start(t, cmd)
 	sizes := func() zones.Sizes {
-		p, err := proc.Read(context.Background(), cmd.Process.Pid, proc.Options{})
+		p, err := source.ReadLive(context.Background(), cmd.Process.Pid, source.LiveOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,8 +91,8 @@ func TestLiveProcess(t *testing.T) {
 	}
 	ready(t, out)
 	after := sizes()
-	near(t, "data", after.Data-before.Data, childHeap, 0.01)
-	near(t, "shared", after.Shared-before.Shared, childShared, 0.01)
+	near(t, "data", after.Data-before.Data, source.GrowingHeap, 0.01)
+	near(t, "shared", after.Shared-before.Shared, source.GrowingShared, 0.01)
 	near(t, "library", after.Library-before.Library, fi.Size(), 0.01)
 }
 
@@ -212,7 +154,7 @@ func TestMPICH(t *testing.T) {
 	}
 	cmd := exec.Command("mpiexec.mpich", "-n", "4", program)
 	start(t, cmd)
-	ps, gone, err := proc.Tree(context.Background(), cmd.Process.Pid, proc.Options{})
+	ps, gone, err := source.Tree(context.Background(), cmd.Process.Pid, source.LiveOptions{})
 	if err != nil || len(gone) > 0 {
 		t.Fatal(err, gone)
 	}

@@ -18,7 +18,6 @@ import (
 	"ckpt/internal/family"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
-	"ckpt/zones/proc"
 	"ckpt/zones/source"
 )
 
@@ -121,7 +120,7 @@ func runZones(ctx context.Context, g *ui.Globals, o *zonesOptions, args []string
 	if err != nil {
 		return err
 	}
-	measure, err := proc.ParseMeasure(o.measure)
+	measure, err := source.ParseMeasure(o.measure)
 	if err != nil {
 		return ui.AsUsage(err)
 	}
@@ -173,7 +172,7 @@ func (o *zonesOptions) single(args []string, ps []*zones.Process) bool {
 	return len(args) == 1 && (err != nil || !fi.IsDir())
 }
 
-func (o *zonesOptions) read(ctx context.Context, g *ui.Globals, rules *zones.Rules, measure proc.Measure, args []string) ([]*zones.Process, error) {
+func (o *zonesOptions) read(ctx context.Context, g *ui.Globals, rules *zones.Rules, measure source.Measure, args []string) ([]*zones.Process, error) {
 	if o.pid != 0 {
 		return o.live(ctx, g, rules, measure)
 	}
@@ -212,13 +211,13 @@ func readSource(ctx context.Context, r *source.Reader, name string) ([]*zones.Pr
 	return r.File(ctx, name)
 }
 
-func (o *zonesOptions) live(ctx context.Context, g *ui.Globals, rules *zones.Rules, measure proc.Measure) ([]*zones.Process, error) {
-	opt := proc.Options{Measure: measure}
+func (o *zonesOptions) live(ctx context.Context, g *ui.Globals, rules *zones.Rules, measure source.Measure) ([]*zones.Process, error) {
+	opt := source.LiveOptions{Measure: measure}
 	var ps []*zones.Process
 	if o.tree {
 		var gone []error
 		var err error
-		ps, gone, err = proc.Tree(ctx, o.pid, opt)
+		ps, gone, err = source.Tree(ctx, o.pid, opt)
 		if err != nil {
 			return nil, err
 		}
@@ -226,7 +225,7 @@ func (o *zonesOptions) live(ctx context.Context, g *ui.Globals, rules *zones.Rul
 			g.Warn("%v", err)
 		}
 	} else {
-		p, err := proc.Read(ctx, o.pid, opt)
+		p, err := source.ReadLive(ctx, o.pid, opt)
 		if err != nil {
 			return nil, err
 		}
@@ -244,7 +243,7 @@ const (
 )
 
 // running starts a command, looks at its processes until their memory is steady, and ends it.
-func (o *zonesOptions) running(ctx context.Context, g *ui.Globals, rules *zones.Rules, measure proc.Measure, command []string) ([]*zones.Process, error) {
+func (o *zonesOptions) running(ctx context.Context, g *ui.Globals, rules *zones.Rules, measure source.Measure, command []string) ([]*zones.Process, error) {
 	settle, err := ui.ParseDuration("--settle", o.settle)
 	if err != nil {
 		return nil, err
@@ -281,7 +280,7 @@ func (o *zonesOptions) running(ctx context.Context, g *ui.Globals, rules *zones.
 			return w.best, nil
 		case <-ticks.C:
 		}
-		ps, _, err := proc.Tree(ctx, p.PID(), proc.Options{Measure: measure})
+		ps, _, err := source.Tree(ctx, p.PID(), source.LiveOptions{Measure: measure})
 		if err != nil {
 			continue // it ends, or has just begun
 		}

@@ -10,7 +10,6 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/zones"
-	"ckpt/zones/proc"
 	"ckpt/zones/source"
 )
 
@@ -31,7 +30,7 @@ type course struct {
 
 // watched looks at live processes every now and then, until they end, the time is up, or the
 // user interrupts it.
-func (o *zonesOptions) watched(ctx context.Context, g *ui.Globals, rules *zones.Rules, measure proc.Measure, every, within time.Duration) error {
+func (o *zonesOptions) watched(ctx context.Context, g *ui.Globals, rules *zones.Rules, measure source.Measure, every, within time.Duration) error {
 	var c course
 	line := func(cells ...any) {
 		if !g.JSON {

@@ -1,25 +1,4 @@
-// Package proc reads the memory of live processes from /proc, and saved texts of
-// /proc/PID/smaps and /proc/PID/maps, and computes the size of a checkpoint of them.
-//
-//	p, err := proc.Read(ctx, pid, proc.Options{})        // one process
-//	ps, gone, err := proc.Tree(ctx, pid, proc.Options{}) // it and its descendants
-//	p, err := proc.ReadText("rank0.smaps", file)         // what somebody saved
-//
-// A Measure sets Area.Stored: DMTCP by default. The other fields come from the kernel:
-//
-//	Resident  Rss + Swap (+ huge pages, which Rss leaves out)
-//	Dirty     Private_Dirty + Shared_Dirty + Swap (+ huge pages)
-//	Occupied  private: Anonymous + Swap (+ huge pages); shared: as Resident
-//	Runs      ranges of touched pages in anonymous memory, from pagemap
-//
-// zones.Rules set Class, Role and MPI.
-//
-// Processes run on untraced, and their contents are not read. A process
-// that runs on may thus show its areas at slightly different moments; sizes of a
-// steady program are exact to the page. Reading requires the right to trace the
-// process: one's own, or root. The cost follows the memory in use, not the reserved
-// address space.
-package proc
+package source
 
 import (
 	"context"
@@ -38,15 +17,15 @@ import (
 	"ckpt/zones"
 )
 
-// Options control where processes are found and how stored bytes are counted.
-type Options struct {
+// LiveOptions control where processes are found and how stored bytes are counted.
+type LiveOptions struct {
 	Root    string // mount point of proc; /proc if empty
 	Measure Measure
 }
 
-// Read reads the memory of process pid. The error wraps os.ErrNotExist if the process
+// ReadLive reads the memory of process pid. The error wraps os.ErrNotExist if the process
 // does not exist or ends meanwhile, and os.ErrPermission if access is denied.
-func Read(ctx context.Context, pid int, opt Options) (*zones.Process, error) {
+func ReadLive(ctx context.Context, pid int, opt LiveOptions) (*zones.Process, error) {
 	t, err := open(opt)
 	if err != nil {
 		return nil, err
@@ -62,7 +41,7 @@ type table struct {
 	host    string
 }
 
-func open(opt Options) (*table, error) {
+func open(opt LiveOptions) (*table, error) {
 	t := &table{root: opt.Root, measure: opt.Measure}
 	if t.root == "" {
 		t.root = procfs.DefaultMountPoint
@@ -199,7 +178,7 @@ func (e *noProcess) Unwrap() error { return fs.ErrNotExist }
 //
 // A process whose parent has ended belongs to another tree: the kernel does not record
 // its origin.
-func Tree(ctx context.Context, pid int, opt Options) ([]*zones.Process, []error, error) {
+func Tree(ctx context.Context, pid int, opt LiveOptions) ([]*zones.Process, []error, error) {
 	t, err := open(opt)
 	if err != nil {
 		return nil, nil, err

@@ -1,4 +1,4 @@
-package proc
+package source
 
 import (
 	"fmt"
@@ -48,7 +48,7 @@ func ParseMeasure(name string) (Measure, error) {
 // memory outside of files counts as touched throughout, unless it is inaccessible and
 // thus only reserved.
 //
-// Read does the same with facts of a live process: the length of the files behind the
+// ReadLive does the same with facts of a live process: the length of the files behind the
 // areas, and the positions of the touched pages. Without them, DMTCP's headers may
 // come out 4 KiB per area too large or small, read-only file mappings are counted up
 // to their last page, and [heap] and [stack] include the empty steps of 1 MiB between

@@ -1,4 +1,4 @@
-package proc
+package source
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func TestReadMemory(t *testing.T) {
 	pid, r := start(t, "memory", func(c *exec.Cmd) {
 		c.Env = append(c.Env, objectVar+"="+object, "PMI_RANK=x", "OMPI_COMM_WORLD_RANK=7", "SLURM_PROCID=0")
 	})
-	p, err := Read(t.Context(), pid, Options{})
+	p, err := ReadLive(t.Context(), pid, LiveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestReadMeasures(t *testing.T) {
 		Resident: {"private": 64 * mib, "alternate": 2 * mib, "shared": 32 * mib, "reserved": 0},
 		Dirty:    {"private": 64 * mib, "alternate": 2 * mib, "shared": 32 * mib, "reserved": 0},
 	} {
-		p, err := Read(t.Context(), pid, Options{Measure: measure})
+		p, err := ReadLive(t.Context(), pid, LiveOptions{Measure: measure})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestReadMeasures(t *testing.T) {
 
 func TestTree(t *testing.T) {
 	pid, r := start(t, "parent", nil)
-	ps, failed, err := Tree(t.Context(), pid, Options{})
+	ps, failed, err := Tree(t.Context(), pid, LiveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestTree(t *testing.T) {
 		t.Errorf("the process that ended: %v", failed)
 	}
 	// Nothing is left of a tree whose root has ended.
-	ps, failed, err = Tree(t.Context(), r.Pids["gone"], Options{})
+	ps, failed, err = Tree(t.Context(), r.Pids["gone"], LiveOptions{})
 	if err == nil || ps != nil || len(failed) != 1 {
 		t.Errorf("%v %v %v", ps, failed, err)
 	}
@@ -221,7 +221,7 @@ func TestTree(t *testing.T) {
 func TestReadOwnTree(t *testing.T) {
 	// The test, its child and its grandchild; and whatever go test runs.
 	child, r := start(t, "parent", nil)
-	ps, _, err := Tree(t.Context(), os.Getpid(), Options{Measure: Resident})
+	ps, _, err := Tree(t.Context(), os.Getpid(), LiveOptions{Measure: Resident})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,23 +237,23 @@ func TestReadNone(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Read(t.Context(), cmd.Process.Pid, Options{})
+	_, err := ReadLive(t.Context(), cmd.Process.Pid, LiveOptions{})
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("no such process: %v", err)
 	}
-	_, _, err = Tree(t.Context(), cmd.Process.Pid, Options{})
+	_, _, err = Tree(t.Context(), cmd.Process.Pid, LiveOptions{})
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no such tree: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Read(ctx, os.Getpid(), Options{}); !errors.Is(err, context.Canceled) {
+	if _, err := ReadLive(ctx, os.Getpid(), LiveOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, _, err := Tree(ctx, os.Getpid(), Options{}); !errors.Is(err, context.Canceled) {
+	if _, _, err := Tree(ctx, os.Getpid(), LiveOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := Read(t.Context(), 1, Options{Root: t.TempDir() + "/none"}); err == nil {
+	if _, err := ReadLive(t.Context(), 1, LiveOptions{Root: t.TempDir() + "/none"}); err == nil {
 		t.Error("a root that is not there")
 	}
 }
@@ -263,7 +263,7 @@ func TestReadForbidden(t *testing.T) {
 		if fi, err := os.Stat("/proc/1"); err != nil || int(fi.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() {
 			testkit.Skip(t, "process 1 of another user") // it is ours in some containers
 		}
-		_, err := Read(t.Context(), 1, Options{})
+		_, err := ReadLive(t.Context(), 1, LiveOptions{})
 		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "only by its owner") {
 			t.Errorf("process 1: %v", err)
 		}
@@ -315,13 +315,13 @@ func TestReadOddProcesses(t *testing.T) {
 		{"ended before the first area", statText("R", "4194304"), "", "ended while it was read"},
 		{"malformed", statText("R", "4194304"), "rubbish", "not a line of smaps"},
 	} {
-		_, err := Read(t.Context(), 42, Options{Root: mount(t, c.stat, c.smaps)})
+		_, err := ReadLive(t.Context(), 42, LiveOptions{Root: mount(t, c.stat, c.smaps)})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 	// Neither a pagemap nor an executable.
-	p, err := Read(t.Context(), 42, Options{Root: mount(t, statText("R", "4194304"), area)})
+	p, err := ReadLive(t.Context(), 42, LiveOptions{Root: mount(t, statText("R", "4194304"), area)})
 	if err != nil || p.Name != "solver" || p.Exe != "" || p.Rank != 12 || p.Areas[0].Runs != 0 || p.Areas[0].Stored != 12*kib {
 		t.Errorf("%+v, %v", p, err)
 	}

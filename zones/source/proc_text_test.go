@@ -1,4 +1,4 @@
-package proc
+package source
 
 import (
 	"bytes"
@@ -259,7 +259,7 @@ const stackLine = "7ffee33f9000-7ffee341a000 rw-p 00000000 00:00 0 [stack]\n"
 
 // A text that lacks its end is an error with the line, wherever it was cut, and not a
 // smaller process. Of maps, a few bytes may be missing that change no size.
-func TestCutOff(t *testing.T) {
+func TestTextCutOff(t *testing.T) {
 	pid, _ := start(t, "idle", nil)
 	for _, name := range []string{"smaps", "maps"} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))

@@ -1,4 +1,4 @@
-package proc
+package source
 
 import (
 	"bufio"
@@ -14,15 +14,8 @@ import (
 	"ckpt/zones"
 )
 
-// Bounds of ReadText. Linux allows 65,530 areas unless vm.max_map_count was raised; a
-// line is a path and less than 100 bytes.
-const (
-	maxAreas = 1 << 20
-	maxLine  = 64 << 10
-	// maxSpace is well above any address space: 2⁵⁷ bytes with five levels of
-	// page tables. Sums of sizes that keep below it cannot overflow.
-	maxSpace = 1 << 60
-)
+// maxLine bounds a line of ReadText: a path and less than 100 bytes.
+const maxLine = 64 << 10
 
 // ReadText parses the text of /proc/PID/smaps or of /proc/PID/maps. The latter has no
 // page counts, so that Resident, Dirty and Occupied are -1. The text must be of one

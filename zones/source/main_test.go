@@ -1,7 +1,8 @@
-package proc
+package source
 
 import (
 	"bufio"
+	"ckpt/zones"
 	"context"
 	"debug/elf"
 	"encoding/json"
@@ -39,6 +40,13 @@ type report struct {
 type mapping struct{ Start, End uint64 }
 
 func TestMain(m *testing.M) {
+	if object := os.Getenv("CKPT_TEST_CHILD"); object != "" {
+		if err := grow(object); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	role := os.Getenv(roleVar)
 	if role == "" {
 		os.Exit(m.Run())
@@ -52,7 +60,7 @@ func TestMain(m *testing.M) {
 		r.Pids, err = haveChildren()
 	case "reader":
 		pid, _ := strconv.Atoi(os.Getenv(pidVar))
-		if _, err := Read(context.Background(), pid, Options{}); err != nil {
+		if _, err := ReadLive(context.Background(), pid, LiveOptions{}); err != nil {
 			r.Error = err.Error()
 			r.Permission = errors.Is(err, fs.ErrPermission)
 			r.NotExist = errors.Is(err, fs.ErrNotExist)
@@ -224,4 +232,48 @@ func mapObject(name string, at unsafe.Pointer, areas map[string]mapping) error {
 		areas[fmt.Sprintf("object %d", i)] = mapping{uint64(uintptr(p)), uint64(uintptr(p) + size)}
 	}
 	return nil
+}
+
+// A process that grows, a role of another variable, allocates these sizes.
+const (
+	GrowingHeap   = 64 << 20
+	GrowingShared = 32 << 20
+)
+
+// grow says when it is ready, allocates at the first line it reads, and leaves
+// at the end of its input.
+func grow(object string) error {
+	in := bufio.NewReader(os.Stdin)
+	fmt.Println("ready")
+	if _, err := in.ReadString('\n'); err != nil {
+		return err
+	}
+	const rw = unix.PROT_READ | unix.PROT_WRITE
+	heap, err := unix.Mmap(-1, 0, GrowingHeap, rw, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return err
+	}
+	shared, err := unix.Mmap(-1, 0, GrowingShared, rw, unix.MAP_SHARED|unix.MAP_ANON)
+	if err != nil {
+		return err
+	}
+	for _, b := range [][]byte{heap, shared} {
+		for i := 0; i < len(b); i += zones.PageSize {
+			b[i] = 1
+		}
+	}
+	f, err := os.Open(object)
+	if err != nil {
+		return err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := unix.Mmap(int(f.Fd()), 0, int(fi.Size()), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	_, err = io.Copy(io.Discard, in)
+	return err
 }
