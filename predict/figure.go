@@ -195,7 +195,9 @@ func (f *Figure) structural(m *Model, first dataset.Measurement) error {
 		if err != nil {
 			return err
 		}
-		f.falls(np, e.Estimate)
+		if f.falls(np, e.Estimate); f.Asked != nil && np == near(f.Asked.X) {
+			f.reaches(np, e.Estimate)
+		}
 	}
 	return f.residuals(func(x float64) (fit.Estimate, error) {
 		inst, err := w.VariedInstance(first.Class, near(x))
@@ -417,6 +419,13 @@ func (m *Model) unmeasured(r Request, asked *Band) (*Figure, error) {
 // fewer processes. LU on 37 processes is a row of 37 slabs with more memory than on 36.
 func (f *Figure) falls(np int, e fit.Estimate) {
 	if n := len(f.Curve); n == 0 || e.Value < f.Curve[n-1].Y {
+		f.Curve = append(f.Curve, Band{float64(np), e.Value, e.Low, e.High})
+	}
+}
+
+// reaches adds the point that was asked for, so that the curve does not end before it.
+func (f *Figure) reaches(np int, e fit.Estimate) {
+	if n := len(f.Curve); n == 0 || f.Curve[n-1].X < float64(np) {
 		f.Curve = append(f.Curve, Band{float64(np), e.Value, e.Low, e.High})
 	}
 }

@@ -36,6 +36,7 @@ type Result struct {
 	Interval *predictions.Interval `json:"best_interval,omitempty"`
 	Replays  []replayed            `json:"replay_list,omitempty"`
 
+	faster  *plan.Option // with another number of nodes, nil if the best one has those asked for
 	study   *Study
 	own     *predictions.Stored // what stands beside Kinds
 	failure *StepError          // the first, nil if no step failed that has to succeed
@@ -145,11 +146,7 @@ func (s *Study) result() (*Result, error) {
 		r.own, r.Kinds, r.Time = own, own.Kinds, nil
 	}
 	if plan := readInto[planned](s, "plan", &err); plan != nil {
-		for i, o := range plan.Options {
-			if o.Best {
-				r.Best = &plan.Options[i]
-			}
-		}
+		r.Best, r.faster = chosen(plan.Options, s.Nodes)
 	}
 	if err == nil {
 		err = r.replays(s)
@@ -158,6 +155,24 @@ func (s *Study) result() (*Result, error) {
 		err = r.checks(s)
 	}
 	return r, err
+}
+
+// chosen is the best option on the nodes that were asked for, and the best of all if that has
+// others. Options are sorted, the best first.
+func chosen(options []plan.Option, nodes int) (best, faster *plan.Option) {
+	for i := range options {
+		o := &options[i]
+		if o.Best && o.Nodes != nodes {
+			faster = o
+		}
+		if best == nil && o.Nodes == nodes && o.Fits && !o.Guess {
+			best = o
+		}
+	}
+	if best == nil {
+		return faster, nil
+	}
+	return best, faster
 }
 
 // steps lists the steps.

@@ -254,8 +254,8 @@ func (r *Result) planned() (sec section, err error) {
 		return sec, err
 	}
 	t := table{Head: []string{"", "|nodes × ranks", "MPI", "codec", "|stored", "|latency", "|95 % interval", "|number", "|every", "|run", "|extrapolated"},
-		Note: "The best is marked with *. Extrapolated: how far outside the measurements."}
-	for _, o := range plan.Options {
+		Note: "The best is marked with *, on any number of nodes. Extrapolated: how far outside the measurements."}
+	for _, o := range plan.Options[:min(8, len(plan.Options))] {
 		mark, far := "", "no"
 		if o.Best {
 			mark = "*"

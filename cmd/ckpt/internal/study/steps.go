@@ -295,7 +295,7 @@ func (s *Study) budget() {
 		Args: append(count, "--json")})
 	plan := []string{"predict", "plan", s.target()[0], "--np", strconv.Itoa(s.Target), "--max-nodes", strconv.Itoa(s.Nodes), "--mpi", s.measuredMPI(), "--model", s.model()}
 	s.add(Step{Name: "plan", Phase: Plan, Optional: true, After: []string{"fit"}, Files: s.workload(), Why: "The mappings and codecs compared.",
-		Args: append(append(plan, budget...), "--top", "8", "--json")})
+		Args: append(append(plan, budget...), "--json")})
 }
 
 // Options are what a user asks a study.

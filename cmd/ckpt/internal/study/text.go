@@ -54,9 +54,21 @@ func (r *Result) facts() []fact {
 		if o.Extrapolation > 1.05 {
 			text += fmt.Sprintf(", extrapolated ×%.2g", o.Extrapolation)
 		}
-		facts = append(facts, fact{"best plan", text})
+		facts = append(facts, fact{"best plan", text + r.otherNodes()})
 	}
 	return facts
+}
+
+// otherNodes compares the best plan with that on another number of nodes.
+func (r *Result) otherNodes() string {
+	o := r.faster
+	switch {
+	case o == nil:
+		return ""
+	case o.HighS < r.Best.LowS:
+		return fmt.Sprintf("; faster on %s, %s", ui.Count(o.Nodes, "node"), ui.Seconds(o.CheckpointS))
+	}
+	return fmt.Sprintf("; the mapping does not matter: %s on %s", ui.Seconds(o.CheckpointS), ui.Count(o.Nodes, "node"))
 }
 
 // sizeFacts are size and latency of a checkpoint.

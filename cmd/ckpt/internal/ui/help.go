@@ -151,12 +151,56 @@ func Fill(text string, width int) string {
 	return b.String()
 }
 
+// widestLabel is how wide a label before a value may be.
+const widestLabel = 24
+
+// labelled is where the value of a line with a label begins, 0 if it has none: after two spaces
+// or more, or after one space where two other lines of the text have their values there.
+func labelled(body string, all []string) int {
+	if at := afterGap(body); at > 0 {
+		return at
+	}
+	word, _, ok := strings.Cut(body, " ")
+	if at := len(word) + 1; ok && word != "" {
+		others := 0
+		for _, other := range all {
+			switch {
+			case other == body:
+			case afterGap(other) == at:
+				others++
+			case word == "basis" && strings.HasPrefix(other, "model "):
+				return at
+			}
+		}
+		if others > 1 {
+			return at
+		}
+	}
+	return 0
+}
+
+// afterGap is where the text after a label and two spaces or more begins, 0 without.
+func afterGap(body string) int {
+	label, rest, ok := strings.Cut(body, "  ")
+	value := strings.TrimLeft(rest, " ")
+	if at := len(body) - len(value); ok && label != "" && value != "" && at <= widestLabel && at == utf8.RuneCountInString(body[:at]) {
+		return at
+	}
+	return 0
+}
+
 // Folded breaks the lines of a text that are longer than a width. Their rest is
-// indented by two more. Lines that move the cursor stay as they are.
+// indented by two more, or as far as the value behind a label. Lines that move the cursor stay
+// as they are.
 func Folded(text string, width int) string {
 	var b strings.Builder
+	all := strings.Split(text, "\n")
 	for line := range strings.Lines(text) {
 		body := strings.TrimSuffix(line, "\n")
+		if at := labelled(body, all); at > 0 && 2*at <= width && utf8.RuneCountInString(body) > width {
+			b.WriteString(strings.TrimSuffix(hanging(body[:at], body[at:], width), "\n") + line[len(body):])
+			continue
+		}
 		if utf8.RuneCountInString(body) <= width || strings.ContainsRune(body, '\x1b') {
 			b.WriteString(line)
 			continue

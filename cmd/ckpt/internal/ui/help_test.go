@@ -29,3 +29,12 @@ func TestShellLine(t *testing.T) {
 		t.Errorf("a shell reads %q", back)
 	}
 }
+
+// A value behind a label is broken below itself.
+func TestFoldedLabels(t *testing.T) {
+	text := "model structural\nbasis workload spec of bt, and eleven points of it\nnote  extrapolated by a factor of four beyond the points\nplain text that is long, without a label, stays as it is\n"
+	want := "model structural\nbasis workload spec of bt, and\n      eleven points of it\nnote  extrapolated by a factor of\n      four beyond the points\nplain text that is long, without a\n  label, stays as it is\n"
+	if got := Folded(text, 36); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
