@@ -73,8 +73,13 @@ func addFile(list []File, f File) []File {
 	}
 	for i := range list {
 		k := &list[i]
-		if k.PPN == f.PPN && k.Aggregator == f.Aggregator && k.First == f.First && k.share == f.share {
+		if k.PPN == f.PPN && k.Aggregator == f.Aggregator && k.First == f.First && k.held() == f.held() {
 			k.Count += f.Count
+			if k.share != f.share {
+				both := *k.share
+				both.Low, both.High = min(both.Low, f.share.Low), max(both.High, f.share.High)
+				k.share = &both
+			}
 			for _, r := range f.runs {
 				k.runs = extended(k.runs, r)
 			}
@@ -82,6 +87,14 @@ func addFile(list []File, f File) []File {
 		}
 	}
 	return append(list, f)
+}
+
+// held is what each of the ranks holds, 0 where all hold the same.
+func (k *File) held() int64 {
+	if k.share == nil {
+		return 0
+	}
+	return k.share.Bytes
 }
 
 // unequal returns the share of each rank, nil where all hold equally much.
