@@ -28,6 +28,7 @@ type average struct {
 	samples []sample
 	app     []int // the application of each sample
 	at      []abscissa
+	levels  [len(noiseLevels)]level
 	fits    []cellFit
 	// evidence is the logarithm of the likelihood of the measurements.
 	evidence float64
@@ -38,9 +39,10 @@ type cell struct {
 	family     *family
 	u, v       float64
 	width      [2]float64
-	prior, log float64 // logarithms, the second with the likelihood
-	sums       []sums  // by application
-	axis       int     // the parameter that changes the measurements more
+	prior, log float64                   // logarithms, the second with the likelihood
+	logs       [len(noiseLevels)]float64 // log under each assumption about noise
+	sums       []sums                    // by application
+	axis       int                       // the parameter that changes the measurements more
 }
 
 // A cellFit is a cell under one assumption about noise.
@@ -75,6 +77,7 @@ func averageLaws(samples []sample, families []family, prior priors) *average {
 		a.at = append(a.at, abscissaOf(s.n, s.p, a.low, a.high))
 		a.app = append(a.app, max(0, slices.Index(a.apps, s.app)))
 	}
+	a.assume()
 	var all []*cell
 	for i := range families {
 		if share := prior[families[i].law]; share > 0 {
@@ -219,49 +222,88 @@ func (a *average) weigh(c *cell) *cell {
 		s.n, s.r, s.rr = s.n+1, s.r+r, s.rr+r*r
 		s.d, s.dd, s.dr = s.d+d, s.dd+d*d, s.dr+d*r
 	}
-	logs, best := [len(noiseLevels)]float64{}, math.Inf(-1)
-	for i, n := range noiseLevels {
-		logs[i] = math.Log(n.prior) + a.likelihood(c, n.sd, nil)
-		best = max(best, logs[i])
+	best := math.Inf(-1)
+	for i := range a.levels {
+		c.logs[i] = c.prior + a.levels[i].likelihood(c, nil)
+		best = max(best, c.logs[i])
 	}
 	sum := 0.0
-	for _, l := range logs {
-		sum += math.Exp(l - best)
+	for _, l := range c.logs {
+		if l > best-40 { // less is rounded away
+			sum += math.Exp(l - best)
+		}
 	}
-	c.log = c.prior + best + math.Log(sum)
+	c.log = best + math.Log(sum)
 	return c
 }
 
 // sums are of the measurements of one application: residuals r, and columns d of an offset.
 type sums struct{ n, r, rr, d, dd, dr float64 }
 
-// likelihood integrates over the size and the offsets. It fills in fit unless that is nil.
-func (a *average) likelihood(c *cell, noise float64, fit *cellFit) float64 {
-	w := 1 / (noise * noise)
+// A level is one assumption about noise, with all of the likelihood that does not depend on
+// the family: it is worked out once, not for each cell.
+type level struct {
+	sd, w    float64
+	apps     []levelOffset // by application, if these have offsets
+	ones     float64       // of the column of the size
+	absolute float64       // the constant part of the logarithm, of families without a size
+	sized    float64       // and of others
+}
+
+type levelOffset struct{ total, slope float64 }
+
+// assume works out the levels.
+func (a *average) assume() {
+	byApp := make([]sums, max(1, len(a.apps)))
+	for i, m := range a.samples {
+		s, d := &byApp[a.app[i]], 1/m.mib
+		s.n, s.d, s.dd = s.n+1, s.d+d, s.dd+d*d
+	}
 	n := float64(len(a.samples))
-	var rr, one, ones float64 // of residuals and of the column of the size, without offsets
-	logs := 2 * n * math.Log(noise)
-	for _, s := range c.sums {
-		rr, one, ones = rr+w*s.rr, one+w*s.r, ones+w*s.n
-		if len(a.apps) == 0 {
+	for i, assumed := range noiseLevels {
+		l := level{sd: assumed.sd, w: 1 / (assumed.sd * assumed.sd)}
+		logs := 2 * n * math.Log(l.sd)
+		for _, s := range byApp {
+			l.ones += l.w * s.n
+			if len(a.apps) == 0 {
+				continue
+			}
+			o := levelOffset{total: l.w*s.dd + 1/(offsetSD*offsetSD)}
+			o.slope = l.w * s.d / o.total
+			l.ones -= l.w * s.d * o.slope
+			logs += math.Log(o.total * offsetSD * offsetSD)
+			l.apps = append(l.apps, o)
+		}
+		prior := math.Log(assumed.prior)
+		l.absolute = prior - (logs+n*math.Log(2*math.Pi))/2
+		l.sized = prior - (logs+math.Log(l.ones)+(n-1)*math.Log(2*math.Pi))/2 - math.Log(sizeRange)
+		a.levels[i] = l
+	}
+}
+
+// likelihood integrates over the size and the offsets. It fills in fit unless that is nil.
+func (l *level) likelihood(c *cell, fit *cellFit) float64 {
+	var rr, one float64 // of residuals, without offsets
+	for i := range c.sums {
+		s := &c.sums[i]
+		rr, one = rr+l.w*s.rr, one+l.w*s.r
+		if l.apps == nil {
 			continue
 		}
-		total := w*s.dd + 1/(offsetSD*offsetSD)
-		mean, slope := w*s.dr/total, w*s.d/total
-		rr, one, ones = rr-w*s.dr*mean, one-w*s.d*mean, ones-w*s.d*slope
-		logs += math.Log(total * offsetSD * offsetSD)
+		o := l.apps[i]
+		mean := l.w * s.dr / o.total
+		rr, one = rr-l.w*s.dr*mean, one-l.w*s.d*mean
 		if fit != nil {
-			fit.offsets = append(fit.offsets, offset{mean, slope, 1 / total})
+			fit.offsets = append(fit.offsets, offset{mean, o.slope, 1 / o.total})
 		}
 	}
 	if c.family.absolute {
-		return -(rr + logs + n*math.Log(2*math.Pi)) / 2
+		return l.absolute - rr/2
 	}
 	if fit != nil {
-		fit.size, fit.variance = one/ones, 1/ones
+		fit.size, fit.variance = one/l.ones, 1/l.ones
 	}
-	rr = max(0, rr-one*one/ones)
-	return -(rr+logs+math.Log(ones)+(n-1)*math.Log(2*math.Pi))/2 - math.Log(sizeRange)
+	return l.sized - max(0, rr-one*one/l.ones)/2
 }
 
 // ignored is the share of the least likely that does not count.
@@ -269,35 +311,35 @@ const ignored = 2e-4
 
 // settle keeps the likely cells, each under every likely noise, and orders them by noise.
 func (a *average) settle(cells []*cell) {
-	fits := make([]cellFit, 0, len(cells)*len(noiseLevels))
 	best := math.Inf(-1)
-	for _, n := range noiseLevels {
-		for _, c := range cells {
-			f := cellFit{family: c.family, u: c.u, v: c.v, noise: n.sd}
-			f.weight = c.prior + math.Log(n.prior) + a.likelihood(c, n.sd, &f)
-			best = max(best, f.weight)
-			fits = append(fits, f)
-		}
+	for _, c := range cells {
+		best = max(best, slices.Max(c.logs[:]))
 	}
 	sum := 0.0
-	ordered := make([]float64, len(fits))
-	for i := range fits {
-		fits[i].weight = math.Exp(fits[i].weight - best)
-		ordered[i] = fits[i].weight
-		sum += fits[i].weight
+	weights := make([]float64, 0, len(cells)*len(noiseLevels))
+	for _, c := range cells {
+		for i := range c.logs {
+			c.logs[i] = math.Exp(c.logs[i] - best)
+			weights = append(weights, c.logs[i])
+			sum += c.logs[i]
+		}
 	}
 	a.evidence = best + math.Log(sum)
-	slices.Sort(ordered)
+	slices.Sort(weights)
 	least, rest := 0.0, 0.0
-	for _, w := range ordered {
+	for _, w := range weights {
 		if rest += w; rest > ignored*sum {
 			break
 		}
 		least = w
 	}
-	for _, f := range fits {
-		if f.weight > least {
-			f.weight /= sum - rest
+	for i := range a.levels {
+		for _, c := range cells {
+			if c.logs[i] <= least {
+				continue
+			}
+			f := cellFit{family: c.family, u: c.u, v: c.v, noise: a.levels[i].sd, weight: c.logs[i] / (sum - rest)}
+			a.levels[i].likelihood(c, &f)
 			a.fits = append(a.fits, f)
 		}
 	}
