@@ -184,8 +184,6 @@ func (d *driver) formerCost() time.Duration {
 	return seconds(list[(len(list)-1)/2])
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
 // incarnationsPerRun separates the incarnations of one run from the next one's,
 // which does not know how many there were.
 const incarnationsPerRun = 1 << 20

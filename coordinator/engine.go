@@ -176,3 +176,19 @@ func (g *group) processEnded(incarnation, rank int, cause string) {
 		g.d.Lose(incarnation, rank, cause)
 	})
 }
+
+func (d *driver) kill(rank int) {
+	if m := d.members[rank]; m != nil && m.proc != nil {
+		d.engine.Kill(rank)
+	}
+}
+
+// Lose tells the protocol, once, that a rank is gone.
+func (d *driver) Lose(incarnation, rank int, cause string) {
+	m := d.members[rank]
+	if incarnation != d.group(rank).incarnation || m == nil || m.lost {
+		return
+	}
+	m.lost = true
+	d.step(d.spec.GroupOf[rank], protocol.RankLost{Incarnation: incarnation, Rank: rank, Cause: cause, Final: d.engine.Hopeless()})
+}

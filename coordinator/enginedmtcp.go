@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"time"
 
 	"ckpt/coordinator/dmtcp"
 	"ckpt/coordinator/job"
@@ -176,9 +175,6 @@ func (e *dmtcpEngine) Complete([][]byte) error {
 	e.d.Exited(0)
 	return nil
 }
-
-// endTime is how long a program under DMTCP may take to be gone after it was killed.
-const endTime = 30 * time.Second
 
 func (e *dmtcpEngine) Close() {
 	e.Engine.Close(e.d.outcome != nil && e.d.outcome.Result == protocol.Completed)

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"encoding/binary"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -200,22 +201,6 @@ func (m *member) ends() []<-chan struct{} {
 // group returns the group of a rank.
 func (d *driver) group(rank int) *group { return d.groups[d.spec.GroupOf[rank]] }
 
-func (d *driver) kill(rank int) {
-	if m := d.members[rank]; m != nil && m.proc != nil {
-		d.engine.Kill(rank)
-	}
-}
-
-// Lose tells the protocol, once, that a rank is gone.
-func (d *driver) Lose(incarnation, rank int, cause string) {
-	m := d.members[rank]
-	if incarnation != d.group(rank).incarnation || m == nil || m.lost {
-		return
-	}
-	m.lost = true
-	d.step(d.spec.GroupOf[rank], protocol.RankLost{Incarnation: incarnation, Rank: rank, Cause: cause, Final: d.engine.Hopeless()})
-}
-
 // signs is what the goroutine that reads from a rank notes of its signs of life, at once
 // and without the loop, which may stand still in an operation of the store.
 type signs struct {
@@ -239,4 +224,43 @@ func (d *driver) Send(rank int, m protocol.Message) {
 	if member := d.members[rank]; member != nil && member.link != nil {
 		member.link.Send(m)
 	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// exchange collects what the ranks that write a checkpoint together tell each
+// other, round after round. It belongs to the driver's loop.
+type exchange struct {
+	number, round int
+	ranks         []int
+	told          [][]byte
+	left          int
+}
+
+func newExchange(number int, ranks []int) *exchange {
+	return &exchange{number: number, ranks: ranks, told: make([][]byte, len(ranks)), left: len(ranks)}
+}
+
+// add takes what a rank tells and, when it was the last of its round, returns what
+// all have told.
+func (x *exchange) add(rank int, m protocol.Share) (all []byte, complete bool) {
+	if x == nil || m.Number != x.number || m.Round != x.round {
+		return nil, false // of a checkpoint that was aborted
+	}
+	i, ok := slices.BinarySearch(x.ranks, rank)
+	if !ok || x.told[i] != nil {
+		return nil, false
+	}
+	x.told[i] = append([]byte{}, m.Body...)
+	if x.left--; x.left > 0 {
+		return nil, false
+	}
+	for _, b := range x.told {
+		all = binary.AppendUvarint(all, uint64(len(b)))
+		all = append(all, b...)
+	}
+	clear(x.told)
+	x.left = len(x.told)
+	x.round++
+	return all, true
 }

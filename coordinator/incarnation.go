@@ -384,3 +384,6 @@ const beatsPerSecond = 500
 func beatPeriod(np int, silence time.Duration) time.Duration {
 	return min(silence/4, max(100*time.Millisecond, time.Duration(np)*time.Second/beatsPerSecond))
 }
+
+// endTime is how long a program under DMTCP may take to be gone after it was killed.
+const endTime = 30 * time.Second
