@@ -55,6 +55,9 @@ const doublings = 6
 // maxSegment is the largest constant of a segment of MPICH, in MiB.
 const maxSegment = 400
 
+// maxTotal is the largest problem that ranks share, in MiB.
+const maxTotal = 1 << 20
+
 // segmentDoubt is the largest share by which a segment of MPICH grows faster or slower than
 // its allocations say: those of the thesis grow 0.6 % slower.
 const segmentDoubt = 0.012
@@ -95,6 +98,13 @@ var families = []family{
 	{Quadratic, 2, false, func(u, v float64, x *abscissa) float64 {
 		return 1 + cube(u)*(x.x-1) + (1-cube(u))*cube(v)*(x.square-1)
 	}},
+	{InverseRising, 2, false, func(u, v float64, x *abscissa) float64 {
+		f := maxFloor * cube(u)
+		return (1-f)*x.inverse + f*(1+cube(v)*(x.x-1))
+	}},
+	{InverseSegment, 2, true, func(u, v float64, x *abscissa) float64 {
+		return math.Pow(maxTotal, u)/x.p + maxSegment*cube(v) + physical(x.p)
+	}},
 	{Segment, 2, true, func(u, v float64, x *abscissa) float64 {
 		return maxSegment*cube(u) + (1+segmentDoubt*cube(2*v-1))*physical(x.p)
 	}},
@@ -112,8 +122,8 @@ var (
 		Steady: 0.10, Rising: 0.10, Plateau: 0.08, Logarithm: 0.01, Levelling: 0.01, Segment: 0.01,
 	}
 	filePriors = priors{
-		Inverse: 0.3, Inverse23: 0.04, Inverse12: 0.04, Volume23: 0.02, Volume12: 0.02, Volume23Floor: 0.14, Volume12Floor: 0.14,
-		Steady: 0.12, Rising: 0.1, Plateau: 0.05, Logarithm: 0.02, Segment: 0.01,
+		Inverse: 0.15, Inverse23: 0.03, Inverse12: 0.03, Volume23: 0.01, Volume12: 0.01, Volume23Floor: 0.07, Volume12Floor: 0.07,
+		Steady: 0.05, Rising: 0.05, Plateau: 0.04, Logarithm: 0.02, Segment: 0.05, InverseRising: 0.22, InverseSegment: 0.20,
 	}
 	sharedPriors = map[string]priors{
 		"mpich":   {Segment: 0.56, Steady: 0.09, Rising: 0.08, Plateau: 0.12, Logarithm: 0.04, LogPlateau: 0.04, Levelling: 0.04, Quadratic: 0.02, Inverse: 0.01},

@@ -54,6 +54,10 @@ const (
 	Levelling Law = "a-b/p"
 	// Quadratic is a + b·p + c·p².
 	Quadratic Law = "a+b·p+c·p²"
+	// InverseRising and InverseSegment are whole files: data that ranks share, a library,
+	// and a segment that grows.
+	InverseRising  Law = "a/p+b·p+c"
+	InverseSegment Law = "a/p+c+4·p+p²/16"
 	// Segment is what MPICH allocates on a node of p processes.
 	Segment Law = "constant+4·p+p²/16"
 )
@@ -97,7 +101,7 @@ func FittedLaws() []Law {
 // params is the number of parameters of a law.
 func (l Law) params() int {
 	switch l {
-	case PowerFloor, Volume23Floor, Volume12Floor, Plateau, LogPlateau, Quadratic:
+	case PowerFloor, Volume23Floor, Volume12Floor, Plateau, LogPlateau, Quadratic, InverseRising:
 		return 3
 	case Structural, Steady, Segment:
 		return 1
@@ -121,8 +125,10 @@ func (l Law) basis(p, exponent float64) []float64 {
 		return []float64{1 / p, 1 / math.Sqrt(p)}
 	case Volume12Floor:
 		return []float64{1 / p, 1 / math.Sqrt(p), 1}
-	case Inverse:
+	case Inverse, InverseSegment:
 		return []float64{1 / p, 1}
+	case InverseRising:
+		return []float64{1 / p, p, 1}
 	case Inverse23:
 		return []float64{math.Pow(p, -2./3), 1}
 	case Inverse12:
@@ -147,7 +153,7 @@ func (l Law) basis(p, exponent float64) []float64 {
 
 // known is the part of a law without coefficients.
 func (l Law) known(p float64) float64 {
-	if l == Segment {
+	if l == Segment || l == InverseSegment {
 		return physical(p)
 	}
 	return 0
