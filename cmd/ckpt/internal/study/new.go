@@ -48,6 +48,10 @@ func (s *Study) ofApp() error {
 	if err != nil {
 		return err
 	}
+	if target.Workload.IsProgram() {
+		return ui.BadUsage(fmt.Sprintf("%s describes a program of yours, which ckpt does not simulate", s.App),
+			"study its command line, as in --command 'mpiexec -n {np} ./"+target.Name+"'; docs/METHOD.md has the steps by hand")
+	}
 	s.Target = target.NP
 	s.App = strings.TrimSuffix(s.App, "."+strconv.Itoa(target.NP))
 	mapping, err := job.EvenMapping(s.Target, s.Nodes)
