@@ -229,7 +229,7 @@ func (a *average) weigh(c *cell) *cell {
 	}
 	sum := 0.0
 	for _, l := range c.logs {
-		if l > best-40 { // less is rounded away
+		if l > best-hopeless {
 			sum += math.Exp(l - best)
 		}
 	}
@@ -306,6 +306,9 @@ func (l *level) likelihood(c *cell, fit *cellFit) float64 {
 	return l.sized - max(0, rr-one*one/l.ones)/2
 }
 
+// hopeless is a logarithm of a likelihood that no sum of cells sees beside the best.
+const hopeless = 30
+
 // ignored is the share of the least likely that does not count.
 const ignored = 2e-4
 
@@ -316,12 +319,14 @@ func (a *average) settle(cells []*cell) {
 		best = max(best, slices.Max(c.logs[:]))
 	}
 	sum := 0.0
-	weights := make([]float64, 0, len(cells)*len(noiseLevels))
+	var weights []float64
 	for _, c := range cells {
-		for i := range c.logs {
-			c.logs[i] = math.Exp(c.logs[i] - best)
-			weights = append(weights, c.logs[i])
-			sum += c.logs[i]
+		for i, l := range c.logs {
+			if c.logs[i] = 0; l > best-hopeless {
+				c.logs[i] = math.Exp(l - best)
+				weights = append(weights, c.logs[i])
+				sum += c.logs[i]
+			}
 		}
 	}
 	a.evidence = best + math.Log(sum)
