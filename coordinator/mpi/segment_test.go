@@ -313,7 +313,7 @@ func TestMemory(t *testing.T) {
 		{"size is out of range", second(m.Alloc("huge", zones.Data, zones.Bytes, math.MaxInt64))},
 		{`"much" of 1152921504606846976 bytes: map`, second(m.Alloc("much", zones.Data, zones.Bytes, 1<<60))},
 		{"not a zone", second(m.Alloc("z", zones.Zone(9), zones.Bytes, 1))},
-		{"not an element type", second(m.Alloc("z", zones.Data, zones.Elem(9), 1))},
+		{"not an element type", second(m.Alloc("z", zones.Data, zones.Elem(math.MaxUint8), 1))},
 		{"the name is taken", m.MapLibrary("exe", "/proc/self/exe")},
 		{"no such file", m.MapLibrary("lib", filepath.Join(t.TempDir(), "none"))},
 		{"not a regular file", m.MapLibrary("lib", "/dev/null")},
