@@ -87,7 +87,7 @@ func (t *Time) measured(s service.Time, timer *imageTimer) {
 	t.Valid = timer.valid()
 	if s.Extrapolation > 1.0001 {
 		t.Extrapolation = max(t.Extrapolation, s.Extrapolation)
-		t.Note = fit.Join(t.Note, fmt.Sprintf("time extrapolated by a factor of %.2g", s.Extrapolation))
+		t.Note = fit.Join(t.Note, "time extrapolated by a factor of "+fit.Factor(s.Extrapolation))
 	}
 }
 

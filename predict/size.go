@@ -193,7 +193,7 @@ func (m *Model) Assemble(r Request, data fit.Zone) (*Size, error) {
 	s.add(r)
 	s.here = s.doubt()
 	if s.Extrapolation > 1.0001 {
-		s.Note = fit.Join(s.Note, fmt.Sprintf("extrapolated by a factor of %.2g beyond the points fitted", s.Extrapolation))
+		s.Note = fit.Join(s.Note, "extrapolated by a factor of "+fit.Factor(s.Extrapolation)+" beyond the points fitted")
 	}
 	if data.Warning != "" {
 		s.Note = fit.Join(data.Warning, s.Note)

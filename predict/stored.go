@@ -193,13 +193,13 @@ func (s *Stored) explain(f *service.Fit, app *service.App) {
 		s.Note = fit.Join(s.Note, "the ratio of "+s.Codec+" is assumed, no job measured it")
 	}
 	if s.Size.Extrapolation > 1.0001 {
-		s.Note = fit.Join(s.Note, fmt.Sprintf("extrapolated by a factor of %.2g beyond the jobs measured", s.Size.Extrapolation))
+		s.Note = fit.Join(s.Note, "extrapolated by a factor of "+fit.Factor(s.Size.Extrapolation)+" beyond the jobs measured")
 	}
 	s.sizeNote = s.Note
 	if f == nil || f.Times == nil {
 		s.Note = fit.Join(s.Note, "times rest on assumed rates of a local disk, no job was timed")
 	} else if s.FullTime.Extrapolation > 1.0001 {
-		s.Note = fit.Join(s.Note, fmt.Sprintf("times extrapolated by a factor of %.2g", max(s.FullTime.Extrapolation, s.NextTime.Extrapolation)))
+		s.Note = fit.Join(s.Note, "times extrapolated by a factor of "+fit.Factor(max(s.FullTime.Extrapolation, s.NextTime.Extrapolation)))
 	}
 	if s.NextTime.CopyAssumed {
 		s.Note = fit.Join(s.Note, "no asynchronous job was timed: the pause assumes a copy of 1 GB/s, within a factor of 3")

@@ -4,7 +4,6 @@ import (
 	"ckpt/predict/fit"
 	"ckpt/predict/service"
 	"cmp"
-	"fmt"
 )
 
 // A Time is the predicted latency of one checkpoint.
@@ -76,7 +75,7 @@ func (m *Model) TimeOf(size *Size, r Request, codec string, probe *fit.Probe) (*
 	}
 	if total.Extrapolation > 1.0001 {
 		t.Extrapolation = max(t.Extrapolation, total.Extrapolation)
-		t.Note = fit.Join(t.Note, fmt.Sprintf("time extrapolated by a factor of %.2g", total.Extrapolation))
+		t.Note = fit.Join(t.Note, "time extrapolated by a factor of "+fit.Factor(total.Extrapolation))
 	}
 	return t, nil
 }

@@ -8,6 +8,7 @@ package fit
 import (
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -91,6 +92,14 @@ type noiseLevel struct{ sd, prior float64 }
 var noiseLevels = [...]noiseLevel{
 	{0.0003, 0.08}, {0.001, 0.10}, {0.0025, 0.13}, {0.005, 0.17}, {0.009, 0.18}, {0.014, 0.15},
 	{0.02, 0.10}, {0.03, 0.05}, {0.045, 0.025}, {0.08, 0.01}, {0.2, 0.004}, {0.6, 0.001},
+}
+
+// Factor writes a factor of extrapolation: 1.6, 16, 128.
+func Factor(f float64) string {
+	if f < 10 {
+		return strconv.FormatFloat(f, 'g', 2, 64)
+	}
+	return strconv.FormatFloat(f, 'f', 0, 64)
 }
 
 // A Zone names the law and points behind the prediction of a zone.
