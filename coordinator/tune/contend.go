@@ -144,7 +144,7 @@ func (c *contest) add(ctx context.Context, j *Contender) (lone Alone, err error)
 	if err != nil {
 		return lone, err
 	}
-	parts, err := j.Case.jobs(p, j.Case.packing(c.sys, l, none), 1)
+	parts, err := j.Case.jobs(p, j.Case.packing(c.sys, l, none), 1, 1)
 	if err != nil {
 		return lone, err
 	}

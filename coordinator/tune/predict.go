@@ -71,7 +71,8 @@ func (c *Case) predict(ctx context.Context, sys *pfs.System, codec string) (Fore
 	if err != nil {
 		return Forecast{}, err
 	}
-	p, err := l.plan(c.Settings)
+	k := coarseness(sys, l, &c.Settings)
+	p, err := l.coarser(k).plan(c.Settings)
 	if err != nil {
 		return Forecast{}, err
 	}
@@ -79,28 +80,24 @@ func (c *Case) predict(ctx context.Context, sys *pfs.System, codec string) (Fore
 	packing, rounds := c.packing(sys, l, codec), c.rounds(l, &p.Settings)
 	h := hostsOf(sys, l)
 	f.Packing = h.slowest(sys, func(i int) float64 { return packing[i] })
-	jobs, err := c.jobs(p, packing, rounds)
-	if err != nil {
+	if err := c.simulate(ctx, sys, l, p, packing, rounds, k, &f); err != nil {
 		return f, err
-	}
-	r, err := pfs.Run(ctx, sys, jobs, pfs.Options{Seed: c.Seed, Background: c.Background})
-	if err != nil {
-		return f, err
-	}
-	f.Job, f.Use, f.Bottleneck = r.Jobs[0], r.Use, r.Jobs[0].Bottleneck
-	for i := range r.Jobs {
-		f.Storage = max(f.Storage, r.Jobs[i].Seconds)
 	}
 	// The other rounds are packed while bytes are written.
 	if written := max(0, f.Storage-f.Packing/rounds); f.Packing+written/rounds > f.Storage {
 		f.Storage, f.Bottleneck = f.Packing+written/rounds, "processor"
 	}
-	c.serve(sys, &f, p, l, &h)
+	whole := *c
+	if k > 1 && p.Settings.Layout == plan.Shared {
+		whole.Doubt = math.Hypot(c.Doubt, coarseDoubt)
+	}
+	whole.serve(sys, &f, p, l, &h)
 	return f, nil
 }
 
-// jobs are what is written: by the ranks, and beside them the library.
-func (c *Case) jobs(p *plan.Plan, packing []float64, rounds float64) ([]pfs.Job, error) {
+// jobs are what is written: by the ranks, and beside them the library, of which a request stands
+// for k.
+func (c *Case) jobs(p *plan.Plan, packing []float64, rounds, k float64) ([]pfs.Job, error) {
 	underWay := int(min(depth, max(1, p.Settings.Buffer/plan.WriteBytes)))
 	if c.OneStream {
 		underWay = 1
@@ -110,7 +107,7 @@ func (c *Case) jobs(p *plan.Plan, packing []float64, rounds float64) ([]pfs.Job,
 	if c.Library == 0 {
 		return jobs, nil
 	}
-	bytes := zones.PageRound(c.Library)
+	bytes := zones.PageRound(int64(float64(c.Library) / k))
 	library, err := (&load{sources: []plan.Source{{Pieces: []plan.Piece{{Bytes: bytes}}}}}).plan(plan.Defaults())
 	if err != nil {
 		return nil, err

@@ -1,0 +1,106 @@
+package tune
+
+import (
+	"context"
+
+	"ckpt/image/pfs"
+	"ckpt/image/plan"
+	"ckpt/zones"
+)
+
+// A forecast simulates at most so many requests, if a file then still has enough of them. In a
+// shared file ranks then meet at other stripes: coarseDoubt is the standard deviation of the
+// logarithm of its time that comes from that (TestCoarse).
+const (
+	mostRequests  = 30_000
+	leastRequests = 2  // of a rank
+	leastStripes  = 4  // of a file on each of its targets
+	manyStripes   = 16 // of all files on each target
+	coarseDoubt   = 0.1
+)
+
+// coarseness is how many requests one stands for in the simulation of a load.
+func coarseness(sys *pfs.System, l *load, s *plan.Settings) float64 {
+	request := float64(sys.RPC)
+	if request == 0 {
+		request = 1 << 20
+	}
+	all, least := float64(l.bytes()), 0.0
+	for i := range l.sources {
+		bytes := 0.0
+		for _, p := range l.sources[i].Pieces {
+			bytes += float64(p.Bytes)
+		}
+		if least == 0 || bytes < least {
+			least = bytes
+		}
+	}
+	k := min(all/request/mostRequests, least/request/leastRequests)
+	if s.Layout == plan.PerRank && s.StripeCount > 1 {
+		// Each file is on all of its targets, or so many files are there that each target has
+		// its part of them.
+		stripes := least / float64(s.StripeSize)
+		k = min(k, max(stripes/(float64(s.StripeCount)*leastStripes), stripes*float64(len(l.sources))/(manyStripes*float64(max(1, sys.Targets.Count)))))
+	}
+	if k < 2 {
+		return 1
+	}
+	return k
+}
+
+// simulate runs a plan in virtual time. Where each request stands for k, the time of a second
+// run with half as many requests tells how much the first and the last ones of a rank take too
+// much, which grows with k, and takes it off (Richardson's extrapolation).
+func (c *Case) simulate(ctx context.Context, sys *pfs.System, l *load, p *plan.Plan, packing []float64, rounds, k float64, f *Forecast) error {
+	run := func(p *plan.Plan, k float64) (*pfs.Result, float64, error) {
+		jobs, err := c.jobs(p, packing, rounds, k)
+		if err != nil {
+			return nil, 0, err
+		}
+		r, err := pfs.Run(ctx, sys.Coarser(k), jobs, pfs.Options{Seed: c.Seed, Background: c.Background})
+		if err != nil {
+			return nil, 0, err
+		}
+		longest := 0.0
+		for i := range r.Jobs {
+			longest = max(longest, r.Jobs[i].Seconds)
+		}
+		return r, longest, nil
+	}
+	r, longest, err := run(p, k)
+	if err != nil {
+		return err
+	}
+	f.Job, f.Use, f.Bottleneck, f.Storage = r.Jobs[0], r.Use, r.Jobs[0].Bottleneck, longest
+	if k == 1 {
+		return nil
+	}
+	f.Job.LockWaits = int64(float64(f.Job.LockWaits) * k)
+	half, err := l.coarser(2 * k).plan(c.Settings)
+	if err != nil {
+		return err
+	}
+	if _, twice, err := run(half, 2*k); err == nil && half.Settings.Layout != plan.Shared {
+		f.Storage = min(longest, max(longest/2, 2*longest-twice))
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// coarser is the load with a k-th of the bytes.
+func (l *load) coarser(k float64) *load {
+	if k == 1 {
+		return l
+	}
+	out := &load{sources: make([]plan.Source, len(l.sources))}
+	for i, s := range l.sources {
+		pieces := make([]plan.Piece, len(s.Pieces))
+		for j, p := range s.Pieces {
+			p.Bytes = max(plan.PageSize, zones.PageRound(int64(float64(p.Bytes)/k)))
+			pieces[j] = p
+		}
+		out.sources[i] = plan.Source{Rank: s.Rank, Node: s.Node, Pieces: pieces}
+	}
+	return out
+}

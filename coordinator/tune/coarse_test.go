@@ -1,0 +1,59 @@
+package tune
+
+import (
+	"math"
+	"testing"
+
+	"ckpt/coordinator/job"
+	"ckpt/image/pfs"
+	"ckpt/image/plan"
+)
+
+// TestCoarse: a simulation in which each request stands for many takes as long, in virtual time,
+// as the one of all requests.
+func TestCoarse(t *testing.T) {
+	mapping, err := job.EvenMapping(128, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"eos-spider2", "xt5", "local-nvme", "afs1-shared"} {
+		sys, err := pfs.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared} {
+			memory := &job.PlannedMemory{Regions: []string{"u"}}
+			for node, n := range mapping {
+				for range n {
+					memory.Sources = append(memory.Sources, plan.Source{Rank: len(memory.Sources), Node: node, Pieces: []plan.Piece{{Bytes: 256 << 20}}})
+				}
+			}
+			c := Case{Memory: memory, Mapping: mapping, Settings: plan.Defaults()}
+			c.Settings.Layout = layout
+			l, err := c.load(none, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			forecast := func(k float64) Forecast {
+				p, err := l.coarser(k).plan(c.Settings)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var f Forecast
+				if err := c.simulate(t.Context(), sys, l, p, make([]float64, 128), 1, k, &f); err != nil {
+					t.Fatal(err)
+				}
+				return f
+			}
+			whole, coarse := forecast(1).Storage, forecast(8).Storage
+			t.Logf("%s %s: %.2f s, coarse %.2f s, %+.1f %%", name, layout, whole, coarse, 100*(coarse/whole-1))
+			limit := 0.05
+			if layout == plan.Shared {
+				limit = 2 * coarseDoubt
+			}
+			if math.Abs(coarse/whole-1) > limit {
+				t.Errorf("%s %s: %.2f s with all requests, %.2f s with an eighth", name, layout, whole, coarse)
+			}
+		}
+	}
+}
