@@ -183,9 +183,6 @@ func (r *benchRow) added() (list []float64) {
 // fastestRound is what a round adds at least, in seconds: a difference of two runs may be less.
 const fastestRound = 1e-3
 
-// added is what a round added to a run.
-func (x *modeRun) added() float64 { return (x.total - x.base - x.failures) / x.rounds }
-
 // lostShare is how much of the cost of the groups a job loses, of what other logs show in the same
 // mode, or else other modes: while a group stores the others compute, until they wait for its
 // messages. Nil if none tells.
