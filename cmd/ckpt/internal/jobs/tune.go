@@ -56,6 +56,7 @@ better by more than the description can be relied on.`,
 			if err := ui.Positive(cmd, "np", "nodes"); err != nil {
 				return err
 			}
+			defer g.Busy(cmd.CommandPath())()
 			return runTune(cmd.Context(), g, &o, args[0])
 		},
 	}

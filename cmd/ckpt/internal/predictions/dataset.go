@@ -153,7 +153,9 @@ func loadTable(name string) (*dataset.Table, error) {
 
 // Commands returns the commands of this package.
 func Commands(g *ui.Globals) []*cobra.Command {
-	return []*cobra.Command{newPredictCommand(g), newIntervalCommand(g), newDatasetCommand(g)}
+	commands := []*cobra.Command{newPredictCommand(g), newIntervalCommand(g), newDatasetCommand(g)}
+	g.TellsProgress(commands...)
+	return commands
 }
 
 func newPredictCommand(g *ui.Globals) *cobra.Command {
