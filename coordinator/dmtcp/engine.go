@@ -90,9 +90,8 @@ type Driver interface {
 	StopWithout(number int, err error)
 }
 
-// An Engine runs the program of a job. Its fields belong to the goroutine of the present
-// agent, before and after all agents to that of the driver; mu guards those that the driver
-// needs meanwhile.
+// An Engine runs the program of a job. While an agent lives, the goroutine of the agent owns
+// the fields; at other times the driver does. The driver reads the fields behind mu at any time.
 type Engine struct {
 	Run
 	opt    Options

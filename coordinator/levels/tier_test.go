@@ -135,8 +135,8 @@ func TestEndsWithoutNode(t *testing.T) {
 	tier.Drain()
 }
 
-// TestRefusedPast: a version that neither the nodes nor the store take is aborted, and no rank
-// is told to write it.
+// TestRefusedPast: when the nodes and the store both refuse a version, the tier aborts it and
+// tells no rank to write it.
 func TestRefusedPast(t *testing.T) {
 	t.Parallel()
 	tier, g, last := newTestTier(t, vfs.OS{})

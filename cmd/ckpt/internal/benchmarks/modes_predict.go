@@ -220,8 +220,9 @@ const (
 	shareDoubt = 1.5
 )
 
-// noise is the standard deviation of the time of a run: that of the runs without checkpoints, and
-// at least what equal runs differ by on a quiet machine.
+// noise returns the standard deviation of run times, as the runs without checkpoints show it.
+// Equal runs differ by 3 % even on a quiet machine, so it returns at least that; fewer than
+// three runs say too little, and count as 8 %.
 func (b *benchModes) noise() float64 {
 	least := 0.03 * b.Base
 	if len(b.bases) < 3 {
@@ -234,8 +235,9 @@ func (b *benchModes) noise() float64 {
 	return max(least, math.Sqrt(squares))
 }
 
-// logRange is the interval of logged bytes. The end of a log that nobody waits for is not written,
-// and a rank that died has lost what it had logged since its last checkpoint.
+// logRange returns an interval around predicted bytes of the log. It reaches below them: an
+// optimistic log may miss its last messages, and a rank that dies loses the messages that it
+// logged since its last checkpoint.
 func (r *benchRow) logRange(bytes float64, b *benchModes) fit.Range {
 	least := 0.97
 	if service.Log(r.Log) == service.Optimistic {
@@ -245,7 +247,8 @@ func (r *benchRow) logRange(bytes float64, b *benchModes) fit.Range {
 	return fit.Range{Value: bytes, Low: bytes * (least - lost), High: bytes * (1.03 + lost)}
 }
 
-// restart compares the restarts of a mode, as far as those of others tell.
+// restart compares the measured restarts of mode i with those predicted from the other modes.
+// It leaves them uncompared if no other mode restarted.
 func (b *benchModes) restart(i int, m *service.Machine) {
 	r := &b.Modes[i]
 	own := r.restartsOfImages()

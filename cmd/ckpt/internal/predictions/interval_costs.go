@@ -117,7 +117,7 @@ func newJobCost(name string, run *job.CostRun, spec *job.Resolved) *jobCost {
 	return c
 }
 
-// median is that of a list, with its interval.
+// median returns the median of the values in a list, with its 95 % interval.
 func median(list []float64) interval.Estimated {
 	sorted := slices.Sorted(slices.Values(list))
 	return interval.MedianOf(sorted)

@@ -35,7 +35,7 @@ type failureLog struct {
 	Spares   *interval.Estimated `json:"spare_nodes,omitempty"` // for the job; null if the log has no ends
 }
 
-// read reads and analyses the log. Nodes are those of the job, 0 for all of the machine.
+// read reads and analyses the failure log, for a job on so many nodes of the machine; 0 means all.
 func (o *logOptions) read(nodes int) (*failureLog, error) {
 	r, err := os.Open(o.failures)
 	if err != nil {
@@ -77,7 +77,7 @@ func (o *logOptions) read(nodes int) (*failureLog, error) {
 	return f, nil
 }
 
-// mtbf is that of the job.
+// mtbf returns the MTBF of the job: its nodes meet their share of the failures of the machine.
 func (f *failureLog) mtbf() *fit.Range {
 	return &fit.Range{Value: f.MTBF.Value / f.JobShare, Low: f.MTBF.Low / f.JobShare, High: f.MTBF.High / f.JobShare}
 }
