@@ -185,7 +185,7 @@ func trend(starts, gaps []float64) FailureTrend {
 	first, last := starts[0], starts[len(starts)-1]
 	inner := starts[1 : len(starts)-1]
 	n := float64(len(inner))
-	t := FailureTrend{U: (stat.Mean(inner, nil) - (first+last)/2) / (last - first) * math.Sqrt(12*n)}
+	t := FailureTrend{Share: 1, U: (stat.Mean(inner, nil) - (first+last)/2) / (last - first) * math.Sqrt(12*n)}
 	if spread := stat.StdDev(gaps, nil) / stat.Mean(gaps, nil); spread > 0 {
 		t.Share = math.Erfc(math.Abs(t.U) / spread / math.Sqrt2)
 	}
@@ -223,10 +223,12 @@ func MedianOf(sorted []float64) Estimated {
 
 // nodes tells how the failures are spread over so many nodes.
 func (l *FailureLog) nodes(machine int) *FailingNodes {
-	by := map[string]int{}
+	by, last := map[string]int{}, map[string]float64{}
 	for _, f := range l.Failures {
-		if f.Node != "" {
+		// As of the machine, records of a node that begin together are one failure.
+		if before, seen := last[f.Node]; f.Node != "" && (!seen || f.Start-before > together) {
 			by[f.Node]++
+			last[f.Node] = f.Start
 		}
 	}
 	if len(by) == 0 {

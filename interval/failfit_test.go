@@ -109,6 +109,34 @@ func TestFailingNodes(t *testing.T) {
 	}
 }
 
+// TestEvenGaps: failures at equal distances have no trend.
+func TestEvenGaps(t *testing.T) {
+	l := &FailureLog{To: 5000}
+	for i := range 6 {
+		l.Failures = append(l.Failures, Failure{Node: "n1", Start: 1000 * float64(i), End: math.NaN()})
+	}
+	if s, err := l.Stats(8); err != nil || s.Trend.Clear() {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestBurstOfRecords: seven records of one failure accuse no node.
+func TestBurstOfRecords(t *testing.T) {
+	l := &FailureLog{To: 8e4}
+	for i := range 8 {
+		l.Failures = append(l.Failures, Failure{Node: fmt.Sprintf("n%d", i), Start: 1e4 * float64(i), End: math.NaN()})
+		for k := range 6 {
+			if i == 3 {
+				l.Failures = append(l.Failures, Failure{Node: "n3", Start: 1e4*float64(i) + 5*float64(k+1), End: math.NaN()})
+			}
+		}
+	}
+	s, err := l.Stats(400)
+	if err != nil || s.Failures != 8 || len(s.Nodes.Offenders) > 0 || s.Nodes.Worst != 2 {
+		t.Errorf("%+v: %+v, %v", s, s.Nodes, err)
+	}
+}
+
 func TestReadFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, system string
@@ -117,8 +145,10 @@ func TestReadFailures(t *testing.T) {
 		end          float64 // of the first record, after its start
 		mtbf         float64
 	}{
-		"csv":   {"node,start,end,kind\nn1,2026-01-01 00:00,2026-01-01 02:00,disk\nn2,2026-01-03 00:00,,power\nn1,2026-01-02 00:00,2026-01-02 01:00,disk\n", "", 3, "CSV table", "n1", 7200, 86400},
-		"hours": {"# a comment\nhost;time_h\na;0\nb;24\n\na;72\n", "", 3, "CSV table", "a", math.NaN(), 36 * 3600},
+		"csv":               {"node,start,end,kind\nn1,2026-01-01 00:00,2026-01-01 02:00,disk\nn2,2026-01-03 00:00,,power\nn1,2026-01-02 00:00,2026-01-02 01:00,disk\n", "", 3, "CSV table", "n1", 7200, 86400},
+		"hours":             {"# a comment\nhost;time_h\na;0\nb;24\n\na;72\n", "", 3, "CSV table", "a", math.NaN(), 36 * 3600},
+		"units of columns":  {"node,start,end_h,downtime_min\na,0,1,\na,86400,,5\nb,172800,,5\n", "", 3, "CSV table", "a", 3600, 86400},
+		"downtime in hours": {"node,start,downtime_h\na,0,2\na,86400,2\nb,172800,\n", "", 3, "CSV table", "a", 7200, 86400},
 		"lanl": {"LA-UR-05-7318\nSystem,nodes,nodenumz,Prob Started (mm/dd/yy hh:mm),Prob Fixed (mm/dd/yy hh:mm),Down Time,Hardware,Human Error,Software\n" +
 			"2,49,0,6/21/2005 10:54,6/21/2005 11:00,6,Disk,,\n2,49,7,6/23/2005 10:54,,30,,,Kernel\n2,49,7,6/25/2005 10:54,,30,,,Kernel\n20,256,7,6/25/05 10:54,,30,,,Kernel\n", "2", 3, "failure data of LANL", "0", 360, 2 * 86400},
 		"scr": {"2021-11-05T16:00:00: host=a, jobid=1, event=START, procs=8, nodes=4\n2021-11-05T17:00:00: host=a, jobid=1, event=NODE_FAIL, note=\"n3: no answer\"\n" +

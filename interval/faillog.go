@@ -114,7 +114,7 @@ type logReader struct {
 	log          FailureLog
 	systems      []string
 	columns      map[string]int
-	unit         float64 // of times that are numbers, in seconds
+	units        map[string]float64 // that the names of columns say, in seconds
 	comma        rune
 }
 
@@ -160,13 +160,14 @@ func (l *logReader) header(lines []logLine) (at int, ok bool) {
 
 // names reads the names of columns.
 func (l *logReader) names(text string) {
-	l.columns, l.unit = map[string]int{}, 1
-	raw := map[string]int{}
+	l.columns, l.units = map[string]int{}, map[string]float64{}
+	raw, units := map[string]int{}, map[string]float64{}
 	for i, name := range strings.Split(text, string(l.comma)) {
 		plain := noName.ReplaceAllString(inBrackets.ReplaceAllString(strings.ToLower(name), ""), "")
 		for suffix, unit := range map[string]float64{"_s": 1, "_min": 60, "_h": 3600, "_d": 86400} {
 			if base, ok := strings.CutSuffix(strings.ToLower(strings.TrimSpace(name)), suffix); ok {
-				plain, l.unit = noName.ReplaceAllString(base, ""), unit
+				plain = noName.ReplaceAllString(base, "")
+				units[plain] = unit
 			}
 		}
 		if _, seen := raw[plain]; !seen {
@@ -176,7 +177,9 @@ func (l *logReader) names(text string) {
 	for name, list := range aliases {
 		for _, alias := range list {
 			if i, ok := raw[alias]; ok {
-				l.columns[name] = i
+				if l.columns[name] = i; units[alias] > 0 {
+					l.units[name] = units[alias]
+				}
 				break
 			}
 		}
@@ -186,6 +189,17 @@ func (l *logReader) names(text string) {
 			l.columns[cause] = i
 		}
 	}
+}
+
+// unit returns the seconds of one unit of a column. LANL's downtime is in minutes.
+func (l *logReader) unit(name string) float64 {
+	switch given := l.units[name]; {
+	case given > 0:
+		return given
+	case name == "down":
+		return 60
+	}
+	return 1
 }
 
 func (l *logReader) has(name string) bool { _, ok := l.columns[name]; return ok }
@@ -239,15 +253,15 @@ func (l *logReader) record(line int, cells []string) error {
 		return nil
 	}
 	var err error
-	if f.Start, err = l.time(cell("start")); err != nil {
+	if f.Start, err = timeOf(cell("start"), l.unit("start")); err != nil {
 		return l.bad(line, err.Error(), timeForms)
 	}
 	if text := cell("end"); text != "" {
-		if f.End, err = l.time(text); err != nil {
+		if f.End, err = timeOf(text, l.unit("end")); err != nil {
 			return l.bad(line, err.Error(), timeForms)
 		}
-	} else if minutes, err := strconv.ParseFloat(cell("down"), 64); err == nil {
-		f.End = f.Start + 60*minutes
+	} else if down, err := strconv.ParseFloat(cell("down"), 64); err == nil {
+		f.End = f.Start + l.unit("down")*down
 	}
 	if f.End < f.Start {
 		return l.bad(line, fmt.Sprintf("the failure ends %g s before it starts", f.Start-f.End), "mend the record, or leave its end empty")
@@ -264,7 +278,7 @@ func (l *logReader) scr(lines []logLine) error {
 		if m == nil {
 			continue // a transfer
 		}
-		at, err := l.time(m[1])
+		at, err := timeOf(m[1], 1)
 		if err != nil {
 			return l.bad(line.number, err.Error(), timeForms)
 		}
@@ -287,9 +301,9 @@ func (l *logReader) scr(lines []logLine) error {
 
 // times reads a list of times.
 func (l *logReader) times(lines []logLine) error {
-	l.log.Form, l.unit = "list of times", 1
+	l.log.Form = "list of times"
 	for _, line := range lines {
-		at, err := l.time(line.text)
+		at, err := timeOf(line.text, 1)
 		if err != nil {
 			return l.bad(line.number, err.Error(), formsOfLogs)
 		}
@@ -304,13 +318,13 @@ var layouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", 
 
 const timeForms = "write times as 2026-06-21 10:54, 6/21/2026 10:54 (month first) or seconds"
 
-// time reads a time as seconds.
-func (l *logReader) time(text string) (float64, error) {
+// timeOf reads a time as seconds, a plain number in a unit of so many.
+func timeOf(text string, unit float64) (float64, error) {
 	if s, err := strconv.ParseFloat(text, 64); err == nil {
-		if math.IsNaN(s) || math.IsInf(s, 0) || math.Abs(s)*l.unit > 1e12 {
+		if math.IsNaN(s) || math.IsInf(s, 0) || math.Abs(s)*unit > 1e12 {
 			return 0, fmt.Errorf("%q is no time", text)
 		}
-		return s * l.unit, nil
+		return s * unit, nil
 	}
 	for _, layout := range layouts {
 		if t, err := time.Parse(layout, text); err == nil {

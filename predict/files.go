@@ -123,9 +123,15 @@ func (k *File) data(inst *dataset.Instance, mean fit.Estimate) fit.Estimate {
 	if s == nil {
 		s = &inst.Shares()[0]
 	}
-	more := (float64(s.Bytes) - float64(inst.TotalBytes())/float64(inst.NP)) / mebi
-	mean.Low = max(0, mean.Low+more-float64(s.Bytes-s.Low)/mebi)
-	mean.High += more + float64(s.High-s.Bytes)/mebi
+	average := float64(inst.TotalBytes()) / float64(inst.NP) / mebi
+	stored := 1.0 // the share of the arrays that is stored
+	if average > 0 {
+		stored = min(1, mean.Value/average)
+	}
+	of := func(bytes int64) float64 { return stored * float64(bytes) / mebi }
+	more := of(s.Bytes) - stored*average
+	mean.Low = max(0, mean.Low+more-of(s.Bytes-s.Low))
+	mean.High += more + of(s.High-s.Bytes)
 	mean.Value += more
 	return mean
 }

@@ -143,27 +143,34 @@ func withLaws(inst *dataset.Instance) *dataset.Instance {
 	})
 }
 
-// lawOf predicts the bytes of a rank.
+// lawOf predicts the bytes of a rank. No law is 0 on some numbers of ranks and not on others:
+// such sizes only have the interval reach down to 0.
 func lawOf(list []dataset.MeasuredSize, np int) fit.Range {
 	var points []fit.Point
-	first := float64(list[0].Bytes)
 	same := true
 	for _, m := range list {
 		if m.NP == np {
 			return fit.Exactly(float64(m.Bytes))
 		}
 		same = same && m.Bytes == list[0].Bytes
-		points = append(points, fit.Point{P: float64(m.NP), MiB: float64(m.Bytes) / mebi})
+		if m.Bytes > 0 {
+			points = append(points, fit.Point{P: float64(m.NP), MiB: float64(m.Bytes) / mebi})
+		}
 	}
-	if same && len(list) > 1 || first == 0 {
-		return fit.Exactly(first)
+	if same && len(list) > 1 || len(points) == 0 {
+		return fit.Exactly(float64(list[0].Bytes))
 	}
-	if set, err := fit.ChooseLaws(points); err == nil && !same {
+	first := points[0].MiB * mebi
+	shared := first * points[0].P / float64(np)
+	out := fit.Range{Value: math.Sqrt(first * shared), Low: min(first, shared), High: max(first, shared)}
+	if set, err := fit.ChooseLaws(points); err == nil && fit.Distinct(points) > 1 {
 		e := set.Predict(float64(np))
-		return fit.Range{Value: e.Value * mebi, Low: max(0, e.Low) * mebi, High: e.High * mebi}
+		out = fit.Range{Value: e.Value * mebi, Low: max(0, e.Low) * mebi, High: e.High * mebi}
 	}
-	shared := first * float64(list[0].NP) / float64(np)
-	return fit.Range{Value: math.Sqrt(first * shared), Low: min(first, shared), High: max(first, shared)}
+	if len(points) < len(list) {
+		out.Low = 0
+	}
+	return out
 }
 
 // RankMiB returns the size of the image of each rank; nil where files of one kind are equal

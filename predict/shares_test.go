@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 	"ckpt/zones"
 )
 
@@ -87,5 +88,40 @@ func TestLawOfSizes(t *testing.T) {
 	same := []dataset.MeasuredSize{{NP: 2, Bytes: 5000}, {NP: 4, Bytes: 5000}}
 	if r := lawOf(same, 64); r.Value != 5000 || r.Low != 5000 || r.High != 5000 {
 		t.Errorf("a constant: %+v", r)
+	}
+	// Ranks without an array: nothing on one rank, as of a halo, or on many.
+	for _, sizes := range [][]int64{{0, 64e6, 64e6}, {64e6, 0, 64e6}, {64e6, 32e6, 0}, {64e6, 0, 0}} {
+		var list []dataset.MeasuredSize
+		for i, bytes := range sizes {
+			list = append(list, dataset.MeasuredSize{NP: 1 << i, Bytes: bytes})
+		}
+		if r := lawOf(list, 16); !(r.Value > 0 && r.Low == 0 && r.High >= r.Value && r.High < 1e9) {
+			t.Errorf("%v: %+v", sizes, r)
+		}
+	}
+	if r := lawOf([]dataset.MeasuredSize{{NP: 2}, {NP: 4}}, 16); r != (fit.Range{}) {
+		t.Errorf("nothing: %+v", r)
+	}
+}
+
+// TestUnequalShare: where a checkpointer stores a part of the arrays, the ranks differ by that
+// part of what their arrays differ by.
+func TestUnequalShare(t *testing.T) {
+	inst := instanceOf(t, unequal512, 512)
+	average := float64(inst.TotalBytes()) / float64(inst.NP) / mebi
+	sum := 0.0
+	for _, s := range inst.Shares() {
+		k := File{share: &s}
+		e := k.data(inst, fit.Estimate{Value: 0.1 * average, Low: 0.09 * average, High: 0.11 * average})
+		ranks := 0
+		for _, run := range s.Ranks {
+			ranks += run.Last - run.First + 1
+		}
+		if sum += e.Value * float64(ranks); math.Abs(e.Value/(0.1*float64(s.Bytes)/mebi)-1) > 1e-9 || e.Low > e.Value || e.High < e.Value {
+			t.Errorf("ranks that hold %d bytes: %+v", s.Bytes, e)
+		}
+	}
+	if math.Abs(sum/(0.1*average*float64(inst.NP))-1) > 1e-9 {
+		t.Errorf("all ranks hold %g MiB, want a tenth of %g", sum, average*float64(inst.NP))
 	}
 }

@@ -333,20 +333,25 @@ func (a *average) settle(cells []*cell) {
 	slices.Sort(weights)
 	least, rest := 0.0, 0.0
 	for _, w := range weights {
-		if rest += w; rest > ignored*sum {
+		if rest+w > ignored*sum {
 			break
 		}
-		least = w
+		rest, least = rest+w, w
 	}
+	kept := 0.0
 	for i := range a.levels {
 		for _, c := range cells {
 			if c.logs[i] <= least {
 				continue
 			}
-			f := cellFit{family: c.family, u: c.u, v: c.v, noise: a.levels[i].sd, weight: c.logs[i] / (sum - rest)}
+			f := cellFit{family: c.family, u: c.u, v: c.v, noise: a.levels[i].sd, weight: c.logs[i]}
 			a.levels[i].likelihood(c, &f)
 			a.fits = append(a.fits, f)
+			kept += f.weight
 		}
+	}
+	for i := range a.fits {
+		a.fits[i].weight /= kept
 	}
 }
 

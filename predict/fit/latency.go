@@ -263,13 +263,13 @@ func (f *Latency) Predict(w Writing) (Parts, Estimate, float64) {
 func (f *Latency) TooFar(w Writing) error {
 	for _, n := range w.Nodes {
 		ranks, mib := float64(n.PPN), w.Codec.Stored(n)
-		if err := TooFar(ranks/f.High, fmt.Sprintf("%g ranks of a node", f.High), fmt.Sprintf("%.0f ranks of a node", ranks/Farthest)); err != nil {
+		if err := TooFar(ranks/f.High, fmt.Sprintf("%g ranks of a node", f.High), fmt.Sprintf("%.0f ranks of a node", math.Ceil(ranks/Farthest))); err != nil {
 			return err
 		}
 		if w.Probe != nil {
 			continue
 		}
-		if err := TooFar(mib/f.HighMiB, fmt.Sprintf("%.1f GiB of a node", f.HighMiB/1024), fmt.Sprintf("%.1f GiB of a node", mib/1024/Farthest)); err != nil {
+		if err := TooFar(mib/f.HighMiB, fmt.Sprintf("%.1f GiB of a node", f.HighMiB/1024), fmt.Sprintf("%.1f GiB of a node", math.Ceil(10*mib/1024/Farthest)/10)); err != nil {
 			return err
 		}
 	}

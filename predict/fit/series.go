@@ -146,8 +146,14 @@ func Structure(inst *dataset.Instance) Arrays {
 // Check verifies a series from a file.
 func (s *Series) Check() error { return s.check(dataPriors) }
 
-// CheckFiles verifies a series of whole files from a file.
-func (s *Series) CheckFiles() error { return s.check(filePriors) }
+// CheckFiles verifies a series of whole files from a file. They have no structure, so that they
+// need a law.
+func (s *Series) CheckFiles() error {
+	if s != nil && s.Laws == nil {
+		return errors.New("no law")
+	}
+	return s.check(filePriors)
+}
 
 func (s *Series) check(prior priors) error {
 	if s == nil || s.App == "" || len(s.Points) == 0 || len(s.Points) > MaxPoints {

@@ -74,7 +74,9 @@ func CostOf(c *ModeCase) (*ModeCost, error) {
 		return nil, err
 	}
 	c.logging(r)
-	c.restarting(r)
+	if err := c.restarting(r); err != nil {
+		return nil, err
+	}
 	if len(by) > 1 && c.Log == None {
 		r.Domino = c.Traffic.Crossing > 0
 		r.RestartRanks = len(c.Groups)
@@ -222,7 +224,7 @@ func (c *ModeCase) logging(r *ModeCost) {
 
 // restarting fills in the restart of the group that failed; without logs all ranks may
 // have to go back.
-func (c *ModeCase) restarting(r *ModeCost) {
+func (c *ModeCase) restarting(r *ModeCost) error {
 	failed := c.Groups[len(c.Groups)-1]
 	by := sizes(c.Groups)
 	for g, n := range by {
@@ -237,10 +239,15 @@ func (c *ModeCase) restarting(r *ModeCost) {
 		r.RestartRanks = len(c.Groups)
 	}
 	m := c.machine()
+	if t := m.RestartTimes; t != nil {
+		if err := t.tooFar(Load{Ranks: float64(r.RestartRanks)}, 1); err != nil {
+			return err
+		}
+	}
 	r.RestartS = m.starting(r, r.RestartRanks)
 	seconds, mib, err := c.Store(nodes, 0)
 	if err != nil || mib == 0 {
-		return // storing has refused it before
+		return nil // storing has refused it before
 	}
 	read := fit.Range{Value: seconds.Value, Low: seconds.Low / readDoubt, High: seconds.High * readDoubt}
 	if m.readMeasured() && c.ReadMiB > 0 {
@@ -251,6 +258,9 @@ func (c *ModeCase) restarting(r *ModeCost) {
 		read = fit.Exactly(mib).Over(*m.ReadMiBPerS)
 		r.RestartS = r.RestartS.Plus(read)
 	case m.readMeasured():
+		if t.TooFar != nil {
+			return t.TooFar
+		}
 		read = t.Total.Scale(t.Storage / t.Total.Value)
 		r.RestartS = t.Total
 	default:
@@ -263,6 +273,7 @@ func (c *ModeCase) restarting(r *ModeCost) {
 		share := float64(r.GroupRanks) / float64(len(c.Groups))
 		r.LogReadS = read.Scale(r.LogMiBPerS * share / mib)
 	}
+	return nil
 }
 
 // Starting is the time of a restart of some ranks until they read, and what of it is

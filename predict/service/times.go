@@ -257,7 +257,7 @@ func (t *Times) tooFar(w Load, probe float64) error {
 	err := fit.TooFar(w.Ranks/t.NP.High, fmt.Sprintf("%.0f ranks", t.NP.High), fmt.Sprintf("%.0f ranks", math.Ceil(w.Ranks/fit.Farthest)))
 	if err == nil && probe == 0 && t.Bytes.High > 0 {
 		const mebi = 1 << 20
-		err = fit.TooFar(w.Bytes/t.Bytes.High, fmt.Sprintf("%.2f MiB", t.Bytes.High/mebi), fmt.Sprintf("%.2f MiB", w.Bytes/fit.Farthest/mebi))
+		err = fit.TooFar(w.Bytes/t.Bytes.High, fmt.Sprintf("%.2f MiB", t.Bytes.High/mebi), fmt.Sprintf("%.2f MiB", math.Ceil(100*w.Bytes/fit.Farthest/mebi)/100))
 	}
 	return err
 }
@@ -271,7 +271,7 @@ func laws(total fit.Range) float64 {
 // async replaces the pause by coordination and the copy of so much memory, if that is shorter.
 func (t *Times) async(out *Time, bytes float64) {
 	line := t.Copy
-	if out.CopyAssumed = line == nil; out.CopyAssumed {
+	if line == nil {
 		line = &usualCopy
 	}
 	copying := t.of(line, Load{Bytes: bytes})
@@ -280,7 +280,7 @@ func (t *Times) async(out *Time, bytes float64) {
 		return
 	}
 	doubt := math.Sqrt(line.Scatter*line.Scatter + laws(copying)*laws(copying) + timePrior*timePrior)
-	out.Pause = within(pause, math.Exp(2*doubt))
+	out.Pause, out.CopyAssumed = within(pause, math.Exp(2*doubt)), t.Copy == nil
 }
 
 // factor returns the factor of a time's interval: the scatter of the jobs, beside that between
