@@ -186,13 +186,19 @@ func (a *arrayOf) cut(runs []SeenRun) error {
 // describe writes the fields of the array, and says what they rest on.
 func (a *arrayOf) describe() string {
 	if a.cuts == nil {
-		return a.kindText() + sizesText(a.seen, a.nps, &a.found)
+		return a.kindText() + a.sizesText()
 	}
 	f := &a.found
 	f.Rule, f.Declared, f.Exact = a.cuts[0].Words(), true, len(a.cuts) == 1
 	if !f.Exact {
-		f.Tells = a.cuts[0].Tells(a.cuts[1:], tellMost)
-		f.Exact = f.Tells == 0
+		// Some rules are the same on every number of ranks.
+		others := slices.DeleteFunc(slices.Clone(a.cuts[1:]), func(o global.Cut) bool {
+			return a.cuts[0].Tells([]global.Cut{o}, tellMost) == 0
+		})
+		f.Exact = len(others) == 0
+		if !f.Exact {
+			f.Tells = a.cuts[0].Tells(others, tellMost)
+		}
 	}
 	if f.Tells > 0 {
 		f.Rule += fmt.Sprintf("; other rules agree with what was seen, and a run on %d ranks tells which one holds", f.Tells)
@@ -216,19 +222,18 @@ func cutText(cuts []global.Cut, elem zones.Elem) string {
 		}
 		return ""
 	}
-	var shape, halo, kinds []string
-	for i, n := range c.Shape {
-		text := strconv.FormatInt(n, 10)
-		if c.Each[i] {
-			text = strconv.Quote(fmt.Sprintf("%d*%s", n, c.Sides[i]))
-		}
-		shape, halo = append(shape, text), append(halo, strconv.FormatInt(c.Halo[i], 10))
+	var halo, kinds []string
+	for i := range c.Shape {
+		halo = append(halo, strconv.FormatInt(c.Halo[i], 10))
 		kinds = append(kinds, string(c.Dims[i].Kind))
 	}
 	var s strings.Builder
 	line := func(name, text string) { fmt.Fprintf(&s, "      %s: %s\n", name, text) }
 	fmt.Fprintf(&s, "    elem: %v\n    global:\n", elem)
-	line("shape", list(shape, extra(strconv.FormatInt(values, 10))))
+	shape := func(c *global.Cut) [2]string {
+		return [2]string{"shape", list(shapeOf(c), extra(strconv.FormatInt(values, 10)))}
+	}
+	line(shape(&c)[0], shape(&c)[1])
 	line("halo", list(halo, extra("0")))
 	if slices.ContainsFunc(c.Dims, func(d global.Dim) bool { return d.Kind != global.Block }) {
 		line("distribution", list(kinds, extra(string(global.Block))))
@@ -246,12 +251,25 @@ func cutText(cuts []global.Cut, elem zones.Elem) string {
 			other.Order = natural(len(c.Sides))
 		}
 		var fields []string
-		for _, field := range differing(ruleOf(other, values > 1), ruleOf(&c, values > 1)) {
+		rule := func(c *global.Cut) [][2]string { return append(ruleOf(c, values > 1), shape(c)) }
+		for _, field := range differing(rule(other), rule(&c)) {
 			fields = append(fields, field[0]+": "+field[1])
 		}
 		fmt.Fprintf(&s, "        - {%s}\n", strings.Join(fields, ", "))
 	}
 	return s.String()
+}
+
+// shapeOf are the lengths of the axes. One that grows has as many cells for each rank along it.
+func shapeOf(c *global.Cut) (shape []string) {
+	for i, n := range c.Shape {
+		text := strconv.FormatInt(n, 10)
+		if c.Each[i] {
+			text = strconv.Quote(fmt.Sprintf("%d*%s", n, c.Sides[i]))
+		}
+		shape = append(shape, text)
+	}
+	return shape
 }
 
 func natural(axes int) (order []int) {
@@ -312,23 +330,37 @@ func differing(rule, other [][2]string) (list [][2]string) {
 // ranks: counters, times, the state of a generator of random numbers.
 const smallArray = zones.PageSize
 
-// sizesText writes the fields of an array of which only sizes are known.
-func sizesText(seen []SeenArray, nps []int, found *DescribedArray) string {
-	elem, replicated := seen[0].Elem, true
-	first := seen[0].held()
+// uneven is from how many times the mean on a rank that is larger is named.
+const uneven = 2
+
+// sizesText writes the fields of an array of which only sizes are known: of the ranks of its
+// kinds, or of all.
+func (a *arrayOf) sizesText() string {
+	found, elem, replicated := &a.found, a.seen[0].Elem, true
+	held := func(s *SeenArray) []int64 {
+		if a.kinds != nil {
+			return s.held()
+		}
+		return s.Bytes
+	}
+	first := held(&a.seen[0])
 	same := true
-	means := map[int]int64{}
-	for i, a := range seen {
-		sum, held := int64(0), a.held()
-		for _, n := range held {
-			sum += n
+	sums, counts := map[int]float64{}, map[int]int{}
+	for i := range a.seen {
+		s := &a.seen[i]
+		for _, n := range held(s) {
+			sums[a.nps[i]] += float64(n)
+			counts[a.nps[i]]++
 			same = same && n == first[0]
 		}
-		means[nps[i]] = int64(math.Round(float64(sum) / float64(max(1, len(held)))))
-		replicated = replicated && a.Replicated
-		if a.Elem != elem || means[nps[i]]%int64(elem.Size()) != 0 {
+		replicated = replicated && s.Replicated
+		if s.Elem != elem {
 			elem = zones.Bytes
 		}
+	}
+	means := map[int]int64{}
+	for _, np := range a.nps {
+		means[np] = int64(math.Round(sums[np] / float64(max(1, counts[np]))))
 	}
 	for _, n := range means {
 		if n%int64(elem.Size()) != 0 {
@@ -348,6 +380,12 @@ func sizesText(seen []SeenArray, nps []int, found *DescribedArray) string {
 		return text + fmt.Sprintf("    count: %d\n", first[0]/int64(elem.Size()))
 	}
 	found.Rule += fmt.Sprintf("no rule is known: a law of the sizes seen on %s", counted(means))
+	for i := range a.seen {
+		if bytes := held(&a.seen[i]); float64(slices.Max(bytes)) > uneven*float64(means[a.nps[i]]) {
+			found.Rule += fmt.Sprintf(", as their mean: of %d ranks, each held %d to %d bytes", a.nps[i], slices.Min(bytes), slices.Max(bytes))
+			break
+		}
+	}
 	var points []string
 	for _, m := range measuredPoints(means) {
 		points = append(points, fmt.Sprintf("%d: %d", m.NP, m.Bytes))

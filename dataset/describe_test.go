@@ -141,3 +141,65 @@ func TestDescribeHolders(t *testing.T) {
 		}
 	}
 }
+
+// TestDescribeSizes: of arrays without a rule the ranks of a spec hold together what those of
+// the run held, whoever has them.
+func TestDescribeSizes(t *testing.T) {
+	run := func(np int, bytes ...int64) SeenRun {
+		return SeenRun{Job: "j", NP: np, Arrays: []SeenArray{{Name: "last", Elem: zones.Bytes, Bytes: bytes}}}
+	}
+	const gib = 1 << 30
+	if d, inst := described(t, 4, run(4, 0, 0, 0, gib)); inst.TotalBytes() != gib || !strings.Contains(d.Arrays[0].Rule, "0 to 1073741824 bytes") {
+		t.Errorf("an array of the last rank: %d bytes: %s", inst.TotalBytes(), d.Arrays[0].Rule)
+	}
+	if _, inst := described(t, 2, run(2, gib, gib), run(2, 3*gib, 3*gib)); inst.TotalBytes() != 4*gib {
+		t.Errorf("two runs of two sizes: %d bytes", inst.TotalBytes())
+	}
+	// Rank 0 of any number of ranks has one array, a quarter of the ranks the other.
+	with := func(np int) SeenRun {
+		one, quarter := make([]int64, np), make([]int64, np)
+		one[0] = gib
+		for i := range np / 4 {
+			quarter[i] = 8
+		}
+		return SeenRun{Job: "j", NP: np, Arrays: []SeenArray{{Name: "one", Elem: zones.Bytes, Bytes: one}, {Name: "quarter", Elem: zones.Bytes, Bytes: quarter}}}
+	}
+	for np, want := range map[int]int64{4: gib + 8, 8: gib + 16, 16: gib + 32} {
+		if _, inst := described(t, np, with(4), with(8)); inst.TotalBytes() != want {
+			t.Errorf("%d ranks hold %d bytes, want %d", np, inst.TotalBytes(), want)
+		}
+	}
+}
+
+// TestDescribeGrows: a program of which each rank has as much may be cut by another grid, which
+// is no other size; and rules that are the same on every number of ranks leave it exact.
+func TestDescribeGrows(t *testing.T) {
+	weak := func(np int, grid ...int) global.Array {
+		return global.Array{Shape: []int64{100 * int64(grid[0]), 100 * int64(grid[1])}, Elem: 8, Grid: grid, Halo: []int64{1, 1}}
+	}
+	d, inst := described(t, 8, seenOf(t, weak(4, 2, 2), 4, 8), seenOf(t, weak(16, 4, 4), 16, 8))
+	low, high := inst.TotalRange()
+	if want := int64(8 * (102*102*8 + 8)); low != want || high != want {
+		t.Errorf("8 ranks hold %d to %d bytes, want %d: %s", low, high, want, d.Text)
+	}
+}
+
+// TestWrongRules: a rule that is mistyped is refused, as the first one is; sizes that lead out of
+// all memory as well.
+func TestWrongRules(t *testing.T) {
+	const head = "name: a\nkernel: program\nprocs: any\nclasses:\n  c: {iterations: 1}\narrays:\n  - name: u\n    elem: float64\n"
+	for fields, want := range map[string]string{
+		"    global:\n      shape: [8, 8]\n      or: [{remainder: [frist, \"\"]}]\n": "frist",
+		"    global:\n      shape: [8, 8]\n      or: [{order: [0, 0]}]\n":            "order",
+		"    global:\n      shape: [8, 8]\n      or: [{shape: [8]}]\n":               "1 axes, want 2",
+		"    measured: {2: 8, 4: 1073741824}\n":                                      "bytes on 4096 ranks",
+	} {
+		w, err := ParseWorkload([]byte(head+fields), "test")
+		if err == nil {
+			_, err = w.Instance("c", 4096)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", fields, err, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	yaml "go.yaml.in/yaml/v3"
@@ -30,6 +31,7 @@ type globalSpec struct {
 
 // A globalRule replaces parts of the description of an array.
 type globalRule struct {
+	Shape     perAxis[*expression] `yaml:"shape"`
 	Grid      perAxis[*expression] `yaml:"grid"`
 	Remainder perAxis[global.Rest] `yaml:"remainder"`
 	Order     []int                `yaml:"order"`
@@ -37,6 +39,9 @@ type globalRule struct {
 
 // with is the description with another rule.
 func (g globalSpec) with(rule globalRule) *globalSpec {
+	if rule.Shape != nil {
+		g.Shape = rule.Shape
+	}
 	if rule.Grid != nil {
 		g.Grid = rule.Grid
 	}
@@ -93,8 +98,11 @@ func (g *globalSpec) check() error {
 	}
 	for i := range g.Or {
 		rule := &g.Or[i]
-		if slices.Contains(rule.Grid, nil) {
-			return errors.New("or: grid: a value is missing")
+		if slices.Contains(rule.Grid, nil) || slices.Contains(rule.Shape, nil) {
+			return errors.New("or: grid, shape: a value is missing")
+		}
+		if rule.Shape != nil && len(rule.Shape) != n {
+			return fmt.Errorf("or: shape has %d axes, want %d", len(rule.Shape), n)
 		}
 		if err := errors.Join(rule.Grid.spread("grid", n), rule.Remainder.spread("remainder", n)); err != nil {
 			return fmt.Errorf("or: %w", err)
@@ -187,6 +195,9 @@ func (a *arraySpec) layouts(inst *Instance, launched map[string]int64) ([]*globa
 			return nil, fmt.Errorf("global: %w", err)
 		}
 		desc.Empty = inst.Workload.IsProgram()
+		if err := desc.Check(); err != nil {
+			return nil, fmt.Errorf("global: %w", err)
+		}
 		layout, err := desc.On(inst.NP)
 		if err != nil && i > 0 {
 			continue // another rule need not hold for any number of ranks
@@ -210,7 +221,11 @@ func (out *Array) hold(a *arraySpec, inst *Instance, launched map[string]int64) 
 		out.Layout, out.Others, out.Count = layouts[0], layouts[1:], layouts[0].Most()
 	case a.Measured != nil:
 		out.Measured = measuredPoints(a.Measured)
-		out.Count, out.holders = measuredAt(out.Measured, inst.NP)/int64(a.Elem.Size()), inst.holders(a.Kind)
+		bytes := measuredAt(out.Measured, inst.NP)
+		if bytes > math.MaxInt64/4 {
+			return fmt.Errorf("measured: the sizes lead to %.3g bytes on %d ranks", bytes, inst.NP)
+		}
+		out.Count, out.holders = int64(bytes)/int64(a.Elem.Size()), inst.holders(a.Kind)
 	default:
 		n, err := a.Count.size(inst.Params)
 		if err != nil {

@@ -110,18 +110,43 @@ func kindsOf(arrays []arrayOf) string {
 		return ""
 	}
 	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.on(np), b.on(np)) })
+	parts = nested(parts, arrays)
 	text := "kinds:\n"
 	before := ""
 	for i, p := range parts {
-		text += fmt.Sprintf("  - {name: first%d, ranks: \"%s%s\"}\n", i+1, p, before)
-		before = fmt.Sprintf(" - %s", p)
+		text += fmt.Sprintf("  - {name: first%d, ranks: \"%s\"}\n", i+1, p.beyond(before))
+		before = p.String()
 		for k := range arrays {
-			if a := &arrays[k]; a.part != (part{}) && a.part.on(np) >= p.on(np) {
+			if a := &arrays[k]; slices.Index(parts, a.part) >= i {
 				a.kinds = append(a.kinds, fmt.Sprintf("first%d", i+1))
 			}
 		}
 	}
 	return text + "  - {name: others}\n"
+}
+
+// nested leaves out parts that hold one before them in some runs and lie in it in others: the
+// kinds of a spec are ranks that follow each other, whatever their number.
+func nested(parts []part, arrays []arrayOf) (kept []part) {
+	for _, p := range parts {
+		inside := slices.ContainsFunc(kept, func(q part) bool {
+			return slices.ContainsFunc(arrays, func(a arrayOf) bool {
+				return slices.ContainsFunc(a.nps, func(np int) bool { return p.on(np) < q.on(np) })
+			})
+		})
+		if !inside {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// beyond is how many ranks of a part are not in the one before it.
+func (p part) beyond(before string) string {
+	if before == "" {
+		return p.String()
+	}
+	return fmt.Sprintf("max(0, %s - %s)", p, before)
 }
 
 // kindText is the field of an array that not all ranks have.

@@ -39,21 +39,21 @@ func measuredPoints(sizes map[int]int64) []MeasuredSize {
 
 // measuredAt guesses the bytes on a number of ranks: those measured there, and else a power of
 // the number of ranks through the two nearest. Package predict has laws, with intervals.
-func measuredAt(list []MeasuredSize, np int) int64 {
+func measuredAt(list []MeasuredSize, np int) float64 {
 	i := slices.IndexFunc(list, func(m MeasuredSize) bool { return m.NP >= np })
 	switch {
 	case i >= 0 && list[i].NP == np || len(list) == 1:
-		return list[max(i, 0)].Bytes
+		return float64(list[max(i, 0)].Bytes)
 	case i < 0:
 		i = len(list) - 1
 	}
 	i = max(i, 1)
 	a, b := list[i-1], list[i]
 	if a.Bytes == 0 || b.Bytes == 0 {
-		return max(a.Bytes, b.Bytes)
+		return float64(max(a.Bytes, b.Bytes))
 	}
 	k := math.Log(float64(b.Bytes)/float64(a.Bytes)) / math.Log(float64(b.NP)/float64(a.NP))
-	return int64(float64(a.Bytes) * math.Pow(float64(np)/float64(a.NP), k))
+	return float64(a.Bytes) * math.Pow(float64(np)/float64(a.NP), k)
 }
 
 // WithMeasured is the instance with other sizes of the arrays that were measured: bytes of a

@@ -108,6 +108,10 @@ func (t *Table) phaseTimes(row int) (phaseTimes, error) {
 		return nil
 	}
 	for _, p := range phases {
+		filled := slices.DeleteFunc(p.columns(), func(c string) bool { return t.Text(row, c) == "" })
+		if len(filled) > 1 {
+			return nil, t.bad(t.lines[row], filled[1], "is filled in beside "+filled[0], "give one of them")
+		}
 		if err := read(p, p.columns()); err != nil {
 			return nil, err
 		}
@@ -133,8 +137,15 @@ func (t *Table) phaseTimes(row int) (phaseTimes, error) {
 func (t *Table) timedRun(m *Measurement, list []phaseTimes, rows []Measurement) (JobRun, error) {
 	mib := 0.0
 	for i := range rows {
-		if rows[i].run() == m.run() && mib == 0 {
-			mib = imageOf(&rows[i])
+		if rows[i].run() != m.run() || imageOf(&rows[i]) == 0 {
+			continue
+		}
+		switch other := imageOf(&rows[i]); {
+		case mib == 0:
+			mib = other
+		case math.Abs(other-mib) > 0.1*mib:
+			return JobRun{}, t.bad(rows[i].Line, "ckpt_file_MiB", fmt.Sprintf("%g MiB beside %g MiB of the same configuration: whose time is it?", other, mib),
+				"give rows of other sizes another class")
 		}
 	}
 	if mib == 0 {

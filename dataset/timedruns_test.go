@@ -59,6 +59,8 @@ func TestBadTimes(t *testing.T) {
 		"app,class,np,dtapp_MiB,latency_s\na,-,4,10,soon\n":                  "not a number",
 		"app,class,np,dtapp_MiB,latency_s,storage_s\na,-,4,10,3,5\n":         "a latency of 3 s and phases of 5 s",
 		"app,class,np,dtapp_MiB,coordination_s\na,-,4,10,3\n":                "no storage and no latency",
+		"app,class,np,dtapp_MiB,latency_s,ckpt_time_s\na,-,4,10,1,99\n":      "is filled in beside latency_s",
+		"app,class,np,ckpt_file_MiB,latency_s\na,-,4,100,1\na,-,4,1000,10\n": "of the same configuration",
 		"app,class,np,dtapp_MiB,latency_s\na,-,4,,3\n":                       "size of what was written",
 		"app,class,np,dtapp_MiB,phase,time_s\na,-,4,10,pause,3\na,-,8,5,,\n": "no storage and no latency",
 		"app,class,np,dtapp_MiB,latency_s,app_time_s\na,-,4,10,3,100\n":      "no phase that is known",

@@ -92,10 +92,10 @@ func (f *finder) add(first, p *Part) error {
 	if len(p.Axes) != f.axes {
 		return fmt.Errorf("%d and %d axes", f.axes, len(p.Axes))
 	}
-	f.elem = max(f.elem, p.Elem)
-	if p.Elem > 0 && p.Elem != f.elem {
+	if p.Elem > 0 && f.elem > 0 && p.Elem != f.elem {
 		return fmt.Errorf("cells of %d and %d bytes", f.elem, p.Elem)
 	}
+	f.elem = max(f.elem, p.Elem)
 	for i, s := range p.Axes {
 		if s.Halo != f.halo[i] {
 			return fmt.Errorf("halos of %d and %d cells along axis %d", f.halo[i], s.Halo, i)
@@ -349,7 +349,7 @@ func cutsOf(found []candidate) []Cut {
 		list = []Cut{found[0].Cut}
 	}
 	for _, c := range found[1:min(len(found), 1+otherGrids)] {
-		if rests := c.common(); rests != nil {
+		if rests := c.common(); len(rests) > 0 {
 			c.Cut = c.ruled(rests[0])
 		}
 		list = append(list, c.Cut)

@@ -170,6 +170,19 @@ func TestFindCutsRefuses(t *testing.T) {
 	if _, err := FindCuts([]Run{odd}); !errors.Is(err, ErrNoRule) {
 		t.Errorf("no rule: %v", err)
 	}
+	for _, elems := range [][2]int64{{8, 4}, {4, 8}} {
+		two := runOf(t, c, 2)
+		two.Parts[0].Elem, two.Parts[1].Elem = elems[0], elems[1]
+		if _, err := FindCuts([]Run{two}); err == nil {
+			t.Errorf("cells of %v bytes are one array", elems)
+		}
+	}
+	// No one rule holds along both axes of this square.
+	square := cut([]int64{5, 5}, []int64{0, 0}, dims(2), RestFirst)
+	square.Dims[1].Rest = RestLast
+	if cuts, err := FindCuts([]Run{runOf(t, square, 4)}); err != nil || len(cuts) == 0 {
+		t.Errorf("a square: %v, %v", cuts, err)
+	}
 }
 
 // TestDims compares grids with those of MPICH 4 and Open MPI 5.
@@ -180,6 +193,7 @@ func TestDims(t *testing.T) {
 	}{
 		{1, 2, "[1 1]", "[1 1]"}, {7, 2, "[7 1]", "[7 1]"}, {60, 2, "[10 6]", "[10 6]"}, {72, 2, "[9 8]", "[12 6]"}, {240, 2, "[16 15]", "[20 12]"},
 		{8, 3, "[2 2 2]", "[2 2 2]"}, {16, 3, "[4 2 2]", "[4 2 2]"}, {60, 3, "[5 4 3]", "[5 4 3]"}, {64, 3, "[4 4 4]", "[4 4 4]"}, {504, 3, "[9 8 7]", "[12 7 6]"},
+		{360, 3, "[10 6 6]", "[10 6 6]"},
 	} {
 		if got := fmt.Sprint(Dims(c.np, c.axes)); got != c.mpich {
 			t.Errorf("Dims(%d, %d) is %s, want %s", c.np, c.axes, got, c.mpich)
