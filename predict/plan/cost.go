@@ -34,6 +34,20 @@ func (w Way) Cost(m *predict.Model, r predict.Request) (c Cost, err error) {
 	return w.cost(m, r, size)
 }
 
+// Size is Cost without times, which may lie too far from what was measured: sizes never do.
+func (w Way) Size(m *predict.Model, r predict.Request) (c Cost, err error) {
+	w.Storage = nil
+	if w.Engine == dataset.Ckpt {
+		c.Stored, err = m.Stored(r, w.Storing, w.Probe)
+		return c, err
+	}
+	size, err := m.Size(r)
+	if err == nil {
+		c.Time, err = m.TimeOf(size, r, w.Storing.Codec, w.Probe)
+	}
+	return c, err
+}
+
 // cost is Cost of a job whose images have a known size, unless ckpt writes them.
 func (w Way) cost(m *predict.Model, r predict.Request, size *predict.Size) (c Cost, err error) {
 	if w.Engine == dataset.Ckpt {

@@ -154,9 +154,15 @@ func (b *benchModes) added(i int, m *predict.Model, o *plan.Option, base *job.Sp
 			costs = costs.Times(*share)
 		}
 	}
-	noise := 2 * b.noise() * math.Sqrt(2/float64(len(measured))) / b.Modes[i].measured[0].rounds
+	var rounds []float64
+	for _, x := range b.Modes[i].measured {
+		if x.rounds > 0 {
+			rounds = append(rounds, x.rounds)
+		}
+	}
+	noise := 2 * b.noise() * math.Sqrt(2/float64(len(measured))) / medianOf(rounds)
 	return besideTime(max(fastestRound, medianOf(measured)),
-		fit.Range{Value: costs.Value, Low: max(fastestRound, costs.Low-noise), High: costs.High + noise}), nil
+		fit.Range{Value: max(fastestRound, costs.Value), Low: max(fastestRound, costs.Low-noise), High: costs.High + noise}), nil
 }
 
 // roundCost is what plan says that a round costs: the checkpoints of all groups and the log of an

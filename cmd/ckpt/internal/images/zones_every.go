@@ -40,13 +40,15 @@ func (o *zonesOptions) watched(ctx context.Context, g *ui.Globals, rules *zones.
 	line("at", "library", "data", "shared", "iobuffer", "checkpoint")
 	begin := time.Now()
 	over := begin.Add(within)
-	for ticks := time.NewTicker(every); ; {
+	ticks := time.NewTicker(every)
+	defer ticks.Stop()
+	for {
 		at := time.Since(begin)
 		ps, err := o.live(ctx, g, rules, measure)
 		if len(c.Moments) == 0 && err != nil {
 			return ui.SourceError(err)
 		}
-		if err != nil || ctx.Err() != nil || !over.After(time.Now()) {
+		if err != nil {
 			break
 		}
 		m := momentOf(ps, at)
@@ -105,6 +107,9 @@ func (o *zonesOptions) everyAndWithin() (every, within time.Duration, err error)
 	within = 365 * 24 * time.Hour
 	if o.limited {
 		within, err = ui.ParseDuration("--within", o.within)
+	}
+	if err == nil && (every < time.Millisecond || within < every) {
+		err = fmt.Errorf("--every %s: want 1ms or more, and no more than --within", o.every)
 	}
 	return every, within, err
 }

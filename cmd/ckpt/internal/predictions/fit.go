@@ -1,9 +1,11 @@
 package predictions
 
 import (
-	"bytes"
+	"context"
+	"errors"
+
 	"fmt"
-	"os"
+
 	"slices"
 	"strconv"
 	"strings"
@@ -63,11 +65,11 @@ fits these process counts only and shows the errors at the others.`,
   ckpt predict fit --from-job heat-4 --spec heat.yaml -o heat.model
   ckpt predict fit 4.3 --points 16,25,36 --law auto --plot bt-d.svg
   ckpt predict fit 5.16 --app lu --class C --json`,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && len(o.jobs) == 0 {
 				return ui.BadUsage("nothing to fit", "name a CSV file, or jobs with --from-job")
 			}
-			return inputErrors(runPredictFit(g, &o, args))
+			return inputErrors(runPredictFit(cmd.Context(), g, &o, args))
 		},
 	}
 	g.AddStoreFlag(cmd)
@@ -189,18 +191,14 @@ func (o *fitOptions) chosen(app, class, mpi string) bool {
 }
 
 // write writes the model to the file of --output, if there is one.
-func (o *fitOptions) write(m *predict.Model) error {
+func (o *fitOptions) write(ctx context.Context, g *ui.Globals, m *predict.Model) error {
 	if o.output == "" {
 		return nil
 	}
-	var text bytes.Buffer
-	if err := m.Write(&text); err != nil {
-		return err
-	}
-	return os.WriteFile(o.output, text.Bytes(), 0o666)
+	return g.WriteFile(ctx, o.output, m.Write)
 }
 
-func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
+func runPredictFit(ctx context.Context, g *ui.Globals, o *fitOptions, tables []string) error {
 	if err := ui.CheckPlotName(o.plot); err != nil {
 		return err
 	}
@@ -246,7 +244,7 @@ func runPredictFit(g *ui.Globals, o *fitOptions, tables []string) error {
 	}
 	m.AddTimes(runs)
 	m.Modes = service.FitMachine(runs)
-	if err := o.write(m); err != nil {
+	if err := errors.Join(o.writeSpec(ctx, g), o.write(ctx, g, m)); err != nil {
 		return err
 	}
 	fits := m.Fits()

@@ -1,8 +1,9 @@
 package predictions
 
 import (
+	"context"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ type programRun struct {
 	seen      dataset.SeenRun
 }
 
-// describe reads the arrays of the jobs that are of programs, and writes the file of --spec.
+// describe reads the arrays of the jobs that are of programs, and checks --spec.
 func (o *fitOptions) describe(g *ui.Globals) error {
 	runs, err := o.programRuns(g)
 	if err != nil {
@@ -50,7 +51,7 @@ func (o *fitOptions) describe(g *ui.Globals) error {
 			o.programs.of[r.job] = d
 		}
 	}
-	return o.writeSpec()
+	return o.checkSpec()
 }
 
 // programRuns reads the jobs that are of programs, by the name of the program.
@@ -101,8 +102,7 @@ func commonClass(runs []programRun) string {
 	return job.ClassOf(common)
 }
 
-// writeSpec writes the file of --spec, if there is one.
-func (o *fitOptions) writeSpec() error {
+func (o *fitOptions) checkSpec() error {
 	if o.spec == "" {
 		return nil
 	}
@@ -113,8 +113,19 @@ func (o *fitOptions) writeSpec() error {
 	if !dataset.IsPath(o.spec) {
 		return ui.BadUsage(fmt.Sprintf("--spec %s: workload files end in .yaml", o.spec), "write --spec "+o.spec+".yaml")
 	}
+	return nil
+}
+
+// writeSpec writes the file of --spec, if there is one.
+func (o *fitOptions) writeSpec(ctx context.Context, g *ui.Globals) error {
+	if o.spec == "" {
+		return nil
+	}
 	for _, d := range o.programs.of {
-		return os.WriteFile(o.spec, []byte(d.Text), 0o666)
+		return g.WriteFile(ctx, o.spec, func(w io.Writer) error {
+			_, err := io.WriteString(w, d.Text)
+			return err
+		})
 	}
 	return nil
 }

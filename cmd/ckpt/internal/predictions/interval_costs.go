@@ -149,10 +149,11 @@ func (c *jobCost) about() string {
 
 // A costRange is what the intervals of cost, restart and MTBF make of an answer.
 type costRange struct {
-	IntervalLow  float64 `json:"interval_low_s"`
-	IntervalHigh float64 `json:"interval_high_s"`
-	WasteLow     float64 `json:"waste_low"`
-	WasteHigh    float64 `json:"waste_high"`
+	IntervalLow float64 `json:"interval_low_s"`
+	// IntervalHigh is nil where no interval lets the job go on at an end of what is known.
+	IntervalHigh *float64 `json:"interval_high_s"`
+	WasteLow     float64  `json:"waste_low"`
+	WasteHigh    float64  `json:"waste_high"`
 }
 
 // rangeOf solves for the ends of the intervals; nil without any. Where a job makes no progress
@@ -170,12 +171,16 @@ func (e *costEnds) rangeOf(m interval.Model, fixed float64) *costRange {
 		}
 		return r.Low
 	}
-	out := &costRange{IntervalLow: fixed, IntervalHigh: fixed, WasteLow: 1}
-	for i, high := range []bool{false, true} {
-		for k, failsOften := range []bool{false, true} {
+	low, high := fixed, fixed
+	if o, err := m.Optimum(); fixed == 0 && err == nil {
+		low, high = o.Exact.Seconds(), o.Exact.Seconds()
+	}
+	out := &costRange{IntervalHigh: &high, WasteLow: 1}
+	for _, costly := range []bool{false, true} {
+		for _, failsOften := range []bool{false, true} {
 			at := m
-			at.Cost = max(1, durationOf(end(e.cost, m.Cost.Seconds(), high)))
-			at.Restart = max(0, durationOf(end(e.restart, m.Restart.Seconds(), high)))
+			at.Cost = max(1, durationOf(end(e.cost, m.Cost.Seconds(), costly)))
+			at.Restart = max(0, durationOf(end(e.restart, m.Restart.Seconds(), costly)))
 			at.MTBF = max(1, durationOf(end(e.mtbf, m.MTBF.Seconds(), !failsOften)))
 			best, waste := fixed, 1.0
 			if best == 0 {
@@ -186,15 +191,16 @@ func (e *costEnds) rangeOf(m interval.Model, fixed float64) *costRange {
 			if w, err := at.Waste(durationOf(best)); err == nil && best > 0 {
 				waste = w
 			}
-			if best > 0 && fixed == 0 && (i+k == 0 || best < out.IntervalLow) {
-				out.IntervalLow = best
-			}
-			if fixed == 0 {
-				out.IntervalHigh = max(out.IntervalHigh, best)
+			switch {
+			case best == 0:
+				out.IntervalHigh = nil
+			case fixed == 0:
+				low, high = min(low, best), max(high, best)
 			}
 			out.WasteLow, out.WasteHigh = min(out.WasteLow, waste), max(out.WasteHigh, waste)
 		}
 	}
+	out.IntervalLow = low
 	return out
 }
 
@@ -207,8 +213,12 @@ func (r *Interval) verdict() string {
 	if r.costRange == nil {
 		return text
 	}
-	text += fmt.Sprintf("; in 95 %% every %s to %s, and %s to %s", spanOf(r.IntervalLow), spanOf(r.IntervalHigh), strings.TrimSuffix(ui.Percent(r.WasteLow), " %"), ui.Percent(r.WasteHigh))
-	if r.IntervalLow == r.IntervalHigh {
+	upTo := " or more"
+	if r.IntervalHigh != nil {
+		upTo = " to " + spanOf(*r.IntervalHigh)
+	}
+	text += fmt.Sprintf("; in 95 %% every %s%s, and %s to %s", spanOf(r.IntervalLow), upTo, strings.TrimSuffix(ui.Percent(r.WasteLow), " %"), ui.Percent(r.WasteHigh))
+	if r.IntervalHigh != nil && r.IntervalLow == *r.IntervalHigh {
 		text = fmt.Sprintf("checkpoint every %s, it costs %s; in 95 %% %s to %s", spanOf(r.Interval), ui.Percent(r.Waste), strings.TrimSuffix(ui.Percent(r.WasteLow), " %"), ui.Percent(r.WasteHigh))
 	}
 	return text

@@ -2,8 +2,8 @@ package predictions
 
 import (
 	"fmt"
+	"math"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -178,6 +178,8 @@ func (o *needOptions) bytes(f *pflag.FlagSet, r *StorageNeed, app string) (share
 	switch {
 	case o.level != string(job.System) && o.level != string(job.Application):
 		return 0, ui.BadUsage(fmt.Sprintf("level %q is unknown", o.level), "--level takes system or application")
+	case o.level == string(job.Application) && o.model != "":
+		return 0, ui.BadUsage("--level application beside --model: a model is of the whole memory", "name an APP, and leave --model out")
 	case o.level == string(job.Application) && app != "":
 		return o.saved(r, f, app)
 	case app != "" || o.model != "":
@@ -210,7 +212,7 @@ func (o *needOptions) predicted(r *StorageNeed, app string) (share float64, err 
 		return 0, err
 	}
 	r.App = asked.App.String()
-	c, err := plan.Way{Engine: r.Engine, Storing: o.storing()}.Cost(m, asked)
+	c, err := plan.Way{Engine: r.Engine, Storing: o.storing()}.Size(m, asked)
 	if err != nil {
 		return 0, err
 	}
@@ -238,9 +240,9 @@ func (r *StorageNeed) around(need interval.Need) {
 		slices.Sort(wastes)
 	}
 	for _, waste := range wastes {
-		for _, factor := range mtbfFactors {
+		for _, factor := range r.factors() {
 			n := need
-			n.Waste, n.MTBF = waste, time.Duration(float64(need.MTBF)*factor)
+			n.Waste, n.MTBF = waste, durationOf(need.MTBF.Seconds()*factor)
 			row := needRow{Waste: waste, MTBF: n.MTBF.Seconds()}
 			if of, err := n.StoreAlone(); err == nil {
 				row.Alone = &of
@@ -253,8 +255,13 @@ func (r *StorageNeed) around(need interval.Need) {
 	}
 }
 
-// mtbfFactors are the failure rates of the table around an answer.
-var mtbfFactors = []float64{0.25, 0.5, 1, 2, 4}
+// factors are those of the MTBF in the table around an answer. The longest time that ckpt counts
+// is 292 years.
+func (r *StorageNeed) factors() []float64 {
+	return slices.DeleteFunc([]float64{0.25, 0.5, 1, 2, 4}, func(factor float64) bool {
+		return durationOf(r.MTBF*factor) == math.MaxInt64
+	})
+}
 
 func printStorageNeed(g *ui.Globals, r *StorageNeed) error {
 	if r.Engine != "" {
@@ -287,7 +294,11 @@ func printStorageNeed(g *ui.Globals, r *StorageNeed) error {
 	if r.size.High > r.size.Low {
 		text += fmt.Sprintf("the rates follow the size of a checkpoint: in 95 %% they are %s to %s times these\n", decimal(r.size.Low/r.size.Value), decimal(r.size.High/r.size.Value))
 	} else {
-		text += "no interval: the size is yours, and the formulas are exact for exponential failures\n"
+		whose := "the size is yours"
+		if r.App != "" {
+			whose = "the size is exact"
+		}
+		text += "no interval: " + whose + ", and the formulas are exact for exponential failures\n"
 	}
 	if g.Quiet {
 		return g.Printf("%s", text)
@@ -314,13 +325,14 @@ func (r *StorageNeed) about() string {
 // printAround prints the rates for other wastes, below each other, and failure rates.
 func (r *StorageNeed) printAround(g *ui.Globals, title string, of func(*needRow) *interval.Needed) error {
 	header := []string{"|waste"}
-	for _, factor := range mtbfFactors {
+	factors := r.factors()
+	for _, factor := range factors {
 		header = append(header, "|MTBF "+spanOf(r.MTBF*factor))
 	}
 	var rows [][]string
-	for i := 0; i < len(r.Around); i += len(mtbfFactors) {
+	for i := 0; i < len(r.Around); i += len(factors) {
 		row := []string{ui.Percent(r.Around[i].Waste)}
-		for k := range mtbfFactors {
+		for k := range factors {
 			cell := "none"
 			if n := of(&r.Around[i+k]); n != nil {
 				cell = ui.Rate(n.StoreRate)
