@@ -393,6 +393,9 @@ func (a *average) estimate(app string, n, p, factor float64) Estimate {
 	return Estimate{math.Exp(b.quantile(0.5)), math.Exp(b.quantile(0.025)), math.Exp(b.quantile(0.975)), factor}
 }
 
+// middle is the value of the estimate at n and p of no application in particular.
+func (a *average) middle(n, p float64) float64 { return math.Exp(a.predict("", n, p).quantile(0.5)) }
+
 // shares are those of the laws, the heaviest first.
 func (a *average) shares() (laws []Law, share map[Law]float64) {
 	share = map[Law]float64{}

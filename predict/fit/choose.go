@@ -37,10 +37,11 @@ type LawSet struct {
 	// Misfit is the largest relative error among the points, if no law describes them.
 	Misfit float64 `json:"misfit,omitempty"`
 
-	points []Point // nil for a law that the user chose
-	prior  priors
-	once   sync.Once
-	laws   *average
+	points   []Point // nil for a law that the user chose
+	prior    priors
+	average  sync.Once
+	describe sync.Once
+	laws     *average
 }
 
 // ChooseLaws averages the laws that the points of a data zone support.
@@ -75,7 +76,7 @@ const leastWeight = 0.005
 // averaged averages the laws when a prediction first needs them: a model has series that
 // no command asks for.
 func (s *LawSet) averaged() *average {
-	s.once.Do(func() {
+	s.average.Do(func() {
 		if s.points == nil {
 			return
 		}
@@ -84,27 +85,30 @@ func (s *LawSet) averaged() *average {
 			samples[i] = sample{n: 1, p: pt.P, mib: pt.MiB}
 		}
 		s.laws = averageLaws(samples, families, s.prior)
-		s.Misfit = s.misses()
-		s.describe()
 	})
 	return s.laws
 }
 
-// Laws are the laws in the average, the heaviest first.
-func (s *LawSet) Laws() []*LawFit {
-	s.averaged()
-	return s.Fits
+// described fits each law by itself and sees how far they miss: for those who want to see
+// the laws, and not for a prediction.
+func (s *LawSet) described() *LawSet {
+	s.describe.Do(func() {
+		if s.averaged() != nil {
+			s.Misfit, s.Fits = s.misses(), s.fits()
+		}
+	})
+	return s
 }
 
+// Laws are the laws in the average, the heaviest first.
+func (s *LawSet) Laws() []*LawFit { return s.described().Fits }
+
 // Misses returns the largest relative error among the points, if no law describes them.
-func (s *LawSet) Misses() float64 {
-	s.averaged()
-	return s.Misfit
-}
+func (s *LawSet) Misses() float64 { return s.described().Misfit }
 
 func (s *LawSet) misses() (worst float64) {
 	for _, pt := range s.points {
-		worst = max(worst, math.Abs(s.laws.estimate("", 1, pt.P, 1).Value/pt.MiB-1))
+		worst = max(worst, math.Abs(s.laws.middle(1, pt.P)/pt.MiB-1))
 	}
 	if worst <= farLaw {
 		return 0
@@ -112,13 +116,12 @@ func (s *LawSet) misses() (worst float64) {
 	return worst
 }
 
-// describe fits each law by itself, for those who want to see it.
-func (s *LawSet) describe() {
-	s.Fits = nil
+// fits are the laws with a share, each fitted by itself.
+func (s *LawSet) fits() (fits []*LawFit) {
 	sum := 0.0
 	laws, share := s.laws.shares()
 	for _, l := range laws {
-		if share[l] < leastWeight && len(s.Fits) > 0 {
+		if share[l] < leastWeight && len(fits) > 0 {
 			continue
 		}
 		f, err := fitLaw(l, s.points)
@@ -130,18 +133,18 @@ func (s *LawSet) describe() {
 		f.score(s.points)
 		f.Weight = share[l]
 		sum += f.Weight
-		s.Fits = append(s.Fits, f)
+		fits = append(fits, f)
 	}
-	for _, f := range s.Fits {
+	for _, f := range fits {
 		f.Weight /= sum
 	}
+	return fits
 }
 
 // MarshalJSON writes the laws, for which a set has to know them.
 func (s *LawSet) MarshalJSON() ([]byte, error) {
 	type plain LawSet
-	s.averaged()
-	return json.Marshal((*plain)(s))
+	return json.Marshal((*plain)(s.described()))
 }
 
 // OneLaw is a set of one law, chosen by the user.

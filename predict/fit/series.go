@@ -14,13 +14,16 @@ func (s *Series) Variant() string {
 	if s == nil || s.Drift == nil || s.Laws == nil {
 		return ""
 	}
-	best := math.Inf(1)
+	miss, best := s.Drift.Missed(), math.Inf(1)
+	if miss <= farStructure {
+		return "" // without looking for laws, which takes the longest of a prediction
+	}
 	for _, f := range s.Laws.Laws() {
 		if f.LOO > 0 {
 			best = min(best, f.LOO)
 		}
 	}
-	if miss := s.Drift.Missed(); miss > farStructure && miss > indistinct*best {
+	if miss > indistinct*best {
 		return fmt.Sprintf("the measurements do not follow the workload spec of %s (off by %.0f %%), so laws are used", s.App, 100*miss)
 	}
 	return ""
