@@ -19,7 +19,8 @@ type dmtcpEngine struct {
 }
 
 func beginDMTCP(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
-	if err := errors.Join(dmtcp.Check(&spec), opt.withoutFailures()); err != nil {
+	described := job.Resolved{Spec: spec}
+	if err := errors.Join(dmtcp.Check(&spec), job.CheckCombinations(opt.failing(described.Lookup("")))); err != nil {
 		return nil, err
 	}
 	tools, err := dmtcp.Find(ctx)
@@ -36,13 +37,8 @@ func beginDMTCP(ctx context.Context, spec job.Spec, opt Options) (*Result, error
 }
 
 func resumeDMTCP(ctx context.Context, spec *job.Resolved, j *image.Job, opt RestartOptions) (*Result, error) {
-	switch err := opt.withoutFailures(); {
-	case err != nil:
+	if err := job.CheckCombinations(opt.failing(opt.lookup(spec, spec.Mapping))); err != nil {
 		return nil, err
-	case len(opt.Command) > 0:
-		return nil, &job.UsageError{Text: "only programs that call ckpt are restarted with another command", Fix: "leave out what follows --"}
-	case opt.NP > 0 && opt.NP != spec.NP:
-		return nil, &job.UsageError{Text: "images of DMTCP are of as many ranks as they were taken from", Fix: "leave the number of ranks out"}
 	}
 	tools, err := dmtcp.Find(ctx)
 	if err != nil {
@@ -55,12 +51,14 @@ func resumeDMTCP(ctx context.Context, spec *job.Resolved, j *image.Job, opt Rest
 	})
 }
 
-// withoutFailures refuses failures: only the agent of the program is a rank here.
-func (o Options) withoutFailures() error {
-	if len(o.Failures) == 0 {
-		return nil
+// failing has a lookup tell of failures as well.
+func (o Options) failing(of job.Lookup) job.Lookup {
+	return func(name string) (value string, given bool) {
+		if name == "fail" {
+			return "", len(o.Failures) > 0
+		}
+		return of(name)
 	}
-	return &job.UsageError{Text: "engine dmtcp: no failures are injected into a program that is not changed", Fix: "kill one of its processes instead"}
 }
 
 // runDMTCP runs a job that this process has locked, from a checkpoint that is chosen once

@@ -92,18 +92,16 @@ func ParseFailure(s string) (Failure, error) {
 func (f Failure) check(s *job.Spec) error {
 	switch {
 	case f.Rank >= s.NP:
-		return &job.UsageError{Text: fmt.Sprintf("failure of rank %d: the job has ranks 0 to %d", f.Rank, s.NP-1)}
+		return job.Clash(job.ClashRank, fmt.Sprintf("failure of rank %d: the job has ranks 0 to %d", f.Rank, s.NP-1), "")
 	case f.LoseLocal && s.Tier == nil:
-		return &job.UsageError{Text: "a failure with lose-local: the nodes of the job have no directories", Fix: wording.Sprintf("{local} %s gives each node one", job.TierExample)}
+		return job.Clash(job.ClashLost, "a failure with lose-local", "")
 	case s.Program != nil && f.Node >= 0 && !f.LoseLocal:
-		return &job.UsageError{Text: "failure of a node: the ranks of a program fail one by one", Fix: "write rank=R@t=DUR, rank=R@iter=I or mtbf=DUR[,seed=S]"}
+		return job.Clash(job.ClashOneByOne, "failure of a node", "")
 	case f.Node >= len(s.Mapping):
-		return &job.UsageError{
-			Text: fmt.Sprintf("failure of node %d: the job has %s", f.Node, nodesFromZero(len(s.Mapping))),
-			Fix:  wording.Sprintf("{nodes} %d spreads the ranks over so many nodes", f.Node+1),
-		}
+		return job.Clash(job.ClashNode, fmt.Sprintf("failure of node %d: the job has %s", f.Node, nodesFromZero(len(s.Mapping))),
+			wording.Sprintf("{nodes} %d spreads the ranks over so many nodes", f.Node+1))
 	case s.Program == nil && f.Iter > s.Iterations:
-		return &job.UsageError{Text: fmt.Sprintf("failure at iteration %d: the job ends at %d", f.Iter, s.Iterations)}
+		return job.Clash(job.ClashIter, fmt.Sprintf("failure at iteration %d: the job ends at %d", f.Iter, s.Iterations), "")
 	}
 	return nil
 }

@@ -35,6 +35,11 @@ func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if spec.NP > 1 { // else a script that compares numbers of ranks would need other settings
+		if err := job.CheckCombinations(resolved.Lookup("one")); err != nil {
+			return nil, err
+		}
+	}
 	for _, note := range []string{resolved.OneGroup(), resolved.FewerAggregators(), resolved.NoCheckpoints()} {
 		if note != "" {
 			opt.Observer.Warn(note)

@@ -199,8 +199,8 @@ func TestWrongRanks(t *testing.T) {
 	}{
 		{"sp.S.4", func(*job.Spec) {}, 9, `array "u" of sp is neither global nor replicated`},
 		{"heat.S.4", half, 3, `array "own" of heat is neither global nor replicated`},
-		{"heat.S.4", func(s *job.Spec) { s.Mode, s.GroupSize = job.Semi, 2 }, 3, "the job takes semi checkpoints"},
-		{"heat.S.4", func(s *job.Spec) { s.Mode = job.Uncoordinated }, 3, "the job takes uncoordinated checkpoints"},
+		{"heat.S.4", func(s *job.Spec) { s.Mode, s.GroupSize = job.Semi, 2 }, 3, "the groups are of the ranks of the launch"},
+		{"heat.S.4", func(s *job.Spec) { s.Mode = job.Uncoordinated }, 3, "the groups are of the ranks of the launch"},
 		{"heat.S.4", func(*job.Spec) {}, 191, "187 elements on 191 ranks"},
 	} {
 		opt := launch(c.app, c.change)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/levels"
@@ -72,11 +73,8 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 
 // resumeRanks continues a job of simulated ranks.
 func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, opt RestartOptions) (*Result, error) {
-	if opt.Dir != "" {
-		return nil, &job.UsageError{Text: wording.Sprintf("{chdir} %s: only programs run in a directory of their own", opt.Dir), Fix: "leave it out"}
-	}
-	if len(opt.Command) > 0 {
-		return nil, &job.UsageError{Text: "only programs that call ckpt are restarted with another command", Fix: "leave out what follows --"}
+	if err := job.CheckCombinations(opt.lookup(spec, spec.Mapping)); err != nil {
+		return nil, err
 	}
 	was := spec.Mapping
 	again, err := opt.onRanks(spec, j)
@@ -90,14 +88,10 @@ func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, opt Rest
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.CheckRestart(was, opt.Checkpoint); err != nil {
+	if err := job.CheckCombinations(opt.lookup(spec, was)); err != nil {
 		return nil, err
 	}
-	if opt.withoutLog = opt.WithoutLog; opt.WithoutLog {
-		if err := spec.CheckWithoutLog(); err != nil {
-			return nil, err
-		}
-	}
+	opt.withoutLog = opt.WithoutLog
 	from, err := opt.choose(j, spec)
 	if err != nil {
 		return nil, err
@@ -110,6 +104,28 @@ func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, opt Rest
 		return nil, err
 	}
 	return d.drive(ctx, from, opt.Failures, opt.Interrupts) // without a checkpoint there are message logs, perhaps
+}
+
+// lookup tells what the restart of a job asks for that was on some mapping.
+func (o *RestartOptions) lookup(spec *job.Resolved, was job.Mapping) job.Lookup {
+	of := spec.Lookup("")
+	return func(name string) (value string, given bool) {
+		switch name {
+		case "chdir":
+			return o.Dir, o.Dir != ""
+		case "command":
+			return "", len(o.Command) > 0
+		case "without-log":
+			return "", o.WithoutLog
+		case "checkpoint":
+			return strconv.Itoa(o.Checkpoint), o.Checkpoint != 0
+		case "other-map":
+			return spec.Mapping.String(), spec.Mapping.String() != was.String()
+		case "other-np":
+			return strconv.Itoa(o.NP), o.NP > 0 && o.NP != spec.NP
+		}
+		return of(name)
+	}
 }
 
 // choose returns the checkpoint to continue from, wherever it is.
@@ -189,8 +205,8 @@ func checkApart(store string, spec *job.Resolved) error {
 	for node := range spec.Mapping {
 		dir := spec.Tier.NodeDir(node)
 		if within(store, dir) || within(dir, filepath.Join(store, "jobs")) {
-			return &job.UsageError{Text: wording.Sprintf("{store} %s and the directory of node %d, %s, lie in each other", store, node, dir),
-				Fix: "name two directories that are apart"}
+			return job.Clash(job.ClashStore, wording.Sprintf("{store} %s and the directory of node %d, %s, lie in each other", store, node, dir),
+				"name two directories that are apart")
 		}
 	}
 	return nil

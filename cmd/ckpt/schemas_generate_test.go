@@ -52,6 +52,7 @@ var results = map[string]string{
 	"interval":           "predictions.runInterval() predictions.runLevels() predictions.showFailures()",
 	"launch":             events,
 	"list":               "images.runListCheckpoints() images.listJobs()",
+	"help":               "jobs.ShowCombinations()",
 	"layout":             "jobs.runPlan()",
 	"predict-count":      "predictions.runPredictCount()",
 	"predict-fit":        "predictions.runPredictFit()",

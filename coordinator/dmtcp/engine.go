@@ -120,8 +120,6 @@ func Check(s *job.Spec) error {
 	switch p := s.Schedule; {
 	case s.Program == nil || len(s.Program.Command) == 0:
 		return &job.UsageError{Text: "engine dmtcp: no command is given", Fix: "give the command that starts the program, like mpiexec -n 8 ./app"}
-	case p.Every > 0 || p.Count > 0:
-		return &job.UsageError{Text: "engine dmtcp: the iterations of a program that is not changed are not known", Fix: wording.Sprintf("give {every}, {interval} a duration like 30m, or give {overhead} a share")}
 	case p.Interval < 0 || s.Keep < 0:
 		return &job.UsageError{Text: fmt.Sprintf("interval %v, keep %d: out of range", p.Interval, s.Keep)}
 	}

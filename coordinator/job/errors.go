@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
 	"ckpt/image/container"
@@ -137,14 +136,6 @@ func Known(found [][]*image.Manifest) ([]supervisor.Stored, error) {
 		}
 	}
 	return known, nil
-}
-
-// CheckWithoutLog refuses to do without logs where no messages are logged.
-func (s *Resolved) CheckWithoutLog() error {
-	if !s.Several() || s.Log == channel.None {
-		return &UsageError{"the job logs no messages: there is no log to do without", wording.Sprintf("leave {without-log} out")}
-	}
-	return nil
 }
 
 // A RefusedError says why a run did not begin: no rank was to compute.

@@ -50,7 +50,7 @@ func TestLevels(t *testing.T) {
 		{"", &Program{}, "", Application, ""},
 		{"", &Program{}, "dmtcp", System, ""},
 		{"", nil, "dmtcp", System, ""},
-		{Application, &Program{}, "", Application, "a program stores what it protects"},
+		{Application, &Program{}, "", Application, ""},
 	} {
 		s := spec
 		s.Level, s.Program, s.Origin = c.level, c.program, c.origin

@@ -20,15 +20,15 @@ func ParseMapping(s string, np int) (Mapping, error) {
 	for field := range strings.SplitSeq(s, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(field))
 		if err != nil || n < 1 || n > np {
-			return nil, &UsageError{fmt.Sprintf("mapping %q: %q is not a number of ranks from 1 to %d", s, field, np),
-				"give the ranks of each node, like 8,8,4"}
+			return nil, Clash(ClashMapping, fmt.Sprintf("mapping %q: %q is not a number of ranks from 1 to %d", s, field, np),
+				"give the ranks of each node, like 8,8,4")
 		}
 		m = append(m, n)
 		sum += n
 	}
 	if sum != np {
-		return nil, &UsageError{fmt.Sprintf("mapping %q places %d ranks, the job has %d", s, sum, np),
-			"the numbers must add up to the number of ranks"}
+		return nil, Clash(ClashMapping, fmt.Sprintf("mapping %q places %d ranks, the job has %d", s, sum, np),
+			"the numbers must add up to the number of ranks")
 	}
 	return m, nil
 }
@@ -36,8 +36,8 @@ func ParseMapping(s string, np int) (Mapping, error) {
 // EvenMapping spreads np ranks over nodes; the first nodes get the remainder.
 func EvenMapping(np, nodes int) (Mapping, error) {
 	if nodes < 1 || nodes > np {
-		return nil, &UsageError{fmt.Sprintf("%d ranks cannot be spread over %d nodes", np, nodes),
-			wording.Sprintf("{nodes} takes 1 to %d here", np)}
+		return nil, Clash(ClashMapping, fmt.Sprintf("%d ranks cannot be spread over %d nodes", np, nodes),
+			wording.Sprintf("{nodes} takes 1 to %d here", np))
 	}
 	m := make(Mapping, nodes)
 	for i := range m {
@@ -120,7 +120,7 @@ func (s Spec) OnRanks(np int) Spec {
 func (s *Resolved) CheckRanks(m *image.Manifest, np int) error {
 	as := wording.Sprintf("leave {np} out: the job restarts on %s", plainRanks(s.NP))
 	if s.Mode != Coordinated {
-		return &UsageError{wording.Sprintf("{np} %d: the job takes %s checkpoints, whose groups are of its %s", np, s.Mode, plainRanks(s.NP)), as}
+		return Clash(ClashRanks, wording.Sprintf("{np} %d: the job takes %s checkpoints", np, s.Mode), as)
 	}
 	inst, err := s.Instance()
 	if err != nil {
@@ -128,8 +128,8 @@ func (s *Resolved) CheckRanks(m *image.Manifest, np int) error {
 	}
 	for _, a := range inst.Arrays {
 		if a.Layout == nil && !a.Replicated && (a.Save || !s.SavesArrays()) {
-			return &UsageError{wording.Sprintf("{np} %d: array %q of %s is neither global nor replicated: it belongs to each of the %s alone", np, a.Name, inst.Name, plainRanks(s.NP)),
-				as + "; or describe the array with `global` in the workload of later jobs"}
+			return Clash(ClashArrays, wording.Sprintf("{np} %d: array %q of %s is neither global nor replicated", np, a.Name, inst.Name),
+				as+"; or describe the array with `global` in the workload of later jobs")
 		}
 	}
 	if m == nil {
@@ -137,8 +137,7 @@ func (s *Resolved) CheckRanks(m *image.Manifest, np int) error {
 	}
 	for _, r := range m.Ranks {
 		if r.Pending > 0 {
-			return &UsageError{wording.Sprintf("{np} %d: checkpoint %d holds messages that rank %d has yet to receive", np, m.Number, r.Rank),
-				fmt.Sprintf("restart on %s", plainRanks(m.NP))}
+			return Clash(ClashMessages, wording.Sprintf("{np} %d: checkpoint %d, rank %d", np, m.Number, r.Rank), fmt.Sprintf("restart on %s", plainRanks(m.NP)))
 		}
 	}
 	return nil

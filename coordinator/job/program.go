@@ -50,12 +50,9 @@ func (s Spec) Located(nodes Mapping, mpi, executable, digest string) Spec {
 	return s
 }
 
-func (p *Program) check(s Schedule) error {
-	switch {
-	case len(p.Command) == 0:
+func (p *Program) check() error {
+	if len(p.Command) == 0 {
 		return &UsageError{"the program has no command", "give the command that starts it, like mpiexec -n 4 ./program"}
-	case s.Count > 0:
-		return &UsageError{wording.Sprintf("{count}: how long a program runs is not known"), wording.Sprintf("use {every}, {interval} or {overhead}")}
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 
 	"ckpt/coordinator/mpi"
@@ -31,9 +30,6 @@ func (s Spec) Resolve() (*Resolved, error) {
 	if r.Implementation, err = mpi.ParseImplementation(s.MPI); err != nil && s.Program == nil {
 		return nil, &UsageError{fmt.Sprintf("mpi %q is unknown", s.MPI), wording.Sprintf("{mpi} takes mpich or openmpi")}
 	}
-	if s.Program != nil && s.Mode != Coordinated {
-		return nil, &UsageError{wording.Sprintf("{mode} %s: the ranks of a program take checkpoints together", s.Mode), wording.Sprintf("leave {mode} out")}
-	}
 	if err := r.resolveMode(); err != nil {
 		return nil, err
 	}
@@ -47,12 +43,8 @@ func (s Spec) Resolve() (*Resolved, error) {
 		return nil, err
 	}
 	r.divide()
-	if s.Keep > 0 && r.Several() {
-		return nil, &UsageError{fmt.Sprintf("keep of %d checkpoints: %d groups take checkpoints apart from each other, and remove at once those that no recovery needs",
-			s.Keep, len(r.Groups)), wording.Sprintf("leave {keep} out: such a job keeps few checkpoints by itself")}
-	}
-	if s.Tuning != nil && (r.Several() || s.Program != nil || s.SavesArrays()) {
-		return nil, &UsageError{wording.Sprintf("{tune}: only a simulated job of one group that stores all its memory can be tuned"), wording.Sprintf("leave {tune} out, or {mode} and {level}")}
+	if err := CheckCombinations(r.Lookup("")); err != nil {
+		return nil, err
 	}
 	if err := r.checkTier(); err != nil {
 		return nil, err
@@ -200,26 +192,15 @@ func parseOr[T any](text string, usual T, parse func(string) (T, error)) (T, err
 
 func (s *Resolved) resolveMode() (err error) {
 	switch s.Mode {
-	case Coordinated:
-		if given := s.ofGroups(); len(given) > 0 {
-			return &UsageError{given[0] + " is for groups of ranks that do not take checkpoints together", wording.Sprintf("add {mode} uncoordinated or {mode} semi")}
-		}
-	case Uncoordinated, Semi:
+	case Coordinated, Uncoordinated, Semi:
 	default:
 		return &UsageError{fmt.Sprintf("mode %q is unknown", s.Mode), wording.Sprintf("{mode} takes coordinated, uncoordinated or semi")}
 	}
-	if s.GroupSize != 0 && s.Mode != Semi {
-		return &UsageError{wording.Sprintf("{group-size} %d: groups are for semi-coordinated checkpoints", s.GroupSize), wording.Sprintf("add {mode} semi")}
-	}
-	if s.GroupSize < 0 || s.GroupSize > s.NP {
-		return &UsageError{wording.Sprintf("{group-size} %d: the job has %d ranks", s.GroupSize, s.NP), fmt.Sprintf("give 1 to %d", s.NP)}
+	if s.GroupSize < 0 || s.GroupSize > s.NP && s.Mode == Semi {
+		return Clash(ClashGroup, wording.Sprintf("{group-size} %d: the job has %d ranks", s.GroupSize, s.NP), fmt.Sprintf("give 1 to %d", s.NP))
 	}
 	if s.Log, err = parseOr(s.Spec.Log, channel.Receiver, channel.ParseKind); err != nil {
 		return &UsageError{err.Error(), wording.Sprintf("{log} takes pessimistic-receiver, pessimistic-sender, optimistic or none")}
-	}
-	if s.Mode == Semi && (s.Log == channel.Optimistic || s.Log == channel.None) {
-		return &UsageError{wording.Sprintf("{log} %s: messages between groups of several ranks are logged pessimistically", s.Log),
-			wording.Sprintf("leave {log} out, or use {mode} uncoordinated")}
 	}
 	if s.Stagger, err = parseOr(s.Spec.Stagger, supervisor.Spread, supervisor.ParseStagger); err != nil {
 		return &UsageError{err.Error(), wording.Sprintf("{stagger} takes none, spread or random")}
@@ -228,24 +209,7 @@ func (s *Resolved) resolveMode() (err error) {
 		percent := math.Round(s.Jitter*1e4) / 1e2 // as the user wrote it
 		return &UsageError{wording.Sprintf("{jitter} %g%%: not a part of the interval", percent), "give 0% to 99%"}
 	}
-	if s.Mode != Coordinated && s.Launcher != "" && s.Launcher != LocalLauncher {
-		return &UsageError{wording.Sprintf("{mode} %s: %s ends all ranks when one dies", s.Mode, s.Launcher), wording.Sprintf("use {launcher} local")}
-	}
 	return nil
-}
-
-// ofGroups lists the given flags that need several groups.
-func (s *Spec) ofGroups() []string {
-	var given []string
-	for _, f := range []struct {
-		name  string
-		given bool
-	}{{wording.Sprintf("{log}"), s.Log != ""}, {wording.Sprintf("{stagger}"), s.Stagger != ""}, {wording.Sprintf("{jitter}"), s.Jitter != 0}} {
-		if f.given {
-			given = append(given, f.name)
-		}
-	}
-	return given
 }
 
 // OneGroup says that groups were asked for and all ranks are in one, or returns "".
@@ -253,27 +217,7 @@ func (s *Resolved) OneGroup() string {
 	if s.Mode != Semi || s.NP == 1 || s.Several() {
 		return ""
 	}
-	text := wording.Sprintf("{mode} semi: all %d ranks are one group, as with {mode} coordinated", s.NP)
-	switch given := s.ofGroups(); len(given) {
-	case 0:
-	case 1:
-		text += ", and " + given[0] + " has no effect"
-	default:
-		text += ", and " + strings.Join(given, " and ") + " have no effect"
-	}
-	return text + wording.Sprintf("; {nodes}, {map} or {group-size} makes several")
-}
-
-// CheckRestart refuses a restart that the groups of the job, once on mapping was, do not allow.
-func (s *Resolved) CheckRestart(was Mapping, checkpoint int) error {
-	if s.Mode == Semi && s.GroupSize == 0 && was.String() != s.Mapping.String() {
-		return &UsageError{fmt.Sprintf("mapping %s: the groups are the nodes %s", s.Mapping, was), wording.Sprintf("keep the mapping, or launch with {group-size}")}
-	}
-	if checkpoint != 0 && s.Several() {
-		return &UsageError{fmt.Sprintf("checkpoint %d is of some ranks only: the job takes %s checkpoints, and resumes from its recovery line", checkpoint, s.Mode),
-			wording.Sprintf("leave {checkpoint} out; {show JOB} {recovery-line} shows where it resumes")}
-	}
-	return nil
+	return wording.Sprintf("{mode} semi: all %d ranks are one group, as with {mode} coordinated; {nodes}, {map} or {group-size} makes several", s.NP)
 }
 
 func (s *Resolved) divide() {

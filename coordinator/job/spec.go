@@ -117,8 +117,6 @@ const (
 func (s *Spec) checkNumbers() error {
 	p := s.Schedule
 	switch {
-	case s.Program != nil && s.Iterations != 0:
-		return &UsageError{fmt.Sprintf("%d iterations: a program ends when it ends", s.Iterations), wording.Sprintf("leave {iterations} out")}
 	case s.Program == nil && s.Iterations < 1:
 		return &UsageError{fmt.Sprintf("%d iterations: a job needs at least one", s.Iterations), ""}
 	case s.Iterations > maxIterations:
@@ -140,14 +138,14 @@ func (s *Spec) checkNumbers() error {
 
 func (s *Spec) checkCount() error {
 	if s.Program != nil {
-		return s.Program.check(s.Schedule)
-	}
-	if s.Iterations == 1 && s.Schedule.Count > 0 {
-		return &UsageError{"a job of 1 iteration cannot take a checkpoint", wording.Sprintf("leave {count} out, or run more iterations")}
+		return s.Program.check()
 	}
 	if s.Schedule.Count >= s.Iterations {
-		return &UsageError{fmt.Sprintf("%d checkpoints do not fit between %d iterations", s.Schedule.Count, s.Iterations),
-			wording.Sprintf("{count} takes 1 to %d here", s.Iterations-1)}
+		fix := wording.Sprintf("{count} takes 1 to %d here", s.Iterations-1)
+		if s.Iterations == 1 {
+			fix = wording.Sprintf("leave {count} out, or run more iterations")
+		}
+		return Clash(ClashCount, fmt.Sprintf("%d checkpoints do not fit between %s", s.Schedule.Count, plural(s.Iterations, "iteration")), fix)
 	}
 	return nil
 }
@@ -198,8 +196,6 @@ func (s *Spec) checkLevel() error {
 	switch {
 	case s.Level != "" && s.Level != System && s.Level != Application:
 		return &UsageError{fmt.Sprintf("level %q is unknown", string(s.Level)), wording.Sprintf("{level} takes system or application")}
-	case s.Level != "" && s.Program != nil:
-		return &UsageError{wording.Sprintf("{level} %s: a program stores what it protects", s.Level), wording.Sprintf("leave {level} out")}
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"ckpt/image"
 	"ckpt/image/container"
 	"ckpt/image/nodes"
-	"ckpt/image/plan"
 	"ckpt/internal/vfs"
 	"ckpt/internal/wording"
 )
@@ -25,24 +24,12 @@ func (s *Resolved) checkTier() error {
 	if t == nil {
 		return nil
 	}
-	refuse := func(text, fix string) error {
-		return &UsageError{Text: wording.Sprintf("{local} %s: %s", t.Dir, text), Fix: fix}
+	err := t.Check(len(s.Mapping))
+	if err == nil {
+		err = t.Protect.Fits(s.TierTopology())
 	}
-	switch {
-	case s.Several():
-		return refuse("groups of ranks that take checkpoints apart from each other store them directly", wording.Sprintf("leave {mode} out, or {local}"))
-	case s.WritePath.Layout != "" && s.WritePath.Layout != plan.PerRank:
-		return refuse(wording.Sprintf("each node keeps the files of its own ranks, and {layout} %s has files of several nodes", s.WritePath.Layout), wording.Sprintf("leave {layout} out, or {local}"))
-	case s.SavesArrays():
-		return refuse(wording.Sprintf("{level} application stores directly what ranks share"), wording.Sprintf("leave {level} out, or {local}"))
-	case s.Tuning != nil:
-		return refuse(wording.Sprintf("{tune} looks for the best way into the store"), wording.Sprintf("leave {tune} out, or {local}"))
-	}
-	if err := t.Check(len(s.Mapping)); err != nil {
-		return refuse(err.Error(), tierFix(t, len(s.Mapping)))
-	}
-	if err := t.Protect.Fits(s.TierTopology()); err != nil {
-		return refuse(err.Error(), tierFix(t, len(s.Mapping)))
+	if err != nil {
+		return Clash(ClashProtect, wording.Sprintf("{local} %s: %v", t.Dir, err), tierFix(t, len(s.Mapping)))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -59,9 +60,6 @@ checkpoint now.`,
 				return runLaunchProgram(cmd.Context(), g, &o, command)
 			}
 			args, _, _ = o.arguments(cmd, args, 1)
-			if err := refuse(cmd.Flags(), programOnly, "only programs have it", "give the command of a program after --, or leave it out"); err != nil {
-				return err
-			}
 			return runLaunch(cmd.Context(), g, &o, args[0])
 		},
 	}
@@ -77,6 +75,9 @@ func (o *launchOptions) command(cmd *cobra.Command, args []string) (command []st
 }
 
 func runLaunch(ctx context.Context, g *ui.Globals, o *launchOptions, app string) error {
+	if err := job.CheckCombinations(o.lookup("simulated")); err != nil {
+		return err
+	}
 	spec, err := o.spec(app)
 	if err != nil {
 		return err
@@ -94,12 +95,8 @@ func runLaunch(ctx context.Context, g *ui.Globals, o *launchOptions, app string)
 			return err
 		}
 	}
-	effective, err := spec.Layout()
-	if err != nil {
+	if _, err := spec.Layout(); err != nil {
 		return o.usage(err)
-	}
-	for _, note := range o.idle(effective) {
-		opt.Observer.Warn(note)
 	}
 	return o.run(ctx, g, &opt, func() (*coordinator.Result, error) { return coordinator.Launch(ctx, spec, opt) })
 }
@@ -107,6 +104,9 @@ func runLaunch(ctx context.Context, g *ui.Globals, o *launchOptions, app string)
 // spec describes the job that the flags ask for.
 func (o *launchOptions) spec(name string) (job.Spec, error) {
 	inst, err := dataset.ParseApp(name, o.np)
+	if bad, ok := errors.AsType[*dataset.SpecError](err); ok && bad.Reason == dataset.BadProcs {
+		return job.Spec{}, job.Clash(job.ClashApp, err.Error(), bad.Hint())
+	}
 	if err != nil {
 		return job.Spec{}, err
 	}
@@ -131,7 +131,7 @@ func (o *launchOptions) spec(name string) (job.Spec, error) {
 	}
 	if o.every == epochWord {
 		if inst.Epoch == 0 {
-			return s, ui.BadUsage(fmt.Sprintf("--every epoch: %s has no epochs", inst.Name), "give a number of iterations, or add epoch: ITERATIONS to the workload")
+			return s, job.Clash(job.ClashEpoch, "--every epoch with "+inst.Name, "give a number of iterations, or add epoch: ITERATIONS to the workload")
 		}
 		o.every = strconv.Itoa(inst.Epoch)
 	}
@@ -151,9 +151,6 @@ func (o *launchOptions) common(s *job.Spec) error {
 	s.Codec, s.Incremental = o.codec, o.incremental
 	s.Async, s.Trace, s.Keep = o.async, o.trace, o.keep
 	if o.staging != "" {
-		if !o.async {
-			return ui.BadUsage("--staging "+o.staging+": only --async stages memory", "add --async")
-		}
 		if s.Staging, err = ui.ParseSize("--staging", o.staging); err != nil {
 			return err
 		}
@@ -176,25 +173,18 @@ func (o *launchOptions) common(s *job.Spec) error {
 func (o *launchOptions) schedule() (job.Schedule, error) {
 	var s job.Schedule
 	var err error
-	given := 0
 	bad := func(flag, value, want string) error {
 		return ui.BadUsage(fmt.Sprintf("%s %s: %s", flag, value, want), "")
 	}
 	if o.every != "" {
-		given++
 		if s.Every, s.Interval, err = parseEvery(o.every); err != nil {
 			return s, err
 		}
 	}
-	if s.Count = o.count; o.count != 0 {
-		given++
-	}
+	s.Count = o.count
 	switch o.interval {
-	case "":
-	case noInterval:
-		given++
+	case "", noInterval:
 	default:
-		given++
 		if s.Interval, err = ui.ParseDuration("--interval", o.interval); err != nil {
 			return s, err
 		}
@@ -203,16 +193,12 @@ func (o *launchOptions) schedule() (job.Schedule, error) {
 		}
 	}
 	if o.overhead != "" {
-		given++
 		if s.Overhead, err = ui.ParseShare("--overhead", o.overhead); err != nil {
 			return s, err
 		}
 		if s.Overhead <= 0 || s.Overhead > 10 {
 			return s, bad("--overhead", o.overhead, "want a percentage above 0 and at most 1000%, like 10%")
 		}
-	}
-	if given > 1 {
-		return s, ui.BadUsage("--every, --count, --interval and --overhead exclude each other", "give one of them")
 	}
 	return s, nil
 }

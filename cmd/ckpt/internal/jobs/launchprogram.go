@@ -24,13 +24,6 @@ import (
 	"ckpt/image/nodes"
 )
 
-// simulatedOnly are the flags that mean nothing for a program of the user.
-var simulatedOnly = []string{"np", "iterations", "mpi", "mode", "group-size", "log", "stagger", "jitter", "seed", "residual-every", "count", "launcher",
-	"shared-once", "library-once", "model", "level", "tune", "objective"}
-
-// programOnly are the flags that mean nothing for simulated ranks.
-var programOnly = []string{"nodes-from-launcher", "grace", "engine"}
-
 // programOptions are the flags for programs of the user.
 type programOptions struct {
 	fromLauncher bool
@@ -42,26 +35,13 @@ func (o *programOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.grace, "grace", "60s", "of a program: the time to end in after it was told to stop")
 }
 
-// refuse refuses the given ones of some flags.
-func refuse(f *pflag.FlagSet, names []string, text, hint string) error {
-	for _, name := range names {
-		if flag := f.Lookup(name); flag != nil && flag.Changed {
-			return ui.BadUsage(fmt.Sprintf("--%s %s: %s", name, flag.Value, text), hint)
-		}
-	}
-	return nil
-}
-
 // programSpec describes the job that runs a command.
 func (o *launchOptions) programSpec(g *ui.Globals, command []string) (job.Spec, error) {
-	if err := refuse(o.flags, simulatedOnly, "only simulated jobs have it", "leave it out: a program has its own ranks, length and communication"); err != nil {
+	if err := job.CheckCombinations(o.lookup(o.ranksOf())); err != nil {
 		return job.Spec{}, err
 	}
 	if len(command) == 0 {
 		return job.Spec{}, ui.BadUsage("no command after --", "ckpt launch -- mpiexec -n 4 ./program")
-	}
-	if o.fromLauncher && o.Given() && o.flags.Changed("nodes-from-launcher") {
-		return job.Spec{}, ui.BadUsage("--nodes-from-launcher, and --nodes or --map: they exclude each other", "give one of them")
 	}
 	dir, err := os.Getwd()
 	if err != nil {
@@ -97,13 +77,24 @@ const (
 // launcherFlags are flags of ckpt that commands which start programs have as well.
 var launcherFlags = []string{"np", "nodes", "map", "mpi", "help", "verbose", "quiet"}
 
+// simulatedOnly says that a program cannot have a flag.
+func simulatedOnly(name string) bool {
+	err := job.CheckCombinations(func(of string) (value string, given bool) {
+		if of == "ranks" {
+			return "program", true
+		}
+		return "", of == name
+	})
+	return err != nil
+}
+
 // noticeFlags tells of flags of ckpt that stand behind --, where the program gets them.
 func noticeFlags(g *ui.Globals, f *pflag.FlagSet, command []string) {
 	for i, arg := range command {
 		name, long := strings.CutPrefix(arg, "--")
 		name, _, whole := strings.Cut(name, "=")
 		flag := f.Lookup(name)
-		if i == 0 || !long || flag == nil || flag.Changed || slices.Contains(simulatedOnly, name) || slices.Contains(launcherFlags, name) {
+		if i == 0 || !long || flag == nil || flag.Changed || simulatedOnly(name) || slices.Contains(launcherFlags, name) {
 			continue
 		}
 		if !whole && flag.NoOptDefVal == "" && i+1 < len(command) {
@@ -195,11 +186,6 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	ui.Choices(f, "engine", string(dataset.Ckpt), string(dataset.DMTCP))
 }
 
-// ckptOnly are the flags that mean nothing for a program under DMTCP: it writes images of
-// its own, of processes on this host.
-var ckptOnly = []string{"nodes-from-launcher", "nodes", "map", "grace", "fail", "listen", "local", "protect", "domains", "drain", "drain-rate", "storage-turns", "codec", "incremental", "async", "staging", "trace",
-	"layout", "strategy", "aggregators", "buffer", "stripe-size", "stripe-count", "first-ost", "p1", "p2", "p3", "p4"}
-
 // underDMTCP has a program run under DMTCP, if that is asked for.
 func (o *launchOptions) underDMTCP(s *job.Spec) error {
 	switch dataset.Engine(o.engine) {
@@ -207,7 +193,7 @@ func (o *launchOptions) underDMTCP(s *job.Spec) error {
 		return nil
 	case dataset.DMTCP:
 		s.Origin = dmtcp.Origin
-		return refuse(o.flags, ckptOnly, "a program under DMTCP has it not", "leave it out with --engine dmtcp")
+		return nil
 	}
 	return ui.BadUsage("--engine "+o.engine+": want ckpt or dmtcp", "")
 }
@@ -228,9 +214,9 @@ func (o *tierOptions) addFlags(f *pflag.FlagSet) {
 }
 
 // setting reads the flags; nil: the job has no such directories.
-func (o *tierOptions) setting(f *pflag.FlagSet) (*nodes.Setting, error) {
+func (o *tierOptions) setting() (*nodes.Setting, error) {
 	if o.local == "" {
-		return nil, refuse(f, []string{"protect", "domains", "drain", "drain-rate"}, "only --local keeps checkpoints on the nodes", "add --local "+job.TierExample)
+		return nil, nil
 	}
 	dir, err := filepath.Abs(o.local) // ranks run in directories of their own
 	if err != nil {
@@ -265,6 +251,6 @@ func (o *tierOptions) setting(f *pflag.FlagSet) (*nodes.Setting, error) {
 
 // tier adds the directories of the nodes to a description.
 func (o *launchOptions) tier(s *job.Spec) (err error) {
-	s.Tier, err = o.tierOptions.setting(o.flags)
+	s.Tier, err = o.tierOptions.setting()
 	return err
 }

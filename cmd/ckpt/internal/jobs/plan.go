@@ -104,10 +104,12 @@ type writePlan struct {
 	Continuity *continuityLine       `json:"plan_continuity,omitempty"` // with --on
 	Contention *tune.Contention      `json:"contention,omitempty"`      // with --with
 	Schedule   *schedule             `json:"schedule,omitempty"`        // with --rounds
-	Notes      []string              `json:"notes,omitempty"`
 }
 
 func runPlan(ctx context.Context, g *ui.Globals, o *layoutOptions, app string) error {
+	if err := o.combination(); err != nil {
+		return err
+	}
 	inst, err := dataset.ParseApp(app, o.np)
 	if err != nil {
 		return err
@@ -143,7 +145,6 @@ func runPlan(ctx context.Context, g *ui.Globals, o *layoutOptions, app string) e
 	d.Summary = p.Summarize(add)
 	d.Settings = settingsLine(p.Settings)
 	done()
-	d.Notes = o.idle(p.Settings)
 	c := tune.Case{Instance: inst, Mapping: d.Mapping, MPI: o.mpi, Settings: settings, Whole: true}
 	if d.Forecast, err = o.forecast(ctx, c); err != nil {
 		return err
@@ -212,11 +213,6 @@ func printWritePlan(g *ui.Globals, d *writePlan, all bool) error {
 	}
 	if d.Continuity != nil {
 		text += fmt.Sprintf("%-12s%s\n", "continuity", d.Continuity.text())
-	}
-	if !g.Quiet {
-		for _, note := range d.Notes {
-			text += fmt.Sprintf("%-12s%s\n", "note", note)
-		}
 	}
 	g.Printf("%s\n", text)
 	if err := printWriters(g, d, all); err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
@@ -25,6 +26,7 @@ type restartOptions struct {
 	withoutLog bool
 	chdir      string
 	moved      bool
+	flags      *pflag.FlagSet
 	again      bool
 }
 
@@ -80,6 +82,7 @@ beginning. It removes newer checkpoints and all that the logs hold.`,
 			return o.wait.For(cmd.Context(), g, name, func() error { return runRestart(cmd.Context(), g, &o, name, number, command) })
 		},
 	}
+	o.flags = cmd.Flags()
 	o.Placement.AddFlags(cmd.Flags())
 	cmd.Flags().IntVar(&o.checkpoint, "checkpoint", 0, "number of the checkpoint (default: the newest)")
 	cmd.Flags().IntVar(&o.np, "np", 0, "number of ranks (default: that of the checkpoint, or as many as COMMAND starts)")
@@ -127,8 +130,16 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, name stri
 	var program *job.Program
 	if spec := stored(g, name); spec != nil {
 		program = spec.Program
-		if spec.Lone() && (o.Given() || o.withoutLog || len(o.fail) > 0 || o.listen != "" || o.turnsOption.text != "" || o.chdir != "") {
-			return ui.BadUsage("--nodes, --map, --without-log, --fail, --listen, --storage-turns and --chdir: a program under DMTCP has them not", "ckpt restart "+name)
+		if spec.Lone() {
+			flags := flagLookup(o.flags, "nodes", "map", "without-log", "fail", "listen", "storage-turns", "chdir")
+			if err := job.CheckCombinations(func(name string) (value string, given bool) {
+				if name == "ranks" {
+					return "dmtcp", true
+				}
+				return flags(name)
+			}); err != nil {
+				return err
+			}
 		}
 	}
 	if program != nil {

@@ -116,6 +116,9 @@ func runTune(ctx context.Context, g *ui.Globals, o *tuneOptions, app string) err
 	if err != nil {
 		return ui.BadUsage("--objective "+o.objective+": want pause, latency or bytes", "")
 	}
+	if err := o.combination(); err != nil {
+		return err
+	}
 	c, err := o.tuneCase(app)
 	if err != nil {
 		return err
@@ -311,22 +314,12 @@ func asLimit(err error) (*tune.LimitError, bool) { return errors.AsType[*tune.Li
 
 // tuneSpec has a job begin with the best way to write on the storage of --tune.
 func (o *launchOptions) tuneSpec(ctx context.Context, s *job.Spec) error {
-	background, err := o.tune.Background()
-	if err != nil {
-		return err
-	}
 	if o.tune.On == "" {
-		if o.flags.Changed("objective") {
-			return ui.BadUsage("--objective "+o.objective+": only --tune looks for the least of something", "add --tune")
-		}
 		return nil
 	}
 	objective, err := tune.ParseObjective(o.objective)
 	if err != nil {
 		return ui.BadUsage("--objective "+o.objective+": want pause, latency or bytes", "")
-	}
-	if background > 0 {
-		return ui.BadUsage("--background: a running job measures what others leave of the storage", "leave it out")
 	}
 	sys, err := o.tune.Load()
 	if err != nil {

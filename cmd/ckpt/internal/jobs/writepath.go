@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
 	"ckpt/image/plan"
 )
 
@@ -70,6 +72,9 @@ func (w *writePath) settings() (plan.Settings, error) {
 	return s, nil
 }
 
+// clashes are the rows of the table about numbers of package plan.
+var clashes = map[string]string{"aggregators": job.ClashWriters, "buffer": job.ClashBuffer}
+
 // usage makes an error of package plan about a setting one about its flag.
 func (w *writePath) usage(err error) error {
 	setting, ok := errors.AsType[*plan.SettingError](err)
@@ -80,24 +85,14 @@ func (w *writePath) usage(err error) error {
 	if f := w.flags.Lookup(setting.Setting); f != nil {
 		value = f.Value.String() // as the user wrote it
 	}
-	return ui.BadUsage(fmt.Sprintf("--%s %s: %s", setting.Setting, value, setting.Reason), setting.Remedy)
+	text := fmt.Sprintf("--%s %s: %s", setting.Setting, value, setting.Reason)
+	if key, ok := clashes[setting.Setting]; ok && strings.HasPrefix(setting.Reason, "must be at") || setting.Setting == "aggregators" {
+		return job.Clash(key, text, setting.Remedy)
+	}
+	return ui.BadUsage(text, setting.Remedy)
 }
 
-// idle names the given flags that have no effect, from the settings as they took
-// effect.
-func (w *writePath) idle(s plan.Settings) []string {
-	var notes []string
-	note := func(flag string, idle bool, why string) {
-		if f := w.flags.Lookup(flag); f != nil && f.Changed && idle {
-			notes = append(notes, fmt.Sprintf("--%s=%s has no effect: %s", flag, f.Value, why))
-		}
-	}
-	const own = "every rank writes its own bytes"
-	alone := s.Strategy == plan.Individual
-	note("strategy", s.Strategy != w.base.Strategy, own)
-	note("aggregators", alone && s.Layout != plan.Aggregated, own)
-	note("p2", alone, own)
-	note("p3", alone, own)
-	note("p4", s.P4 != w.base.P4, "it applies to shared, two-phase only")
-	return notes
+// combination refuses flags that make no sense together.
+func (w *writePath) combination() error {
+	return job.CheckCombinations(flagLookup(w.flags, "layout", "strategy", "aggregators", "p2", "p3", "p4"))
 }

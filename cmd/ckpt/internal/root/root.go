@@ -99,7 +99,7 @@ func New(g *ui.Globals) *cobra.Command {
 	addGroup(root, "predictions", "Predict, before a run", append(predictions.Commands(g), study.NewCommand(g, runStep)))
 	addGroup(root, "machine", "Measure I/O and this machine", slices.Concat([]*cobra.Command{machine.NewCommand(g)}, machine.StorageCommands(g), traces.Commands(g), benchmarks.Commands(g)))
 	root.AddCommand(newCompletionCommand(g), newVersionCommand(g), newManCommand())
-	root.SetHelpCommand(newHelpCommand())
+	root.SetHelpCommand(newHelpCommand(g))
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {
 		cmd.SuggestFor = fieldVerbs[cmd.Name()]
@@ -161,11 +161,13 @@ func addGroup(root *cobra.Command, id, title string, commands []*cobra.Command) 
 
 // newHelpCommand is cobra's, but for names that it does not know: an error, in place
 // of the help of ckpt.
-func newHelpCommand() *cobra.Command {
+func newHelpCommand(g *ui.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]...",
 		Short:   "Show the help of a command",
-		Example: "  ckpt help predict size",
+		Long: `Show the help of a command. ckpt help combinations shows which settings of jobs go with
+which, and why the others make no sense together.`,
+		Example: "  ckpt help predict size\n  ckpt help combinations",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			if of, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {
@@ -178,6 +180,9 @@ func newHelpCommand() *cobra.Command {
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if slices.Equal(args, []string{"combinations"}) {
+				return jobs.ShowCombinations(g)
+			}
 			of, rest, err := cmd.Root().Find(args)
 			if err == nil && len(rest) > 0 {
 				err = ui.UnknownCommand(of, rest[0])
