@@ -16,7 +16,7 @@ import (
 // or more settings is one of these rows.
 type Combination struct {
 	// Terms are what holds at once, like groups=several keep; Term explains them.
-	Terms []Term
+	Terms           []Term
 	Because, Remedy string
 	// Counted says that numbers decide, which [Clash] is told by the place that compares them.
 	Counted bool

@@ -163,8 +163,8 @@ func addGroup(root *cobra.Command, id, title string, commands []*cobra.Command) 
 // of the help of ckpt.
 func newHelpCommand(g *ui.Globals) *cobra.Command {
 	return &cobra.Command{
-		Use:     "help [COMMAND]...",
-		Short:   "Show the help of a command",
+		Use:   "help [COMMAND]...",
+		Short: "Show the help of a command",
 		Long: `Show the help of a command. ckpt help combinations shows which settings of jobs go with
 which, and why the others make no sense together.`,
 		Example: "  ckpt help predict size\n  ckpt help combinations",
