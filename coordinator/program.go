@@ -81,7 +81,11 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, opt Res
 		return nil, err
 	}
 	if np > 0 {
-		if err := job.CheckDealable(j, from, np); err != nil {
+		err := job.CheckDealable(j, from, np)
+		if bad, ok := errors.AsType[*job.DealError](err); ok && opt.NP > 0 {
+			return nil, job.Clash(job.ClashArrays, bad.Text, bad.Fix)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -134,9 +138,8 @@ func (o *RestartOptions) again(was *job.Resolved, from *image.Manifest) (job.Spe
 	}
 	command, ok := launch.WithRanks(again.Command, was.NP, np)
 	if !ok {
-		return spec, 0, &job.UsageError{Text: wording.Sprintf("{np} %d: the command of the job does not say in one place that it starts %s: %s",
-			np, program.RanksText(was.NP), strings.Join(again.Command, " ")),
-			Fix: wording.Sprintf("give the command that starts %s: {restart %s} {np} %d -- mpiexec -n %d ./program; {np} %d starts that of the job", program.RanksText(np), o.Job, np, np, was.NP)}
+		text := wording.Sprintf("{np} %d: %s", np, strings.Join(again.Command, " "))
+		return spec, 0, job.Clash(job.ClashCommand, text, wording.Sprintf("give the command that starts %s: {restart %s} {np} %d -- mpiexec -n %d ./program; {np} %d starts that of the job", program.RanksText(np), o.Job, np, np, was.NP))
 	}
 	again.Command = command
 	return spec, np, nil

@@ -55,7 +55,8 @@ const (
 	ClashLost     = "fail-lose-local !local"
 	ClashOneByOne = "ranks=program fail-node"
 	ClashRanks    = "mode=semi|uncoordinated other-np"
-	ClashArrays   = "ranks=simulated other-np"
+	ClashArrays   = "ranks=simulated|program other-np"
+	ClashCommand  = "ranks=program other-np !command"
 	ClashMessages = "checkpoint other-np"
 )
 
@@ -311,7 +312,8 @@ func ofNumbers(row func(terms, because, remedy string)) {
 	row(ClashWriters, "aggregators are ranks, and each OST has as many as any other", "")
 	row(ClashBuffer, "a buffer holds a stripe, and a page of each rank", "")
 	row(ClashStore, "a store and the directories of nodes lie apart from each other", "")
-	row(ClashArrays, "it belongs to each rank of the launch alone", "")
+	row(ClashArrays, "another number of ranks has no use for what belongs to one rank", "")
+	row(ClashCommand, "the command of the job does not say in one place how many ranks it starts", "")
 	row(ClashMessages, "it holds messages that the rank has yet to receive", "")
 }
 
