@@ -236,6 +236,9 @@ type Storage interface {
 	Images(t *Time) error
 	// Stored times what ckpt stores of the job that was asked for.
 	Stored(m *Model, r Request, s *Stored) error
+	// Part is the time in which some ranks of each node write their images of t at the same
+	// time, or if s is not nil what ckpt stores of them, and what they write in MiB.
+	Part(t *Time, s *Stored, perNode []int) (seconds fit.Range, mib float64, err error)
 }
 
 // Simulated has a time come from a storage with a name: storage in seconds, with an

@@ -134,6 +134,17 @@ func (c Cost) all() (mib fit.Range, fixed float64) {
 		t.Latency.Coordination + t.Latency.Management
 }
 
+// storage is the time of a whole checkpoint in its storage.
+func (c Cost) storage() fit.Range {
+	storage, total := 0.0, fit.Range{}
+	if s := c.Stored; s != nil {
+		storage, total = s.RefreshTime.Storage, s.RefreshTime.Total
+	} else {
+		storage, total = c.Time.Latency.Storage, fit.Range{Value: c.Time.Latency.Total, Low: c.Time.LowS, High: c.Time.HighS}
+	}
+	return total.Scale(storage / max(total.Value, 1e-9))
+}
+
 // Whole is what a whole checkpoint stores, in MiB, and the share of it that the fullest node
 // has.
 func (c Cost) Whole() (mib fit.Range, node float64) {

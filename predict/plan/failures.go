@@ -17,6 +17,7 @@ type Groups struct {
 	Log        service.Log  `json:"log"`
 	GroupCount int          `json:"group_count"`
 	GroupRanks int          `json:"group_ranks"`
+	Together   float64      `json:"together_share"` // of the groups that store at the same time
 	GroupS     float64      `json:"group_checkpoint_s"`
 	CostS      float64      `json:"cost_s"` // CheckpointS
 	// LogMiB is logged in an interval by all ranks, and KeptMiB kept by senders. LogS is the
@@ -48,19 +49,24 @@ func (p *Planning) modes(m *predict.Model, r predict.Request, size *predict.Size
 			if err != nil {
 				return nil, err
 			}
-			costs, err := service.CostOf(c)
-			if err != nil {
-				return nil, err
+			for _, c.Together = range p.Together {
+				costs, err := service.CostOf(c)
+				if err != nil {
+					return nil, err
+				}
+				o := base
+				o.Groups = &Groups{Mode: mode, Log: log, Together: c.Together, ModeCosts: *costs}
+				if costs.GroupCount == 1 {
+					o.Log, o.Together = service.NoGroups, 1
+				}
+				if err := p.expect(&o); err != nil {
+					return nil, err
+				}
+				out = append(out, o)
+				if costs.GroupCount == 1 {
+					break
+				}
 			}
-			o := base
-			o.Groups = &Groups{Mode: mode, Log: log, ModeCosts: *costs}
-			if costs.GroupCount == 1 {
-				o.Log = service.NoGroups
-			}
-			if err := p.expect(&o); err != nil {
-				return nil, err
-			}
-			out = append(out, o)
 		}
 	}
 	return out, nil
@@ -72,9 +78,9 @@ func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.S
 	if err != nil {
 		return nil, fit.Refuse("choose coordinated, semi or uncoordinated", "%v", err)
 	}
-	c := &service.ModeCase{Mode: mode, Log: log, Mapping: r.Mapping, Groups: groups, Together: p.Together, Machine: m.Modes, IterationS: p.AppSeconds}
+	c := &service.ModeCase{Mode: mode, Log: log, Mapping: r.Mapping, Groups: groups, Machine: m.Modes, IterationS: p.AppSeconds}
 	if p.Storage != nil {
-		c.Store = cost.whole(c.Mode)
+		c.Store = p.simulated(cost, r.Mapping)
 	} else if cost.Stored != nil {
 		c.Store = m.StoredParts(cost.Stored, p.Probe)
 	} else if c.Store, err = m.ImageParts(size, r, cost.Time.Codec, p.Probe); err != nil {
@@ -96,19 +102,31 @@ func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.S
 	return c, nil
 }
 
-// whole is the time of a checkpoint of all ranks on a described storage. Groups that store one
-// after the other are not simulated.
-func (c Cost) whole(mode service.Mode) service.Storing {
-	return func([]int, int) (fit.Range, float64, error) {
-		if mode != service.Coordinated {
-			return fit.Range{}, 0, fit.Refuse("leave the storage out, or compare mode coordinated alone",
-				"mode %s on a described storage: its groups are not simulated", mode)
+// simulated is the time of a checkpoint on a described storage: of all ranks as it is known, of
+// some of them in a simulation of its own. What does not touch the storage costs them as much.
+func (p *Planning) simulated(c Cost, all []int) service.Storing {
+	return func(perNode []int, agree int) (fit.Range, float64, error) {
+		if slices.Equal(perNode, all) {
+			if s := c.Stored; s != nil {
+				return s.NextTime.Pause, s.Next.Total.Value / (1 << 20), nil
+			}
+			seconds, mib := c.Mean(1)
+			return seconds, float64(mib), nil
 		}
+		seconds, mib, err := p.Storage.Part(c.Time, c.Stored, perNode)
+		if err != nil {
+			return seconds, mib, err
+		}
+		coordination, management := 0.0, 0.0
 		if s := c.Stored; s != nil {
-			return s.NextTime.Pause, s.Next.Total.Value / (1 << 20), nil
+			coordination, management = s.NextTime.Coordination, s.NextTime.Management
+		} else {
+			coordination, management = c.Time.Latency.Coordination, c.Time.Latency.Management
 		}
-		seconds, mib := c.Mean(1)
-		return seconds, float64(mib), nil
+		if agree > 0 {
+			management += coordination
+		}
+		return seconds.Plus(fit.Exactly(management)), mib, nil
 	}
 }
 
@@ -149,6 +167,10 @@ func (p *Planning) expect(o *Option) (err error) {
 	behind := func(slowdown float64) float64 { return tau * slowdown / (1 - slowdown) }
 	g.GroupCount, g.GroupRanks, g.GroupS, g.RestartRanks, g.Domino = c.GroupCount, c.GroupRanks, c.GroupS.Value, c.RestartRanks, c.Domino
 	g.LogMiB, g.KeptMiB, g.Iteration = predict.MiB(c.LogMiBPerS*tau), predict.MiB(c.KeptMiBPerS*tau), c.Logged.Bytes
+	if c.GroupCount > 1 { // groups keep two checkpoints each, and logs since the older one
+		o.StorageMiB = 2*o.GstoredMiB + 2*g.LogMiB
+		o.Fits = p.holds(o.StorageMiB)
+	}
 	g.LogS, g.LogLowS, g.LogHighS = behind(c.Slowdown.Value), behind(c.Slowdown.Low), behind(c.Slowdown.High)
 	g.RestartS, g.RestartLowS, g.RestartHighS = restart.Value, restart.Low, restart.High
 	return nil

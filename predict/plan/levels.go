@@ -12,7 +12,7 @@ import (
 type Levels struct {
 	// LocalMiBPerS is the rate of the storage of one node, NetworkMiBPerS that between
 	// nodes, of one of them; 0: it delays nothing. StoreMiBPerS is the rate of the store, for
-	// all nodes together.
+	// all nodes together; 0: that of the described storage.
 	LocalMiBPerS, NetworkMiBPerS, StoreMiBPerS float64
 	// Redundancy is how many bytes other nodes keep for each byte of a checkpoint.
 	Redundancy float64
@@ -47,12 +47,12 @@ type LevelCosts struct {
 	Assumed                      []string
 }
 
-func (l *Levels) check() error {
+func (l *Levels) check(described bool) error {
 	for _, r := range []struct {
 		name string
 		rate float64
 	}{{"storage of a node", l.LocalMiBPerS}, {"store", l.StoreMiBPerS}} {
-		if !(r.rate > 0 && r.rate < 1e12) {
+		if !(r.rate > 0 && r.rate < 1e12) && !(described && r.rate == 0) {
 			return fit.Refuse("give its bytes per second, like 2GiB/s", "a rate of %g MiB/s of the %s is impossible", r.rate, r.name)
 		}
 	}
@@ -80,7 +80,9 @@ func (l *Levels) costs(m *predict.Model, np int, c Cost) *LevelCosts {
 		t.Assumed = append(t.Assumed, "the network does not delay redundancy")
 	}
 	t.LocalS = fit.Exactly(fixed).Plus(write)
-	t.DrainS = t.AllMiB.Scale(1 / l.StoreMiBPerS)
+	if t.DrainS = t.AllMiB.Scale(1 / l.StoreMiBPerS); l.StoreMiBPerS == 0 {
+		t.DrainS = c.storage()
+	}
 	t.StoreS = fit.Exactly(fixed).Plus(t.DrainS)
 	t.DrainCostS = t.DrainS.Scale(l.Slowdown)
 	if l.Slowdown == 0 {
@@ -117,6 +119,15 @@ func (p *Planning) storeAlone(c *LevelCosts, end func(fit.Range) float64) *inter
 	}}
 }
 
+// pattern is the best with the interval asked for, or with one that the overhead pays for.
+func (p *Planning) pattern(h *interval.Hierarchy, costS float64) (interval.Pattern, error) {
+	best, err := h.Best(interval.Pattern{Interval: durationOf(p.IntervalS)})
+	if least := durationOf(costS / max(p.Overhead, 1e-9)); err == nil && p.Overhead > 0 && best.Interval < least {
+		return h.Best(interval.Pattern{Interval: least})
+	}
+	return best, err
+}
+
 // levels compares the best pattern over nodes and store with the store alone.
 func (p *Planning) levels(m *predict.Model, base Option, cost Cost) (out []Option, err error) {
 	c := p.Levels.costs(m, p.App.NP, cost)
@@ -135,7 +146,7 @@ func (p *Planning) levels(m *predict.Model, base Option, cost Cost) (out []Optio
 			to *Finite
 		}{{middle, &o.Expected}, {lowEnd, &o.Failing.Low}, {highEnd, &o.Failing.High}} {
 			h := way.of(c, end.of)
-			best, err := h.Best(interval.Pattern{})
+			best, err := p.pattern(h, end.of(way.cost))
 			var row interval.PatternRow
 			if err == nil {
 				row, err = h.Row(durationOf(p.AppSeconds), best)

@@ -29,7 +29,7 @@ func modePlanning(t *testing.T) (*predict.Model, Planning) {
 
 func TestPlanModes(t *testing.T) {
 	m, p := modePlanning(t)
-	for _, p.Together = range []float64{0, 0.5, 1} {
+	for _, p.Together = range [][]float64{{0}, {0.5}, {1}} {
 		options, err := Compare(m, p)
 		if err != nil {
 			t.Fatal(err)
@@ -105,7 +105,7 @@ func TestPlanModesRefuses(t *testing.T) {
 		"no failures":  func(p *Planning) { p.MTBFS = math.NaN() },
 		"thesis":       func(p *Planning) { p.Law = fit.Thesis },
 		"group":        func(p *Planning) { p.GroupSize = 65 },
-		"share":        func(p *Planning) { p.Together = 1.5 },
+		"share":        func(p *Planning) { p.Together = []float64{1.5} },
 		"mapping":      func(p *Planning) { p.Mapping = []int{63} },
 		"semi, none":   func(p *Planning) { p.Modes, p.Logs = []service.Mode{service.Semi}, []service.Log{service.None} },
 		"codec":        func(p *Planning) { p.Codecs = []string{"lzma"} },

@@ -91,11 +91,12 @@ type Planning struct {
 	// MTBFS is the mean time between failures of the job; 0: it never fails. With it
 	// Modes and their Logs are tried (all logs by default), and Levels if it is not nil.
 	MTBFS     float64
+	NodeMTBFS float64 // of one node, in place of MTBFS; 0: MTBFS holds on any number of nodes
 	Modes     []service.Mode
 	Logs      []service.Log
 	GroupSize int
-	Together  float64 // share of the groups that store at the same time
-	IntervalS float64 // 0: the best of each option
+	Together  []float64 // shares of the groups that store at the same time, to try; nil: one after the other
+	IntervalS float64   // 0: the best of each option
 	Levels    *Levels
 
 	zones map[zoneOf]fit.Zone // data zones that are known
@@ -217,6 +218,9 @@ func (p *Planning) options(m *predict.Model, asked predict.Request) (out []Optio
 	if err != nil {
 		return nil, err
 	}
+	here := *p
+	p = &here
+	p.OnNodes(len(r.Mapping))
 	app := p.appSeconds(r)
 	if app == 0 {
 		return nil, nil
@@ -242,7 +246,7 @@ func (p *Planning) options(m *predict.Model, asked predict.Request) (out []Optio
 			return nil, err
 		}
 		o.Guess = o.HighS > wide*o.LowS || o.Extrapolation >= farOut
-		o.Fits = p.MTBFS != 0 || o.Count > 0 && (p.CapacityMiB == 0 || o.StorageMiB <= p.CapacityMiB)
+		o.Fits = (p.MTBFS != 0 || o.Count > 0) && p.holds(o.StorageMiB)
 		more := []Option{o}
 		switch {
 		case p.Levels != nil:
@@ -257,6 +261,16 @@ func (p *Planning) options(m *predict.Model, asked predict.Request) (out []Optio
 	}
 	return out, nil
 }
+
+// OnNodes sets the time between failures of a job on so many nodes.
+func (p *Planning) OnNodes(count int) {
+	if p.NodeMTBFS != 0 {
+		p.MTBFS = p.NodeMTBFS / float64(count)
+	}
+}
+
+// holds reports whether the store is large enough.
+func (p *Planning) holds(mib predict.MiB) bool { return p.CapacityMiB == 0 || mib <= p.CapacityMiB }
 
 // schedule fills in the checkpoints of an option.
 func (o *Option) schedule(p *Planning) error {
@@ -290,8 +304,9 @@ const Within = 1.05
 // the measurements.
 func (p *Planning) markBest(options []Option) {
 	if p.MTBFS != 0 {
-		best := slices.IndexFunc(options, func(o Option) bool { return o.Expected == slices.MinFunc(options, p.compare).Expected })
-		options[best].Best = options[best].Expected.Ends()
+		least := slices.MinFunc(options, p.compare)
+		best := slices.IndexFunc(options, func(o Option) bool { return o.Expected == least.Expected && o.Fits == least.Fits })
+		options[best].Best = options[best].Fits && options[best].Expected.Ends()
 		return
 	}
 	if !options[0].Fits || options[0].Guess {
@@ -309,9 +324,6 @@ func (p *Planning) markBest(options []Option) {
 // compare orders options by what fits, what is no guess, and by the aim, ties by the
 // other aims. On a machine that fails only the expected time counts.
 func (p *Planning) compare(a, b Option) int {
-	if p.MTBFS != 0 {
-		return cmp.Compare(a.Expected, b.Expected)
-	}
 	first := func(a, b bool) int {
 		switch {
 		case a == b:
@@ -320,6 +332,9 @@ func (p *Planning) compare(a, b Option) int {
 			return -1
 		}
 		return 1
+	}
+	if p.MTBFS != 0 {
+		return cmp.Or(first(a.Fits, b.Fits), cmp.Compare(a.Expected, b.Expected))
 	}
 	if c := cmp.Or(first(a.Fits, b.Fits), first(!a.Guess, !b.Guess)); c != 0 {
 		return c

@@ -56,10 +56,17 @@ func (p *Planning) checkFailures() error {
 		return fit.RefuseFor(fit.UseAutoLaw, "the thesis has no equation for the time of some ranks of a node")
 	case p.GroupSize < 0 || p.GroupSize > p.App.NP:
 		return fit.Refuse("give 1 to the number of ranks", "groups of %d ranks are impossible for %s", p.GroupSize, p.App)
-	case !(p.Together >= 0 && p.Together <= 1):
-		return fit.Refuse("give 0% to 100%", "a share of %g of the groups is impossible", p.Together)
-	case p.Levels != nil:
-		return p.Levels.check()
+	}
+	if len(p.Together) == 0 {
+		p.Together = []float64{0}
+	}
+	for _, share := range p.Together {
+		if !(share >= 0 && share <= 1) {
+			return fit.Refuse("give 0% to 100%", "a share of %g of the groups is impossible", share)
+		}
+	}
+	if p.Levels != nil {
+		return p.Levels.check(p.Storage != nil)
 	}
 	return nil
 }

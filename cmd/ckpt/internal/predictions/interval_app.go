@@ -77,7 +77,7 @@ func (o *intervalApp) fill(cmd *cobra.Command, app string) (*plan.Groups, error)
 	// Of the time of the run the costs need only how long an iteration takes; the time
 	// between failures changes none of them.
 	p := plan.Planning{App: r.App, Law: r.Law, MPI: []string{r.MPI}, IO: r.IO, Mapping: r.Mapping, Codecs: []string{o.codec}, AppSeconds: 86400, MTBFS: 86400}
-	groups := modeOptions{modes: []string{mode}, logs: []string{o.log}, groupSize: o.groupSize, stagger: "spread"}
+	groups := modeOptions{modes: []string{mode}, logs: []string{o.log}, groupSize: o.groupSize, staggers: []string{"spread"}}
 	if err := groups.groups(&p); err != nil {
 		return nil, err
 	}

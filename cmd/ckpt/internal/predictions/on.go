@@ -3,6 +3,7 @@ package predictions
 import (
 	"context"
 	"math"
+	"slices"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
@@ -124,6 +125,44 @@ func (s *shared) Stored(m *predict.Model, r predict.Request, p *predict.Stored) 
 	}
 	p.Simulated(s.sys.Name, s.sys.Unknown)
 	return nil
+}
+
+// Part times what some ranks of each node write at the same time.
+func (s *shared) Part(t *predict.Time, stored *predict.Stored, perNode []int) (seconds fit.Range, mib float64, err error) {
+	c := tune.Case{Settings: plan.Defaults(), OneStream: stored == nil, Background: s.background}
+	var all *job.PlannedMemory
+	if stored != nil {
+		all, c.Doubt = equalShares(stored, &stored.Next), doubtOf(&stored.Next)
+	} else {
+		all, c.Doubt = imagesOf(t), t.Doubt()
+	}
+	c.Memory = &job.PlannedMemory{Regions: all.Regions}
+	left, bytes := slices.Clone(perNode), int64(0)
+	for _, n := range perNode {
+		if n > 0 {
+			c.Mapping = append(c.Mapping, n)
+		}
+	}
+	for _, source := range all.Sources {
+		if left[source.Node] == 0 {
+			continue
+		}
+		left[source.Node]--
+		node := 0
+		for _, n := range perNode[:source.Node] {
+			node += min(n, 1)
+		}
+		source.Node = node
+		source.Rank = len(c.Memory.Sources)
+		bytes += source.Pieces[0].Bytes
+		c.Memory.Sources = append(c.Memory.Sources, source)
+	}
+	f, err := tune.Predict(s.ctx, s.sys, c)
+	if err != nil {
+		return fit.Range{}, 0, err
+	}
+	factor := factorOf(&f)
+	return fit.Range{Value: f.Storage, Low: f.Storage / factor, High: f.Storage * factor}, float64(bytes) / mebi, nil
 }
 
 // caseOf is a checkpoint as it is simulated.

@@ -3,6 +3,7 @@ package predictions
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -252,10 +253,14 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 	case p.Levels != nil:
 		return showLevelPlan(g, &p, options, o.protect)
 	case p.MTBFS != 0:
-		r := modePlan{p.App.String(), p.Mapping, cmp.Or(p.Engine, dataset.DMTCP), p.MTBFS, p.AppSeconds, options}
+		if o.top > 0 && o.top < len(options) {
+			options = options[:o.top]
+		}
+		p.OnNodes(len(options[0].Mapping))
+		r := modePlan{p.App.String(), options[0].Mapping, cmp.Or(p.Engine, dataset.DMTCP), p.MTBFS, p.AppSeconds, options}
 		return g.Show(r, func() error {
 			why := o.onlyTogether(&p)
-			if err := printModes(g, &r); err != nil || len(o.modes) > 0 || why == "" || g.Quiet {
+			if err := printModes(g, &r, o.staggers); err != nil || len(o.modes) > 0 || why == "" || g.Quiet {
 				return err
 			}
 			return g.Printf("left out: modes of groups: %s\n", why)
@@ -318,6 +323,9 @@ const (
 	ofAggregators
 	ofModes
 	ofLevels
+	ofSeveral // mappings, libraries or codecs, with modes
+	ofStaggers
+	ofStores // that are too small
 )
 
 // columns has all comparisons: what a column is of, the head and the cell.
@@ -329,9 +337,10 @@ var columns = []struct {
 	{ofBudget, "", func(o *plan.Option) string { return map[bool]string{true: "*"}[o.Best] }},
 	{ofModes, "mode, log", func(o *plan.Option) string { return modeName(o.Mode, o.Log) }},
 	{ofLevels, "checkpoints", func(o *plan.Option) string { return o.Pattern.Name }},
-	{ofBudget, "mapping", func(o *plan.Option) string { return fmt.Sprintf("%d×%d", o.Nodes, o.PPN) }},
-	{ofBudget, "MPI", func(o *plan.Option) string { return o.MPI }},
-	{ofBudget, "codec", func(o *plan.Option) string { return o.Codec }},
+	{ofStaggers, "|at once", func(o *plan.Option) string { return atOnce(o) }},
+	{ofBudget | ofSeveral, "mapping", func(o *plan.Option) string { return fmt.Sprintf("%d×%d", o.Nodes, o.PPN) }},
+	{ofBudget | ofSeveral, "MPI", func(o *plan.Option) string { return o.MPI }},
+	{ofBudget | ofSeveral, "codec", func(o *plan.Option) string { return o.Codec }},
 	{ofAggregators, "|agg", func(o *plan.Option) string { return strconv.Itoa(o.Aggregators) }},
 	{ofAggregators, "|buffer", func(o *plan.Option) string { return size(o.BufferMiB) }},
 	{ofBudget, "~|image", func(o *plan.Option) string { return size(o.FileMiB) }},
@@ -351,9 +360,9 @@ var columns = []struct {
 	{ofBudget, "~|total", func(o *plan.Option) string { return lasting(o.TotalS) }},
 	{ofBudget, "~|lost", func(o *plan.Option) string { return ui.Seconds(o.LostS) }},
 	{ofModes, "|lost", func(o *plan.Option) string { return ui.Seconds(o.LostS) }},
-	{ofBudget, "|store", func(o *plan.Option) string { return size(o.StorageMiB) }},
+	{ofBudget | ofStores, "|store", func(o *plan.Option) string { return size(o.StorageMiB) }},
 	{ofModes | ofLevels, "|total", func(o *plan.Option) string { return never(o.Expected, spanOf) + map[bool]string{true: " *"}[o.Best] }},
-	{ofBudget, "", remark},
+	{ofBudget | ofStores, "", remark},
 }
 
 // printOptions prints the columns of a comparison.
@@ -376,7 +385,7 @@ func remark(o *plan.Option) string {
 	text := ""
 	switch {
 	case o.Best:
-	case o.Count == 0:
+	case o.Count == 0 && o.Failing == nil:
 		text = "no checkpoint is affordable"
 	case !o.Fits:
 		text = "store too small"
@@ -396,6 +405,14 @@ func lasting(s float64) string {
 		return ui.Seconds(s)
 	}
 	return spanOf(s)
+}
+
+// atOnce says how many groups store at the same time.
+func atOnce(o *plan.Option) string {
+	if o.GroupCount <= 1 {
+		return "all"
+	}
+	return strconv.Itoa(max(1, int(math.Ceil(o.Together*float64(o.GroupCount)))))
 }
 
 func logged(o *plan.Option) string {

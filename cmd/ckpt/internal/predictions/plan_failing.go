@@ -25,9 +25,10 @@ import (
 type modeOptions struct {
 	ui.Placement
 	FailingOptions
-	modes, logs       []string
-	stagger, interval string
-	groupSize         int
+	modes, logs []string
+	interval    string
+	staggers    []string
+	groupSize   int
 }
 
 func (o *modeOptions) addFlags(f *pflag.FlagSet) {
@@ -45,7 +46,7 @@ func (o *modeOptions) addModeFlags(f *pflag.FlagSet, mode, log string) {
 	f.StringSliceVar(&o.logs, "log", nil, log+strings.Join(logs, ", "))
 	ui.Choices(f, "log", logs...)
 	f.IntVar(&o.groupSize, "group-size", 0, "ranks of a group, with --mode semi (default those of a node)")
-	f.StringVar(&o.stagger, "stagger", "spread", "how many groups store at once: spread (one), none (all), or a share like 25%")
+	f.StringSliceVar(&o.staggers, "stagger", []string{"spread"}, "how many groups store at once: spread (one), none (all), or a share like 25%; several are compared")
 }
 
 func namesOf[S ~string](list []S) (names []string) {
@@ -70,15 +71,20 @@ func (o *modeOptions) groups(p *plan.Planning) (err error) {
 		return err
 	}
 	p.GroupSize = o.groupSize
-	switch o.stagger {
-	case "spread":
-		return nil
-	case "none":
-		p.Together = 1
-		return nil
+	for _, stagger := range o.staggers {
+		together := 0.0
+		switch stagger {
+		case "spread":
+		case "none":
+			together = 1
+		default:
+			if together, err = ui.ParseShare("--stagger", stagger); err != nil {
+				return err
+			}
+		}
+		p.Together = append(p.Together, together)
 	}
-	p.Together, err = ui.ParseShare("--stagger", o.stagger)
-	return err
+	return nil
 }
 
 // chosen reads names of known things.
@@ -93,30 +99,25 @@ func chosen[S ~string](names []string, known []S, flag, choices string) (list []
 }
 
 // failing reads the flags of a machine that fails. Its options have one mapping, library and
-// codec.
+// codec, unless several are given.
 func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
-	if name := changed(f, "runs", "checkpoints", "minimize", "max-nodes", "keep", "capacity", "buffers", "top"); name != "" {
-		return ui.BadUsage("--"+name+" compares mappings and codecs, and --mtbf modes", "leave one of the two out")
+	if name := changed(f, "runs", "checkpoints", "minimize", "max-nodes"); name != "" {
+		return ui.BadUsage("--"+name+": on a machine that fails the expected time of one run is compared", "leave it out, or --mtbf")
 	}
-	several := func(name, like string) error {
-		return ui.BadUsage("--"+name+" has several values, and modes are compared for one", "give one of them"+like)
+	if name := changed(f, "capacity", "keep", "top"); name != "" && o.levelRates.given() {
+		return ui.BadUsage("--"+name+" and --local-rate exclude each other: levels reclaim what they need no more", "leave one of the two out")
 	}
-	switch {
-	case !f.Changed("mpi"):
+	if !f.Changed("mpi") {
 		p.MPI = []string{"mpich"}
-	case len(p.MPI) != 1:
-		return several("mpi", ", like --mpi mpich")
 	}
 	switch {
-	case f.Changed("codec") && len(p.Codecs) != 1:
-		return several("codec", ", like --codec none")
 	case !f.Changed("codec") && p.Codecs != nil:
 		p.Codecs = []string{"none"}
 	case !f.Changed("codec"):
 		p.Codecs = []string{""} // as measured jobs had
 	}
-	if len(p.Aggregators) > 1 {
-		return several("aggregators", "")
+	if o.levelRates.given() && len(p.MPI)*max(1, len(p.Codecs))*max(1, len(p.Aggregators))*max(1, len(p.BuffersMiB)) > 1 {
+		return ui.BadUsage("--local-rate compares levels of storage for one library, codec and buffer", "give one value of --mpi, --codec, --aggregators and --buffers")
 	}
 	if err := o.mapping(p); err != nil {
 		return err
@@ -130,10 +131,18 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 	if !o.FailingOptions.Given() {
 		return ui.Missing("--mtbf", "24h")
 	}
-	mtbf, err := o.Job(o.modeOptions.Placement.Count())
+	count := o.modeOptions.Placement.Count()
+	if p.Mapping == nil {
+		count = 1 // more nodes fail more often
+	}
+	mtbf, err := o.Job(count)
 	if err != nil {
 		return err
 	}
+	if p.Mapping == nil && o.NodeMTBF != "" {
+		p.NodeMTBFS = mtbf.Seconds()
+	}
+	p.Keep = o.keep
 	var q ui.Quantities
 	p.MTBFS, p.IntervalS = mtbf.Seconds(), q.Duration("--interval", o.interval).Seconds()
 	if q.Err == nil && o.levelRates.given() {
@@ -145,10 +154,7 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 
 // onlyTogether says why modes of groups are left out of a comparison, "" if they are not.
 func (o *planOptions) onlyTogether(p *plan.Planning) string {
-	switch inst := p.App.Instance(); {
-	case p.Storage != nil:
-		return "groups that store one after the other are not simulated on a described storage"
-	case inst != nil && inst.Workload.IsProgram() && len(inst.Messages) == 0:
+	if inst := p.App.Instance(); inst != nil && inst.Workload.IsProgram() && len(inst.Messages) == 0 {
 		return fmt.Sprintf("the messages of %s are not known; its workload file may have them", p.App)
 	}
 	return ""
@@ -158,8 +164,12 @@ func (o *planOptions) onlyTogether(p *plan.Planning) string {
 func (o *planOptions) mapping(p *plan.Planning) error {
 	place := &o.modeOptions.Placement
 	switch {
-	case place.Given() && len(p.PPN) > 0, len(p.PPN) > 1:
-		return ui.BadUsage("modes are compared for one mapping", "give one of --nodes, --map and --ppn, and one value")
+	case place.Given() && len(p.PPN) > 0:
+		return ui.BadUsage("--nodes or --map, and --ppn: each says alone where the ranks are", "give one of them")
+	case len(p.PPN) > 1 && o.levelRates.given():
+		return ui.BadUsage("--local-rate compares levels of storage for one mapping", "give one value of --ppn")
+	case len(p.PPN) > 1:
+		return nil
 	case len(p.PPN) == 1 && p.PPN[0] > 0:
 		place.Nodes = (p.App.NP + p.PPN[0] - 1) / p.PPN[0]
 	}
@@ -186,12 +196,25 @@ type modePlan struct {
 	Options []plan.Option  `json:"mode_options"`
 }
 
-func printModes(g *ui.Globals, r *modePlan) error {
+func printModes(g *ui.Globals, r *modePlan, staggers []string) error {
 	if !g.Quiet {
 		explainEngine(g, r.Engine, "")
 		g.Printf("%s on nodes %s, work %s, a failure every %s\n", r.App, ranksOfNodes(r.Mapping), spanOf(r.AppS), spanOf(r.MTBF))
 	}
-	if err := printOptions(g, ofModes, r.Options); err != nil || g.Quiet {
+	kind := ofModes
+	for i := range r.Options {
+		o, first := &r.Options[i], &r.Options[0]
+		if !slices.Equal(o.Mapping, first.Mapping) || o.MPI != first.MPI || o.Codec != first.Codec || o.Aggregators != first.Aggregators {
+			kind |= ofSeveral
+		}
+		if len(staggers) > 1 {
+			kind |= ofStaggers
+		}
+		if !o.Fits {
+			kind |= ofStores
+		}
+	}
+	if err := printOptions(g, kind, r.Options); err != nil || g.Quiet {
 		return err
 	}
 	return g.Printf("\n%s", explainModes(r.Options))
@@ -211,7 +234,7 @@ func explainModes(options []plan.Option) string {
 	if best.Best {
 		text.WriteString(ends(modeName(best.Mode, best.Log), best.Failing))
 	} else {
-		text.WriteString("no mode is expected to end: failures come faster than checkpoints\n")
+		text.WriteString(map[bool]string{true: "no mode is expected to end: failures come faster than checkpoints\n", false: "nothing fits: enlarge the store\n"}[best.Fits])
 	}
 	if best.Best && near > 0 {
 		fmt.Fprintf(&text, "  %d of the others may be as fast: their ranges overlap\n", near)
@@ -269,7 +292,7 @@ type levelRates struct {
 
 func (o *levelRates) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.local, "local-rate", "", "with --mtbf: compare checkpoints on the nodes, whose storage writes as fast, with a plain store, like 2GiB/s")
-	f.StringVar(&o.store, "store-rate", "", "rate of the store, for all nodes together, like 200MiB/s")
+	f.StringVar(&o.store, "store-rate", "", "rate of the store, for all nodes together, like 200MiB/s (default with --on: simulated)")
 	f.StringVar(&o.network, "network-rate", "", "rate between nodes, of one of them (default: it delays nothing)")
 	f.StringVar(&o.share, "share-local", "", "share of the failures that checkpoints on the nodes survive, like 85%")
 	f.StringVar(&o.protect, "protect", "none", "what survives a lost node: none, partner[:K], xor:N or rs:K+M")
@@ -280,11 +303,15 @@ func (o *levelRates) given() bool { return o.local != "" }
 
 // levels reads the flags about levels.
 func (o *levelRates) levels(f *pflag.FlagSet, p *plan.Planning) (*plan.Levels, error) {
-	if name := changed(f, "mode", "log", "group-size", "stagger", "interval", "overhead"); name != "" {
+	name := changed(f, "log", "group-size", "stagger")
+	if len(p.Modes) != 1 && f.Changed("mode") || p.Modes[0] != service.Coordinated {
+		name = "mode"
+	}
+	if name != "" {
 		return nil, ui.BadUsage("--"+name+" and --local-rate exclude each other: checkpoints on the nodes are coordinated", "leave one of the two out")
 	}
 	switch {
-	case o.store == "":
+	case o.store == "" && p.Storage == nil:
 		return nil, ui.Missing("--store-rate", "200MiB/s")
 	case o.share == "":
 		return nil, ui.Missing("--share-local", "85%")
