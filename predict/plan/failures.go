@@ -103,7 +103,7 @@ func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.S
 }
 
 // simulated is the time of a checkpoint on a described storage: of all ranks as it is known, of
-// some of them in a simulation of its own. What does not touch the storage costs them as much.
+// some of them in a simulation of its own. Coordination and management cost them as much as all.
 func (p *Planning) simulated(c Cost, all []int) service.Storing {
 	return func(perNode []int, agree int) (fit.Range, float64, error) {
 		if slices.Equal(perNode, all) {
