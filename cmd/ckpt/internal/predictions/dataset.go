@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -155,8 +156,34 @@ func loadTable(name string) (*dataset.Table, error) {
 func Commands(g *ui.Globals) []*cobra.Command {
 	commands := []*cobra.Command{newPredictCommand(g), newIntervalCommand(g), newDatasetCommand(g)}
 	g.TellsProgress(commands...)
+	for _, cmd := range slices.Concat(commands, commands[0].Commands()) {
+		cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+			return ui.CheckNeeds(cmd, args, slices.Concat(needs[""], needs[cmd.Name()]))
+		}
+	}
 	return commands
 }
+
+// needs are flags that say nothing without others, of all commands and by command.
+var needs = map[string][]ui.Need{"": {
+	{Flags: "measure-size", Of: "measure", Because: "it is the size of a measurement", Remedy: "add --measure DIR"},
+	{Flags: "network-rate", Of: "protect", Because: "nothing goes to other nodes", Remedy: "add what does, like --protect partner"},
+}, "interval": {
+	{Flags: "logged log-growth replay", Of: "mode", Because: "it is about groups of ranks", Remedy: "add --mode semi or --mode uncoordinated"},
+	{Flags: "store", Of: "from-job", Because: "only a job is in a store", Remedy: "add --from-job JOB"},
+}, "scale": {
+	{Flags: "codec engine", Of: "runs", Because: "only the checkpoints of known runs are written", Remedy: "add --runs, with the times of runs"},
+}, "storage": {
+	{Flags: "layout async", Of: "engine model", Because: "it is for files of ckpt", Remedy: "add --engine ckpt"},
+}, "eval": {
+	{Flags: "store", Of: "APP", Because: "only a job is in a store", Remedy: "name the JOB"},
+}, "size": {
+	{Flags: "codec", Of: "engine model", Because: "images of DMTCP are told as they are before compression", Remedy: "ckpt predict time tells what is stored"},
+}, "count": { // where the checkpoint may be known
+	{Flags: "on background measure aggregators buffer async codec engine io law layout map mpi np model vary", Of: "APP", Because: "the time of a checkpoint is given, and nothing is predicted", Remedy: "name an APP in place of --checkpoint-time"},
+	{Flags: "nodes", Of: "APP node-mtbf", Because: "the time of a checkpoint is given, and nothing is predicted", Remedy: "name an APP in place of --checkpoint-time, or give --node-mtbf"},
+	{Flags: "keep capacity", Of: "APP size", Because: "the size of a checkpoint is not known", Remedy: "add --size, like --size 61GiB"},
+}}
 
 func newPredictCommand(g *ui.Globals) *cobra.Command {
 	cmd := &cobra.Command{

@@ -135,6 +135,9 @@ func (o *intervalOptions) complete(cmd *cobra.Command, g *ui.Globals, args []str
 		o.explain(g, o.nodes)
 	}
 	if len(args) > 0 {
+		if name := changed(f, "log", "group-size"); name != "" && !f.Changed("mode") {
+			return ui.BadUsage("--"+name+": it is about groups of ranks", "add --mode semi or --mode uncoordinated")
+		}
 		return o.ofApp(cmd, g, args[0])
 	}
 	if name := changed(f, "model", "np", "mpi", "codec", "log", "group-size"); name != "" {

@@ -195,3 +195,28 @@ func invalidValue(err *pflag.InvalidValueError) error {
 	}
 	return fmt.Errorf("--%s %q: %s", flag.Name, err.GetValue(), want)
 }
+
+// A Need says that flags say nothing unless one of others is given, or, as APP, an argument.
+type Need struct{ Flags, Of, Because, Remedy string }
+
+// CheckNeeds refuses the first flag that says nothing. A command that lacks all flags of a
+// need, or all that it needs, is not concerned.
+func CheckNeeds(cmd *cobra.Command, args []string, needs []Need) error {
+	f := cmd.Flags()
+	for _, n := range needs {
+		met, concerned := false, false
+		for name := range strings.FieldsSeq(n.Of) {
+			met = met || f.Changed(name) || name == "APP" && len(args) > 0
+			concerned = concerned || f.Lookup(name) != nil || name == "APP"
+		}
+		if met || !concerned {
+			continue
+		}
+		for name := range strings.FieldsSeq(n.Flags) {
+			if flag := f.Lookup(name); flag != nil && flag.Changed {
+				return BadUsage(fmt.Sprintf("--%s %s: %s", name, flag.Value, n.Because), n.Remedy)
+			}
+		}
+	}
+	return nil
+}
