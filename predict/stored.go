@@ -17,6 +17,8 @@ type Storing struct {
 	Layout      string
 	Aggregators int
 	Async       bool
+	// Saved says that only the arrays that must be saved are stored.
+	Saved bool
 }
 
 // A Stored is what ckpt stores of a job, and how long that takes.
@@ -97,8 +99,11 @@ func (m *Model) Stored(r Request, how Storing, probe *fit.Probe) (*Stored, error
 	if how.Aggregators < 0 || how.Aggregators > r.App.NP {
 		return nil, fit.Refuse("between 1 and the number of processes", "%d aggregators are impossible", how.Aggregators)
 	}
+	if how.Saved && (r.App.Inst == nil || r.App.Inst.Workload.IsProgram() || r.Law != "" && r.Law != fit.Auto && r.Law != fit.Structural) {
+		return nil, fit.Refuse("name a workload, and leave the law out", "the arrays of %s that must be saved are not known", r.App)
+	}
 	job := service.Job{Instance: r.App.Inst, App: r.App.Name, Class: r.App.Class, NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Codec: how.Codec,
-		Layout: how.Layout, Aggregators: how.Aggregators}
+		Layout: how.Layout, Aggregators: how.Aggregators, Saved: how.Saved}
 	s := &Stored{App: r.App.String(), NP: r.App.NP, Mapping: r.Mapping, MPI: r.MPI, Storing: how, Ranks: RankKinds(r.App.Inst),
 		Note: openNote(r.App.Inst)}
 	var factor float64
@@ -188,6 +193,9 @@ func (s *Stored) explain(f *service.Fit, app *service.App) {
 		s.Note = fit.Join(s.Note, "no job of this application and class was measured: run one, and fit a model to it")
 	default:
 		s.Model, s.Basis = "structural", "workload spec, "+jobsOf(app)
+	}
+	if s.Saved {
+		s.Note = fit.Join(s.Note, "application level: the arrays that the workload saves, without segments and libraries")
 	}
 	if s.Assumed {
 		s.Note = fit.Join(s.Note, "the ratio of "+s.Codec+" is assumed, no job measured it")

@@ -91,6 +91,9 @@ func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.S
 	if c.ReadMiB = float64(size.Files[0].Zones.Data); cost.Stored == nil && len(m.ImageTimes) > 0 {
 		c.ReadMiB = float64(size.Files[0].MiB)
 	}
+	if s := cost.Stored; s != nil && s.Saved {
+		c.ReadMiB = s.Full.Total.Value / float64(r.App.NP) / (1 << 20)
+	}
 	inst := r.App.Instance()
 	if inst != nil {
 		c.Traffic, c.IterationS = service.CountTraffic(inst, groups), p.AppSeconds/float64(inst.Iterations)

@@ -14,7 +14,7 @@ func TestContents(t *testing.T) {
 	for _, f := range []*Fit{nil, New([]dataset.JobRun{m.job(t, 4, 3), m.job(t, 8, 3)})} {
 		_, j := predicted(t, f, 16)
 		for _, full := range []bool{true, false} {
-			want, next := f.App(j.App, j.Class).structure(j.Instance, j.Codec)
+			want, next := f.App(j.App, j.Class).structure(&j)
 			if !full {
 				want = next
 			}

@@ -48,7 +48,7 @@ func overheadBytes(job *Job) float64 {
 	var all, perRank float64
 	for _, s := range job.Instance.Shares() {
 		records := 0.0 // of one rank
-		for _, r := range regions(job.Instance, s.First()) {
+		for _, r := range job.regions(s.First(), false) {
 			records += regionRecord + extentRecord*math.Ceil(r.size/extentBytes)
 		}
 		all += float64(s.Count) * records

@@ -274,7 +274,7 @@ func (f *Fit) calibrate(run *dataset.JobRun) {
 	pt.Next, _, _ = mean(next)
 	pt.Iterations = int(math.Round(iterations))
 	if inst := instance(run); inst != nil {
-		first, following := app.structure(inst, run.Codec)
+		first, following := app.structure(&Job{Instance: inst, Codec: run.Codec})
 		pt.FullModel, pt.NextModel = first.Value, following.Value
 		if len(full) > 0 {
 			job := Job{Instance: inst, Mapping: run.Mapping, Layout: run.Layout, Aggregators: run.Aggregators}

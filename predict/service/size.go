@@ -27,6 +27,26 @@ type Job struct {
 	Laws        *Laws
 	// Part says that only some of the ranks store, while the others compute.
 	Part bool
+	// Saved says that only the arrays that must be saved are stored, those that all ranks have
+	// alike by rank 0: application level.
+	Saved bool
+}
+
+// regions lists what a rank stores, of the arrays of all ranks alike or of the others.
+func (j *Job) regions(rank int, alike bool) []sizedRegion {
+	if !j.Saved {
+		return regions(j.Instance, rank)
+	}
+	var list []sizedRegion
+	for _, a := range j.Instance.Arrays {
+		if n := a.Of(rank).Bytes(); n > 0 && a.Save && a.Replicated == alike {
+			list = append(list, sizedRegion{a.Name, float64(zones.PageRound(n))})
+		}
+	}
+	if alike { // and the page with the iteration
+		list = append(list, sizedRegion{runtimeRegion, zones.PageSize})
+	}
+	return list
 }
 
 // Laws are the stored bytes of the data zone of a rank, where no structure is known.
@@ -134,11 +154,16 @@ func regions(inst *dataset.Instance, rank int) []sizedRegion {
 
 // structure returns the stored bytes of the data zone of a rank, on average, with the doubt
 // about who holds how much.
-func (a *App) structure(inst *dataset.Instance, codec string) (full, next fit.Range) {
+func (a *App) structure(job *Job) (full, next fit.Range) {
+	inst := job.Instance
 	for _, s := range inst.Shares() {
-		f, n := a.stored(inst, s.First(), codec)
+		f, n := a.stored(job, job.regions(s.First(), false))
 		share := float64(s.Count) / float64(inst.NP)
 		full, next = summed(full, f.Scale(share)), summed(next, n.Scale(share))
+	}
+	if job.Saved {
+		f, n := a.stored(job, job.regions(0, true))
+		full, next = summed(full, f.Scale(1/float64(inst.NP))), summed(next, n.Scale(1/float64(inst.NP)))
 	}
 	low, high := inst.TotalRange()
 	total := float64(inst.TotalBytes())
@@ -155,10 +180,10 @@ func doubted(a fit.Range, low, high float64) fit.Range {
 	return fit.Range{Value: a.Value, Low: max(0, a.Low-a.Value*(1-low)), High: a.High + a.Value*(high-1)}
 }
 
-// stored returns the stored bytes of the regions of one rank.
-func (a *App) stored(inst *dataset.Instance, rank int, codec string) (full, next fit.Range) {
-	spec, list := shares(inst), regions(inst, rank)
-	if a != nil {
+// stored returns the stored bytes of regions of one rank.
+func (a *App) stored(job *Job, list []sizedRegion) (full, next fit.Range) {
+	inst, spec := job.Instance, shares(job.Instance)
+	if a != nil && !job.Saved {
 		for _, r := range a.Regions { // what the spec does not have, such as messages in transit
 			if _, ok := spec[r.Name]; !ok {
 				list = append(list, sizedRegion{r.Name, r.Size})
@@ -175,7 +200,7 @@ func (a *App) stored(inst *dataset.Instance, rank int, codec string) (full, next
 		}
 		add := func(sum *fit.Range, share Share, of float64, isFull bool) {
 			bytes, half := share.stored(item.size, of)
-			ratio := r.ratio(codec, inst.NP, spec[item.name].full(), isFull)
+			ratio := r.ratio(job.Codec, inst.NP, spec[item.name].full(), isFull)
 			sum.Value += bytes * ratio.Value
 			sum.Low += max(0, bytes*ratio.Low-half*ratio.Value)
 			sum.High += bytes*ratio.High + half*ratio.Value
@@ -196,7 +221,10 @@ const (
 
 // data predicts the data zone of a rank: the structure, corrected by what it was off.
 func (a *App) data(job *Job) (full, next fit.Range, extrapolation float64) {
-	full, next = a.structure(job.Instance, job.Codec)
+	full, next = a.structure(job)
+	if job.Saved { // jobs measured all memory
+		return full, corrected(next, nil, nextPrior, nextDoubt, 1), 1
+	}
 	var fullOff, nextOff []float64
 	extrapolation = 1
 	if a != nil {
@@ -244,7 +272,7 @@ func (f *Fit) Size(job Job) *Size {
 	app := f.App(job.App, job.Class)
 	s := &Size{Measured: app != nil, Extrapolation: 1}
 	program := app != nil && app.Program || job.Instance != nil && job.Instance.Workload.IsProgram()
-	if !program {
+	if !program && !job.Saved {
 		s.Library = f.library()
 	}
 	var full, next fit.Range
@@ -256,7 +284,7 @@ func (f *Fit) Size(job Job) *Size {
 	}
 	ranks := float64(job.NP)
 	var segmentFull, segmentNext fit.Range
-	if !program { // which has no segment of ckpt
+	if !program && !job.Saved { // which have no segment of ckpt
 		segmentFull, segmentNext = f.segments(&job)
 	}
 	overhead := f.overhead(&job)

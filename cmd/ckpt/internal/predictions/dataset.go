@@ -180,7 +180,7 @@ var needs = map[string][]ui.Need{"": {
 }, "size": {
 	{Flags: "codec", Of: "engine model", Because: "images of DMTCP are told as they are before compression", Remedy: "ckpt predict time tells what is stored"},
 }, "count": { // where the checkpoint may be known
-	{Flags: "on background measure aggregators buffer async codec engine io law layout map mpi np model vary", Of: "APP", Because: "the time of a checkpoint is given, and nothing is predicted", Remedy: "name an APP in place of --checkpoint-time"},
+	{Flags: "on background measure aggregators buffer async codec engine io law layout level map mpi np model vary", Of: "APP", Because: "the time of a checkpoint is given, and nothing is predicted", Remedy: "name an APP in place of --checkpoint-time"},
 	{Flags: "nodes", Of: "APP node-mtbf", Because: "the time of a checkpoint is given, and nothing is predicted", Remedy: "name an APP in place of --checkpoint-time, or give --node-mtbf"},
 	{Flags: "keep capacity", Of: "APP size", Because: "the size of a checkpoint is not known", Remedy: "add --size, like --size 61GiB"},
 }}

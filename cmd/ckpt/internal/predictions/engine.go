@@ -21,8 +21,17 @@ import (
 // written.
 type storingOptions struct {
 	engine, codec, layout string
+	level                 string // "" is all of the memory
 	async                 bool
 }
+
+// addLevelFlag adds the flag of commands that predict times.
+func (o *storingOptions) addLevelFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.level, "level", string(job.System), "what ckpt stores: system (all of the memory) or application (the arrays that the workload saves)")
+	ui.Choices(f, "level", string(job.System), string(job.Application))
+}
+
+func (o *storingOptions) saved() bool { return o.level == string(job.Application) }
 
 // codecChoices are the codecs of both engines.
 var codecChoices = append([]string{"auto"}, fit.Codecs()...)
@@ -43,7 +52,16 @@ func addEngineFlag(f *pflag.FlagSet, engine *string) {
 
 // own reports whether the files of ckpt are predicted.
 func (o *storingOptions) own(m *predict.Model) (bool, error) {
+	if o.saved() && o.engine == "" {
+		return true, nil
+	}
 	engine, err := m.EngineOf(dataset.Engine(o.engine))
+	switch level := job.Level(o.level); {
+	case level != "" && level != job.System && level != job.Application:
+		return false, ui.BadUsage(fmt.Sprintf("level %q is unknown", o.level), "--level takes system or application")
+	case o.saved() && err == nil && engine != dataset.Ckpt:
+		return false, ui.BadUsage("--level application: DMTCP stores all of the memory", "leave --engine dmtcp out")
+	}
 	if err == nil && engine != dataset.Ckpt && (o.layout != "" || o.async) {
 		return false, ui.BadUsage("--layout and --async are for files of ckpt", "add --engine ckpt")
 	}
@@ -52,7 +70,7 @@ func (o *storingOptions) own(m *predict.Model) (bool, error) {
 
 // storing is how ckpt writes files.
 func (o *jobOptions) storing() predict.Storing {
-	return predict.Storing{Codec: o.codec, Layout: o.layout, Aggregators: o.aggregators, Async: o.async}
+	return predict.Storing{Codec: o.codec, Layout: o.layout, Aggregators: o.aggregators, Async: o.async, Saved: o.saved()}
 }
 
 // requestFor is the job that the flags describe, for an engine. Aggregators of files of ckpt
@@ -75,6 +93,7 @@ type Stored struct {
 	Mapping []int          `json:"mapping"`
 	MPI     string         `json:"mpi"`
 	Engine  dataset.Engine `json:"engine"`
+	Level   job.Level      `json:"level,omitempty"` // application, or all of the memory
 	Codec   string         `json:"codec"`
 	Layout  string         `json:"layout"`
 	Library int64          `json:"library_bytes"` // once for the job
@@ -116,6 +135,9 @@ func kindJSON(c *service.Checkpoint, full bool, t *service.Time) Kind {
 func storedJSON(s *predict.Stored, times bool) Stored {
 	r := Stored{App: s.App, NP: s.NP, Mapping: s.Mapping, MPI: s.MPI, Engine: dataset.Ckpt, Codec: s.Codec, Layout: s.Layout,
 		Library: int64(s.Library.Value), Ranks: s.Ranks, Model: s.Model, Basis: s.Basis, Extrapolation: max(1, s.Extrapolation), Assumed: s.Assumed, Note: s.Note}
+	if s.Saved {
+		r.Level = job.Application
+	}
 	full, next := &s.FullTime, &s.NextTime
 	if !times {
 		full, next = nil, nil

@@ -102,6 +102,7 @@ func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.measure, "measure", "", "measure the rate of this directory with a short write test")
 	f.StringVar(&o.probeSize, "measure-size", "64MiB", "bytes of each round of --measure")
 	o.storage.AddFlags(f, "on", "predict the times on this storage, which all nodes share")
+	o.addLevelFlag(f)
 	f.IntVar(&o.top, "top", 0, "show the best N only (default all)")
 	o.modeOptions.addFlags(f)
 	o.levelRates.addFlags(f)
@@ -188,7 +189,7 @@ func (o *planOptions) way(cmd *cobra.Command, m *predict.Model, p *plan.Planning
 		return err
 	}
 	if own {
-		p.Engine, p.Storing = dataset.Ckpt, predict.Storing{Layout: o.layout, Async: o.async}
+		p.Engine, p.Storing = dataset.Ckpt, predict.Storing{Layout: o.layout, Async: o.async, Saved: o.saved()}
 		if !cmd.Flags().Changed("codec") {
 			p.Codecs = nil
 		}

@@ -28,6 +28,7 @@ func (o *timeOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.measure, "measure", "", "measure the rate of this directory with a short write test")
 	f.StringVar(&o.probeSize, "measure-size", "64MiB", "bytes of each round of --measure")
 	o.storage.AddFlags(f, "on", "predict the time on this storage, which all nodes share")
+	o.addLevelFlag(f)
 }
 
 func newPredictTimeCommand(g *ui.Globals) *cobra.Command {
@@ -52,9 +53,6 @@ stores, at rates that the jobs measured. --law thesis gives the thesis's own lin
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if groups.given() {
-				if o.storage.On != "" {
-					return ui.BadUsage("--on and --mode exclude each other: the groups of a mode are not simulated", "leave one of them out")
-				}
 				return inputErrors(runTimeOfMode(cmd.Context(), g, &o, &groups, appOf(args)))
 			}
 			for _, name := range []string{"log", "group-size", "stagger"} {
@@ -209,8 +207,8 @@ func runTimeOfMode(ctx context.Context, g *ui.Globals, o *timeOptions, mo *modeO
 	if err := mo.groups(&p); err != nil {
 		return err
 	}
-	if len(p.Modes) != 1 || len(p.Logs) > 1 {
-		return ui.BadUsage("the time is that of one mode and one log", "ckpt predict plan --mtbf compares several")
+	if len(p.Modes) != 1 || len(p.Logs) > 1 || len(p.Together) > 1 {
+		return ui.BadUsage("the time is that of one mode, one log and one stagger", "ckpt predict plan --mtbf compares several")
 	}
 	if len(p.Logs) == 0 {
 		p.Logs = p.Modes[0].Logs()[:1]
