@@ -128,9 +128,6 @@ type libraryWrite struct {
 	err    error
 }
 
-// maxAge bounds the number of earlier checkpoints that one depends on.
-const maxAge = 15
-
 // A lineage is the checkpoints that the memory of the ranks descends from.
 type lineage struct {
 	numbers []int // ascending; of those before the run, the ones there were
@@ -153,10 +150,10 @@ func (l *lineage) newest() int {
 
 // oldest returns the oldest that the next may depend on.
 func (l *lineage) oldest() int {
-	if len(l.numbers) <= maxAge {
+	if len(l.numbers) <= job.MaxAge {
 		return 0
 	}
-	return l.numbers[len(l.numbers)-maxAge]
+	return l.numbers[len(l.numbers)-job.MaxAge]
 }
 
 // member is the coordinator's side of one rank of the current incarnation.

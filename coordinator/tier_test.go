@@ -17,6 +17,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/levels"
+	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/nodes"
@@ -97,6 +98,52 @@ func TestTierLevels(t *testing.T) {
 		t.Error("the last checkpoint is not in the store")
 	}
 	verifyAll(t, opt)
+}
+
+// TestTierIncrementalDrain: of a job that changes 5 % of its memory between two checkpoints,
+// a drain copies at most 10 % of what a full one does, the store has each checkpoint whole,
+// and a restart without the nodes reads it.
+func TestTierIncrementalDrain(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "slow.yaml")
+	text := `name: slow
+kernel: generic
+procs: any
+classes:
+  S: {iterations: 60, params: {}}
+arrays:
+  - {name: still, elem: float64, count: "995328", rewrite: 0}
+  - {name: moving, elem: float64, count: "52384", rewrite: 1}
+`
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	inst, err := dataset.ParseApp(path, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := job.NewSpec(inst)
+	s.Mapping, s.Tier = job.Mapping{2, 2}, tiered(t, "bt.S.4", 2, "partner", "every=1").Tier
+	s.Schedule.Every, s.Incremental, s.Codec = 20, true, "none"
+	want, rec, opt := mustLaunch(t, s, Options{})
+	var copied []int64
+	for _, ev := range eventsOf[*levels.LevelEvent](rec) {
+		if ev.Level == nodes.Stored {
+			copied = append(copied, ev.Bytes)
+		}
+	}
+	if len(copied) < 2 || copied[1] > copied[0]/10 {
+		t.Errorf("drains copied %d bytes, want at most a tenth after the first", copied)
+	}
+	verifyAll(t, opt)
+	loseDirs(t, s, 0, 1)
+	again, err := Restart(t.Context(), RestartOptions{Options: opt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Digest != want.Digest {
+		t.Errorf("digest %s, want %s", again.Digest, want.Digest)
+	}
 }
 
 // TestTierLostNode: the ranks of a lost node find their parts with its partner, and the

@@ -120,29 +120,113 @@ func partOf(m *image.Manifest, rank int) int {
 	return slices.IndexFunc(m.Files, func(f container.File) bool { return f.Path == nodes.RankFile(m.Number, rank) })
 }
 
-// StorePart copies a rank's file of a version from its node to a path in the store, and returns
-// its length. If the node or its file is lost, it is made anew from what protects it.
-func StorePart(ctx context.Context, store vfs.FS, t *nodes.Tier, m *image.Manifest, rank int, path string, limit *nodes.Limiter) (int64, error) {
-	i := partOf(m, rank)
+// A Basis is the checkpoint in the store that the parts of a version may refer to, Number 0
+// for none, and the oldest that they may depend on.
+type Basis struct {
+	Number int `json:"number,omitempty"`
+	Oldest int `json:"oldest,omitempty"`
+}
+
+// BasisOf returns what the parts of a version may refer to: the newest checkpoint before it in
+// the store that as many ranks have taken.
+func (s *Resolved) BasisOf(j *image.Job, m *image.Manifest) (b Basis) {
+	numbers, err := j.Checkpoints()
+	if !s.Incremental || err != nil {
+		return b
+	}
+	numbers = slices.DeleteFunc(numbers, func(n int) bool { return n >= m.Number })
+	for _, n := range slices.Backward(numbers) {
+		if is, err := j.Manifest(n); err == nil && is.NP == m.NP && is.Group == m.Group {
+			b.Number = n
+			break
+		}
+	}
+	if n := len(numbers); n > MaxAge {
+		b.Oldest = numbers[n-MaxAge]
+	}
+	return b
+}
+
+// MaxAge bounds the number of earlier checkpoints that one depends on.
+const MaxAge = 15
+
+// of returns the file of a rank to refer to; nil if it has none, and its part is stored whole.
+func (b Basis) of(j *image.Job, rank int) *container.Base {
+	if b.Number == 0 {
+		return nil
+	}
+	m, err := j.Manifest(b.Number)
+	if err != nil {
+		return nil
+	}
+	i := slices.IndexFunc(m.Ranks, func(r image.Rank) bool { return r.Rank == rank })
 	if i < 0 {
-		return 0, nil // it has nothing to store
+		return nil
 	}
-	f := m.Files[i]
-	local, err := t.Job(t.Topology().NodeOf[rank])
+	k := slices.IndexFunc(m.Files, func(f container.File) bool { return f.Path == m.Ranks[i].File })
+	if k < 0 {
+		return nil
+	}
+	return &container.Base{Place: j.Place(), File: m.Files[k], Number: b.Number, Oldest: b.Oldest}
+}
+
+// A Part is the file of a rank in a version on nodes, on its way into the store.
+type Part struct {
+	Nodes   *nodes.Tier
+	Version *image.Manifest
+	Rank    int
+	Store   *image.Job // the job in the store
+	Through vfs.FS     // to the store, as its storage turns have it
+	Path    string     // in the store
+	Basis   Basis
+	Limit   *nodes.Limiter // may be nil
+}
+
+// Copy stores the part, and returns its entry in the store, nil if the rank has nothing to
+// store. If its node or its file is lost, it is made anew from what protects it.
+func (p *Part) Copy(ctx context.Context) (*container.File, error) {
+	i := partOf(p.Version, p.Rank)
+	if i < 0 {
+		return nil, nil
+	}
+	f := p.Version.Files[i]
+	how := nodes.DrainOptions{Limit: p.Limit, Since: p.Basis.of(p.Store, p.Rank)}
+	copied := func(from *image.Job) (*container.File, error) {
+		stored, err := nodes.DrainFile(ctx, from, f, p.Through, p.Path, how)
+		return &stored, err
+	}
+	local, err := p.Nodes.Job(p.Nodes.Topology().NodeOf[p.Rank])
 	if err == nil {
-		err = nodes.DrainFile(ctx, local, f, store, path, limit)
+		var stored *container.File
+		if stored, err = copied(local); err == nil || ctx.Err() != nil {
+			return stored, err
+		}
 	}
-	if err == nil || ctx.Err() != nil {
-		return f.Bytes, err
-	}
-	from, rerr := t.Recover(ctx, m, rank)
+	from, rerr := p.Nodes.Recover(ctx, p.Version, p.Rank)
 	if rerr != nil {
-		return 0, errors.Join(err, rerr)
+		return nil, errors.Join(err, rerr)
 	}
 	if from.Source == nodes.FromLocal && local != nil {
-		return 0, err // of the store
+		return nil, err // of the store
 	}
-	return f.Bytes, nodes.DrainFile(ctx, from.Job, f, store, path, limit)
+	return copied(from.Job)
+}
+
+// InStore returns the manifest of a version as the store has it: with the library zone, which
+// may be nil, and the files as they were stored.
+func InStore(m *image.Manifest, library *container.File, parts []*container.File) *image.Manifest {
+	in := *m
+	in.Files, in.Ranks = slices.Clone(m.Files), slices.Clone(m.Ranks)
+	for _, part := range parts {
+		if part == nil {
+			continue
+		}
+		if i := slices.IndexFunc(in.Files, func(f container.File) bool { return f.Path == part.Path }); i >= 0 {
+			in.Files[i] = *part
+		}
+	}
+	in.AddLibrary(library)
+	return &in
 }
 
 // A TierRun is what a journal tells of checkpoints that went to nodes first. Times are in

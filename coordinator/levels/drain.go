@@ -25,17 +25,23 @@ import (
 
 // A copying is a version on its way into the store.
 type copying struct {
-	number  int
-	m       *image.Manifest
+	number int
+	m      *image.Manifest
+	room                     // nil Tx while the store makes it
+	left   map[int]bool      // ranks that owe an answer
+	parts  []*container.File // as they were copied
+	waited time.Duration     // of the turns of a rank, the longest
+	passed string            // why bytes passed without turns
+	began  time.Time
+	err    error // the first
+	ended  bool  // it is being committed or removed
+}
+
+// A room is the place of a version in the store, with what its manifest names there already.
+type room struct {
+	tx      *image.Tx
 	library *container.File
-	tx      *image.Tx     // nil while the store makes room
-	left    map[int]bool  // ranks that owe an answer
-	bytes   int64         // copied
-	waited  time.Duration // of the turns of a rank, the longest
-	passed  string        // why bytes passed without turns
-	began   time.Time
-	err     error // the first
-	ended   bool  // it is being committed or removed
+	basis   job.Basis // of the copies
 }
 
 // errRestarted ends a copy whose ranks were restarted. It begins again.
@@ -47,10 +53,11 @@ func (t *Tier) copy(number int) {
 	t.copying = c
 	t.tell(number, nodes.Draining, storedBytes(c.m))
 	t.g.AgainTurns()
+	whole := t.alarmed
 	t.g.Go(func() {
-		tx, library, err := t.makeRoom(number)
+		made, err := t.makeRoom(c.m, whole)
 		t.g.Post(func() {
-			c.tx, c.library = tx, library
+			c.room = made
 			switch {
 			case err != nil:
 				c.err = err
@@ -70,7 +77,7 @@ func (t *Tier) orderCopies(c *copying) {
 	rate := t.nodes.Setting().Rate
 	for _, rank := range t.Ranks {
 		c.left[rank] = true
-		o := wire.StoreOrder{Path: c.tx.RankPath(rank), ID: c.m.ID}
+		o := wire.StoreOrder{Path: c.tx.RankPath(rank), ID: c.m.ID, Basis: c.basis}
 		if rate > 0 {
 			o.Rate = max(1, rate/int64(len(t.Ranks)))
 		}
@@ -78,14 +85,17 @@ func (t *Tier) orderCopies(c *copying) {
 	}
 }
 
-// makeRoom makes room for a version in the store, and sees to its library zone.
-func (t *Tier) makeRoom(number int) (*image.Tx, *container.File, error) {
-	library, err := t.g.Library(number)
-	if err != nil {
-		return nil, nil, err
+// makeRoom makes room for a version in the store, and sees to its library zone. After a copy
+// that failed, the next refers to no earlier checkpoint: a file of one may be damaged.
+func (t *Tier) makeRoom(m *image.Manifest, whole bool) (r room, err error) {
+	if r.library, err = t.g.Library(m.Number); err != nil {
+		return r, err
 	}
-	tx, err := beginStoring(t.Job, number)
-	return tx, library, err
+	if !whole {
+		r.basis = t.Spec.BasisOf(t.Job, m)
+	}
+	r.tx, err = beginStoring(t.Job, m.Number)
+	return r, err
 }
 
 // answered takes what a rank says of its copy.
@@ -100,7 +110,7 @@ func (t *Tier) answered(rank int, m protocol.Message) {
 		if m.Number != c.number || json.Unmarshal(m.Body, &report) != nil {
 			return
 		}
-		c.bytes += report.Bytes
+		c.parts = append(c.parts, report.Part)
 		c.waited, c.passed = max(c.waited, report.TurnWait), cmp.Or(c.passed, report.TurnPassed)
 	case protocol.StoreFailed:
 		if m.Number != c.number {
@@ -126,7 +136,7 @@ func (t *Tier) answered(rank int, m protocol.Message) {
 // commitCopy makes the version exist in the store.
 func (t *Tier) commitCopy(c *copying) {
 	c.ended = true
-	t.beside(func() error { return c.tx.Commit(context.Background(), inStore(c.m, c.library)) }, func(err error) {
+	t.beside(func() error { return c.tx.Commit(context.Background(), job.InStore(c.m, c.library, c.parts)) }, func(err error) {
 		if err != nil {
 			c.err = err
 			t.failed(c)
@@ -136,12 +146,14 @@ func (t *Tier) commitCopy(c *copying) {
 	})
 }
 
-// inStore returns the manifest of a version as the store has it: with the library zone.
-func inStore(m *image.Manifest, library *container.File) *image.Manifest {
-	in := *m
-	in.Files, in.Ranks = slices.Clone(m.Files), slices.Clone(m.Ranks)
-	in.AddLibrary(library)
-	return &in
+// bytesOf adds up the lengths of parts.
+func bytesOf(parts []*container.File) (n int64) {
+	for _, f := range parts {
+		if f != nil {
+			n += f.Bytes
+		}
+	}
+	return n
 }
 
 // stored notes that a version is in the store.
@@ -153,7 +165,7 @@ func (t *Tier) stored(c *copying) {
 		t.alarmed = false
 		t.g.Warn(fmt.Sprintf("the store works again: checkpoint %d is there", c.number))
 	}
-	t.tellCopied(&LevelEvent{Number: c.number, Level: nodes.Stored, Bytes: c.bytes, Seconds: t.last, TurnWait: c.waited.Seconds()})
+	t.tellCopied(&LevelEvent{Number: c.number, Level: nodes.Stored, Bytes: bytesOf(c.parts), Seconds: t.last, TurnWait: c.waited.Seconds()})
 	t.g.Stored(c.number, c.passed)
 	t.next()
 }
@@ -232,33 +244,48 @@ func (t *Tier) newestVersion() *image.Manifest {
 // storersAtOnce is how many parts are copied into the store at once when no ranks do it.
 const storersAtOnce = 4
 
-// storeVersion copies a version into the store while no ranks run. No rank is slowed, so no
-// rate limits it. The client, which may be nil, takes a turn on the storage.
-func storeVersion(ctx context.Context, client *turns.Client, j *image.Job, nodes *nodes.Tier, m *image.Manifest, library func(number int) (*container.File, error)) (turns.Report, error) {
+// A storing copies a version into the store while no ranks run. No rank is slowed, so no rate
+// limits it. The client, which may be nil, takes a turn on the storage.
+type storing struct {
+	client *turns.Client
+	spec   *job.Resolved
+	job    *image.Job
+	nodes  *nodes.Tier
+	whole  bool // it refers to no earlier checkpoint
+}
+
+// store copies a version, and returns how many bytes that took.
+func (s *storing) store(ctx context.Context, m *image.Manifest, library func(number int) (*container.File, error)) (turns.Report, int64, error) {
 	var report turns.Report
 	zone, err := library(m.Number)
 	if err != nil {
-		return report, err
+		return report, 0, err
 	}
-	tx, err := beginStoring(j, m.Number)
+	basis := job.Basis{}
+	if !s.whole {
+		basis = s.spec.BasisOf(s.job, m)
+	}
+	tx, err := beginStoring(s.job, m.Number)
 	if err != nil {
-		return report, err
+		return report, 0, err
 	}
-	report, err = client.Move(ctx, j.FS(), partsBurst(m), func(through vfs.FS) error {
+	parts := make([]*container.File, len(m.Ranks))
+	report, err = s.client.Move(ctx, s.job.FS(), partsBurst(m), func(through vfs.FS) error {
 		all, ctx := errgroup.WithContext(ctx)
 		all.SetLimit(storersAtOnce)
-		for _, r := range m.Ranks {
-			all.Go(func() error {
-				_, err := job.StorePart(ctx, through, nodes, m, r.Rank, tx.RankPath(r.Rank), nil)
+		for i, r := range m.Ranks {
+			part := job.Part{Nodes: s.nodes, Version: m, Rank: r.Rank, Store: s.job, Through: through, Path: tx.RankPath(r.Rank), Basis: basis}
+			all.Go(func() (err error) {
+				parts[i], err = part.Copy(ctx)
 				return err
 			})
 		}
 		return all.Wait()
 	})
 	if err != nil {
-		return report, errors.Join(err, tx.Abort())
+		return report, 0, errors.Join(err, tx.Abort())
 	}
-	return report, tx.Commit(context.WithoutCancel(ctx), inStore(m, zone))
+	return report, bytesOf(parts), tx.Commit(context.WithoutCancel(ctx), job.InStore(m, zone, parts))
 }
 
 // partsBurst describes the burst of a version on its way into the store.
@@ -317,8 +344,10 @@ func (t *Tier) drainLast(m *image.Manifest) {
 	t.tell(m.Number, nodes.Draining, storedBytes(m))
 	began := time.Now()
 	var report turns.Report
+	var bytes int64
+	s := &storing{client: t.g.Turns(), spec: t.Spec, job: t.Job, nodes: t.nodes, whole: t.alarmed}
 	err := t.g.Interruptible(func(ctx context.Context) (err error) {
-		report, err = storeVersion(ctx, t.g.Turns(), t.Job, t.nodes, m, t.g.Library)
+		report, bytes, err = s.store(ctx, m, t.g.Library)
 		return err
 	})
 	if err != nil {
@@ -335,7 +364,7 @@ func (t *Tier) drainLast(m *image.Manifest) {
 		t.ledger.Reclaimed(n)
 		delete(t.kept, n)
 	}
-	t.tellCopied(&LevelEvent{Number: m.Number, Level: nodes.Stored, Bytes: storedBytes(m), Seconds: time.Since(began).Seconds(),
+	t.tellCopied(&LevelEvent{Number: m.Number, Level: nodes.Stored, Bytes: bytes, Seconds: time.Since(began).Seconds(),
 		TurnWait: report.Waited.Seconds()})
 }
 

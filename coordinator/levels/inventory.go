@@ -149,7 +149,8 @@ func (v *Inventory) StoreFirst(ctx context.Context, m *image.Manifest, library f
 	}
 	client := turns.OfJob(v.spec, v.job)
 	defer client.Close()
-	_, err := storeVersion(ctx, client, v.job, v.nodes, m, library)
+	s := &storing{client: client, spec: v.spec, job: v.job, nodes: v.nodes}
+	_, _, err := s.store(ctx, m, library)
 	return err
 }
 

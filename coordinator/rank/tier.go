@@ -41,7 +41,7 @@ func (r *process) openTier(ctx context.Context) error {
 	}
 	t.For(nil) // the coordinator has checked, and the store may look like a copy from this host
 	p, err := r.openParity(t)
-	r.tier = &nodeTier{t, p, j.FS()}
+	r.tier = &nodeTier{t, p, j}
 	return err
 }
 
@@ -180,7 +180,9 @@ func (r *process) copyPart(ctx context.Context, number int, o wire.StoreOrder) (
 		return report, err
 	}
 	turn := begin(ctx, r.turns.Load(), nil, turns.Burst{Kind: turns.Drain, File: container.JobPath(o.Path), Bytes: job.PartBytes(m, r.id)})
-	report.Bytes, err = job.StorePart(ctx, turn.FS(r.tier.store), r.tier.Tier, m, r.id, o.Path, nodes.NewLimiter(o.Rate, nodes.RealClock()))
+	part := job.Part{Nodes: r.tier.Tier, Version: m, Rank: r.id, Store: r.tier.store, Through: turn.FS(r.tier.store.FS()),
+		Path: o.Path, Basis: o.Basis, Limit: nodes.NewLimiter(o.Rate, nodes.RealClock())}
+	report.Part, err = part.Copy(ctx)
 	told := turn.end()
 	report.TurnWait, report.TurnPassed = told.Waited, told.Passed
 	return report, err
@@ -189,7 +191,7 @@ func (r *process) copyPart(ctx context.Context, number int, o wire.StoreOrder) (
 type nodeTier struct {
 	*nodes.Tier
 	parity *parity // nil: nothing is coded
-	store  vfs.FS  // that has the job
+	store  *image.Job
 }
 
 // A parity is this rank's part in the coding of files: it holds parity of its own set and, as the

@@ -6,6 +6,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/zones"
 )
 
@@ -75,10 +76,12 @@ type StoreOrder struct {
 	Path string `json:"path"`
 	ID   string `json:"id"`             // of the checkpoint
 	Rate int64  `json:"rate,omitempty"` // bytes per second, 0 no limit
+	// Basis is what the copy may refer to.
+	Basis job.Basis `json:"basis,omitzero"`
 }
 
 type StoreReport struct {
-	Bytes int64 `json:"bytes"`
+	Part *container.File `json:"part,omitempty"` // nil: the rank has nothing to store
 	// As in WriteReport.
 	TurnWait   time.Duration `json:"turn_wait,omitempty"`
 	TurnPassed string        `json:"turn_passed,omitempty"`

@@ -2,10 +2,12 @@ package container
 
 import (
 	"context"
+	"errors"
 
 	"ckpt/image/codec"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
+	"ckpt/zones"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -38,6 +40,105 @@ func (p Place) Copy(ctx context.Context, f File, to vfs.FS, path string, opt Cop
 	}
 	k := &copier{c: c, o: o, opt: opt, own: c.index.ownOnce()}
 	return o.close(k.run(ctx))
+}
+
+// A Base is what the copy of a rank's file may refer to: its file of an earlier checkpoint, in
+// the place that the copy goes to.
+type Base struct {
+	Place  Place
+	File   File
+	Number int // of the checkpoint
+	Oldest int // of the checkpoints that the copy may depend on
+}
+
+// CopySince is Copy without the extents that base has: the copy refers to them. It returns the
+// entry of the copy. A base that cannot be read makes a complete copy.
+func (p Place) CopySince(ctx context.Context, f File, to vfs.FS, path string, base *Base, opt CopyOptions) (File, error) {
+	if base == nil {
+		return f, p.Copy(ctx, f, to, path, opt)
+	}
+	c, err := p.complete(f)
+	if err != nil {
+		return f, err
+	}
+	defer c.Close()
+	had := NewHistory()
+	if had.Recall(base.Place, base.File, base.Number, c.header.Rank) != nil {
+		return f, p.Copy(ctx, f, to, path, opt)
+	}
+	place := base.Place
+	place.FS = to
+	b, err := place.Build(path, c.header, nil)
+	if err != nil {
+		return f, err
+	}
+	s := &sinceCopier{copier: copier{c: c, opt: opt}, b: b, past: had.of(base.Number), oldest: base.Oldest, moved: map[int64]int64{}}
+	if err := s.run(ctx); err != nil {
+		return f, errors.Join(err, b.Discard())
+	}
+	info, err := b.Close()
+	if err == nil {
+		f.Bytes, f.Holes, f.IndexBlake3 = info.Bytes, 0, info.IndexBlake3
+	}
+	return f, err
+}
+
+// A sinceCopier copies the extents of a container that an earlier one does not have.
+type sinceCopier struct {
+	copier
+	b      *Builder
+	past   *past
+	oldest int
+	moved  map[int64]int64 // places of extents in the copy, by their place in the file
+	buf    []byte
+}
+
+func (s *sinceCopier) run(ctx context.Context) error {
+	x, next := s.c.index, 0
+	for i, r := range x.regions {
+		r.extents = 0
+		s.b.index.regions = append(s.b.index.regions, r)
+		s.b.open = zones.PageRound(r.size)
+		s.b.zones.Add(r.zone, r.size)
+		for ; next < len(x.extents) && int(x.extents[next].region) == i; next++ {
+			if err := s.extent(ctx, r, x.extents[next]); err != nil {
+				return err
+			}
+		}
+		if err := s.b.full(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// extent adds an extent to the copy: a reference, or its bytes.
+func (s *sinceCopier) extent(ctx context.Context, r regionRec, e extentRec) error {
+	if e.codec == codecZero {
+		return s.b.add(e)
+	}
+	region := zones.Region{Name: r.name, Zone: r.zone}
+	at, ok := s.past.find(&region, e.offset, poolKey{e.id, int(e.rawLen)}, s.oldest)
+	if ok && at.file != nil && ID(e.id) != (ID{}) {
+		return s.b.add(s.b.reference(at))
+	}
+	from := e.fileOff
+	if to, again := s.moved[from]; again {
+		e.fileOff = to
+		return s.b.add(e)
+	}
+	e.fileOff = s.b.at + int64(s.b.n)
+	s.moved[from] = e.fileOff
+	if err := s.b.add(e); err != nil {
+		return err
+	}
+	b := staged(&s.buf, zones.PageRound(e.storedLen))
+	s.own = []extentRec{e}
+	s.own[0].fileOff = from
+	if err := s.read(ctx, b, from); err != nil {
+		return err
+	}
+	return s.b.store(b)
 }
 
 // complete opens a file that refers to no other.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math/rand/v2"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -113,5 +115,71 @@ func TestCopyFails(t *testing.T) {
 		if err != nil && !errors.Is(err, durable.ErrStorageFull) {
 			t.Errorf("operation %d: %v is not ErrStorageFull", at, err)
 		}
+	}
+}
+
+// TestCopySince copies what a base lacks: the copy refers to the base for the rest, and has the
+// contents of the file. No copy is made of a damaged file, and a damaged base makes a whole one.
+func TestCopySince(t *testing.T) {
+	ctx := context.Background()
+	m := memfs.New()
+	for _, dir := range []string{"/0001", "/0002", "/to", "/to/0001", "/to/0002"} {
+		if err := m.Mkdir(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mem := vfs.Aligned(9 * zones.PageSize)
+	rand.New(rand.NewPCG(1, 0)).Shuffle(len(mem), func(i, _ int) { mem[i] = byte(i*7 + i>>8) })
+	write := func(number int) File {
+		path := filepath.Join("/", FormatNumber(number), "a.img")
+		info, err := Write(ctx, m, path, Header{Job: "j", Number: number, Kind: KindRank},
+			[]zones.Region{{Name: "u", Zone: zones.Data, Elem: zones.Float64, Size: int64(len(mem)), Mem: mem}},
+			WriteOptions{ExtentBytes: 3 * zones.PageSize, Depth: 1, History: NewHistory()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return File{Path: path[1:], Kind: KindRank, Bytes: info.Bytes, IndexBlake3: info.IndexBlake3}
+	}
+	near, store := Place{FS: m, Dir: "/", Job: "j"}, Place{FS: m, Dir: "/to", Job: "j"}
+	first := write(1)
+	if err := near.Copy(ctx, first, m, "/to/0001/a.img", CopyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	mem[4*zones.PageSize]++
+	second := write(2)
+	base := &Base{Place: store, File: first, Number: 1}
+	got, err := near.CopySince(ctx, second, m, "/to/0002/a.img", base, CopyOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refs, err := store.References(got, true); err != nil || len(refs) != 1 || got.Bytes > second.Bytes-6*zones.PageSize {
+		t.Errorf("the copy has %d of %d bytes, and refers to %q (%v)", got.Bytes, second.Bytes, refs, err)
+	}
+	in := []zones.Region{{Name: "u", Zone: zones.Data, Elem: zones.Float64, Size: int64(len(mem)), Mem: vfs.Aligned(len(mem))}}
+	if err := store.Load(ctx, got, 0, in, LoadOptions{}); err != nil || !bytes.Equal(in[0].Mem, mem) {
+		t.Errorf("the copy loads other bytes (%v)", err)
+	}
+	good, had := contentsOf(t, m, "/0002/a.img"), contentsOf(t, m, "/to/0001/a.img")
+	again := func(path string, b []byte) (File, error) {
+		if err := errors.Join(m.Remove("/to/0002/a.img"), durable.Replace(m, path, b)); err != nil {
+			t.Fatal(err)
+		}
+		return near.CopySince(ctx, second, m, "/to/0002/a.img", base, CopyOptions{})
+	}
+	if whole, err := again("/to/0001/a.img", had[:len(had)-1]); err != nil || whole.Bytes != second.Bytes {
+		t.Errorf("after a damaged base the copy has %d bytes, want %d (%v)", whole.Bytes, second.Bytes, err)
+	}
+	if err := durable.Replace(m, "/to/0001/a.img", had); err != nil {
+		t.Fatal(err)
+	}
+	bad := bytes.Clone(good)
+	bad[BlockSize+10] ^= 1 // of the extent that changed, or of one that the base has
+	bad[BlockSize+4*zones.PageSize] ^= 1
+	_, err = again("/0002/a.img", bad)
+	if damage := (*durable.DamageError)(nil); !errors.As(err, &damage) || damage.File != "/0002/a.img" {
+		t.Errorf("of a damaged file: %v", err)
+	}
+	if _, err := m.Stat("/to/0002/a.img"); err == nil {
+		t.Error("there is a copy of a damaged file")
 	}
 }

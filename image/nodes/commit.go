@@ -125,16 +125,22 @@ func (t *Tier) Reclaim(number int) error {
 	return nil
 }
 
+// DrainOptions say how the file of a rank goes into the store.
+type DrainOptions struct {
+	Limit *Limiter        // of what is written; may be nil
+	Since *container.Base // in the store, that the copy may refer to; nil: it is complete
+}
+
 // DrainFile copies the file of a rank from its node into the store, at the path that its
-// transaction gives, and checks each byte on the way. It returns when the data is durable;
-// the name becomes so with the commit. Limit may be nil.
+// transaction gives, and checks each byte on the way. It returns the entry of the copy when
+// the data is durable; the name becomes so with the commit.
 //
 // A drain that did not come to an end may have left the file: it is made anew.
-func DrainFile(ctx context.Context, from *image.Job, f container.File, to vfs.FS, path string, limit *Limiter) error {
+func DrainFile(ctx context.Context, from *image.Job, f container.File, to vfs.FS, path string, how DrainOptions) (container.File, error) {
 	if err := durable.Remove(to, path); err != nil {
-		return err
+		return f, err
 	}
-	return from.Place().Copy(ctx, f, to, path, container.CopyOptions{Pace: limit.Wait})
+	return from.Place().CopySince(ctx, f, to, path, how.Since, container.CopyOptions{Pace: how.Limit.Wait})
 }
 
 // Job returns the job in the directory of a node, as DrainFile takes it. It fails with

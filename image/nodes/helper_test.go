@@ -151,7 +151,7 @@ func (w *world) drain(ctx context.Context, m *image.Manifest) error {
 		f, _ := fileOf(m, r.Rank)
 		from, err := w.tier.Job(w.nodeOf[r.Rank])
 		if err == nil {
-			err = DrainFile(ctx, from, f, w.store.FS(), tx.RankPath(r.Rank), nil)
+			_, err = DrainFile(ctx, from, f, w.store.FS(), tx.RankPath(r.Rank), DrainOptions{})
 		}
 		if err != nil {
 			_ = tx.Abort()
