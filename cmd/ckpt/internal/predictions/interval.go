@@ -68,6 +68,8 @@ trend and the nodes that fail most, and the interval that follows (docs/PLANNING
 
 With an APP the command predicts the cost and the restart, those of --mode, that no
 flag gives: ckpt predict plan --mtbf has the model. The ranks are spread over --nodes.
+Two levels, as in --storage-level local=2GiB/s --storage-level store=200MiB/s, then have
+the rates of a node and of the store in place of costs.
 
 --simulate simulates runs with random failures, from a seed. --shape 0.7 makes
 failures cluster, as they do on large machines, with the same MTBF.`,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,6 +13,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
+	"ckpt/image/nodes"
 	"ckpt/predict/fit"
 	"ckpt/predict/plan"
 	"ckpt/predict/service"
@@ -40,13 +42,24 @@ func (o *intervalApp) addFlags(f *pflag.FlagSet) {
 // ofApp predicts the costs of APP, where flags do not give them.
 func (o *intervalOptions) ofApp(cmd *cobra.Command, g *ui.Globals, app string) error {
 	f := cmd.Flags()
-	if f.Changed("storage-level") || f.Changed("from-job") {
-		return ui.BadUsage("an APP and levels of storage exclude each other: their costs are not predicted here", "leave one of them out")
+	if f.Changed("from-job") {
+		return ui.BadUsage("an APP and --from-job exclude each other: both say what checkpoints cost", "leave one of them out")
 	}
-	groups, err := o.predicted.fill(cmd, app)
+	var rates *plan.Levels
+	if f.Changed("storage-level") {
+		var err error
+		if rates, err = o.rates(); err != nil {
+			return err
+		}
+	}
+	option, err := o.predicted.fill(cmd, app, rates)
 	if err != nil {
 		return inputErrors(err)
 	}
+	if rates != nil {
+		return o.costsOfLevels(g, app, &option.LevelCosts)
+	}
+	groups := option.Groups
 	c := &groups.ModeCosts
 	if !f.Changed("cost") {
 		o.ends.cost = &c.AllS
@@ -57,8 +70,52 @@ func (o *intervalOptions) ofApp(cmd *cobra.Command, g *ui.Globals, app string) e
 	return o.predicted.set(cmd, g, app, groups)
 }
 
-// fill predicts what checkpoints of the mode cost.
-func (o *intervalApp) fill(cmd *cobra.Command, app string) (*plan.Groups, error) {
+// rates reads the rates of two levels: of the storage of a node, and of the store.
+func (o *levelOptions) rates() (*plan.Levels, error) {
+	l, rates := &plan.Levels{Share: 0.5, Slots: nodes.Slots}, []*float64{}
+	rates = append(rates, &l.LocalMiBPerS, &l.StoreMiBPerS)
+	if len(o.levels) != len(rates) {
+		return nil, ui.BadUsage("an APP has two levels of storage, the nodes and the store", "add both, like --storage-level local=2GiB/s --storage-level store=200MiB/s")
+	}
+	for i, text := range o.levels {
+		_, value, _ := strings.Cut(text, "=")
+		rate, _, _ := strings.Cut(value, ",")
+		if !strings.HasSuffix(rate, "/s") {
+			return nil, ui.BadUsage(fmt.Sprintf("--storage-level %q: of an APP the cost is predicted from a rate", text), "give bytes per second, of one node or of the store, like local=2GiB/s; or leave APP out")
+		}
+		var q ui.Quantities
+		if *rates[i] = float64(q.Rate("--storage-level "+text, rate)) / mebi; q.Err != nil {
+			return nil, q.Err
+		}
+	}
+	return l, nil
+}
+
+// costsOfLevels replaces the rates of levels by predicted costs. The store is filled behind the
+// job.
+func (o *intervalOptions) costsOfLevels(g *ui.Globals, app string, c *plan.LevelCosts) error {
+	told := ""
+	for i, cost := range []struct {
+		of            string
+		cost, restart fit.Range
+	}{{"%s=%fs,restart=%fs", c.LocalS, c.LocalRestartS}, {"%s=0s,drain=%fs,restart=%fs", c.DrainS, c.StoreRestartS}} {
+		name, value, _ := strings.Cut(o.levels[i], "=")
+		_, more, given := strings.Cut(value, ",")
+		o.levels[i] = fmt.Sprintf(cost.of, name, cost.cost.Value, cost.restart.Value)
+		if given {
+			o.levels[i] += "," + more
+		}
+		told += fmt.Sprintf(", %s %s (%s)", name, ui.Seconds(cost.cost.Value), times(cost.cost.Low, cost.cost.High))
+	}
+	if g.JSON || g.Quiet {
+		return nil
+	}
+	explainEngine(g, o.predicted.engine, "")
+	return g.Printf("predicted for %s%s\n", app, told)
+}
+
+// fill predicts what checkpoints of the mode cost, or of levels.
+func (o *intervalApp) fill(cmd *cobra.Command, app string, levels *plan.Levels) (*plan.Option, error) {
 	f := cmd.Flags()
 	var err error
 	if o.Nodes, err = f.GetInt("nodes"); err != nil {
@@ -81,6 +138,9 @@ func (o *intervalApp) fill(cmd *cobra.Command, app string) (*plan.Groups, error)
 	if err := groups.groups(&p); err != nil {
 		return nil, err
 	}
+	if levels != nil {
+		p.Levels = levels
+	}
 	if p.Engine, err = m.EngineOf(""); err != nil {
 		return nil, err
 	}
@@ -96,7 +156,7 @@ func (o *intervalApp) fill(cmd *cobra.Command, app string) (*plan.Groups, error)
 		return nil, err
 	}
 	o.engine = cmp.Or(p.Engine, dataset.DMTCP)
-	return options[0].Groups, nil
+	return &options[0], nil
 }
 
 // set sets the flags.
