@@ -52,6 +52,7 @@ type setting struct {
 	stopOnFull bool
 	startTurns func(ctx context.Context, dir string) error // starts a controller; may be nil
 	inventory  *levels.Inventory                           // of the nodes, of a job that is restarted; may be nil
+	fallBack   bool                                        // it may begin with an earlier checkpoint than the newest
 	withoutLog bool                                        // it resumes from what the checkpoints alone allow
 	launcher   launch.Launcher
 	network    string                // of the socket: unix; tests also measure tcp
@@ -283,6 +284,7 @@ type Options struct {
 	grace   time.Duration // of tests, if longer than endGrace
 
 	withoutLog bool
+	fallBack   bool
 	input      *launch.Input     // of a program
 	inventory  *levels.Inventory // of the nodes of a stored job; may be nil
 	levels     *job.Levels       // where its checkpoints are; nil if it has no nodes
@@ -299,7 +301,10 @@ func (o Options) fileSystem() vfs.FS {
 type RestartOptions struct {
 	Options
 	Checkpoint int // 0: the newest
-	Mapping    func(np int) (job.Mapping, error)
+	// Exact takes the newest checkpoint or none. Otherwise the newest sound one takes its place
+	// where it is damaged, unless Checkpoint names it.
+	Exact   bool
+	Mapping func(np int) (job.Mapping, error)
 	// NP is the number of ranks to restart with, 0 for as many as the checkpoint has, or for as
 	// many as Command starts. Command starts a program of the user in
 	// place of the command that the job was launched with; nil for that one.
@@ -316,6 +321,8 @@ type RestartOptions struct {
 	WithoutLog bool
 	// StorageTurns takes the place of what the job was launched with; nil: that holds.
 	StorageTurns *job.StorageTurns
+
+	told []string // why checkpoints are passed over
 }
 
 // A LeftError says that a run was left behind: it had been interrupted twice and did

@@ -47,7 +47,7 @@ func resumeDMTCP(ctx context.Context, spec *job.Resolved, j *image.Job, opt Rest
 	again := spec.Spec
 	again.AutoRestart = again.AutoRestart || opt.AutoRestart
 	return runDMTCP(ctx, j, again, tools, opt.Options, func(spec *job.Resolved) (*image.Manifest, error) {
-		return job.ChooseCheckpoint(j, spec, opt.Checkpoint)
+		return job.ChooseCheckpoint(j, spec, opt.Checkpoint, opt.passed())
 	})
 }
 

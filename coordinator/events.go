@@ -206,6 +206,10 @@ func (g *group) report(n protocol.Notice) {
 		if g.spec.Several() {
 			return // Recovery says it for all groups
 		}
+		if g.fellBack != "" && g.d.outages.of(g.id) == nil { // a user restarts the job
+			g.d.Warn(fmt.Sprintf("checkpoint %d cannot be used: the job resumes from checkpoint %d", g.restored.number, n.From))
+			g.d.parent = n.From
+		}
 		g.d.outages.restarts(g.id, nil, g.size(), g.d.outages.lost(g.id, n.Iter))
 		g.d.Event(&RestartEvent{Type: "restart", Ranks: g.size(), From: n.From, Iteration: n.Iter,
 			Incarnation: n.Incarnation, Unusable: g.fellBack})

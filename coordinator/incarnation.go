@@ -208,7 +208,8 @@ func (g *group) Examine(number int) {
 				return
 			}
 			if err != nil {
-				g.d.step(g.id, protocol.Unusable{Incarnation: incarnation, Damaged: job.Unrestorable(err), Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
+				g.d.step(g.id, protocol.Unusable{Incarnation: incarnation, Damaged: job.Unrestorable(err), Unfit: job.Unfit(err),
+					Reason: err.Error(), Body: job.Encode(wire.ReportError(err))})
 				return
 			}
 			g.restored.iter, g.restored.step = int(m.Iteration), m.Step

@@ -124,7 +124,7 @@ func TestOtherCells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := job.ChooseCheckpoint(j, resolved(t, s), 0)
+	m, err := job.ChooseCheckpoint(j, resolved(t, s), 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -154,6 +154,72 @@ func TestFallBackToOtherRanks(t *testing.T) {
 	}
 }
 
+// A user who restarts a job whose newest checkpoints are damaged gets the newest sound one, on any
+// number of ranks and in any layout, and hears of it. Exactly the newest, a number, and a job
+// without a sound checkpoint end in the error of the damage.
+func TestUserFallsBack(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(38, 4))
+	files := map[plan.Layout]string{plan.PerRank: "rank-0.img", plan.Shared: "job.img", plan.Aggregated: "aggregator-0.img"}
+	for layout, file := range files {
+		t.Run(string(layout), func(t *testing.T) {
+			s := newSpec(t, "heat.S.4", 2)
+			s.Iterations, s.Schedule.Every, s.Keep = 30, 7, 4
+			if layout != plan.PerRank {
+				s.WritePath = plan.Defaults()
+				s.WritePath.StripeSize, s.WritePath.Buffer = 64<<10, 1<<20
+				layoutsOf[string(layout)](&s)
+			}
+			want, _, opt := mustLaunch(t, s, Options{})
+			dir := filepath.Join(opt.Store, "jobs", opt.Job)
+			bad := 2 + rng.IntN(3) // it and all that follow
+			for n := bad; n <= 4; n++ {
+				name := file
+				if n == 4 && bad < 4 {
+					name = "manifest"
+				}
+				damage := filepath.Join(dir, fmt.Sprintf("%04d", n), name)
+				switch name {
+				case "rank-0.img", "aggregator-0.img":
+					flipByte(t, damage)
+				default: // a byte could be one that nobody reads
+					if err := os.Truncate(damage, 100); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			exact := RestartOptions{Options: opt, Exact: true}
+			exact.Observer = &recorder{t: t}
+			if _, err := Restart(t.Context(), exact); !job.Unrestorable(err) {
+				t.Errorf("exactly the newest: %v, want damage", err)
+			}
+			exact.Checkpoint, exact.Exact = bad, false
+			if _, err := Restart(t.Context(), exact); !job.Unrestorable(err) {
+				t.Errorf("checkpoint %d: %v, want damage", bad, err)
+			}
+			rec := &recorder{t: t}
+			opt.Observer = rec
+			np := 1 + rng.IntN(6)
+			got, err := Restart(t.Context(), RestartOptions{Options: opt, NP: np})
+			if err != nil || got.Digest != want.Digest || got.Failures != 0 {
+				t.Fatalf("%d ranks: %+v, %v; want digest %s", np, got, err, want.Digest)
+			}
+			starts := eventsOf[*StartEvent](rec)
+			if last := starts[len(starts)-1]; last.From != bad-1 || last.NP != np {
+				t.Errorf("%d ranks resume from checkpoint %d, want %d from %d", last.NP, last.From, np, bad-1)
+			}
+		})
+	}
+	s := newSpec(t, "heat.S.2", 1)
+	s.Iterations, s.Schedule.Every = 8, 5
+	_, _, opt := mustLaunch(t, s, Options{})
+	opt.Observer = &recorder{t: t}
+	flipByte(t, filepath.Join(opt.Store, "jobs", opt.Job, "0001", "rank-0.img"))
+	if _, err := Restart(t.Context(), RestartOptions{Options: opt}); !job.Unrestorable(err) {
+		t.Errorf("the only checkpoint: %v, want damage", err)
+	}
+}
+
 // No new rank needs all that the old ranks have; the rest is checked, too.
 func TestUnneededDamage(t *testing.T) {
 	t.Parallel()
@@ -172,7 +238,7 @@ func TestUnneededDamage(t *testing.T) {
 	if err := os.WriteFile(name, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restart(t.Context(), RestartOptions{Options: opt, NP: 2}); err == nil || !job.Unrestorable(err) || !strings.Contains(err.Error(), "rank-3.img") {
+	if _, err := Restart(t.Context(), RestartOptions{Options: opt, NP: 2, Exact: true}); err == nil || !job.Unrestorable(err) || !strings.Contains(err.Error(), "rank-3.img") {
 		t.Errorf("the damage was not found: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"ckpt/coordinator/job"
@@ -49,6 +50,7 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	if err := spec.CheckRunnable(j); err != nil {
 		return nil, err
 	}
+	opt.fallBack = opt.Checkpoint == 0 && !opt.Exact
 	if spec.Lone() {
 		return resumeDMTCP(ctx, spec, j, opt)
 	}
@@ -117,6 +119,8 @@ func (o *RestartOptions) lookup(spec *job.Resolved, was job.Mapping) job.Lookup 
 			return "", len(o.Command) > 0
 		case "without-log":
 			return "", o.WithoutLog
+		case "exact":
+			return "", o.Exact
 		case "checkpoint":
 			return strconv.Itoa(o.Checkpoint), o.Checkpoint != 0
 		case "other-map":
@@ -132,12 +136,26 @@ func (o *RestartOptions) lookup(spec *job.Resolved, was job.Mapping) job.Lookup 
 func (o *RestartOptions) choose(j *image.Job, spec *job.Resolved) (*image.Manifest, error) {
 	m, err := o.inventory.Choose(o.Checkpoint)
 	if m == nil && err == nil {
-		m, err = job.ChooseCheckpoint(j, spec, o.Checkpoint)
+		m, err = job.ChooseCheckpoint(j, spec, o.Checkpoint, o.passed())
 	}
 	if err == nil {
 		o.inventory.WarnUnseen(m, o.Observer.Warn)
 	}
 	return m, o.levels.Explain(o.Checkpoint, err)
+}
+
+// passed warns, once, of checkpoints that are passed over for an earlier one; it is nil where only
+// the newest will do.
+func (o *RestartOptions) passed() func(error) {
+	if !o.fallBack {
+		return nil
+	}
+	return func(err error) {
+		if text := err.Error(); !slices.Contains(o.told, text) {
+			o.told = append(o.told, text)
+			o.Observer.Warn(text)
+		}
+	}
 }
 
 // onRanks describes the run that continues a job of simulated ranks: on as many as the

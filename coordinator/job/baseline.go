@@ -155,10 +155,17 @@ func (l *Baseline) Only(known []supervisor.Stored) []supervisor.Stored {
 }
 
 // ChooseCheckpoint reads the manifest of checkpoint n, 0 for the newest, damaged or not. With
-// several groups it returns the newest that can be read, or nil: the recovery line tells more.
-func ChooseCheckpoint(job *image.Job, spec *Resolved, n int) (*image.Manifest, error) {
+// several groups it returns the newest that can be read, or nil: the recovery line tells more. So
+// it does with passed, which is told why newer ones are passed over.
+func ChooseCheckpoint(job *image.Job, spec *Resolved, n int, passed func(error)) (*image.Manifest, error) {
 	if spec.Several() {
-		return newestReadable(job, spec)
+		return newestReadable(job, spec, func(error) {})
+	}
+	if n == 0 && passed != nil {
+		m, err := newestReadable(job, spec, passed)
+		if m != nil || err != nil {
+			return m, err
+		}
 	}
 	if n == 0 {
 		var err error
@@ -176,16 +183,24 @@ func ChooseCheckpoint(job *image.Job, spec *Resolved, n int) (*image.Manifest, e
 	return m, spec.CheckTaken(job, m)
 }
 
-func newestReadable(job *image.Job, spec *Resolved) (*image.Manifest, error) {
+// newestReadable returns nil if every manifest is damaged.
+func newestReadable(job *image.Job, spec *Resolved, passed func(error)) (*image.Manifest, error) {
 	numbers, err := job.Checkpoints()
+	var skipped []error
 	for _, n := range slices.Backward(numbers) {
 		m, err := job.Manifest(n)
 		if err == nil {
 			err = spec.CheckTaken(job, m)
 		}
+		if err == nil {
+			for i, err := range skipped {
+				passed(fmt.Errorf("checkpoint %d is passed over: %w", numbers[len(numbers)-1-i], err))
+			}
+		}
 		if err == nil || !Unrestorable(err) {
 			return m, err
 		}
+		skipped = append(skipped, err)
 	}
 	return nil, err
 }

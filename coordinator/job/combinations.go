@@ -271,6 +271,7 @@ func ofGroups(row func(terms, because, remedy string)) {
 	row(ClashRanks, "the groups are of the ranks of the launch", wording.Sprintf("leave {np} out"))
 	row("mode=semi !group-size other-map", "the groups are the nodes of the launch", wording.Sprintf("keep the mapping, or launch with {group-size}"))
 	row("groups=several checkpoint", "one checkpoint is of some ranks only: the job resumes from its recovery line", wording.Sprintf("leave {checkpoint} out; {show JOB} {recovery-line} shows where it resumes"))
+	row("groups=several exact", "groups resume from a recovery line, which leaves out what is damaged", wording.Sprintf("leave {exact} out; {show JOB} {recovery-line} shows where it resumes"))
 	row("without-log logs=none", "the job logs no messages: there is no log to do without", wording.Sprintf("leave {without-log} out"))
 }
 

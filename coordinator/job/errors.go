@@ -86,6 +86,16 @@ func Unrestorable(err error) bool {
 	return errors.As(err, new(*durable.DamageError)) || errors.As(err, new(*OtherBuildError))
 }
 
+// Unfit reports whether a checkpoint is sound, and cannot be restored by these ranks.
+func Unfit(err error) bool {
+	for _, is := range []error{container.ErrRegionsDiffer, container.ErrUnsupported, durable.ErrNewerVersion} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return errors.As(err, new(*OtherBuildError))
+}
+
 // A LogError says that a message log which the recovery line needs cannot be read.
 // RestartOptions.WithoutLog does without all logs.
 type LogError struct {

@@ -54,8 +54,8 @@ type Config struct {
 	Lone bool
 
 	// FallBack lets the first incarnation, too, begin with an earlier checkpoint
-	// if its own is damaged.
-	FallBack bool
+	// if its own is damaged. With Stored it begins with none but a checkpoint.
+	FallBack, Stored bool
 	// Incarnation is the last incarnation before the first one of this Coordinator.
 	Incarnation int
 }
@@ -118,9 +118,10 @@ type Coordinator struct {
 
 	from      int // checkpoint this incarnation was restored from
 	known     map[int]int
-	next      int // number of the next checkpoint
-	armed     int // boundary the ranks stop at by themselves, or 0
-	boundary  int // of the checkpoint under way
+	computed  bool // ranks have begun to compute
+	next      int  // number of the next checkpoint
+	armed     int  // boundary the ranks stop at by themselves, or 0
+	boundary  int  // of the checkpoint under way
 	began     time.Duration
 	wrote     time.Duration // Write was sent
 	held      time.Duration // the longest that the writing of a rank stood still for other jobs
@@ -197,7 +198,7 @@ func (c *Coordinator) Step(now time.Duration, ev Event) []Action {
 		}
 	case Unusable:
 		if ev.Incarnation == c.incarnation {
-			c.setupFailed(-1, SetupFailed{Damaged: ev.Damaged, Text: ev.Reason, Body: ev.Body})
+			c.setupFailed(-1, SetupFailed{Damaged: ev.Damaged, Unfit: ev.Unfit, Text: ev.Reason, Body: ev.Body})
 		}
 	case Postponed:
 		c.postponed(ev)
@@ -349,7 +350,7 @@ func (c *Coordinator) spawn(from int) {
 // started lets the ranks compute once all of them are ready.
 func (c *Coordinator) started() {
 	c.arm(c.known[c.from])
-	c.phase = running
+	c.phase, c.computed = running, true
 	c.lastEnd, c.budget.since = c.now, c.now
 	c.budget.pace.begin(c.known[c.from])
 	c.do(Broadcast{Start{c.armed, c.next}})

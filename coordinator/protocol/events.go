@@ -39,6 +39,7 @@ type (
 	Unusable struct {
 		Incarnation int
 		Damaged     bool // for good; otherwise it just could not be read
+		Unfit       bool // sound, but not for these ranks
 		Reason      string
 		Body        []byte
 	}

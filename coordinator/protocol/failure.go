@@ -183,13 +183,13 @@ func (c *Coordinator) respawn(from int) {
 	c.spawn(from)
 }
 
-// setupFailed handles an incarnation that could not be set up. The checkpoint a
-// user asked for is not silently replaced by another; a restart after a failure
-// falls back to the checkpoint before if this one is damaged, and tries again
+// setupFailed handles an incarnation that could not be set up. The checkpoint that a
+// user asked for by its number is not replaced by another; other restarts
+// fall back to the checkpoint before if this one is damaged, and try again
 // if it is not: memory or descriptors may have been short.
 func (c *Coordinator) setupFailed(rank int, m SetupFailed) {
 	switch {
-	case m.Final, c.incarnation == c.cfg.Incarnation+1 && !c.cfg.FallBack:
+	case m.Final, !c.recovers(m):
 		c.finish(Outcome{Result: Failed, Rank: rank, Text: m.Text, Body: m.Body, Restored: true})
 	case m.Damaged && c.from > 0:
 		c.report(Notice{Kind: FallingBack, Checkpoint: c.from, Rank: rank, Text: m.Text, Body: m.Body})
@@ -199,6 +199,17 @@ func (c *Coordinator) setupFailed(rank int, m SetupFailed) {
 		c.report(Notice{Kind: RankDied, Rank: rank, Iter: c.known[c.from], Incarnation: c.incarnation, Text: "could not be set up: " + m.Text})
 		c.tryAgain(rank, c.blame(rank, "could not be set up: "+m.Text), m.Body)
 	}
+}
+
+// recovers reports whether a set-up that has failed may be followed by another. Before the ranks
+// have computed, a user who restarts a job means its checkpoints: the beginning takes the place of
+// none, and a sound checkpoint for other ranks is the mistake of a user.
+func (c *Coordinator) recovers(m SetupFailed) bool {
+	again := c.incarnation > c.cfg.Incarnation+1
+	if c.cfg.FallBack && c.cfg.Stored && !c.computed && m.Damaged {
+		return !m.Unfit && len(c.known) > 1
+	}
+	return again || c.cfg.FallBack && (!c.cfg.Stored || m.Damaged)
 }
 
 // blame says in words what happened to a rank, −1 without one.

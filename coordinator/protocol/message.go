@@ -28,6 +28,7 @@ type (
 	// SetupFailed comes in place of Ready.
 	SetupFailed struct {
 		Damaged bool // the checkpoint is to blame
+		Unfit   bool // it is sound, but not for these ranks
 		Text    string
 		Body    []byte
 		Final   bool // trying again is no use

@@ -88,7 +88,7 @@ func (p *program) prepare(ctx context.Context) {
 	go func() {
 		if p.cfg.From > 0 {
 			if err := p.state.restoreProgram(ctx, p.client); err != nil {
-				p.link.Send(protocol.SetupFailed{Damaged: job.Unrestorable(err), Text: err.Error(), Body: wire.EncodeError(err)})
+				p.link.Send(protocol.SetupFailed{Damaged: job.Unrestorable(err), Unfit: job.Unfit(err), Text: err.Error(), Body: wire.EncodeError(err)})
 				return
 			}
 		}

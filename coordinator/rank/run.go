@@ -21,7 +21,7 @@ import (
 func (r *process) run(ctx context.Context) {
 	state, err := newState(ctx, r.fs, r.id, &r.cfg, r.spec, r.tier, r.turns.Load(), r.here, r.worked)
 	if err != nil {
-		r.link.Send(protocol.SetupFailed{Damaged: job.Unrestorable(err), Text: err.Error(), Body: wire.EncodeError(err)})
+		r.link.Send(protocol.SetupFailed{Damaged: job.Unrestorable(err), Unfit: job.Unfit(err), Text: err.Error(), Body: wire.EncodeError(err)})
 		return
 	}
 	r.state = state

@@ -28,6 +28,7 @@ type Config struct {
 	Storing     int     // most groups that drain and store at the same time; 0: any number
 	Limits      protocol.Limits
 	AutoRestart bool
+	FallBack    bool // the first incarnation of a lone group may begin with an earlier checkpoint
 	Async       bool
 	Cost        protocol.Cost // as in protocol.Config
 	Lone        bool          // as in protocol.Config

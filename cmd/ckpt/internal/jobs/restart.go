@@ -28,6 +28,7 @@ type restartOptions struct {
 	moved      bool
 	flags      *pflag.FlagSet
 	again      bool
+	exact      bool
 }
 
 func newRestartCommand(g *ui.Globals) *cobra.Command {
@@ -37,7 +38,9 @@ func newRestartCommand(g *ui.Globals) *cobra.Command {
 		Short: "Continue a job from a checkpoint",
 		Long: `Continue a stopped, killed or finished job from a checkpoint, by default the
 newest, also under another mapping of ranks to nodes. Before any rank continues, every
-byte that was read has been verified.
+byte that was read has been verified. If the newest checkpoint is damaged, a warning says
+so, and the newest sound one before it takes its place, unless --exact is given. A
+checkpoint that JOB@N or --checkpoint names is never replaced.
 
 A job that has completed stays as it is: its result is printed once more, with the status
 of its run. --again runs it again from its newest checkpoint, JOB@N from checkpoint N.
@@ -86,6 +89,7 @@ beginning. It removes newer checkpoints and all that the logs hold.`,
 	o.Placement.AddFlags(cmd.Flags())
 	cmd.Flags().IntVar(&o.checkpoint, "checkpoint", 0, "number of the checkpoint (default: the newest)")
 	cmd.Flags().IntVar(&o.np, "np", 0, "number of ranks (default: that of the checkpoint, or as many as COMMAND starts)")
+	cmd.Flags().BoolVar(&o.exact, "exact", false, "only from the newest checkpoint: fail if it is damaged")
 	cmd.Flags().StringVar(&o.chdir, "chdir", "", "of a program: the directory to run in (default: that of the launch)")
 	cmd.Flags().BoolVar(&o.withoutLog, "without-log", false, "resume from what the checkpoints alone allow, and remove all message logs")
 	cmd.Flags().BoolVar(&o.moved, "moved", false, "the store was moved here from another file system: what its nodes have is still its own")
@@ -131,7 +135,7 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, name stri
 	if spec := stored(g, name); spec != nil {
 		program = spec.Program
 		if spec.Lone() {
-			flags := flagLookup(o.flags, "nodes", "map", "without-log", "fail", "listen", "storage-turns", "chdir")
+			flags := flagLookup(o.flags, "nodes", "map", "without-log", "exact", "fail", "listen", "storage-turns", "chdir")
 			if err := job.CheckCombinations(func(name string) (value string, given bool) {
 				if name == "ranks" {
 					return "dmtcp", true
@@ -153,7 +157,7 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, name stri
 		return err
 	}
 	opt.Job, opt.Streams = name, streams
-	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, NP: o.np, Command: command, AutoRestart: o.autoRestart, WithoutLog: o.withoutLog, Moved: o.moved}
+	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, Exact: o.exact, NP: o.np, Command: command, AutoRestart: o.autoRestart, WithoutLog: o.withoutLog, Moved: o.moved}
 	if r.StorageTurns, err = o.turnsOption.setting(); err != nil {
 		return err
 	}
