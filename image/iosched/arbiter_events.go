@@ -90,26 +90,14 @@ func (Tick) event()     {}
 type Verb uint8
 
 const (
-	// Grant lets a burst use the unit.
+	// GrantTurn lets a burst use the unit.
 	GrantTurn Verb = iota + 1
-	// Revoke asks a burst to finish its current operation, and no more, and
+	// RevokeTurn asks a burst to finish its current operation, and no more, and
 	// to answer with Release.
 	RevokeTurn
-	// Evict says that a burst has lost its turn already.
+	// EvictTurn says that a burst has lost its turn already.
 	EvictTurn
 )
-
-func (v Verb) String() string {
-	switch v {
-	case GrantTurn:
-		return "grant"
-	case RevokeTurn:
-		return "revoke"
-	case EvictTurn:
-		return "evict"
-	}
-	return "unknown"
-}
 
 // An Action is a message to a connection about one of its bursts.
 type Action struct {

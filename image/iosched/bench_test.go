@@ -63,3 +63,8 @@ func benchmark(b *testing.B, policy string, waiting int) {
 		}
 	}
 }
+
+// String names the verb in the failures of tests.
+func (v Verb) String() string {
+	return [...]string{GrantTurn: "grant", RevokeTurn: "revoke", EvictTurn: "evict"}[v]
+}
