@@ -49,14 +49,14 @@ func Merge(traces ...*Trace) (*Trace, error) {
 			return nil, fmt.Errorf("merge: %w", err)
 		}
 		if len(in.events) > 0 {
-			in.order = len(m.inputs)
-			m.inputs = append(m.inputs, in)
+			in.order = len(m.Items)
+			m.Items = append(m.Items, in)
 		}
 	}
 	slices.SortStableFunc(out.Renames, func(a, b Renaming) int { return cmp.Compare(a.At, b.At) })
 	heap.Init(m)
-	for len(m.inputs) > 0 {
-		in := m.inputs[0]
+	for len(m.Items) > 0 {
+		in := m.Items[0]
 		e := in.next()
 		if err := e.Check(len(out.Ranks), len(out.Files)); err != nil {
 			return nil, fmt.Errorf("merge: %s: %w", e.Op, err)
@@ -159,7 +159,7 @@ func (in *merged) at(t int64) int64 {
 
 // merging is a heap of inputs by the time of their first event.
 type merging struct {
-	inputs []*merged
+	Heaped[*merged]
 	tables *Tables
 	nodes  map[int]string // the node of a rank's number if only one is known
 }
@@ -192,12 +192,8 @@ func (m *merging) rank(r Rank) int32 {
 	return m.tables.Rank(r)
 }
 
-func (m *merging) Len() int      { return len(m.inputs) }
-func (m *merging) Swap(i, j int) { m.inputs[i], m.inputs[j] = m.inputs[j], m.inputs[i] }
-func (m *merging) Push(x any)    { m.inputs = append(m.inputs, x.(*merged)) }
-
 func (m *merging) Less(i, j int) bool {
-	a, b := m.inputs[i], m.inputs[j]
+	a, b := m.Items[i], m.Items[j]
 	// Equal times: in the order of the traces.
 	if x, y := a.at(a.events[0].Start), b.at(b.events[0].Start); x != y {
 		return x < y
@@ -205,9 +201,22 @@ func (m *merging) Less(i, j int) bool {
 	return a.order < b.order
 }
 
-func (m *merging) Pop() any {
-	last := m.inputs[len(m.inputs)-1]
-	m.inputs = m.inputs[:len(m.inputs)-1]
+// Heaped are the items of a container/heap, which embeds them and says what is less.
+type Heaped[T any] struct{ Items []T }
+
+// Len returns the number of items.
+func (h *Heaped[T]) Len() int { return len(h.Items) }
+
+// Swap exchanges two items.
+func (h *Heaped[T]) Swap(i, j int) { h.Items[i], h.Items[j] = h.Items[j], h.Items[i] }
+
+// Push adds an item at the end.
+func (h *Heaped[T]) Push(x any) { h.Items = append(h.Items, x.(T)) }
+
+// Pop removes the last item.
+func (h *Heaped[T]) Pop() any {
+	last := h.Items[len(h.Items)-1]
+	h.Items = h.Items[:len(h.Items)-1]
 	return last
 }
 

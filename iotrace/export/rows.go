@@ -52,16 +52,12 @@ func (c *rows) event() (e iotrace.Event, reason string) {
 	if e.Peer, ok = c.rankField(f(colPeer), f(colPeerNode)); !ok {
 		return e, "invalid peer"
 	}
-	n, ok := integer(f(colCheckpoint), 0)
-	if !ok || n > math.MaxInt32 || n < 0 {
+	if e.Checkpoint, ok = count(f(colCheckpoint)); !ok {
 		return e, "invalid checkpoint"
 	}
-	e.Checkpoint = int32(n)
-	n, ok = integer(f(colRound), 0)
-	if !ok || n > math.MaxInt32 || n < 0 {
+	if e.Round, ok = count(f(colRound)); !ok {
 		return e, "invalid round"
 	}
-	e.Round = int32(n)
 	if e.Offset, ok = integer(f(colOffset), iotrace.None); !ok {
 		return e, "invalid offset"
 	}
@@ -121,6 +117,12 @@ func integer(b []byte, other int64) (int64, bool) {
 		return 0, false
 	}
 	return int64(x), true
+}
+
+// count reads a number from 0 on, and returns 0 if it is absent.
+func count(b []byte) (int32, bool) {
+	n, ok := integer(b, 0)
+	return int32(n), ok && 0 <= n && n <= math.MaxInt32
 }
 
 func truth(b []byte) (yes, ok bool) {

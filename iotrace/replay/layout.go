@@ -55,8 +55,9 @@ func relayout(t *iotrace.Trace, to Layout, aggregators int, left leftOuts) (*iot
 	if to == "" || to == Traced {
 		return t, nil
 	}
-	r := &relaying{in: t, to: to, targets: make(map[target]*targetFile), files: make(map[string]int32),
+	r := &relaying{in: t, to: to, targets: make(map[target]*targetFile),
 		out: &iotrace.Trace{Job: t.Job, Source: t.Source, Origin: t.Origin, Ranks: t.Ranks}}
+	r.tables = iotrace.NewTables(r.out)
 	if to == Aggregated {
 		if err := r.group(aggregators); err != nil {
 			return nil, err
@@ -83,9 +84,9 @@ func relayout(t *iotrace.Trace, to Layout, aggregators int, left leftOuts) (*iot
 				left["sync that the layout has no place for"]++
 			}
 		case e.Op == iotrace.Read || !written[e.File]:
-			e.File = r.file(t.Files[e.File])
+			e.File = r.tables.File(t.Files[e.File])
 			if renames(&e) && e.Peer != iotrace.None {
-				e.Peer = r.file(t.Files[e.Peer])
+				e.Peer = r.tables.File(t.Files[e.Peer])
 			}
 			r.out.Events = append(r.out.Events, e)
 		case e.Op == carried || e.Op == exchanged: // the choice has counted them
@@ -119,7 +120,7 @@ type relaying struct {
 	numbers []int   // of the aggregators, by rank
 	targets map[target]*targetFile
 	order   []target
-	files   map[string]int32
+	tables  *iotrace.Tables
 }
 
 // group assigns a writer to each rank.
@@ -174,7 +175,7 @@ func (r *relaying) lay() error {
 	var at int64
 	r.order = keys
 	for i, k := range keys {
-		f := &targetFile{file: r.file(r.name(k))}
+		f := &targetFile{file: r.tables.File(r.name(k))}
 		if r.to == Shared {
 			if i == 0 || k.checkpoint != keys[i-1].checkpoint {
 				at = 0
@@ -214,16 +215,6 @@ func (r *relaying) name(k target) string {
 		name = fmt.Sprintf("%04d/%s", k.checkpoint, name)
 	}
 	return name
-}
-
-func (r *relaying) file(name string) int32 {
-	i, ok := r.files[name]
-	if !ok {
-		i = int32(len(r.out.Files))
-		r.files[name] = i
-		r.out.Files = append(r.out.Files, name)
-	}
-	return i
 }
 
 func (r *relaying) write(e iotrace.Event) {

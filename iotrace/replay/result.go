@@ -178,11 +178,11 @@ func (s *summation) add(e *iotrace.Event, begin, end int64) {
 		s.busy += end - max(begin, s.busyUntil)
 		s.busyUntil = end
 	}
-	for len(s.active) > 0 && s.active[0] <= begin {
+	for s.active.Len() > 0 && s.active.Items[0] <= begin {
 		heap.Pop(&s.active)
 	}
 	heap.Push(&s.active, end)
-	s.total.AtOnce = max(s.total.AtOnce, int64(len(s.active)))
+	s.total.AtOnce = max(s.total.AtOnce, int64(s.active.Len()))
 }
 
 func (s *summation) side() Side {
@@ -192,18 +192,9 @@ func (s *summation) side() Side {
 }
 
 // moments are times, the earliest first.
-type moments []int64
+type moments struct{ iotrace.Heaped[int64] }
 
-func (m moments) Len() int           { return len(m) }
-func (m moments) Less(i, j int) bool { return m[i] < m[j] }
-func (m moments) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
-func (m *moments) Push(x any)        { *m = append(*m, x.(int64)) }
-func (m *moments) Pop() any {
-	last := len(*m) - 1
-	x := (*m)[last]
-	*m = (*m)[:last]
-	return x
-}
+func (m *moments) Less(i, j int) bool { return m.Items[i] < m.Items[j] }
 
 // An Error is a failed operation of the replay.
 type Error struct {

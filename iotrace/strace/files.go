@@ -37,10 +37,10 @@ func ReadTasks(files []TaskFile, o iotrace.Options) (*iotrace.Trace, []*iotrace.
 			return nil, reports, iotrace.Named(err, f.Name)
 		}
 		if begins {
-			m.texts = append(m.texts, s)
+			m.Items = append(m.Items, s)
 		}
 	}
-	if len(m.texts) == 0 {
+	if len(m.Items) == 0 {
 		return nil, reports, iotrace.Named(iotrace.WrongFormat(nil, iotrace.FormatStrace), files[0].Name)
 	}
 	if err := m.pastMidnight(); err != nil {
@@ -159,15 +159,15 @@ func (s *taskText) lasts() int64 {
 
 // taskMerge is a heap of texts, ordered by the time of their next line.
 type taskMerge struct {
+	iotrace.Heaped[*taskText]
 	im    *importer
-	texts []*taskText
 	bytes int64
 }
 
 func (m *taskMerge) run() error {
 	heap.Init(m)
-	for len(m.texts) > 0 {
-		s := m.texts[0]
+	for len(m.Items) > 0 {
+		s := m.Items[0]
 		if s.file == nil {
 			if err := s.open(m.tell); err != nil {
 				return err
@@ -196,7 +196,7 @@ func (m *taskMerge) run() error {
 		}
 		var fe *iotrace.FormatError
 		if !errors.As(err, &fe) || !m.im.o.Lenient {
-			for _, other := range m.texts {
+			for _, other := range m.Items {
 				if other.file != nil {
 					_ = other.file.Close() // read-only
 				}
@@ -225,7 +225,7 @@ func (m *taskMerge) take(s *taskText) error {
 
 // before reports whether any other text has a line at or before a time.
 func (m *taskMerge) before(at int64) bool {
-	for _, s := range m.texts[1:min(len(m.texts), 3)] { // the children in the heap
+	for _, s := range m.Items[1:min(len(m.Items), 3)] { // the children in the heap
 		if s.due <= at {
 			return true
 		}
@@ -239,12 +239,8 @@ func (m *taskMerge) tell(n int) {
 	}
 }
 
-func (m *taskMerge) Len() int      { return len(m.texts) }
-func (m *taskMerge) Swap(i, j int) { m.texts[i], m.texts[j] = m.texts[j], m.texts[i] }
-func (m *taskMerge) Push(x any)    { m.texts = append(m.texts, x.(*taskText)) }
-
 func (m *taskMerge) Less(i, j int) bool {
-	a, b := m.texts[i], m.texts[j]
+	a, b := m.Items[i], m.Items[j]
 	switch {
 	case a.due != b.due:
 		return a.due < b.due
@@ -254,12 +250,6 @@ func (m *taskMerge) Less(i, j int) bool {
 		return a.file != nil
 	}
 	return a.order < b.order
-}
-
-func (m *taskMerge) Pop() any {
-	last := m.texts[len(m.texts)-1]
-	m.texts = m.texts[:len(m.texts)-1]
-	return last
 }
 
 type birth struct {
@@ -273,7 +263,7 @@ type birth struct {
 // later and its own times do not run past midnight before that.
 func (m *taskMerge) pastMidnight() error {
 	dated := true
-	for _, s := range m.texts {
+	for _, s := range m.Items {
 		dated = dated && s.entry.clock != dayClock
 	}
 	if dated {
@@ -281,7 +271,7 @@ func (m *taskMerge) pastMidnight() error {
 	}
 	births := make(map[int64]birth)
 	ends := make(map[*taskText]int64)
-	for _, s := range m.texts {
+	for _, s := range m.Items {
 		end, err := s.survey(births)
 		if err != nil {
 			return err
@@ -289,12 +279,12 @@ func (m *taskMerge) pastMidnight() error {
 		ends[s] = end
 	}
 	last := int64(0)
-	for _, s := range m.texts {
+	for _, s := range m.Items {
 		if _, made := births[s.PID]; !made {
 			last = max(last, s.at)
 		}
 	}
-	for _, s := range m.texts {
+	for _, s := range m.Items {
 		if _, made := births[s.PID]; !made && last-s.at > dayLength/2 && ends[s] < last {
 			s.seen.day++
 		}
@@ -311,10 +301,10 @@ func (m *taskMerge) pastMidnight() error {
 		born := b.at + b.parent.seen.day*dayLength
 		s.seen.day = max(0, (born-s.at+dayLength/2)/dayLength)
 	}
-	for _, s := range m.texts {
+	for _, s := range m.Items {
 		find(s)
 	}
-	for _, s := range m.texts {
+	for _, s := range m.Items {
 		s.at += s.seen.day * dayLength
 		s.due = s.at
 	}

@@ -298,21 +298,17 @@ func (c *call) getcwd() bool {
 	return ok
 }
 
-func (c *call) exec() bool {
-	file, ok := c.pathArg(nil, c.arg(0))
-	c.im.job(c.arg(1))
-	c.task.exec()
-	c.im.executes(c.task.process, file, c.arg(2))
-	c.script(file, c.arg(1))
-	return ok
-}
+func (c *call) exec() bool   { return c.execute(nil, 0) }
+func (c *call) execAt() bool { return c.execute(c.arg(0), 1) }
 
-func (c *call) execAt() bool {
-	file, ok := c.pathArg(c.arg(0), c.arg(1))
-	c.im.job(c.arg(2))
+// execute handles a program whose path is the argument at; its own arguments and its
+// environment follow.
+func (c *call) execute(dir []byte, at int) bool {
+	file, ok := c.pathArg(dir, c.arg(at))
+	c.im.job(c.arg(at + 1))
 	c.task.exec()
-	c.im.executes(c.task.process, file, c.arg(3))
-	c.script(file, c.arg(2))
+	c.im.executes(c.task.process, file, c.arg(at+2))
+	c.script(file, c.arg(at+1))
 	return ok
 }
 
