@@ -3,10 +3,13 @@ package image
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"ckpt/image/container"
@@ -72,6 +75,57 @@ func checkNoticed(t *testing.T, k *taker, m *Manifest, rel, what string) {
 	}
 }
 
+// checkRebuilt checks that a file with a damaged index or trailer is read as it was written, and that
+// Verify reports it.
+func checkRebuilt(t *testing.T, k *taker, m *Manifest, f container.File, what string) {
+	t.Helper()
+	into := empty(wantRegions(f))
+	for _, check := range []bool{true, false} {
+		if err := k.job.Load(context.Background(), m, f.Path, rankIn(f), into, container.LoadOptions{Check: check}); err != nil {
+			t.Errorf("%s of %s: %v", what, f.Path, err)
+		}
+	}
+	if err := sameMemory(f.Path, into, wantRegions(f)); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	rep, err := k.job.Verify(context.Background(), m.Number, nil)
+	if err != nil || len(rep.Damage) == 0 || rep.Damage[0].File != filepath.Join(k.job.dir, f.Path) {
+		t.Errorf("%s of %s: Verify found %v, error %v", what, f.Path, rep.Damage, err)
+	}
+}
+
+// indexOf returns where the index of a sound container begins.
+func indexOf(b []byte) int { return int(binary.LittleEndian.Uint64(b[len(b)-zones.PageSize+16:])) }
+
+// TestTrailerLost overwrites each part of a trailer, and all of it. An index that has lost more than
+// a byte is damage for good.
+func TestTrailerLost(t *testing.T) {
+	t.Parallel()
+	k, m := damageJob(t)
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, f := range m.Files {
+		name := filepath.Join(k.job.dir, f.Path)
+		sound, err := durable.ReadFile(k.fs, name, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := len(sound) - zones.PageSize
+		for _, part := range [][2]int{{0, 8}, {12, 16}, {16, 24}, {24, 32}, {32, 40}, {40, 56}, {64, 96}, {0, 512}, {0, zones.PageSize}} {
+			b := bytes.Clone(sound)
+			for i := part[0]; i < part[1]; i++ {
+				b[end+i] = byte(rng.Uint32())
+			}
+			replace(t, k, name, b)
+			checkRebuilt(t, k, m, f, fmt.Sprintf("loss of bytes %v of the trailer", part))
+		}
+		b := bytes.Clone(sound)
+		clear(b[indexOf(b)+40 : indexOf(b)+80])
+		replace(t, k, name, b)
+		checkNoticed(t, k, m, f.Path, "loss of 40 bytes of the index")
+		replace(t, k, name, sound)
+	}
+}
+
 func TestBitFlips(t *testing.T) {
 	t.Parallel()
 	k, m := damageJob(t)
@@ -90,7 +144,13 @@ func TestBitFlips(t *testing.T) {
 		bit := rng.IntN(len(b) * 8)
 		b[bit/8] ^= 1 << (bit % 8)
 		replace(t, k, name, b)
-		checkNoticed(t, k, m, rel, "bit flip")
+		i := slices.IndexFunc(m.Files, func(f container.File) bool { return f.Path == rel })
+		if b[bit/8] ^= 1 << (bit % 8); i >= 0 && bit/8 >= indexOf(b) {
+			checkRebuilt(t, k, m, m.Files[i], "bit flip")
+		} else {
+			checkNoticed(t, k, m, rel, "bit flip")
+		}
+		b[bit/8] ^= 1 << (bit % 8)
 		b[bit/8] ^= 1 << (bit % 8)
 		replace(t, k, name, b)
 	}
@@ -110,6 +170,7 @@ func TestEveryByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	index := indexOf(b)
 	step := 1
 	if testkit.Enabled {
 		step = 7
@@ -129,12 +190,23 @@ func TestEveryByte(t *testing.T) {
 	for i := 0; i < len(b); i += step {
 		b[i] ^= 0x10
 		replace(t, k, name, b)
+		err, cerr := k.job.Load(context.Background(), m, f.Path, rankIn(f), into, container.LoadOptions{}), check()
+		if i >= index {
+			if err != nil || cerr != nil {
+				t.Errorf("flip at %d of the index or trailer: %v, %v", i, err, cerr)
+			}
+			if err := sameMemory(f.Path, into, wantRegions(f)); err != nil {
+				t.Errorf("flip at %d: %v", i, err)
+			}
+			b[i] ^= 0x10
+			continue
+		}
 		var damage *durable.DamageError
-		if err := k.job.Load(context.Background(), m, f.Path, rankIn(f), into, container.LoadOptions{}); !errors.As(err, &damage) || damage.File != name {
+		if !errors.As(err, &damage) || damage.File != name {
 			t.Errorf("flip at %d: %v", i, err)
 		}
-		if err := check(); !errors.As(err, &damage) || damage.File != name {
-			t.Errorf("flip at %d: %v", i, err)
+		if !errors.As(cerr, &damage) || damage.File != name {
+			t.Errorf("flip at %d: %v", i, cerr)
 		}
 		b[i] ^= 0x10
 	}

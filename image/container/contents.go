@@ -32,7 +32,7 @@ type Contents struct {
 
 // Open opens a file. The files that it refers to are opened when they are read.
 func (p Place) Open(f File) (*Contents, error) {
-	c, err := p.open(f)
+	c, err := p.openAny(f)
 	if err != nil {
 		return nil, err
 	}

@@ -120,11 +120,14 @@ func (h *History) add(number, base int, add func(*past)) {
 // Recall fills h with what a file of checkpoint number holds of a rank, for the first
 // checkpoint after a restart to refer to.
 func (h *History) Recall(p Place, f File, number, rank int) error {
-	c, err := p.open(f)
+	c, err := p.openAny(f)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if c.rebuilt != nil {
+		return nil // the next checkpoint refers to sound files only
+	}
 	holders := []*poolFile{{path: f.Path, digest: c.trailer.digest, closed: true}}
 	for _, ref := range c.index.files {
 		holders = append(holders, &poolFile{path: ref.path, digest: ref.digest, closed: true})

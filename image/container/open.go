@@ -1,11 +1,16 @@
 package container
 
 import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"path/filepath"
+
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
-	"fmt"
-	"path/filepath"
 )
 
 // container is an open container file with sound header, index and trailer. The payload is
@@ -17,6 +22,7 @@ type container struct {
 	header  Header
 	trailer trailer
 	index   *index
+	rebuilt error // why index or trailer were made again, or nil
 }
 
 // openContainer opens path, around the page cache where that works: restored bytes are needed
@@ -93,7 +99,23 @@ func readContainer(f vfs.File, path string) (*container, error) {
 
 // open opens a container file and checks that it is the one that a manifest means.
 func (p Place) open(f File) (*container, error) {
-	c, err := openContainer(p.FS, filepath.Join(p.Dir, filepath.FromSlash(f.Path)))
+	c, err := openContainer(p.FS, p.pathOf(f.Path))
+	return p.identified(c, err, f)
+}
+
+// openAny opens a container file as open does, and one with a damaged index or trailer if these can
+// be made again.
+func (p Place) openAny(f File) (*container, error) {
+	c, err := openContainer(p.FS, p.pathOf(f.Path))
+	if err != nil {
+		c, err = rebuild(p.FS, p.pathOf(f.Path), f.IndexBlake3, err)
+	}
+	return p.identified(c, err, f)
+}
+
+func (p Place) pathOf(path string) string { return filepath.Join(p.Dir, filepath.FromSlash(path)) }
+
+func (p Place) identified(c *container, err error, f File) (*container, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +143,12 @@ func (p Place) identify(c *container, f File) error {
 	return nil
 }
 
-// openRef opens a file that the extents of c refer to.
+// openRef opens a file that the extents of c refer to, as openAny does.
 func (p Place) openRef(c *container, ref fileRec) (*container, error) {
-	x, err := openContainer(p.FS, filepath.Join(p.Dir, filepath.FromSlash(ref.path)))
+	x, err := openContainer(p.FS, p.pathOf(ref.path))
+	if err != nil {
+		x, err = rebuild(p.FS, p.pathOf(ref.path), hexDigest(ref.digest), err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s refers to another file: %w", c.path, err)
 	}
@@ -137,4 +162,157 @@ func (p Place) openRef(c *container, ref fileRec) (*container, error) {
 		return nil, err
 	}
 	return x, nil
+}
+
+// A rebuilder makes the trailer of a damaged container again, and an index with one wrong byte. The digest of the index, which manifests and other containers know, proves the
+// outcome: nothing is guessed.
+type rebuilder struct {
+	f      vfs.File
+	path   string
+	size   int64
+	header [32]byte // digest of the header
+	digest [32]byte // of the sound index
+}
+
+// rebuild opens a container whose index or trailer is damaged, as cause says, or returns cause.
+func rebuild(fsys vfs.FS, path, digest string, cause error) (*container, error) {
+	want, err := hex.DecodeString(digest)
+	if len(want) != 32 || err != nil || !errors.As(cause, new(*durable.DamageError)) {
+		return nil, cause
+	}
+	f, err := fsys.Open(path)
+	if err != nil {
+		return nil, cause
+	}
+	r := &rebuilder{f: f, path: path, digest: [32]byte(want)}
+	c := r.container()
+	if c == nil {
+		f.Close()
+		return nil, cause
+	}
+	c.rebuilt = cause
+	return c, nil
+}
+
+// container returns nil if too much is lost.
+func (r *rebuilder) container() *container {
+	var err error
+	if r.size, err = r.f.Size(); err != nil || r.size < 3*BlockSize || r.size%BlockSize != 0 {
+		return nil
+	}
+	head, tail := aligned(BlockSize), aligned(BlockSize)
+	if durable.ReadAt(r.f, r.path, head, 0) != nil || durable.ReadAt(r.f, r.path, tail, r.size-BlockSize) != nil {
+		return nil
+	}
+	h, err := decodeHeader(head)
+	if err != nil {
+		return nil
+	}
+	r.header = digestOf(head)
+	t, err := decodeTrailer(tail, r.size)
+	if err != nil {
+		t = trailer{fileLen: r.size, indexOffset: r.findIndex(), digest: r.digest}
+	}
+	n := r.size - BlockSize - t.indexOffset
+	if n > maxIndex || t.indexOffset == 0 {
+		return nil
+	}
+	b := aligned(int(n))
+	if durable.ReadAt(r.f, r.path, b, t.indexOffset) != nil {
+		return nil
+	}
+	holes := h.Kind == KindJob
+	if err != nil {
+		b, t = r.withoutTrailer(b, t, holes)
+	} else {
+		b = r.mend(b[:t.indexLen], t)
+	}
+	if b == nil {
+		return nil
+	}
+	x, _, err := decodeIndex(b, t, holes)
+	if err != nil || x.header != r.header {
+		return nil
+	}
+	return &container{f: r.f, path: r.path, size: r.size, header: h, trailer: t, index: x}
+}
+
+// findIndex finds the last page that begins as the index does, with the digest of the header.
+func (r *rebuilder) findIndex() int64 {
+	b := aligned(BlockSize)
+	for at := r.size - 2*BlockSize; at >= BlockSize && r.size-at <= maxIndex; at -= BlockSize {
+		if durable.ReadAt(r.f, r.path, b, at) == nil && [32]byte(b[:32]) == r.header {
+			return at
+		}
+	}
+	return 0
+}
+
+// withoutTrailer finds out how long an index is, which zeros follow, and how many records it has.
+func (r *rebuilder) withoutTrailer(b []byte, t trailer, holes bool) ([]byte, trailer) {
+	end := len(bytes.TrimRight(b, "\x00"))
+	for n := round8(end); n <= min(len(b), end+extentSize); n += 8 {
+		if digestOf(b[:n]) == r.digest {
+			t.indexLen, t.indexCRC = int64(n), durable.Sum(b[:n])
+			return b[:n], counted(b[:n], t, holes)
+		}
+	}
+	return nil, t
+}
+
+// counted counts the records of a sound index: regions say how many extents they have, and files
+// stand between both.
+func counted(b []byte, t trailer, holes bool) trailer {
+	d := decoder{b: b, off: 32}
+	for {
+		left := func(d decoder) bool { return d.err == nil && int64(len(b)-d.off) > t.extents*extentSize }
+		t.files = 0
+		for files := d; ; t.files++ {
+			if int64(len(b)-files.off) == t.extents*extentSize {
+				if _, _, err := decodeIndex(b, t, holes); err == nil {
+					return t
+				}
+			}
+			if !left(files) {
+				break
+			}
+			files.file()
+		}
+		if !left(d) {
+			return t
+		}
+		t.extents += d.region().extents
+		t.regions++
+	}
+}
+
+// mend returns the sound index, or nil.
+func (r *rebuilder) mend(b []byte, t trailer) []byte {
+	if t.digest != r.digest {
+		return nil
+	}
+	copy(b, r.header[:])
+	if digestOf(b) == r.digest || flipBack(b, t.indexCRC) && digestOf(b) == r.digest {
+		return b
+	}
+	return nil
+}
+
+// flipBack finds the one byte whose change explains a wrong checksum, and changes it back.
+func flipBack(b []byte, want uint32) bool {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	var first [256]byte // the value whose entry begins with a byte
+	for v, c := range table {
+		first[c>>24] = byte(v)
+	}
+	diff := durable.Sum(b) ^ want
+	for i := len(b) - 1; i >= 0; i-- {
+		v := first[diff>>24]
+		if table[v] == diff {
+			b[i] ^= v
+			return true
+		}
+		diff = (diff^table[v])<<8 | uint32(v) // as it was before the byte behind i
+	}
+	return false
 }

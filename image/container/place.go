@@ -53,6 +53,9 @@ func (p Place) References(f File, check bool) (refs []string, err error) {
 			return nil, err
 		}
 		x.Close()
+		if x.rebuilt != nil {
+			return nil, x.rebuilt
+		}
 	}
 	return refs, nil
 }
@@ -72,7 +75,7 @@ func isOf(of int32, rank int) bool { return of == -1 || int(of) == rank }
 
 // Regions lists the regions of a file.
 func (p Place) Regions(f File) ([]Region, error) {
-	c, err := p.open(f)
+	c, err := p.openAny(f)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +114,7 @@ type RegionTally struct {
 
 // Tally counts the bytes of a file. It reads the index only.
 func (p Place) Tally(f File) (*Tally, error) {
-	c, err := p.open(f)
+	c, err := p.openAny(f)
 	if err != nil {
 		return nil, err
 	}

@@ -74,11 +74,16 @@ func (v *Verifier) use(c *container, k int) {
 
 // File verifies a file that the manifest lists.
 func (v *Verifier) File(ctx context.Context, f File) error {
-	c, err := v.open(f)
+	c, err := v.openAny(f)
 	if err != nil {
 		return v.Note(err)
 	}
 	defer c.Close()
+	if c.rebuilt != nil {
+		if err := v.Note(c.rebuilt); err != nil {
+			return err
+		}
+	}
 	if v.Alone {
 		if err := c.refersToNone(); err != nil {
 			return v.Note(err)
@@ -165,6 +170,11 @@ func (v *Verifier) refersTo(c *container, k uint32, ref fileRec) error {
 			return v.Note(err)
 		}
 		x.Close()
+		if x.rebuilt != nil {
+			if err := v.Note(x.rebuilt); err != nil {
+				return err
+			}
+		}
 		v.Memo.keep(ref, x)
 	}
 	return v.Note(c.checkRefs(k, x))

@@ -29,6 +29,11 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_RDWR, 0)
 	ts.Check(err)
 	defer f.Close()
+	if offset < 0 { // from the end
+		info, err := f.Stat()
+		ts.Check(err)
+		offset += info.Size()
+	}
 	b := make([]byte, 1)
 	_, err = f.ReadAt(b, offset)
 	ts.Check(err)
