@@ -37,7 +37,7 @@ func (s *LevelSimulation) Run(ctx context.Context) (*Estimate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sum.estimate(s.Work, s.Runs)
+	return sum.estimate(s.Work, expected, s.Runs)
 }
 
 // levelReplay is a simulation in seconds.

@@ -45,6 +45,47 @@ func (m *Model) Optimum() (Optimum, error) {
 	return o, nil
 }
 
+// A RuleRow is the interval of a rule and its cost.
+type RuleRow struct {
+	Rule       string   `json:"rule"`
+	Interval   float64  `json:"interval_s"`
+	Waste      float64  `json:"waste"`
+	FirstOrder *float64 `json:"waste_first_order"` // null where that order does not suffice
+	Total      float64  `json:"total_s"`
+}
+
+// Rules compares the best intervals for a run of work, and given ones.
+func (o *Optimum) Rules(m *Model, work time.Duration, given ...time.Duration) (rows []RuleRow, err error) {
+	type rule struct {
+		name string
+		at   time.Duration
+	}
+	rules := []rule{{"Young", o.Young}, {"Daly", o.Daly}}
+	if o.FirstOrder > 0 { // it has an optimum here
+		rules = append(rules, rule{"first order", o.FirstOrder})
+	}
+	rules = append(rules, rule{"exact", o.Exact})
+	for _, at := range given {
+		rules = append(rules, rule{"given", at})
+	}
+	for _, rule := range rules {
+		total, err := m.Total(work, rule.at)
+		if err != nil {
+			return nil, err
+		}
+		waste, err := m.Waste(rule.at)
+		if err != nil {
+			return nil, err
+		}
+		row := RuleRow{Rule: rule.name, Interval: rule.at.Seconds(), Waste: waste, Total: total.Seconds()}
+		if first, err := m.FirstOrderWaste(rule.at); err == nil {
+			row.FirstOrder = &first
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
 func (r *rates) exact() float64 {
 	if r.replay == 1 && r.growth == 0 {
 		return r.mtbf * onePlusLambert(r.cost/r.mtbf)
@@ -112,6 +153,24 @@ type Run struct {
 	// Alone is the expected time without any checkpoint and any message log, 0 if that
 	// is over 292 years.
 	Alone time.Duration
+}
+
+// A RunRow is a [Run] in seconds.
+type RunRow struct {
+	Count    int      `json:"count"`
+	Interval float64  `json:"interval_s"`
+	Total    float64  `json:"total_s"`
+	Alone    *float64 `json:"unprotected_s"` // expected without checkpoints; null over 292 years
+}
+
+// Row is the run in seconds.
+func (r *Run) Row() *RunRow {
+	row := &RunRow{Count: r.Count, Interval: r.Interval.Seconds(), Total: r.Total.Seconds()}
+	if r.Alone > 0 {
+		seconds := r.Alone.Seconds()
+		row.Alone = &seconds
+	}
+	return row
 }
 
 // Best returns the number of checkpoints that divide a run of work with the least

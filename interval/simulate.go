@@ -43,6 +43,8 @@ type Estimate struct {
 	Failures  float64       // per run, on average
 	Waste     float64       // 1 − Work/Mean
 	Runs      int
+	// Expected is the total time of the same runs if their failures are exponential.
+	Expected time.Duration
 }
 
 const (
@@ -57,14 +59,15 @@ const (
 // arguments only: each run has a random stream of its own, and results are
 // summed in the order of the runs.
 func (s *Simulation) Run(ctx context.Context) (*Estimate, error) {
-	if err := s.check(); err != nil {
+	expected, err := s.check()
+	if err != nil {
 		return nil, err
 	}
 	sum, err := repeat(ctx, s.replay(), s.Runs, s.Seed)
 	if err != nil {
 		return nil, err
 	}
-	return sum.estimate(s.Work, s.Runs)
+	return sum.estimate(s.Work, expected, s.Runs)
 }
 
 // A runner replays one run and returns its time and its number of failures, which is
@@ -112,19 +115,19 @@ func repeat(ctx context.Context, r runner, runs int, seed uint64) (*tally, error
 	return &sum, nil
 }
 
-func (s *Simulation) check() error {
+// check returns the expected time of the runs.
+func (s *Simulation) check() (expected time.Duration, err error) {
 	if err := checkRuns(s.Shape, s.Runs); err != nil {
-		return err
+		return 0, err
 	}
-	expected, err := s.Model.Expected(s.Work, s.Interval)
-	if err != nil {
-		return err
+	if expected, err = s.Model.Expected(s.Work, s.Interval); err != nil {
+		return 0, err
 	}
 	r := s.Model.rates()
 	if full, _, _ := r.divide(s.Work.Seconds(), s.Interval.Seconds()); full > maxSegments {
-		return outOfRange("interval", s.Interval, "has over 10^15 checkpoints in the run", "give a longer interval")
+		return 0, outOfRange("interval", s.Interval, "has over 10^15 checkpoints in the run", "give a longer interval")
 	}
-	return checkEvents(expected, s.Model.MTBF, s.Runs)
+	return expected, checkEvents(expected, s.Model.MTBF, s.Runs)
 }
 
 func checkRuns(shape float64, runs int) error {
@@ -270,10 +273,10 @@ func (t *tally) merge(u *tally) {
 	t.failures += u.failures
 }
 
-func (t *tally) estimate(work time.Duration, runs int) (*Estimate, error) {
+func (t *tally) estimate(work, expected time.Duration, runs int) (*Estimate, error) {
 	deviation := math.Sqrt(t.squares / (t.n - 1))
 	half := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: t.n - 1}.Quantile(0.975) * deviation / math.Sqrt(t.n)
-	e := &Estimate{Failures: t.failures / t.n, Waste: max(0, 1-work.Seconds()/t.mean), Runs: runs}
+	e := &Estimate{Failures: t.failures / t.n, Waste: max(0, 1-work.Seconds()/t.mean), Runs: runs, Expected: expected}
 	for _, v := range []struct {
 		to      *time.Duration
 		seconds float64

@@ -41,7 +41,7 @@ var results = map[string]string{
 	"bench-write":        "benchmarks.runBenchSieve() benchmarks.runBenchWrite()",
 	"checkpoint":         "ui.PrintCheckpoint()",
 	"dataset":            "predictions.runDatasetExport() predictions.runDatasetList() predictions.runDatasetShow()",
-	"predict-eval":       "predictions.runPredictEval() predictions.Scored",
+	"predict-eval":       "predictions.runPredictEval() predict.Scored",
 	"trace-export":       "traces.tellImport() traces.tellOutput()",
 	"trace-report":       "traces.tellOutput()",
 	"diff":               "images.runDiff()",

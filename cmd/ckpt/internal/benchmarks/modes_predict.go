@@ -351,7 +351,7 @@ func (b *benchModes) printPredictions(g *ui.Globals) {
 		}
 		if l := r.Logged; l != nil {
 			between := ui.MiB(l.Low) + " to " + ui.MiB(l.High)
-			logged = append(logged, []string{shortName(r), ui.MiB(l.Measured), ui.MiB(l.Predicted), between, off(l.Error), outside(l.Inside)})
+			logged = append(logged, []string{shortName(r), ui.MiB(l.Measured), ui.MiB(l.Predicted), between, off(l.Error), within(l.Inside)})
 		}
 		if s := r.Restarts; s != nil {
 			restarted = append(restarted, s.row(r))
@@ -366,7 +366,7 @@ func (b *benchModes) printPredictions(g *ui.Globals) {
 	}{{"a round adds", "rounds", added, b.Added}, {"log MiB", "logs", logged, b.Logged}, {"a restart", "restarts", restarted, b.Restart}} {
 		if len(of.rows) > 0 {
 			g.Printf("\n")
-			g.Table([]string{"mode, log", "|" + of.name, "|predicted", "|95 %", "|error", ""}, of.rows)
+			g.Table([]string{"mode, log", "|" + of.name, "|predicted", "|95 %", "|error", "inside"}, of.rows)
 			text += fmt.Sprintf(", %s %s", of.what, ui.Percent1(*of.median))
 		}
 	}
@@ -376,19 +376,20 @@ func (b *benchModes) printPredictions(g *ui.Globals) {
 }
 
 func (t *timeBeside) row(r *benchRow) []string {
-	return []string{shortName(r), ui.Seconds(t.Measured), ui.Seconds(t.Predicted), ui.Between(t.Low, t.High, ui.Seconds), off(t.Error), outside(t.Inside)}
+	return []string{shortName(r), ui.Seconds(t.Measured), ui.Seconds(t.Predicted), ui.Between(t.Low, t.High, ui.Seconds), off(t.Error), within(t.Inside)}
 }
 
-func outside(inside bool) string {
+// within says no to what stands out.
+func within(inside bool) string {
 	if inside {
 		return ""
 	}
-	return "outside"
+	return "no"
 }
 
 // off is a relative error.
 func off(share float64) string {
-	if math.Abs(share) >= 1 { // three digits leave space for the others in 80 columns
+	if math.Abs(share) >= 0.1 { // few digits leave space for the others in 80 columns
 		return fmt.Sprintf("%+.0f %%", 100*share)
 	}
 	return fmt.Sprintf("%+.1f %%", 100*share)

@@ -168,8 +168,8 @@ type Count struct {
 	Peak       int64          `json:"peak_bytes"`
 	// Of a predicted time, its interval and the counts at the ends.
 	*CountRange
-	MTBF *float64 `json:"mtbf_s,omitempty"`
-	Run  *Run     `json:"best_run,omitempty"` // with a machine that fails
+	MTBF *float64         `json:"mtbf_s,omitempty"`
+	Run  *interval.RunRow `json:"best_run,omitempty"` // with a machine that fails
 }
 
 // A CountRange is what the interval of a predicted time makes of a count.
@@ -214,13 +214,13 @@ func runPredictCount(g *ui.Globals, o *countOptions) error {
 }
 
 // schedule plans for a machine that fails, or for one that does not: nil.
-func schedule(b *interval.Budget, m *interval.Model) (interval.Schedule, *Run, error) {
+func schedule(b *interval.Budget, m *interval.Model) (interval.Schedule, *interval.RunRow, error) {
 	if m == nil {
 		s, err := b.Schedule()
 		return s, nil, err
 	}
 	s, run, err := b.ScheduleFor(*m)
-	return s, newRun(run), err
+	return s, run.Row(), err
 }
 
 // capacityFirst blames the store where the run would end if it had space for another
@@ -279,7 +279,7 @@ func (o *countOptions) span(b interval.Budget, m *interval.Model) (*CountRange, 
 
 func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *Count) error {
 	if s.Count == 0 && s.Limit == interval.LimitFailures {
-		return g.Printf("no checkpoint pays: with an MTBF of %s, %s\n", spanOf(*r.MTBF), r.Run.text())
+		return g.Printf("no checkpoint pays: with an MTBF of %s, %s\n", spanOf(*r.MTBF), runText(r.Run))
 	}
 	if s.Count == 0 {
 		why := fmt.Sprintf("two intervals need an overhead of %s", ui.Percent(2*b.Checkpoint.Seconds()/b.App.Seconds()))
@@ -301,7 +301,7 @@ func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *Coun
 		g.Printf("time of a checkpoint %s in 95 %%%s\n", times(r.Low, r.High), planned)
 	}
 	if r.Run != nil {
-		g.Printf("with an MTBF of %s: %s\n", spanOf(*r.MTBF), r.Run.text())
+		g.Printf("with an MTBF of %s: %s\n", spanOf(*r.MTBF), runText(r.Run))
 	}
 	if b.Size > 0 {
 		g.Printf("storage %s, at most %s while a checkpoint is written\n", ui.Bytes(float64(s.Stored)), ui.Bytes(float64(s.Peak)))

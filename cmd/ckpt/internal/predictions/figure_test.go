@@ -105,7 +105,7 @@ func TestGivenIntervalInside(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rules := []IntervalRow{{Rule: "exact", Interval: 7000, Waste: 0.0874}, {Rule: "given", Interval: given.Seconds(), Waste: waste}}
+		rules := []interval.RuleRow{{Rule: "exact", Interval: 7000, Waste: 0.0874}, {Rule: "given", Interval: given.Seconds(), Waste: waste}}
 		p, err := wastePlot(m, rules)
 		if err != nil {
 			t.Fatal(err)

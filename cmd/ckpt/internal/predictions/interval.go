@@ -272,79 +272,32 @@ func (o *intervalOptions) result(ctx context.Context) (*Interval, error) {
 		Cost: m.Cost.Seconds(), MTBF: m.MTBF.Seconds(), Restart: m.Restart.Seconds(), Downtime: m.Downtime.Seconds(), Mode: o.mode,
 		model: m, failing: o.failing, Log: o.log, Measured: o.measured, costRange: o.ends.rangeOf(m, at.Seconds()), Engine: o.predicted.engine,
 	}
-	rules := []struct {
-		name string
-		at   time.Duration
-	}{{"Young", best.Young}, {"Daly", best.Daly}, {"first order", best.FirstOrder}, {"exact", best.Exact}, {"given", at}}
+	given := []time.Duration{at}
 	if o.at == "" {
-		rules, at = rules[:4], best.Exact
+		given, at = nil, best.Exact
 	}
-	for _, rule := range rules {
-		if rule.name == "first order" && rule.at == 0 {
-			continue // it has no optimum here
-		}
-		row, err := rowOf(&m, app, rule.at)
-		if err != nil {
-			return nil, err
-		}
-		row.Rule = rule.name
-		r.Rules = append(r.Rules, row)
+	if r.Rules, err = best.Rules(&m, app, given...); err != nil {
+		return nil, err
 	}
 	last := r.Rules[len(r.Rules)-1]
 	r.Waste, r.Total, r.Interval = last.Waste, last.Total, last.Interval
 	if run, err := m.Best(app); err == nil {
-		r.Run = newRun(run)
+		r.Run = run.Row()
 	}
 	if o.simulate {
-		r.Sim, err = o.simulation(ctx, m, app, at)
+		s := interval.Simulation{Model: m, Work: app, Interval: at, Shape: o.shape, Runs: o.runs, Seed: o.seed, Steady: o.steady}
+		r.Sim, err = o.simulated(ctx, s.Run)
 	}
 	return r, err
 }
 
-func rowOf(m *interval.Model, app, at time.Duration) (IntervalRow, error) {
-	total, err := m.Total(app, at)
-	if err != nil {
-		return IntervalRow{}, err
-	}
-	waste, err := m.Waste(at)
-	if err != nil {
-		return IntervalRow{}, err
-	}
-	row := IntervalRow{Interval: at.Seconds(), Waste: waste, Total: total.Seconds()}
-	if first, err := m.FirstOrderWaste(at); err == nil {
-		row.FirstOrder = &first
-	}
-	return row, nil
-}
-
-func (o *intervalOptions) simulation(ctx context.Context, m interval.Model, app, at time.Duration) (*Simulated, error) {
+// simulated runs a simulation, which ^C ends.
+func (o *intervalOptions) simulated(ctx context.Context, run func(context.Context) (*interval.Estimate, error)) (*interval.Simulated, error) {
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
-	s := interval.Simulation{Model: m, Work: app, Interval: at, Shape: o.shape, Runs: o.runs, Seed: o.seed, Steady: o.steady}
-	e, err := s.Run(ctx)
+	e, err := run(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := o.estimated(e)
-	if o.shape == 1 {
-		expected, err := m.Expected(app, at)
-		if err != nil {
-			return nil, err
-		}
-		r.compare(e, expected)
-	}
-	return r, nil
-}
-
-func (o *intervalOptions) estimated(e *interval.Estimate) *Simulated {
-	return &Simulated{
-		Runs: e.Runs, Seed: o.seed, Shape: o.shape, Steady: o.steady, Mean: e.Mean.Seconds(), Low: e.Low.Seconds(), High: e.High.Seconds(),
-		StdDev: e.StdDev.Seconds(), Min: e.Min.Seconds(), Max: e.Max.Seconds(), P5: e.P5.Seconds(), P95: e.P95.Seconds(), Failures: e.Failures, Waste: e.Waste,
-	}
-}
-
-// compare sets what the same runs are expected to take.
-func (r *Simulated) compare(e *interval.Estimate, expected time.Duration) {
-	seconds, agrees := expected.Seconds(), e.Low <= expected && expected <= e.High
-	r.Expected, r.Agrees = &seconds, &agrees
+	return e.Seconds(o.shape, o.seed, o.steady), nil
 }

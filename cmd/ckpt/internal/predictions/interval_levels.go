@@ -183,7 +183,8 @@ func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsR
 		r.Flags = launchFlags(r.taken.Levels)
 	}
 	if o.simulate {
-		r.Sim, err = o.simulateLevels(ctx, r)
+		s := interval.LevelSimulation{Hierarchy: *r.hierarchy, Work: r.work, Pattern: r.pattern, Shape: o.shape, Runs: o.runs, Seed: o.seed, Steady: o.steady}
+		r.Sim, err = o.simulated(ctx, s.Run)
 	}
 	return r, err
 }
@@ -199,23 +200,4 @@ func (o *levelOptions) hierarchy(g *ui.Globals, h *interval.Hierarchy) (every []
 	}
 	fit, err = o.measuredLevels(h)
 	return nil, fit, err
-}
-
-func (o *intervalOptions) simulateLevels(ctx context.Context, r *levelsResult) (*Simulated, error) {
-	ctx, stop := ui.Interruptible(ctx)
-	defer stop()
-	s := interval.LevelSimulation{Hierarchy: *r.hierarchy, Work: r.work, Pattern: r.pattern, Shape: o.shape, Runs: o.runs, Seed: o.seed, Steady: o.steady}
-	e, err := s.Run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := o.estimated(e)
-	if o.shape == 1 {
-		expected, err := r.hierarchy.Expected(r.work, r.pattern)
-		if err != nil {
-			return nil, err
-		}
-		out.compare(e, expected)
-	}
-	return out, nil
 }

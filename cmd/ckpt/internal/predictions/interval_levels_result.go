@@ -28,7 +28,7 @@ type levelsResult struct {
 	Fit      *levelFit           `json:"level_fit,omitempty"`
 	Flags    []string            `json:"launch_flags,omitempty"` // of the pattern, for a job like the fitted one
 	Log      *failureLog         `json:"failure_log,omitempty"`
-	Sim      *Simulated          `json:"simulation,omitempty"`
+	Sim      *interval.Simulated `json:"simulation,omitempty"`
 
 	failing   string
 	hierarchy *interval.Hierarchy

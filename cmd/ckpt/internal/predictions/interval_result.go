@@ -17,15 +17,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// IntervalRow is an interval and what it costs.
-type IntervalRow struct {
-	Rule       string   `json:"rule"`
-	Interval   float64  `json:"interval_s"`
-	Waste      float64  `json:"waste"`
-	FirstOrder *float64 `json:"waste_first_order"` // null where that order does not suffice
-	Total      float64  `json:"total_s"`
-}
-
 type Interval struct {
 	Young    float64        `json:"young_s"`
 	Daly     float64        `json:"daly_s"`
@@ -41,35 +32,18 @@ type Interval struct {
 	Mode     string         `json:"mode"`
 	Engine   dataset.Engine `json:"engine,omitempty"` // of predicted costs
 	*costRange
-	Measured *jobCost      `json:"job_costs,omitempty"`
-	Log      *failureLog   `json:"failure_log,omitempty"`
-	Rules    []IntervalRow `json:"rules"`
-	Run      *Run          `json:"best_run,omitempty"` // nil if it never ends
-	Sim      *Simulated    `json:"simulation,omitempty"`
+	Measured *jobCost            `json:"job_costs,omitempty"`
+	Log      *failureLog         `json:"failure_log,omitempty"`
+	Rules    []interval.RuleRow  `json:"rules"`
+	Run      *interval.RunRow    `json:"best_run,omitempty"` // nil if it never ends
+	Sim      *interval.Simulated `json:"simulation,omitempty"`
 
 	model   interval.Model
 	failing string
 }
 
-// Run is the best number of checkpoints for a run of this length.
-type Run struct {
-	Count    int      `json:"count"`
-	Interval float64  `json:"interval_s"`
-	Total    float64  `json:"total_s"`
-	Alone    *float64 `json:"unprotected_s"` // expected without checkpoints; null over 292 years
-}
-
-func newRun(run interval.Run) *Run {
-	r := &Run{Count: run.Count, Interval: run.Interval.Seconds(), Total: run.Total.Seconds()}
-	if run.Alone > 0 {
-		seconds := run.Alone.Seconds()
-		r.Alone = &seconds
-	}
-	return r
-}
-
-// text tells what failures make of a run, with checkpoints and without.
-func (r *Run) text() string {
+// runText tells what failures make of a run, with checkpoints and without.
+func runText(r *interval.RunRow) string {
 	alone := "over 292 years"
 	if r.Alone != nil {
 		alone = spanOf(*r.Alone)
@@ -79,25 +53,6 @@ func (r *Run) text() string {
 	}
 	return fmt.Sprintf("expected time %s with %s, one every %s; %s without any", spanOf(r.Total), ui.Count(r.Count, "checkpoint"),
 		spanOf(r.Interval), alone)
-}
-
-type Simulated struct {
-	Runs     int      `json:"runs"`
-	Seed     uint64   `json:"seed"`
-	Shape    float64  `json:"shape"`
-	Steady   bool     `json:"steady"`
-	Mean     float64  `json:"mean_s"`
-	Low      float64  `json:"low_s"` // 95 % confidence interval of the mean
-	High     float64  `json:"high_s"`
-	StdDev   float64  `json:"stddev_s"`
-	Min      float64  `json:"min_s"`
-	Max      float64  `json:"max_s"`
-	P5       float64  `json:"run_p5_s"` // 90 of 100 runs take a time between these
-	P95      float64  `json:"run_p95_s"`
-	Failures float64  `json:"mean_failures"`
-	Waste    float64  `json:"waste"`
-	Expected *float64 `json:"expected_s"` // of the same runs; null unless failures are exponential
-	Agrees   *bool    `json:"agrees"`     // whether low_s ≤ expected_s ≤ high_s
 }
 
 func printInterval(g *ui.Globals, r *Interval) error {
@@ -124,7 +79,7 @@ func printInterval(g *ui.Globals, r *Interval) error {
 		return err
 	}
 	if r.Run != nil && r.App < r.MTBF && !g.Quiet {
-		if err := g.Printf("\na run of %s is shorter than the MTBF: %s\n", spanOf(r.App), r.Run.text()); err != nil {
+		if err := g.Printf("\na run of %s is shorter than the MTBF: %s\n", spanOf(r.App), runText(r.Run)); err != nil {
 			return err
 		}
 	}
@@ -138,7 +93,7 @@ func printInterval(g *ui.Globals, r *Interval) error {
 }
 
 // printSimulated prints what runs with random failures took; nothing without.
-func printSimulated(g *ui.Globals, at float64, s *Simulated) error {
+func printSimulated(g *ui.Globals, at float64, s *interval.Simulated) error {
 	if s == nil {
 		return nil
 	}
@@ -156,7 +111,7 @@ func printSimulated(g *ui.Globals, at float64, s *Simulated) error {
 func spanOf(seconds float64) string { return ui.Span(durationOf(seconds)) }
 
 // plotWaste draws the waste over the interval, and marks the rules.
-func plotWaste(path string, m *interval.Model, rules []IntervalRow) error {
+func plotWaste(path string, m *interval.Model, rules []interval.RuleRow) error {
 	p, err := wastePlot(m, rules)
 	if err != nil {
 		return err
@@ -166,7 +121,7 @@ func plotWaste(path string, m *interval.Model, rules []IntervalRow) error {
 
 // wastePlot lays out the waste over the interval, from a tenth to ten times the best
 // one, and further if another was asked for.
-func wastePlot(m *interval.Model, rules []IntervalRow) (*plot.Plot, error) {
+func wastePlot(m *interval.Model, rules []interval.RuleRow) (*plot.Plot, error) {
 	p := &picture{Plot: figure.New(fmt.Sprintf("Waste by interval: cost %s, MTBF %s, restart %s", ui.Span(m.Cost), ui.Span(m.MTBF), ui.Span(m.Restart)))}
 	p.X.Label.Text, p.Y.Label.Text = "interval", "waste [%]"
 	low, high := reach(rules)
@@ -210,7 +165,7 @@ func intervals(low, high float64) (list []time.Duration) {
 }
 
 // reach returns the range of intervals to draw, in seconds.
-func reach(rules []IntervalRow) (low, high float64) {
+func reach(rules []interval.RuleRow) (low, high float64) {
 	best := rules[0].Interval
 	for _, row := range rules {
 		if row.Rule == "exact" {
@@ -226,7 +181,7 @@ func reach(rules []IntervalRow) (low, high float64) {
 
 // rules marks each rule on the curve of the expected waste. Those that agree lie upon
 // each other, the larger below.
-func (p *picture) rules(rules []IntervalRow) {
+func (p *picture) rules(rules []interval.RuleRow) {
 	styles := map[string]struct {
 		color  color.Color
 		shape  draw.GlyphDrawer

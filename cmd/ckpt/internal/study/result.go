@@ -75,8 +75,8 @@ type Check struct {
 // the others.
 type Score struct {
 	NP int
-	predictions.StoredScore
-	Time *predictions.TimeScore
+	predict.StoredScore
+	Time *predict.TimeScore
 }
 
 // A replayed pattern is what one layout took on the storage of the user.
@@ -245,7 +245,7 @@ func (r *Result) checks(s *Study) error {
 // and of what each checkpoint stored.
 func (r *Result) checkJob(name string, np int) (*Check, error) {
 	var err error
-	score := readInto[predictions.Scored](r.study, name, &err)
+	score := readInto[predict.Scored](r.study, name, &err)
 	if score == nil || len(score.Scores) == 0 {
 		return nil, err
 	}
