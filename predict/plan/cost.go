@@ -36,7 +36,6 @@ func (w Way) Cost(m *predict.Model, r predict.Request) (c Cost, err error) {
 
 // Size is Cost without times, which may lie too far from what was measured: sizes never do.
 func (w Way) Size(m *predict.Model, r predict.Request) (c Cost, err error) {
-	w.Storage = nil
 	if w.Engine == dataset.Ckpt {
 		c.Stored, err = m.Stored(r, w.Storing, w.Probe)
 		return c, err
