@@ -24,7 +24,8 @@ type FailureStats struct {
 	Failures int     `json:"failure_count"` // records that begin within a minute are one
 	Span     float64 `json:"observed_s"`
 	// MTBF is of the machine. Shape is of the Weibull distribution of the times between
-	// failures: below 1 they cluster.
+	// failures: below 1 they cluster. It ends at MostShape: gaps that are all but equal
+	// bound it from below only.
 	MTBF  Estimated `json:"machine_mtbf"`
 	Shape Estimated `json:"weibull_shape"`
 	// Trend compares the times of the failures with a constant rate.
@@ -47,26 +48,35 @@ type FailureTrend struct {
 // Clear says that the rate is not constant.
 func (t *FailureTrend) Clear() bool { return t.Share < 0.05 }
 
-// RepairTimes are the times from the start to the end of a record.
+// RepairTimes are the times from the start to the end of a record. Max is the longest of the
+// log, and estimates nothing.
 type RepairTimes struct {
-	Count  int       `json:"count"`
-	Median Estimated `json:"repair_median"`
-	Mean   float64   `json:"repair_mean_s"`
-	P95    float64   `json:"repair_p95_s"`
-	Max    float64   `json:"max_s"`
+	Count    int       `json:"count"`
+	Median   Estimated `json:"repair_median"`
+	Mean     float64   `json:"repair_mean_s"`
+	MeanLow  float64   `json:"repair_mean_low_s"`
+	MeanHigh float64   `json:"repair_mean_high_s"`
+	P95      float64   `json:"repair_p95_s"`
+	P95Low   float64   `json:"repair_p95_low_s"`
+	P95High  float64   `json:"repair_p95_high_s"`
+	Max      float64   `json:"max_s"`
 }
 
 // FailingNodes tells how the failures are spread over the nodes.
 type FailingNodes struct {
 	Machine int `json:"machine_nodes"` // 0 if not known
 	Failed  int `json:"failed_nodes"`
-	// Worst nodes have a quarter of the failures or more: their share.
+	// Worst nodes have a quarter of the failures of the log or more: their share. Both are
+	// counted, and estimate nothing.
 	Worst int     `json:"worst_nodes"`
 	Share float64 `json:"worst_share"`
 	// Offenders fail more often than chance explains, at a level of 5 % for all nodes
 	// together. Without is the MTBF of the machine without them, null if there is none.
 	Offenders []NodeCount `json:"offender_list"`
 	Without   *float64    `json:"other_mtbf_s"`
+	// WithoutLow and WithoutHigh are the ends of its interval.
+	WithoutLow  *float64 `json:"other_mtbf_low_s"`
+	WithoutHigh *float64 `json:"other_mtbf_high_s"`
 }
 
 // A NodeCount is how often a node failed.
@@ -124,6 +134,9 @@ func differences(starts []float64) (gaps []float64) {
 	return gaps
 }
 
+// MostShape is the largest shape that is looked for.
+const MostShape = 100
+
 // weibullShape is the most likely shape of a Weibull distribution, with the interval of its
 // profile likelihood. The bound of the likelihood ratio is that of an F distribution, which
 // keeps the interval honest for few gaps.
@@ -144,7 +157,7 @@ func weibullShape(gaps []float64) Estimated {
 		}
 		return n*math.Log(k) - n*(k*top+math.Log(powers/n)) + k*sum, n/k + sum - n*weighted/powers
 	}
-	const lowest, highest = 0.01, 100
+	const lowest, highest = 0.01, MostShape
 	best := bisection(lowest, highest, func(k float64) bool { _, slope := profile(k); return slope > 0 })
 	at, _ := profile(best)
 	bound := distuv.F{D1: 1, D2: max(1, n-1)}.Quantile(0.95) / 2
@@ -206,7 +219,39 @@ func (l *FailureLog) repairs() *RepairTimes {
 		return nil
 	}
 	slices.Sort(list)
-	return &RepairTimes{Count: len(list), Median: MedianOf(list), Mean: stat.Mean(list, nil), P95: stat.Quantile(0.95, stat.Empirical, list, nil), Max: list[len(list)-1]}
+	r := &RepairTimes{Count: len(list), Median: MedianOf(list), Mean: stat.Mean(list, nil), P95: stat.Quantile(0.95, stat.Empirical, list, nil), Max: list[len(list)-1]}
+	mean, p95 := repairFactors(list)
+	r.MeanLow, r.MeanHigh = r.Mean/mean, r.Mean*mean
+	r.P95Low, r.P95High = r.P95/p95, r.P95*p95
+	return r
+}
+
+// Before any repair is seen, the logarithm of a time of repair has usualRepair as standard
+// deviation, worth so many repairs. Times of repair are close to log-normal (Schroeder and
+// Gibson 2010).
+const (
+	usualRepair  = 1.2
+	repairsWorth = 2
+)
+
+// repairFactors are the factors of the 95 % intervals of the mean and of the 95th percentile of
+// log-normal times (Cox's method for the mean).
+func repairFactors(list []float64) (mean, p95 float64) {
+	logs := make([]float64, len(list))
+	for i, x := range list {
+		logs[i] = math.Log(max(1, x))
+	}
+	n, centre, sum := float64(len(logs)), stat.Mean(logs, nil), 0.0
+	for _, x := range logs {
+		sum += (x - centre) * (x - centre)
+	}
+	dof := n - 1 + repairsWorth
+	variance := (repairsWorth*usualRepair*usualRepair + sum) / dof
+	t := distuv.StudentsT{Sigma: 1, Nu: dof}.Quantile(0.975)
+	// The variance of a percentile that is read off a sample, for a normal distribution.
+	const ofP95 = 4.5
+	mean = math.Exp(t * math.Sqrt(variance/n+variance*variance/(2*dof)))
+	return mean, math.Exp(t * math.Sqrt(variance*ofP95/n))
 }
 
 // MedianOf is the median of sorted numbers. Its interval is from one of them to another, as a
@@ -254,8 +299,9 @@ func (l *FailureLog) nodes(machine int) *FailingNodes {
 		f.Offenders = append(f.Offenders, node)
 	}
 	if rest := l.starts(f.Offenders); len(f.Offenders) > 0 && len(rest) >= leastFailures {
-		mtbf := (l.To - l.From) / float64(len(rest))
-		f.Without = &mtbf
+		gaps := differences(rest)
+		mtbf := meanGap(gaps, weibullShape(gaps))
+		f.Without, f.WithoutLow, f.WithoutHigh = &mtbf.Value, &mtbf.Low, &mtbf.High
 	}
 	return f
 }
@@ -276,16 +322,28 @@ func (l *FailureLog) kinds() []KindCount {
 }
 
 // Spares is how many nodes must stand by so that a job with a share of the machine's nodes finds
-// one for each that is in repair, in 95 of 100 cases; the interval is that of the rate.
+// one for each that is in repair, in 95 of 100 cases; the interval has the doubt about the rate
+// and about the mean repair.
 func (s *FailureStats) Spares(share float64) Estimated {
-	perFailure := float64(s.Records) / float64(s.Failures)
-	of := func(mtbf float64) float64 {
-		busy := distuv.Poisson{Lambda: perFailure * share * s.Repair.Mean / mtbf}
+	inRepair := float64(s.Records) / float64(s.Failures) * share * s.Repair.Mean / s.MTBF.Value
+	of := func(factor float64) float64 {
+		busy := distuv.Poisson{Lambda: inRepair * factor}
 		n := 0.0
 		for busy.CDF(n) < 0.95 {
 			n++
 		}
 		return n
 	}
-	return Estimated{of(s.MTBF.Value), of(s.MTBF.High), of(s.MTBF.Low)}
+	repair := s.Repair
+	low := math.Hypot(math.Log(s.MTBF.High/s.MTBF.Value), logRatio(repair.Mean, repair.MeanLow))
+	high := math.Hypot(math.Log(s.MTBF.Value/s.MTBF.Low), logRatio(repair.MeanHigh, repair.Mean))
+	return Estimated{of(1), of(math.Exp(-low)), of(math.Exp(high))}
+}
+
+// logRatio is the logarithm of a/b; 0 for times of 0.
+func logRatio(a, b float64) float64 {
+	if a <= 0 || b <= 0 {
+		return 0
+	}
+	return math.Log(a / b)
 }

@@ -193,3 +193,54 @@ func TestBadLogs(t *testing.T) {
 		t.Error("one failure has an MTBF")
 	}
 }
+
+// TestRepairIntervals draws log-normal times of repair, and counts how often the intervals hold
+// their mean and 95th percentile.
+func TestRepairIntervals(t *testing.T) {
+	const sd, median = 1.2, 7200.0
+	means, p95s, all := 0, 0, 0
+	for _, n := range []int{5, 20, 100} {
+		for i := range 400 {
+			rng := rand.New(rand.NewPCG(uint64(n), uint64(i)))
+			l := &FailureLog{}
+			for range n {
+				l.Failures = append(l.Failures, Failure{End: median * math.Exp(sd*rng.NormFloat64())})
+			}
+			r := l.repairs()
+			all++
+			if mean := median * math.Exp(sd*sd/2); r.MeanLow <= mean && mean <= r.MeanHigh {
+				means++
+			}
+			if p95 := median * math.Exp(1.645*sd); r.P95Low <= p95 && p95 <= r.P95High {
+				p95s++
+			}
+		}
+	}
+	t.Logf("of %d: means %.1f %%, 95th percentiles %.1f %%", all, 100*float64(means)/float64(all), 100*float64(p95s)/float64(all))
+	for name, got := range map[string]int{"mean": means, "95th percentile": p95s} {
+		if share := float64(got) / float64(all); share < 0.92 {
+			t.Errorf("intervals of the %s hold it in %.1f %%", name, 100*share)
+		}
+	}
+}
+
+// TestEqualGaps: the shape of gaps that are equal is bounded from below only.
+func TestEqualGaps(t *testing.T) {
+	l := &FailureLog{}
+	for i := range 12 {
+		l.Failures = append(l.Failures, Failure{Start: float64(i) * 86400, End: math.NaN()})
+	}
+	l.To = 11 * 86400
+	s, err := l.Stats(0)
+	if err != nil || s.Shape.High < 0.99*MostShape || s.Shape.Low < 10 {
+		t.Errorf("%+v: %v", s, err)
+	}
+}
+
+// TestSpares: the doubt about the mean repair widens the interval.
+func TestSpares(t *testing.T) {
+	s := &FailureStats{Records: 10, Failures: 10, MTBF: Estimated{100, 99, 101}, Repair: &RepairTimes{Mean: 500, MeanLow: 250, MeanHigh: 1000}}
+	if got := s.Spares(1); got.Value != 9 || got.Low > 5 || got.High < 15 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -144,7 +144,11 @@ func (f *failureLog) text() string {
 	case s.Shape.Low > 1:
 		shape = "failures keep apart"
 	}
-	line("shape", "%s, 95 %% %s to %s, of a Weibull distribution: %s", decimal(s.Shape.Value), decimal(s.Shape.Low), decimal(s.Shape.High), shape)
+	if s.Shape.High > 0.99*interval.MostShape { // the log bounds it from below only
+		line("shape", "95 %% above %s, of a Weibull distribution: %s", decimal(s.Shape.Low), shape)
+	} else {
+		line("shape", "%s, 95 %% %s to %s, of a Weibull distribution: %s", decimal(s.Shape.Value), decimal(s.Shape.Low), decimal(s.Shape.High), shape)
+	}
 	trend := "none that chance does not show"
 	if s.Trend.Clear() {
 		trend = map[bool]string{true: "failures become more frequent", false: "failures become rarer"}[s.Trend.U > 0]
@@ -152,7 +156,8 @@ func (f *failureLog) text() string {
 	}
 	line("trend", "%s (Laplace %+.2f, %s by chance)", trend, s.Trend.U, ui.Percent1(s.Trend.Share))
 	if r := s.Repair; r != nil {
-		line("repair", "median %s, 95 %% %s; mean %s, 95 of 100 within %s", ui.Seconds(r.Median.Value), times(r.Median.Low, r.Median.High), ui.Seconds(r.Mean), ui.Seconds(r.P95))
+		line("repair", "median %s, 95 %% %s; mean %s, 95 %% %s; 95 of 100 within %s, 95 %% %s", ui.Seconds(r.Median.Value), times(r.Median.Low, r.Median.High),
+			ui.Seconds(r.Mean), times(r.MeanLow, r.MeanHigh), ui.Seconds(r.P95), times(r.P95Low, r.P95High))
 	} else {
 		line("repair", "not known: the log has no ends")
 	}
@@ -178,7 +183,7 @@ func (f *failureLog) nodesText(line func(label, format string, args ...any)) {
 	if n.Machine > 0 {
 		of = fmt.Sprintf("%d nodes", n.Machine)
 	}
-	line("nodes", "%d of %s have %s of the failures", n.Worst, of, ui.Percent1(n.Share))
+	line("nodes", "%d of %s have %s of the failures in this log", n.Worst, of, ui.Percent1(n.Share))
 	if len(n.Offenders) == 0 {
 		line("", "no node fails more often than chance explains")
 		return
@@ -192,7 +197,7 @@ func (f *failureLog) nodesText(line func(label, format string, args ...any)) {
 	}
 	text := "fail more often than chance explains: " + strings.Join(names, ", ")
 	if n.Without != nil {
-		text += "; without them the MTBF is " + spanOf(*n.Without)
+		text += "; without them the MTBF is " + spanOf(*n.Without) + ", 95 % " + ui.Between(*n.WithoutLow, *n.WithoutHigh, spanOf)
 	}
 	line("", "%s", text)
 }
