@@ -44,7 +44,8 @@ type Case struct {
 	Background float64
 	Seed       uint64
 
-	assumed string // the codec that auto chooses; empty: the best
+	assumed   string       // the codec that auto chooses; empty: the best
+	simulated *simulations // of a search; may be nil
 }
 
 // A Content is what is stored of a region.

@@ -2,6 +2,7 @@ package tune
 
 import (
 	"context"
+	"sync"
 
 	"ckpt/image/pfs"
 	"ckpt/image/plan"
@@ -13,11 +14,27 @@ import (
 // logarithm of its time that comes from that (TestCoarse).
 const (
 	mostRequests  = 30_000
-	leastRequests = 2  // of a rank
-	leastStripes  = 4  // of a file on each of its targets
-	manyStripes   = 16 // of all files on each target
+	mostGathers   = 200_000
+	leastRounds   = 8                  // of an aggregator
+	leastPart     = 16 * plan.PageSize // of a rank
+	leastRequests = 2                  // of a rank
+	leastStripes  = 4                  // of a file on each of its targets
+	manyStripes   = 16                 // of all files on each target
 	coarseDoubt   = 0.1
+	coarseStatic  = 0.23 // the same with static aggregators
 )
+
+// coarseDoubtOf is the doubt about a coarse simulation: aggregators of a shared file, and static
+// ones, meet at other stripes than in one of all requests.
+func coarseDoubtOf(s *plan.Settings) float64 {
+	switch {
+	case s.Layout == plan.Shared:
+		return coarseDoubt
+	case s.Layout == plan.Aggregated && s.Strategy == plan.Static:
+		return coarseStatic
+	}
+	return 0
+}
 
 // coarseness is how many requests one stands for in the simulation of a load.
 func coarseness(sys *pfs.System, l *load, s *plan.Settings) float64 {
@@ -42,10 +59,28 @@ func coarseness(sys *pfs.System, l *load, s *plan.Settings) float64 {
 		stripes := least / float64(s.StripeSize)
 		k = min(k, max(stripes/(float64(s.StripeCount)*leastStripes), stripes*float64(len(l.sources))/(manyStripes*float64(max(1, sys.Targets.Count)))))
 	}
+	if s.Strategy == plan.Static && s.Layout != plan.PerRank {
+		k = max(k, coarseGathers(l, s, all, least))
+	}
 	if k < 2 {
 		return 1
 	}
 	return k
+}
+
+// coarseGathers is how many rounds one stands for with static aggregators: every rank gives a
+// part of each round of its aggregator, so that parts are more than requests.
+func coarseGathers(l *load, s *plan.Settings, all, least float64) float64 {
+	nodes := map[int]bool{}
+	for i := range l.sources {
+		nodes[l.sources[i].Node] = true
+	}
+	writers := s.Aggregators
+	if writers <= 0 {
+		writers = len(nodes)
+	}
+	rounds := all / float64(writers) / float64(max(s.Buffer, plan.WriteBytes))
+	return min(rounds*float64(len(l.sources))/mostGathers, rounds/leastRounds, least/leastPart)
 }
 
 // simulate runs a plan in virtual time. Where each request stands for k, the time of a second
@@ -103,4 +138,41 @@ func (l *load) coarser(k float64) *load {
 		out.sources[i] = plan.Source{Rank: s.Rank, Node: s.Node, Pieces: pieces}
 	}
 	return out
+}
+
+// A simulation is what tells the forecasts of one search apart as far as storage goes: settings
+// as they take effect, and the codec. Copies of the memory and the name auto change nothing.
+type simulation struct {
+	settings plan.Settings
+	codec    string
+}
+
+// A simulations keeps what a search has simulated.
+type simulations struct {
+	mu   sync.Mutex
+	done map[simulation]Forecast
+}
+
+// of fills a forecast in from an equal simulation, or runs it.
+func (s *simulations) of(key simulation, f *Forecast, run func() error) error {
+	if s == nil {
+		return run()
+	}
+	s.mu.Lock()
+	was, ok := s.done[key]
+	s.mu.Unlock()
+	if ok {
+		f.Job, f.Use, f.Bottleneck, f.Storage = was.Job, was.Use, was.Bottleneck, was.Storage
+		return nil
+	}
+	if err := run(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done == nil {
+		s.done = map[simulation]Forecast{}
+	}
+	s.done[key] = *f
+	return nil
 }

@@ -21,7 +21,7 @@ func TestCoarse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared} {
+		for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared, "static"} {
 			memory := &job.PlannedMemory{Regions: []string{"u"}}
 			for node, n := range mapping {
 				for range n {
@@ -29,7 +29,9 @@ func TestCoarse(t *testing.T) {
 				}
 			}
 			c := Case{Memory: memory, Mapping: mapping, Settings: plan.Defaults()}
-			c.Settings.Layout = layout
+			if c.Settings.Layout = layout; layout == "static" {
+				c.Settings.Layout, c.Settings.Strategy = plan.Aggregated, plan.Static
+			}
 			l, err := c.load(none, 1)
 			if err != nil {
 				t.Fatal(err)
@@ -47,10 +49,7 @@ func TestCoarse(t *testing.T) {
 			}
 			whole, coarse := forecast(1).Storage, forecast(8).Storage
 			t.Logf("%s %s: %.2f s, coarse %.2f s, %+.1f %%", name, layout, whole, coarse, 100*(coarse/whole-1))
-			limit := 0.05
-			if layout == plan.Shared {
-				limit = 2 * coarseDoubt
-			}
+			limit := max(0.05, 2*coarseDoubtOf(&c.Settings))
 			if math.Abs(coarse/whole-1) > limit {
 				t.Errorf("%s %s: %.2f s with all requests, %.2f s with an eighth", name, layout, whole, coarse)
 			}

@@ -80,7 +80,9 @@ func (c *Case) predict(ctx context.Context, sys *pfs.System, codec string) (Fore
 	packing, rounds := c.packing(sys, l, codec), c.rounds(l, &p.Settings)
 	h := hostsOf(sys, l)
 	f.Packing = h.slowest(sys, func(i int) float64 { return packing[i] })
-	if err := c.simulate(ctx, sys, l, p, packing, rounds, k, &f); err != nil {
+	if err := c.simulated.of(simulation{p.Settings, codec}, &f, func() error {
+		return c.simulate(ctx, sys, l, p, packing, rounds, k, &f)
+	}); err != nil {
 		return f, err
 	}
 	// The other rounds are packed while bytes are written.
@@ -88,8 +90,8 @@ func (c *Case) predict(ctx context.Context, sys *pfs.System, codec string) (Fore
 		f.Storage, f.Bottleneck = f.Packing+written/rounds, "processor"
 	}
 	whole := *c
-	if k > 1 && p.Settings.Layout == plan.Shared {
-		whole.Doubt = math.Hypot(c.Doubt, coarseDoubt)
+	if k > 1 {
+		whole.Doubt = math.Hypot(c.Doubt, coarseDoubtOf(&p.Settings))
 	}
 	whole.serve(sys, &f, p, l, &h)
 	return f, nil

@@ -95,6 +95,7 @@ func Search(ctx context.Context, sys *pfs.System, c Case, objective Objective) (
 // SearchIn is Search in a part of the space.
 func SearchIn(ctx context.Context, sys *pfs.System, c Case, objective Objective, space Space) (Choice, error) {
 	s := search{sys: sys, c: c, objective: objective, space: space, seen: make(map[string]int)}
+	s.c.simulated = &simulations{}
 	start := Option{Settings: c.Settings, Codec: cmp.Or(c.Codec, none), Async: c.Async}
 	if err := s.try(ctx, []Option{start}); err != nil {
 		return Choice{}, err

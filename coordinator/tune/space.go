@@ -63,7 +63,10 @@ func (s *search) aggregatorsOf(o Option) []Option {
 	np := s.ranks()
 	numbers := []int{1, nodes, 2 * nodes, 4 * nodes, np / 2, np}
 	for n := 2; n < np; n *= 4 {
-		numbers = append(numbers, n)
+		// Numbers that lie close to each other take as long.
+		if !slices.ContainsFunc(numbers, func(m int) bool { return m > 8 && 2*n < 3*m && 2*m < 3*n }) {
+			numbers = append(numbers, n)
+		}
 	}
 	if o.Settings.Layout == plan.Shared && o.Settings.Strategy == plan.TwoPhase {
 		numbers = append(numbers, plan.Auto, o.Forecast.Settings.StripeCount)
