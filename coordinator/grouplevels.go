@@ -79,7 +79,7 @@ func (g *group) Postponed(number int, since time.Time) {
 // Library returns the library zone in the store, which it writes if it must; nil
 // if the ranks have their own. No checkpoint has been begun in the store.
 func (g *group) Library(number int) (*container.File, error) {
-	if !g.spec.LibraryOnce || g.spec.Program != nil {
+	if !g.spec.LibraryOnce || g.spec.Program != nil || g.spec.SavesArrays() {
 		return nil, nil
 	}
 	if f := g.libraryFile(); f != nil {

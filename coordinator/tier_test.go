@@ -146,6 +146,35 @@ arrays:
 	}
 }
 
+// TestTierApplicationLevel: what ranks save at application level survives a lost node on the
+// nodes, and in the store, where another number of ranks reads it.
+func TestTierApplicationLevel(t *testing.T) {
+	t.Parallel()
+	s := tiered(t, "heat.S.4", 4, "xor:4", "behind")
+	s.Level, s.AutoRestart, s.Incremental = job.Application, true, true
+	s.Schedule.Every = s.Iterations / 3
+	want := undisturbed(t, s)
+	r, rec, opt := mustLaunch(t, s, Options{Failures: []Failure{{Rank: -1, Node: 2, Iter: s.Iterations/3 + 2, LoseLocal: true}}})
+	if r.Digest != want.Digest {
+		t.Errorf("digest %s, without failures %s", r.Digest, want.Digest)
+	}
+	if f := eventsOf[*levels.SourcesEvent](rec); len(f) != 1 || f[0].Local != 3 || f[0].Built != 1 {
+		t.Errorf("found %+v, want 3 ranks on their nodes and one rebuilt", f)
+	}
+	verifyAll(t, opt)
+	loseDirs(t, s, 0, 1, 2, 3)
+	opt.Failures = nil
+	for _, np := range []int{4, 3} {
+		again, err := Restart(t.Context(), RestartOptions{Options: opt, NP: np})
+		if err != nil {
+			t.Fatalf("%d ranks: %v", np, err)
+		}
+		if np == 4 && again.Digest != want.Digest {
+			t.Errorf("%d ranks: digest %s, want %s", np, again.Digest, want.Digest)
+		}
+	}
+}
+
 // TestTierLostNode: the ranks of a lost node find their parts with its partner, and the
 // others on their own nodes.
 func TestTierLostNode(t *testing.T) {

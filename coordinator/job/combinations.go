@@ -278,7 +278,6 @@ func ofGroups(row func(terms, because, remedy string)) {
 func ofStorage(row func(terms, because, remedy string)) {
 	row("local groups=several", "groups of ranks that take checkpoints apart from each other store them directly", wording.Sprintf("leave {mode} out, or {local}"))
 	row("local layout=aggregated|shared", "each node keeps the files of its own ranks, and such a file is of several nodes", wording.Sprintf("leave {layout} out, or {local}"))
-	row("local level=application", "the application level stores directly what ranks share", wording.Sprintf("leave {level} out, or {local}"))
 	row("local tune", "tuning looks for the best way into the store", wording.Sprintf("leave {tune} out, or {local}"))
 	row("tune level=application", "only a job of one group that stores all its memory can be tuned", wording.Sprintf("leave {tune} or {level} out"))
 	row("tune background", "a running job measures what others leave of the storage", wording.Sprintf("leave {background} out"))

@@ -37,11 +37,11 @@ func (s *state) divide(extra *mpi.Memory, iter int) (own, same []zones.Region, e
 }
 
 // saved returns what this rank stores at application level, and with it what another rank stores
-// for all.
+// for all. On nodes each rank stores all of it: it has to find it again without the others.
 func (s *state) saved(extra *mpi.Memory) (stored, all []zones.Region, err error) {
 	own, same, err := s.divide(extra, s.app.Iteration())
 	all = append(slices.Clip(own), same...)
-	if err != nil || s.rank != s.spec.Groups[s.spec.GroupOf[s.rank]][0] {
+	if err != nil || s.spec.Tier == nil && s.rank != s.spec.Groups[s.spec.GroupOf[s.rank]][0] {
 		return own, all, err
 	}
 	copy(extra.Regions()[0].Mem, s.app.Progress())
@@ -49,8 +49,8 @@ func (s *state) saved(extra *mpi.Memory) (stored, all []zones.Region, err error)
 }
 
 // restoreSaved completes the memory of an initialised rank: it reads its own arrays, and what is
-// the same on all ranks from the rank that has stored it. It returns the messages that had
-// arrived.
+// the same on all ranks where it is stored: in its own file, or in that of one rank for all. It
+// returns the messages that had arrived.
 func (s *state) restoreSaved(ctx context.Context, m *image.Manifest, was *image.Rank) (pending []byte, err error) {
 	extra := mpi.NewMemory()
 	defer extra.Close()
@@ -66,13 +66,21 @@ func (s *state) restoreSaved(ctx context.Context, m *image.Manifest, was *image.
 		own = append(own, extra.Regions()[1])
 	}
 	owner := job.Owner(m)
-	if owner.Rank == s.rank {
+	all := owner.Rank == s.rank
+	if !all && was.File != "" {
+		n, err := s.images.RegionBytes(m, was.File, s.rank, app.ProgressRegion)
+		if err != nil {
+			return nil, err
+		}
+		all = n > 0
+	}
+	if all {
 		own = append(own, same...)
 	} else if err := s.job.Load(ctx, m, owner.File, owner.Rank, same, container.LoadOptions{Some: true, Progress: s.progress}); err != nil {
 		return nil, err
 	}
 	if len(own) > 0 {
-		if err := s.job.Load(ctx, m, was.File, s.rank, own, container.LoadOptions{Progress: s.progress}); err != nil {
+		if err := s.images.Load(ctx, m, was.File, s.rank, own, container.LoadOptions{Progress: s.progress}); err != nil {
 			return nil, err
 		}
 	}
