@@ -83,11 +83,16 @@ func TestNoProgress(t *testing.T) {
 			})
 			r, err := launched(t.Context(), s.spec, s.opt)
 			asked()
-			if err != nil || r.Outcome != job.StateCompleted || r.Failures != failures {
-				t.Errorf("%+v, %v", r, err)
-				for _, f := range of[*coordinator.FailureEvent](s.rec) {
-					t.Log(f.Reason)
+			// On a machine that is too slow for that patience, a start fails as well.
+			slow := 0
+			for _, f := range of[*coordinator.FailureEvent](s.rec) {
+				if strings.HasSuffix(f.Reason, "while starting") {
+					slow++
 				}
+				t.Log(f.Reason)
+			}
+			if err != nil || r.Outcome != job.StateCompleted || r.Failures < failures || r.Failures-slow > failures {
+				t.Errorf("%+v, %v", r, err)
 			}
 			s.counted(500)
 			s.sound(1)
