@@ -46,6 +46,7 @@ type Case struct {
 
 	assumed   string       // the codec that auto chooses; empty: the best
 	simulated *simulations // of a search; may be nil
+	rough     bool         // a large job's time may be a rough one
 }
 
 // A Content is what is stored of a region.

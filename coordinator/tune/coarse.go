@@ -83,43 +83,61 @@ func coarseGathers(l *load, s *plan.Settings, all, least float64) float64 {
 	return min(rounds*float64(len(l.sources))/mostGathers, rounds/leastRounds, least/leastPart)
 }
 
+// roughFactor is how many times larger requests are where a search compares many options, and
+// looks closely at the best of them alone.
+const roughFactor = 2
+
+// An extrapolation takes off at most mostOff of the time, after at most mostHalvings runs with
+// half as large requests each: beyond that, time does not grow in proportion to the requests.
+const (
+	mostOff      = 0.1
+	mostHalvings = 2
+)
+
 // simulate runs a plan in virtual time. Where each request stands for k, the time of a second
 // run with half as many requests tells how much the first and the last ones of a rank take too
 // much, which grows with k, and takes it off (Richardson's extrapolation).
 func (c *Case) simulate(ctx context.Context, sys *pfs.System, l *load, p *plan.Plan, packing []float64, rounds, k float64, f *Forecast) error {
-	run := func(p *plan.Plan, k float64) (*pfs.Result, float64, error) {
+	run := func(p *plan.Plan, k float64) (float64, error) {
 		jobs, err := c.jobs(p, packing, rounds, k)
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		r, err := pfs.Run(ctx, sys.Coarser(k), jobs, pfs.Options{Seed: c.Seed, Background: c.Background})
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		longest := 0.0
 		for i := range r.Jobs {
 			longest = max(longest, r.Jobs[i].Seconds)
 		}
-		return r, longest, nil
+		if f.Use == nil || longest < f.Storage {
+			f.Job, f.Use, f.Bottleneck, f.Storage = r.Jobs[0], r.Use, r.Jobs[0].Bottleneck, longest
+			f.Job.LockWaits = int64(float64(f.Job.LockWaits) * k)
+		}
+		return longest, nil
 	}
-	r, longest, err := run(p, k)
+	again := func(k float64) (float64, error) {
+		p, err := l.coarser(k).plan(c.Settings)
+		if err != nil {
+			return 0, err
+		}
+		return run(p, k)
+	}
+	longest, err := run(p, k)
+	if err != nil || k == 1 || f.rough || p.Settings.Layout == plan.Shared {
+		return err
+	}
+	twice, err := again(2 * k)
+	for i := 0; err == nil && twice > (1+mostOff)*longest && i < mostHalvings && k >= 2; i++ {
+		k, twice = k/2, longest
+		longest, err = again(k)
+	}
 	if err != nil {
 		return err
 	}
-	f.Job, f.Use, f.Bottleneck, f.Storage = r.Jobs[0], r.Use, r.Jobs[0].Bottleneck, longest
-	if k == 1 {
-		return nil
-	}
-	f.Job.LockWaits = int64(float64(f.Job.LockWaits) * k)
-	half, err := l.coarser(2 * k).plan(c.Settings)
-	if err != nil {
-		return err
-	}
-	if _, twice, err := run(half, 2*k); err == nil && half.Settings.Layout != plan.Shared {
-		f.Storage = min(longest, max(longest/2, 2*longest-twice))
-	} else if err != nil {
-		return err
-	}
+	off := min(mostOff*longest, max(0, twice-longest))
+	f.Storage, f.off = longest-off, off/longest
 	return nil
 }
 
@@ -145,6 +163,7 @@ func (l *load) coarser(k float64) *load {
 type simulation struct {
 	settings plan.Settings
 	codec    string
+	k        float64 // requests that one stands for
 }
 
 // A simulations keeps what a search has simulated.
@@ -162,7 +181,7 @@ func (s *simulations) of(key simulation, f *Forecast, run func() error) error {
 	was, ok := s.done[key]
 	s.mu.Unlock()
 	if ok {
-		f.Job, f.Use, f.Bottleneck, f.Storage = was.Job, was.Use, was.Bottleneck, was.Storage
+		f.Job, f.Use, f.Bottleneck, f.Storage, f.off = was.Job, was.Use, was.Bottleneck, was.Storage, was.off
 		return nil
 	}
 	if err := run(); err != nil {

@@ -56,3 +56,34 @@ func TestCoarse(t *testing.T) {
 		}
 	}
 }
+
+// TestCoarseBound: all bytes pass the same routers, so that few aggregators on many targets, whose
+// time doesn't grow in proportion to the requests, can't be forecast faster than files per rank.
+func TestCoarseBound(t *testing.T) {
+	const ranks, nodes = 1600, 100
+	mapping, err := job.EvenMapping(ranks, nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sys, err := pfs.Load("eos-spider2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Case{Mapping: mapping, Settings: plan.Defaults(), Memory: &job.PlannedMemory{Regions: []string{"u"}}}
+	for rank := range ranks {
+		c.Memory.Sources = append(c.Memory.Sources, plan.Source{Rank: rank, Node: rank / (ranks / nodes), Pieces: []plan.Piece{{Bytes: 5 << 30}}})
+	}
+	forecast := func() float64 {
+		f, err := Predict(t.Context(), sys, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Storage
+	}
+	alone := forecast()
+	c.Settings.Layout, c.Settings.Strategy = plan.Aggregated, plan.Static
+	c.Settings.Aggregators, c.Settings.StripeCount = 64, 1008
+	if few := forecast(); few < 0.95*alone {
+		t.Errorf("%.0f s with few aggregators on many targets, %.0f s with a file per rank", few, alone)
+	}
+}

@@ -32,6 +32,9 @@ type Forecast struct {
 	Bottleneck string
 	Job        pfs.JobResult // of the files of the ranks
 	Use        []pfs.ResourceUse
+
+	rough bool    // of one run with very large requests
+	off   float64 // share of the storage's time that an extrapolation took off
 }
 
 // Predict predicts a checkpoint on a system.
@@ -72,15 +75,19 @@ func (c *Case) predict(ctx context.Context, sys *pfs.System, codec string) (Fore
 		return Forecast{}, err
 	}
 	k := coarseness(sys, l, &c.Settings)
+	rough := c.rough && k > 1
+	if rough {
+		k *= roughFactor
+	}
 	p, err := l.coarser(k).plan(c.Settings)
 	if err != nil {
 		return Forecast{}, err
 	}
-	f := Forecast{Settings: p.Settings, Codec: codec, Bytes: l.bytes() + c.Library, Files: len(p.Files)}
+	f := Forecast{rough: rough, Settings: p.Settings, Codec: codec, Bytes: l.bytes() + c.Library, Files: len(p.Files)}
 	packing, rounds := c.packing(sys, l, codec), c.rounds(l, &p.Settings)
 	h := hostsOf(sys, l)
 	f.Packing = h.slowest(sys, func(i int) float64 { return packing[i] })
-	if err := c.simulated.of(simulation{p.Settings, codec}, &f, func() error {
+	if err := c.simulated.of(simulation{p.Settings, codec, k}, &f, func() error {
 		return c.simulate(ctx, sys, l, p, packing, rounds, k, &f)
 	}); err != nil {
 		return f, err
@@ -91,7 +98,7 @@ func (c *Case) predict(ctx context.Context, sys *pfs.System, codec string) (Fore
 	}
 	whole := *c
 	if k > 1 {
-		whole.Doubt = math.Hypot(c.Doubt, coarseDoubtOf(&p.Settings))
+		whole.Doubt = math.Hypot(math.Hypot(c.Doubt, coarseDoubtOf(&p.Settings)), f.off)
 	}
 	whole.serve(sys, &f, p, l, &h)
 	return f, nil

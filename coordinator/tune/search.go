@@ -95,7 +95,7 @@ func Search(ctx context.Context, sys *pfs.System, c Case, objective Objective) (
 // SearchIn is Search in a part of the space.
 func SearchIn(ctx context.Context, sys *pfs.System, c Case, objective Objective, space Space) (Choice, error) {
 	s := search{sys: sys, c: c, objective: objective, space: space, seen: make(map[string]int)}
-	s.c.simulated = &simulations{}
+	s.c.simulated, s.c.rough = &simulations{}, true
 	start := Option{Settings: c.Settings, Codec: cmp.Or(c.Codec, none), Async: c.Async}
 	if err := s.try(ctx, []Option{start}); err != nil {
 		return Choice{}, err
@@ -116,7 +116,48 @@ func SearchIn(ctx context.Context, sys *pfs.System, c Case, objective Objective,
 	if err := s.finish(ctx); err != nil {
 		return Choice{}, err
 	}
+	if err := s.closely(ctx); err != nil {
+		return Choice{}, err
+	}
 	return s.choice(), nil
+}
+
+// closely predicts the default, the best options and the best of each way to write once more,
+// where their times are rough ones, until those that come first stay.
+func (s *search) closely(ctx context.Context) error {
+	const first, rounds = 3, 4
+	for range rounds {
+		list := s.leading(first)
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(runtime.GOMAXPROCS(0))
+		for _, o := range list {
+			g.Go(func() (err error) {
+				c := s.c
+				c.Settings, c.Codec, c.Async, c.assumed, c.rough = o.Settings, o.Codec, o.Async, o.Forecast.Codec, false
+				o.Forecast, err = Predict(gctx, s.sys, c)
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil || len(list) == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// leading are the options with rough times among the default, so many of the best, and the best
+// of each way to write.
+func (s *search) leading(first int) (list []*Option) {
+	ways := make(map[string]bool)
+	for i, k := range s.order() {
+		o := &s.options[k]
+		way := fmt.Sprint(o.Settings.Layout, o.Settings.Strategy)
+		if o.Forecast.rough && (k == 0 || i < first || !ways[way]) {
+			list = append(list, o)
+		}
+		ways[way] = true
+	}
+	return list
 }
 
 // A LimitError says that the default takes more memory of a node than is allowed.
