@@ -290,7 +290,7 @@ func (d *driver) writeTrace(m *image.Manifest, own *job.Recording, bodies [][]by
 		}
 		parts = append(parts, w.Trace)
 	}
-	return job.WriteTrace(d.job, m.Number, parts)
+	return job.WriteTrace(d.job, job.TracePath(d.job, m.Number), parts)
 }
 
 // libraryID identifies the binary that the ranks run.

@@ -119,6 +119,7 @@ type restarting struct {
 	from     []int // checkpoints of these, 0 the beginning
 	ranks    []int
 	read     wire.RestoreReport // the longest times, the sums of bytes
+	traces   [][]byte           // of what the ranks read
 	repeated int                // iterations, of all ranks
 	lost     time.Duration      // that these took at first; 0 unknown
 	replay   time.Duration      // that they take now
@@ -226,6 +227,9 @@ func (d *driver) hasRead(rank int, body []byte) {
 	r.read.Read, r.read.Log = max(r.read.Read, report.Read), max(r.read.Log, report.Log)
 	r.read.TurnWait = max(r.read.TurnWait, report.TurnWait)
 	r.read.ReadBytes += report.ReadBytes
+	if len(report.Trace) > 0 {
+		r.traces = append(r.traces, report.Trace)
+	}
 	r.read.LogBytes += report.LogBytes
 	d.tellRestarted(r)
 }
@@ -287,4 +291,11 @@ func (d *driver) reportRestarted(r *restarting) {
 		ev.Of = r.ranks
 	}
 	d.Event(ev)
+	if len(r.traces) > 0 {
+		d.Go(func() {
+			if err := job.WriteTrace(d.job, job.RestartTracePath(d.job), r.traces); err != nil {
+				d.log.Debug("trace", "of", "restart", "error", err)
+			}
+		})
+	}
 }

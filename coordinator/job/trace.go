@@ -19,6 +19,11 @@ func TracePath(job *image.Job, number int) string {
 	return filepath.Join(job.Dir(), "traces", fmt.Sprintf("%04d.trace", number))
 }
 
+// RestartTracePath is the trace of the last restart: what the ranks read.
+func RestartTracePath(job *image.Job) string {
+	return filepath.Join(job.Dir(), "traces", "restart.trace")
+}
+
 func DropTrace(job *image.Job, number int) {
 	path := TracePath(job, number)
 	if durable.Remove(job.FS(), path) == nil {
@@ -59,8 +64,8 @@ func (r *Recording) End() ([]byte, error) {
 	return r.buf.Bytes(), err
 }
 
-// WriteTrace merges the recordings of all processes into the trace of a checkpoint.
-func WriteTrace(job *image.Job, number int, recordings [][]byte) error {
+// WriteTrace merges the recordings of all processes into a trace, TracePath or RestartTracePath.
+func WriteTrace(job *image.Job, path string, recordings [][]byte) error {
 	var traces []*iotrace.Trace
 	for _, b := range recordings {
 		if len(b) == 0 {
@@ -77,7 +82,6 @@ func WriteTrace(job *image.Job, number int, recordings [][]byte) error {
 	if err != nil {
 		return err
 	}
-	path := TracePath(job, number)
 	if err := job.FS().Mkdir(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}

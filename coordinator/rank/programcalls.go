@@ -169,6 +169,7 @@ func (s *state) restoreProgram(ctx context.Context, c *client.Process) error {
 		return err
 	}
 	defer s.reading(ctx, m)()
+	defer s.tracing(m.Number)()
 	opt := container.LoadOptions{Progress: s.progress, Loaded: func(mem []byte) error {
 		if err := c.Put(mem); err != nil {
 			return fmt.Errorf("put the memory of rank %d back: %w", s.rank, err)

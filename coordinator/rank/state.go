@@ -226,6 +226,19 @@ func (s *state) measure() (done func()) {
 	}
 }
 
+// tracing records what is read of a checkpoint, until done is called.
+func (s *state) tracing(number int) (done func()) {
+	if !s.spec.Trace {
+		return func() {}
+	}
+	was, recording := s.images, job.NewRecording(s.cfg.Job)
+	s.images = was.Through(recording.OfRank(s.rank, s.node, number).Reads(was.FS()))
+	return func() {
+		s.images = was
+		s.restored.Trace, _ = recording.End() // a restart without a trace is as good
+	}
+}
+
 // restore fills the memory from a checkpoint, checking all it reads. Parts of the image without a
 // place in this process are not read. The queues of the shared segments, which were drained,
 // start empty, whatever the mapping.
@@ -239,6 +252,7 @@ func (s *state) restore(ctx context.Context) error {
 		return err
 	}
 	defer s.reading(ctx, m)()
+	defer s.tracing(m.Number)()
 	if m.NP != s.spec.NP {
 		return s.restoreDealt(ctx, m)
 	}

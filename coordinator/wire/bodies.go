@@ -126,6 +126,7 @@ type RestoreReport struct {
 	ReadBytes int64         `json:"read_bytes"`
 	Log       time.Duration `json:"log,omitempty"` // reading its message log
 	LogBytes  int64         `json:"log_bytes,omitempty"`
+	Trace     []byte        `json:"trace,omitempty"` // as in WriteReport
 	// With directories of the nodes: where the image was found, and what was wrong with nearer
 	// places.
 	Source string   `json:"source,omitempty"`

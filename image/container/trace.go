@@ -86,6 +86,56 @@ type tracedFile struct {
 	trace tracer
 }
 
+// Reads returns a file system that records what is read from it, also around the page cache.
+func (t *Tracing) Reads(fsys vfs.FS) vfs.FS { return readFS{fsys, t} }
+
+type readFS struct {
+	vfs.FS
+	trace *Tracing
+}
+
+func (f readFS) Open(name string) (vfs.File, error)       { return f.open(name, vfs.FS.Open) }
+func (f readFS) OpenDirect(name string) (vfs.File, error) { return f.open(name, vfs.FS.OpenDirect) }
+
+func (f readFS) open(name string, open vfs.Opener) (vfs.File, error) {
+	t := f.trace.of(name)
+	start := t.now()
+	file, err := open(f.FS, name)
+	if err != nil {
+		return nil, err
+	}
+	t.opened(false, start)
+	return readFile{file, t}, nil
+}
+
+type readFile struct {
+	vfs.File
+	trace tracer
+}
+
+func (f readFile) ReadAt(b []byte, off int64) (int, error) {
+	start := f.trace.now()
+	n, err := f.File.ReadAt(b, off)
+	f.trace.record(iotrace.Read, 0, off, int64(n), start)
+	return n, err
+}
+
+func (f readFile) ReadV(into [][]byte, off int64) (int64, error) {
+	start := f.trace.now()
+	n, err := f.File.ReadV(into, off)
+	if n > 0 || err == nil { // else it is read in another way
+		f.trace.record(iotrace.Read, 0, off, n, start)
+	}
+	return n, err
+}
+
+func (f readFile) Close() error {
+	start := f.trace.now()
+	err := f.File.Close()
+	f.trace.record(iotrace.Close, 0, iotrace.None, 0, start)
+	return err
+}
+
 func (f tracedFile) WriteAt(b []byte, off int64) (int, error) {
 	start := f.trace.now()
 	n, err := f.File.WriteAt(b, off)

@@ -33,9 +33,10 @@ type traceInput struct {
 }
 
 const traceInputHelp = `A TRACE is a file, - for standard input, or the recording of a checkpoint: JOB
-of the newest, JOB@N of one, JOB@all of all, as one trace. The command
-recognises the format of a file by its contents: events files of ckpt, strace -f
-text, Darshan logs and DXT text, CSV, Parquet.`
+of the newest, JOB@N of one, JOB@all of all, as one trace, and JOB@restart of
+what the last restart read. The command recognises the format of a file by its
+contents: events files of ckpt, strace -f text, Darshan logs and DXT text, CSV,
+Parquet.`
 
 // addFlags adds the flags of all commands that read a trace. With keeps, the command
 // sets no files apart unless it is asked to.
@@ -136,6 +137,9 @@ func (in *traceInput) open(g *ui.Globals, name string) (*iotrace.Trace, *iotrace
 		if job, ok := strings.CutSuffix(name, "@all"); ok {
 			return in.all(g, job)
 		}
+		if name, ok := strings.CutSuffix(name, "@restart"); ok {
+			return in.restart(g, name)
+		}
 		found, jerr := in.tracePath(g, name)
 		if jerr != nil {
 			return nil, nil, ui.AsNotFound(fmt.Errorf("%s is not a file; as a job: %w", name, jerr))
@@ -205,6 +209,21 @@ func (in *traceInput) all(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.
 	}
 	t, err := merged(traces)
 	return t, whole, err
+}
+
+// restart reads the trace of the last restart of a job.
+func (in *traceInput) restart(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.Report, error) {
+	j, err := g.OpenJob(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	in.codec = codecOf(j)
+	path := job.RestartTracePath(j)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, ui.AsNotFound(fmt.Errorf("no restart of %s has a trace", name))
+	}
+	t, rep, err := in.file(g, path, iotrace.Options{Lenient: in.lenient})
+	return t, rep, in.failure(err)
 }
 
 // tracePath finds the trace of a checkpoint.
