@@ -222,3 +222,20 @@ func TestTakeOverOnFullDisk(t *testing.T) {
 		t.Errorf("noted %+v, %v; before %+v", after, err, before)
 	}
 }
+
+// TestFailureOfNodes: node-mtbf is of each node, mtbf of the job.
+func TestFailureOfNodes(t *testing.T) {
+	for text, want := range map[string]Failure{
+		"mtbf=4s":             {Rank: -1, Node: -1, MTBF: 4e9},
+		"node-mtbf=8s,seed=3": {Rank: -1, Node: -1, MTBF: 8e9, OfNode: true, Seed: 3},
+	} {
+		if got, err := ParseFailure(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"node-mtbf=0s", "node-mtbf=1s,3", "node-rank=1@iter=2"} {
+		if f, err := ParseFailure(text); err == nil {
+			t.Errorf("%s: %+v", text, f)
+		}
+	}
+}

@@ -17,6 +17,7 @@ type Failure struct {
 	Iter       int           // when it reaches this iteration, if > 0
 	After      time.Duration // or this long after the start of the job
 	MTBF       time.Duration // or again and again, at random ranks and times
+	OfNode     bool          // MTBF is of one node, and random nodes fail
 	Seed       uint64
 	// LoseLocal says that the node of the victim loses what it keeps of the job.
 	LoseLocal bool
@@ -27,7 +28,7 @@ const loseLocal = "lose-local"
 
 // ParseFailure reads a failure in one of the forms
 //
-//	rank=R@iter=I   node=K@iter=I   rank=R@t=DUR   node=K@t=DUR   mtbf=DUR[,seed=S]
+//	rank=R@iter=I   node=K@iter=I   rank=R@t=DUR   node=K@t=DUR   mtbf=DUR[,seed=S]   node-mtbf=DUR[,seed=S]
 //
 // With lose-local after R or K, as in node=K,lose-local@iter=I, the node loses its
 // directory of the job, too.
@@ -35,9 +36,11 @@ func ParseFailure(s string) (Failure, error) {
 	f := Failure{Rank: -1, Node: -1}
 	bad := func(why string) (Failure, error) {
 		return Failure{}, &job.UsageError{Text: fmt.Sprintf("failure %q: %s", s, why),
-			Fix: "write rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, node=K@t=DUR or mtbf=DUR[,seed=S]; node=K,lose-local@iter=I loses the node's directory, too"}
+			Fix: "write rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, node=K@t=DUR, mtbf=DUR[,seed=S] or node-mtbf=DUR[,seed=S]; node=K,lose-local@iter=I loses the node's directory, too"}
 	}
-	if rest, ok := strings.CutPrefix(s, "mtbf="); ok {
+	each, ofNode := strings.CutPrefix(s, "node-")
+	if rest, ok := strings.CutPrefix(each, "mtbf="); ok {
+		f.OfNode = ofNode
 		dur, seed, seeded := strings.Cut(rest, ",")
 		var err error
 		if f.MTBF, err = wording.Duration(dur); err != nil || f.MTBF <= 0 {
@@ -95,7 +98,7 @@ func (f Failure) check(s *job.Spec) error {
 		return job.Clash(job.ClashRank, fmt.Sprintf("failure of rank %d: the job has ranks 0 to %d", f.Rank, s.NP-1), "")
 	case f.LoseLocal && s.Tier == nil:
 		return job.Clash(job.ClashLost, "a failure with lose-local", "")
-	case s.Program != nil && f.Node >= 0 && !f.LoseLocal:
+	case s.Program != nil && (f.Node >= 0 && !f.LoseLocal || f.OfNode):
 		return job.Clash(job.ClashOneByOne, "failure of a node", "")
 	case f.Node >= len(s.Mapping):
 		return job.Clash(job.ClashNode, fmt.Sprintf("failure of node %d: the job has %s", f.Node, nodesFromZero(len(s.Mapping))),
@@ -151,12 +154,22 @@ func newInjector(d *driver, failures []Failure) *injector {
 	return in
 }
 
-// killAgain kills a random rank after an exponential time, for ever.
+// killAgain kills a random rank or node after an exponential time, for ever. The more nodes, the
+// sooner one of them fails.
 func (in *injector) killAgain(f Failure, rng *rand.Rand) {
-	wait := time.Duration(rng.ExpFloat64() * float64(f.MTBF))
-	rank := rng.IntN(in.d.spec.NP)
+	m, mean := in.d.spec.Mapping, float64(f.MTBF)
+	if f.OfNode {
+		mean /= float64(len(m))
+	}
+	wait := time.Duration(rng.ExpFloat64() * mean)
+	var victims []int
+	if f.OfNode {
+		victims = Failure{Rank: -1, Node: rng.IntN(len(m))}.victims(m)
+	} else {
+		victims = append(victims, rng.IntN(in.d.spec.NP))
+	}
 	in.later(wait, func() {
-		in.kill([]int{rank})
+		in.kill(victims)
 		in.killAgain(f, rng)
 	})
 }

@@ -167,7 +167,7 @@ type running struct {
 }
 
 func (r *running) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&r.fail, "fail", nil, "inject a failure: rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, mtbf=DUR[,seed=S]; node=K,lose-local@iter=I loses the node's directory of --local, too")
+	f.StringArrayVar(&r.fail, "fail", nil, "inject a failure: rank=R@iter=I, node=K@iter=I, rank=R@t=DUR, mtbf=DUR[,seed=S] of the job or node-mtbf=DUR[,seed=S] of each node; node=K,lose-local@iter=I loses the node's directory of --local, too")
 	f.BoolVar(&r.autoRestart, "auto-restart", false, "restart failed ranks automatically, from the last checkpoint")
 	f.IntVar(&r.restarts, "restarts", protocol.DefaultLimits.Restarts, "with --auto-restart: restarts in a row without a new checkpoint before the job fails")
 	f.StringVar(&r.patience, "patience", "", "time for which a rank may keep the others waiting for a checkpoint before it is declared dead (default: none; the checkpoint is aborted)")
