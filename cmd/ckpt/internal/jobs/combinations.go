@@ -198,7 +198,7 @@ func printCombinations(g *ui.Globals, t *combinationTable) error {
 	if err := g.Table(header, rows); err != nil {
 		return err
 	}
-	text := "\n· works, and a test runs it; blank: one setting, or the pair stands elsewhere; a number is the reason why the two make no sense together:\n"
+	text := "\n· works; blank: one setting, or the pair stands elsewhere; a number is the reason why the two make no sense together:\n"
 	for _, r := range t.Rows {
 		text += fmt.Sprintf("\n%3d  %s\n     %s\n", r.Row, strings.Join(r.Settings, "; "), r.Because)
 		if r.Remedy != "" {

@@ -311,5 +311,3 @@ func durationOf(seconds float64) time.Duration {
 }
 
 const mebi = 1 << 20
-
-func bytesOf(mib float64) int64 { return predict.MiB(mib).Bytes() }
