@@ -366,7 +366,7 @@ func (b *benchModes) printPredictions(g *ui.Globals) {
 	}{{"a round adds", "rounds", added, b.Added}, {"log MiB", "logs", logged, b.Logged}, {"a restart", "restarts", restarted, b.Restart}} {
 		if len(of.rows) > 0 {
 			g.Printf("\n")
-			g.Table([]string{"mode, log", "|" + of.name, "|predicted", "|95 %", "|error", "inside"}, of.rows)
+			g.Table([]string{"mode, log", "|" + of.name, "|predicted", "|95 %", "|error", ""}, of.rows)
 			text += fmt.Sprintf(", %s %s", of.what, ui.Percent1(*of.median))
 		}
 	}
@@ -379,12 +379,12 @@ func (t *timeBeside) row(r *benchRow) []string {
 	return []string{shortName(r), ui.Seconds(t.Measured), ui.Seconds(t.Predicted), ui.Between(t.Low, t.High, ui.Seconds), off(t.Error), within(t.Inside)}
 }
 
-// within says no to what stands out.
+// within marks what stands out, in few letters: a row has 80 columns.
 func within(inside bool) string {
 	if inside {
 		return ""
 	}
-	return "no"
+	return "out"
 }
 
 // off is a relative error.
