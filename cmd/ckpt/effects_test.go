@@ -42,7 +42,7 @@ var effectLines = []string{
 	"tune bt.B.16 --nodes 4 --on nfs",
 }
 
-// effectValues are values other than those of the lines.
+// effectValues has for each flag a value that the command lines above do not use.
 var effectValues = map[string]string{
 	"map": "6,10", "mpi": "openmpi", "codec": "gzip", "io": "full", "law": "power", "engine": "ckpt", "on": "eos-spider2", "background": "20%",
 	"measure-size": "1MiB", "nodes": "8", "mode": "uncoordinated", "log": "pessimistic-sender", "group-size": "2", "stagger": "none",

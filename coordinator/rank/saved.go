@@ -48,9 +48,10 @@ func (s *state) saved(extra *mpi.Memory) (stored, all []zones.Region, err error)
 	return all, all, nil
 }
 
-// restoreSaved completes the memory of an initialised rank: it reads its own arrays, and what is
-// the same on all ranks where it is stored: in its own file, or in that of one rank for all. It
-// returns the messages that had arrived.
+// restoreSaved completes the memory of an initialised rank. The rank reads its own arrays from
+// its file. It reads the arrays that all ranks have alike from its file too, or, if they are not
+// there, from the file of the rank that stored them for all. It returns the messages that had
+// arrived.
 func (s *state) restoreSaved(ctx context.Context, m *image.Manifest, was *image.Rank) (pending []byte, err error) {
 	extra := mpi.NewMemory()
 	defer extra.Close()

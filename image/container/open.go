@@ -164,8 +164,9 @@ func (p Place) openRef(c *container, ref fileRec) (*container, error) {
 	return x, nil
 }
 
-// A rebuilder makes the trailer of a damaged container again, and an index with one wrong byte. The digest of the index, which manifests and other containers know, proves the
-// outcome: nothing is guessed.
+// A rebuilder makes the trailer of a damaged container again, and an index with one wrong byte.
+// The digest of the index, which manifests and other containers know, proves the outcome: nothing
+// is guessed.
 type rebuilder struct {
 	f      vfs.File
 	path   string

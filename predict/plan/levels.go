@@ -12,7 +12,7 @@ import (
 type Levels struct {
 	// LocalMiBPerS is the rate of the storage of one node, NetworkMiBPerS that between
 	// nodes, of one of them; 0: it delays nothing. StoreMiBPerS is the rate of the store, for
-	// all nodes together; 0: that of the described storage.
+	// all nodes together; 0 takes the rate of the described storage.
 	LocalMiBPerS, NetworkMiBPerS, StoreMiBPerS float64
 	// Redundancy is how many bytes other nodes keep for each byte of a checkpoint.
 	Redundancy float64

@@ -72,8 +72,8 @@ func (o *intervalOptions) ofApp(cmd *cobra.Command, g *ui.Globals, app string) e
 
 // rates reads the rates of two levels: of the storage of a node, and of the store.
 func (o *levelOptions) rates() (*plan.Levels, error) {
-	l, rates := &plan.Levels{Share: 0.5, Slots: nodes.Slots}, []*float64{}
-	rates = append(rates, &l.LocalMiBPerS, &l.StoreMiBPerS)
+	l := &plan.Levels{Share: 0.5, Slots: nodes.Slots} // the share changes no cost
+	rates := []*float64{&l.LocalMiBPerS, &l.StoreMiBPerS}
 	if len(o.levels) != len(rates) {
 		return nil, ui.BadUsage("an APP has two levels of storage, the nodes and the store", "add both, like --storage-level local=2GiB/s --storage-level store=200MiB/s")
 	}

@@ -255,8 +255,8 @@ func (r *StorageNeed) around(need interval.Need) {
 	}
 }
 
-// factors are those of the MTBF in the table around an answer. The longest time that ckpt counts
-// is 292 years.
+// factors multiply the MTBF, one for each column of the table around an answer. A factor that
+// leads beyond 292 years, the longest time that ckpt counts, is left out.
 func (r *StorageNeed) factors() []float64 {
 	return slices.DeleteFunc([]float64{0.25, 0.5, 1, 2, 4}, func(factor float64) bool {
 		return durationOf(r.MTBF*factor) == math.MaxInt64

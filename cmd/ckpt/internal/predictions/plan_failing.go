@@ -202,13 +202,13 @@ func printModes(g *ui.Globals, r *modePlan, staggers []string) error {
 		g.Printf("%s on nodes %s, work %s, a failure every %s\n", r.App, ranksOfNodes(r.Mapping), spanOf(r.AppS), spanOf(r.MTBF))
 	}
 	kind := ofModes
+	if len(staggers) > 1 {
+		kind |= ofStaggers
+	}
 	for i := range r.Options {
 		o, first := &r.Options[i], &r.Options[0]
 		if !slices.Equal(o.Mapping, first.Mapping) || o.MPI != first.MPI || o.Codec != first.Codec || o.Aggregators != first.Aggregators {
 			kind |= ofSeveral
-		}
-		if len(staggers) > 1 {
-			kind |= ofStaggers
 		}
 		if !o.Fits {
 			kind |= ofStores
