@@ -12,6 +12,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/mpi"
+	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/zones"
 )
@@ -131,18 +132,41 @@ func checkApp(spec *job.Resolved) error {
 			return &job.UsageError{Text: fmt.Sprintf("workload %s: array %q has a name that ckpt uses itself", inst.Name, a.Name), Fix: "rename the array"}
 		}
 	}
-	mem := mpi.NewMemory()
-	defer mem.Close()
-	_, err = app.New(inst, 0, func(name string, elem zones.Elem, bytes int64) ([]byte, error) {
-		return mem.Alloc(name, zones.Data, elem, bytes)
-	})
+	err = setsUp(inst)
 	if mpi.Shortage(err) {
 		return err // the class may be right
 	}
 	if err != nil {
-		return &job.UsageError{Text: err.Error(), Fix: "choose another class or number of ranks, or correct the workload"}
+		return &job.UsageError{Text: err.Error(), Fix: "choose another class or number of ranks" + nearest(spec) + ", or correct the workload"}
 	}
-	return nil
+	return inst.CheckBlocks()
+}
+
+// setsUp sets the first rank of an application up.
+func setsUp(inst *dataset.Instance) error {
+	mem := mpi.NewMemory()
+	defer mem.Close()
+	_, err := app.New(inst, 0, func(name string, elem zones.Elem, bytes int64) ([]byte, error) {
+		return mem.Alloc(name, zones.Data, elem, bytes)
+	})
+	return err
+}
+
+// nearest names the number of ranks next to a job's that its application can have.
+func nearest(spec *job.Resolved) string {
+	for away := 1; away < 1<<12; away++ {
+		for _, np := range []int{spec.NP - away, spec.NP + away} {
+			other := spec.Spec
+			other.NP = np
+			if np < 1 {
+				continue
+			}
+			if inst, err := other.Evaluate(); err == nil && setsUp(inst) == nil {
+				return fmt.Sprintf(": the nearest possible is %d", np)
+			}
+		}
+	}
+	return ""
 }
 
 // newJob makes the job of a description, which it locks, and its store if need be. Clear ends

@@ -52,6 +52,8 @@ type arraySpec struct {
 	Replicated bool  `yaml:"replicated"`
 	// Global is nil if every rank has an array of its own, of Count elements.
 	Global *globalSpec `yaml:"global"`
+	// Blocks says where the elements of an array of all ranks are in arrays of Count elements.
+	Blocks *blocksSpec `yaml:"blocks"`
 	// Measured has the bytes of a rank by numbers of ranks, where no formula is known.
 	Measured map[int]int64 `yaml:"measured"`
 	// Kind names the kinds of ranks that hold the array; empty: all.
@@ -236,6 +238,8 @@ func (a *arraySpec) check(kinds []kindSpec) error {
 		return errors.New("elem is missing")
 	case given == 0:
 		return errors.New("count is missing")
+	case a.Blocks != nil && (a.Count == nil || len(a.Kind) > 0 || a.Replicated):
+		return errors.New("blocks: all ranks have count elements, and hold different blocks")
 	case len(a.Kind) > 0 && a.Global != nil:
 		return errors.New("kind: an array of all ranks belongs to all of them")
 	case unknownKind(a.Kind, kinds) != "":
@@ -244,6 +248,11 @@ func (a *arraySpec) check(kinds []kindSpec) error {
 		return checkMeasured(a.Measured, int64(a.Elem.Size()))
 	case a.Measured != nil:
 		return errors.New("measured: sizes that were measured take the place of count and global; leave those out")
+	case a.Blocks != nil && a.Global == nil:
+		if err := a.Blocks.check(); err != nil {
+			return fmt.Errorf("blocks: %w", err)
+		}
+		return nil
 	case a.Global == nil:
 		return nil
 	case a.Count != nil:

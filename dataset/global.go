@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 
 	yaml "go.yaml.in/yaml/v3"
 
@@ -232,6 +233,9 @@ func (out *Array) hold(a *arraySpec, inst *Instance, launched map[string]int64) 
 			return fmt.Errorf("count: %w", err)
 		}
 		out.Count, out.holders = n, inst.holders(a.Kind)
+		if a.Blocks != nil {
+			out.Blocks = sync.OnceValues(func() (*Blocks, error) { return a.Blocks.of(a.Elem.Size(), n, launched, inst.Params) })
+		}
 	}
 	return nil
 }
@@ -242,15 +246,27 @@ func (w *Workload) InstanceOn(className string, launched, np int) (*Instance, er
 	inst, err := w.instanceOn(className, launched, np)
 	if errors.Is(err, global.ErrTooManyRanks) {
 		return nil, &SpecError{Reason: BadProcs, Subject: fmt.Sprintf("%s.%s", w.Name, className),
-			Problem: fmt.Sprintf("%d processes are too many: %v", np, errors.Unwrap(err)), hint: "choose a smaller process count or a larger class", err: err}
+			Problem: fmt.Sprintf("%d processes are too many: %v", np, errors.Unwrap(err)), hint: "choose a smaller process count or a larger class" + w.fewer(className, launched, np), err: err}
 	}
 	return inst, err
 }
 
-// Global reports whether ranks hold arrays together.
-func (inst *Instance) Global() bool {
-	return slices.ContainsFunc(inst.Arrays, func(a Array) bool { return a.Layout != nil })
+// fewer names the largest smaller number of ranks that a job can have.
+func (w *Workload) fewer(className string, launched, np int) string {
+	for n := np - 1; n > max(0, np-1<<12); n-- {
+		was := launched
+		if launched == np {
+			was = n
+		}
+		if _, err := w.instanceOn(className, was, n); err == nil {
+			return fmt.Sprintf(": the nearest possible is %d", n)
+		}
+	}
+	return ""
 }
+
+// Global reports whether ranks hold arrays together.
+func (inst *Instance) Global() bool { return slices.ContainsFunc(inst.Arrays, Array.Shared) }
 
 // Of returns the array as a rank has it: Count is for the rank.
 func (a Array) Of(rank int) Array {
@@ -278,4 +294,178 @@ func (inst *Instance) TotalBytes() int64 {
 		total += a.Total(inst.NP)
 	}
 	return total
+}
+
+// A blocksSpec says where in the memories of the ranks the elements of an array are that all ranks
+// hold together, where a rank has several blocks of it, or room for more than its own. In at, r is
+// the rank and c the number of its block. Shape is of the launch, as in a globalSpec.
+type blocksSpec struct {
+	Shape  perAxis[*expression] `yaml:"shape"`
+	Each   *expression          `yaml:"each"`   // blocks of a rank; nil: 1
+	Places perAxis[*expression] `yaml:"places"` // blocks along each axis
+	At     perAxis[*expression] `yaml:"at"`     // the place of a block along each axis
+	Room   perAxis[*expression] `yaml:"room"`   // elements along each axis in memory
+	Halo   perAxis[*expression] `yaml:"halo"`   // of them before the first; nil: none
+	// Copies is how many times all ranks together hold the array: rank r what rank
+	// r % (p/copies) does. nil: once.
+	Copies    *expression          `yaml:"copies"`
+	Remainder perAxis[global.Rest] `yaml:"remainder"`
+}
+
+func (b *blocksSpec) check() error {
+	n := len(b.Shape)
+	if n == 0 || n > global.MaxAxes {
+		return fmt.Errorf("shape has %d axes (want 1 to %d)", n, global.MaxAxes)
+	}
+	for name, list := range map[string]*perAxis[*expression]{"shape": &b.Shape, "places": &b.Places, "at": &b.At, "room": &b.Room, "halo": &b.Halo} {
+		if slices.Contains(*list, nil) || len(*list) == 0 && name != "halo" {
+			return fmt.Errorf("%s: a value is missing", name)
+		}
+		if err := list.spread(name, n); err != nil {
+			return err
+		}
+	}
+	return b.Remainder.spread("remainder", n)
+}
+
+// maxBlocks bounds the blocks of a rank.
+const maxBlocks = 1 << 12
+
+// Blocks say what each rank holds of an array of all ranks in an array of its own.
+type Blocks struct {
+	spec   *blocksSpec
+	params map[string]int64
+	layout *global.Layout // of the blocks, each as if it were a rank
+	room   []int64
+	bytes  int64 // of an array of a rank
+	whole  int64 // bytes of a block with all its room
+	before int64 // bytes before its first own element
+	each   int64
+	ranks  int // that hold the array once; others have copies
+}
+
+// of evaluates the description.
+func (b *blocksSpec) of(elem int, count int64, launched, now map[string]int64) (*Blocks, error) {
+	out := &Blocks{spec: b, params: now, bytes: count * int64(elem), whole: int64(elem)}
+	var copies int64
+	var shape, places, halo []int64
+	err := errors.Join(one(b.Each, now, maxBlocks, &out.each), one(b.Copies, now, now["p"], &copies), list(b.Shape, launched, &shape),
+		list(b.Places, now, &places), list(b.Room, now, &out.room), list(b.Halo, now, &halo))
+	if err != nil {
+		return nil, err
+	}
+	out.ranks = int(now["p"] / copies)
+	if out.layout, err = b.cut(shape, places, elem); err != nil {
+		return nil, err
+	}
+	for i, n := range slices.Backward(out.room) {
+		if halo != nil {
+			out.before += halo[i] * out.whole
+		}
+		if n < 1 || n > count || out.whole > out.bytes {
+			return nil, fmt.Errorf("room: %d elements along axis %d of an array of %d", n, i, count)
+		}
+		out.whole *= n
+	}
+	return out, nil
+}
+
+func one(e *expression, params map[string]int64, most int64, to *int64) error {
+	*to = 1
+	if e == nil {
+		return nil
+	}
+	n, err := e.size(params)
+	if err == nil && (n < 1 || n > most) {
+		err = fmt.Errorf("expression %q is %d (want 1 to %d)", e.text, n, most)
+	}
+	*to = max(1, n)
+	return err
+}
+
+func list(of []*expression, params map[string]int64, to *[]int64) (err error) {
+	*to, err = sizes(of, params)
+	return err
+}
+
+// cut cuts the array into its blocks.
+func (b *blocksSpec) cut(shape, places []int64, elem int) (*global.Layout, error) {
+	a := &global.Array{Shape: shape, Elem: int64(elem), Empty: true}
+	for _, rest := range b.Remainder {
+		a.Dims = append(a.Dims, global.Dim{Kind: global.Block, Rest: rest})
+	}
+	all := 1
+	for i, n := range places {
+		if n < 1 || n > maxProcs || all > math.MaxInt32 {
+			return nil, fmt.Errorf("places: %d blocks along axis %d", n, i)
+		}
+		a.Grid, all = append(a.Grid, int(n)), all*int(n)
+	}
+	return a.On(all)
+}
+
+// Of returns what a rank holds.
+func (b *Blocks) Of(rank int) ([]*global.Part, error) {
+	params := maps.Clone(b.params)
+	params["r"] = int64(rank % b.ranks)
+	var parts []*global.Part
+	for c := range b.each {
+		params["c"] = c
+		place, err := sizes(b.spec.At, params)
+		if err != nil {
+			return nil, fmt.Errorf("at: %w", err)
+		}
+		at := make([]int, len(place))
+		for i, k := range place {
+			if n := b.layout.Grid()[i]; k >= int64(n) {
+				return nil, fmt.Errorf("at: block %d of rank %d is at %d of %d along axis %d", c, rank, k, n, i)
+			}
+			at[i] = int(k)
+		}
+		part := b.layout.Part(b.layout.RankAt(at)).Within(b.room, c*b.whole+b.before)
+		if err := part.CheckRoom(b.bytes); err != nil {
+			return nil, fmt.Errorf("block %d of rank %d: %w", c, rank, err)
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+// Held returns what the ranks hold that have the array once. It fails if that is not each element
+// once.
+func (b *Blocks) Held() (held []global.Held, err error) {
+	for rank := range b.ranks {
+		parts, err := b.Of(rank)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range parts {
+			held = append(held, global.Held{Rank: rank, Part: p})
+		}
+	}
+	return held, global.CheckTiles(held)
+}
+
+// Copied reports whether a lower rank holds what a rank does.
+func (b *Blocks) Copied(rank int) bool { return rank >= b.ranks }
+
+// Shared reports whether all ranks hold the array together.
+func (a Array) Shared() bool { return a.Layout != nil || a.Blocks != nil }
+
+// CheckBlocks reports why the blocks of all ranks do not make up an array.
+func (inst *Instance) CheckBlocks() error {
+	for _, a := range inst.Arrays {
+		if a.Blocks == nil {
+			continue
+		}
+		b, err := a.Blocks()
+		if err == nil {
+			_, err = b.Held()
+		}
+		if err != nil {
+			return &SpecError{Reason: BadSpec, Subject: "spec " + inst.String(), Problem: fmt.Sprintf("array %s: blocks: %v", a.Name, err),
+				hint: "correct the expression, or choose another class or process count", err: err}
+		}
+	}
+	return nil
 }

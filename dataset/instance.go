@@ -67,6 +67,9 @@ type Array struct {
 	// Layout is where the elements are of an array that all ranks hold together; nil: each
 	// rank has an array of its own.
 	Layout *global.Layout
+	// Blocks returns what each rank holds of an array of all ranks in an array of its own, of
+	// Count elements; nil: there is none.
+	Blocks func() (*Blocks, error)
 	// Others are where the elements are under other rules that may hold.
 	Others []*global.Layout
 	// Measured has the bytes of a rank on other numbers of ranks, where no formula is known:

@@ -301,8 +301,9 @@ func TestSource(t *testing.T) {
 		}
 		first.Workload, second.Workload = nil, nil
 		layouts := cmp.Comparer(func(a, b *global.Layout) bool { return reflect.DeepEqual(a, b) })
+		blocks := cmp.Comparer(func(a, b func() (*Blocks, error)) bool { return (a == nil) == (b == nil) })
 		expressions := cmp.Comparer(func(a, b expression) bool { return a.text == b.text })
-		if diff := cmp.Diff(first, second, cmp.AllowUnexported(Message{}, peers{}, Array{}, holders{}, span{}), cmpopts.IgnoreUnexported(Instance{}), layouts, expressions); diff != "" {
+		if diff := cmp.Diff(first, second, cmp.AllowUnexported(Message{}, peers{}, Array{}, holders{}, span{}), cmpopts.IgnoreUnexported(Instance{}), layouts, blocks, expressions); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

@@ -32,6 +32,7 @@ type PartReader struct {
 	m      *Manifest
 	rank   int // that reads
 	opt    container.LoadOptions
+	blocks func(region string) ([]global.Held, error)
 	open   []openFile // the one used last at the end
 	region *container.RegionReader
 	at     place
@@ -54,6 +55,12 @@ func (j *Job) Parts(m *Manifest, rank int, opt container.LoadOptions) *PartReade
 	return &PartReader{job: j, m: m, rank: rank, opt: opt, at: place{rank: -1}}
 }
 
+// WithBlocks tells the reader where the ranks of the checkpoint hold an array in blocks.
+func (p *PartReader) WithBlocks(of func(region string) ([]global.Held, error)) *PartReader {
+	p.blocks = of
+	return p
+}
+
 // Close closes all files.
 func (p *PartReader) Close() {
 	for _, o := range p.open {
@@ -66,6 +73,9 @@ func (p *PartReader) Close() {
 // replicated region from the first rank, any other from the rank itself. It fails as
 // container.Place.Load does.
 func (p *PartReader) Load(ctx context.Context, into zones.Region) error {
+	if into.Blocks != nil {
+		return p.loadBlocks(ctx, into)
+	}
 	if into.Part == nil {
 		return p.whole(ctx, into)
 	}
@@ -100,6 +110,25 @@ func (p *PartReader) Load(ctx context.Context, into zones.Region) error {
 		handed = ready
 	}
 	return nil
+}
+
+// loadBlocks fills the blocks of a region. The rest of it stays as it is.
+func (p *PartReader) loadBlocks(ctx context.Context, into zones.Region) error {
+	held, err := p.blocks(into.Name)
+	if err != nil {
+		return err
+	}
+	mem := into.Mem[:into.Size]
+	for _, h := range held {
+		for _, block := range into.Blocks {
+			for _, slab := range block.Slabs(slabBytes) {
+				if err := p.transfers(ctx, h, into, block.From(h.Rank, h.Part, slab), mem); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return p.loaded(mem)
 }
 
 // held returns the parts of an array, which fit the one to read.
@@ -162,6 +191,9 @@ func (p *PartReader) whole(ctx context.Context, into zones.Region) error {
 	return nil
 }
 
+// anySize is of a region that has blocks and perhaps more.
+const anySize = -1
+
 // turn makes the reader one of another region, which has so many bytes.
 func (p *PartReader) turn(to place, like zones.Region, size int64) error {
 	if p.at == to {
@@ -179,7 +211,7 @@ func (p *PartReader) turn(to place, like zones.Region, size int64) error {
 	if k < 0 {
 		return p.differ("there is no region %q of rank %d", to.name, to.rank)
 	}
-	if r := o.Regions[k]; r.Zone != like.Zone || r.Elem != like.Elem || r.Size != size {
+	if r := o.Regions[k]; r.Zone != like.Zone || r.Elem != like.Elem || r.Size != size && size != anySize {
 		return p.differ("region %q is %d bytes of %v, was %d of %v", to.name, size, like.Elem, r.Size, r.Elem)
 	}
 	if p.region == nil {
@@ -215,7 +247,11 @@ func (p *PartReader) transfers(ctx context.Context, from global.Held, into zones
 	if len(list) == 0 {
 		return nil
 	}
-	if err := p.turn(place{from.Rank, into.Name}, into, from.Part.Cells()*from.Part.Elem); err != nil {
+	size := from.Part.Cells() * from.Part.Elem
+	if into.Blocks != nil {
+		size = anySize
+	}
+	if err := p.turn(place{from.Rank, into.Name}, into, size); err != nil {
 		return err
 	}
 	first, last := list[0].Source()

@@ -173,6 +173,9 @@ type Region struct {
 	// says that all ranks have the same contents. A program, or the specification of a workload, tells both.
 	Part       *global.Part
 	Replicated bool
+	// Blocks are what the rank holds of an array of all ranks in a region that has more; nil: it
+	// holds no such array.
+	Blocks []*global.Part
 	// Mem is the memory itself: it starts on a page boundary and is
 	// PageRound(Size) bytes long; the bytes past Size are zero. A region that is only
 	// written may have fewer pages: those that it lacks are zero.

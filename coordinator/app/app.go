@@ -39,6 +39,7 @@ import (
 
 	"ckpt/dataset"
 	"ckpt/zones"
+	"ckpt/zones/global"
 )
 
 // Comm has the parts of the message-passing library that an application needs.
@@ -74,6 +75,8 @@ type array struct {
 	dataset.Array
 	mem     []byte
 	claimed bool
+	blocks  []*global.Part // what this rank holds of an array of all ranks in blocks
+	copied  bool           // and a lower rank too
 }
 
 type kernel interface {
@@ -126,7 +129,11 @@ func New(inst *dataset.Instance, rank int, alloc Alloc) (*App, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%v: array %s: %w", inst, spec.Name, err)
 		}
-		a.arrays = append(a.arrays, &array{Array: spec, mem: mem})
+		arr := &array{Array: spec, mem: mem}
+		if err := arr.divide(rank); err != nil {
+			return nil, fmt.Errorf("%v: array %s: blocks: %w", inst, spec.Name, err)
+		}
+		a.arrays = append(a.arrays, arr)
 	}
 	mem, err := allocate(alloc, runtimeName, zones.Bytes, inst.Runtime)
 	if err != nil {
@@ -164,6 +171,20 @@ func (a *App) checkMarks(k kind) error {
 		}
 	}
 	return nil
+}
+
+// divide finds out which blocks of an array of all ranks a rank holds.
+func (arr *array) divide(rank int) error {
+	if arr.Array.Blocks == nil {
+		return nil
+	}
+	b, err := arr.Array.Blocks()
+	if err != nil {
+		return err
+	}
+	arr.copied = b.Copied(rank)
+	arr.blocks, err = b.Of(rank)
+	return err
 }
 
 func allocate(alloc Alloc, name string, elem zones.Elem, n int64) ([]byte, error) {

@@ -175,7 +175,7 @@ func (g *cg) step(c Comm, iter int) (float64, error) {
 	clear(z)
 	copy(r, x)
 	copy(p, x)
-	rho, err := g.dot(c, r, r)
+	rho, err := g.dot(c, r, r, float64(g.na))
 	if err != nil {
 		return 0, err
 	}
@@ -183,7 +183,7 @@ func (g *cg) step(c Comm, iter int) (float64, error) {
 		if err := g.multiply(c, p, q); err != nil {
 			return 0, err
 		}
-		d, err := g.dot(c, p, q)
+		d, err := g.dot(c, p, q, rho)
 		if err != nil {
 			return 0, err
 		}
@@ -193,7 +193,7 @@ func (g *cg) step(c Comm, iter int) (float64, error) {
 			r[i] -= alpha * q[i]
 		}
 		old := rho
-		if rho, err = g.dot(c, r, r); err != nil {
+		if rho, err = g.dot(c, r, r, old); err != nil {
 			return 0, err
 		}
 		beta := rho / old
@@ -211,7 +211,7 @@ func (g *cg) step(c Comm, iter int) (float64, error) {
 			sum += r[i] * r[i]
 		}
 	}
-	norm, err := g.dot(c, z, z)
+	norm, err := g.dot(c, z, z, float64(g.na))
 	if err != nil {
 		return 0, err
 	}
@@ -232,7 +232,7 @@ func (g *cg) multiply(c Comm, in, out []float64) error {
 		vals := g.mat[lo:hi][:len(cols)]
 		var sum float64
 		for e, j := range cols {
-			sum += vals[e] * in[j]
+			sum += vals[e]*in[j] + onGrid - onGrid
 		}
 		w[i] = sum
 	}
@@ -283,10 +283,19 @@ func (g *cg) rowSum(c Comm, x []float64) error {
 	return nil
 }
 
-func (g *cg) dot(c Comm, a, b []float64) (float64, error) {
+// onGrid, added and taken away again, rounds a number to a multiple of 2^-44. Sums of such numbers
+// up to 512 have no rounding error, so that they are the same in any order and on any number of
+// ranks.
+const onGrid = 1.5 * (1 << 8)
+
+// dot is the product of two vectors, a sum of about the size of scale. As in [onGrid] its terms are
+// rounded, here to multiples of 2^-40 of the scale, and the sum is exact.
+func (g *cg) dot(c Comm, a, b []float64, scale float64) (float64, error) {
 	var sum [1]float64
+	_, exp := math.Frexp(scale)
+	grid := math.Ldexp(1.5, exp+12)
 	for i := range a {
-		sum[0] += a[i] * b[i]
+		sum[0] += a[i]*b[i] + grid - grid
 	}
 	err := g.rowSum(c, sum[:])
 	return sum[0], err

@@ -30,6 +30,27 @@ func (a *App) layout(name string, axes int) (*global.Layout, error) {
 	return nil, nil
 }
 
+// held returns what this rank holds of an array of all ranks; nil if it holds a copy.
+func (a *App) held(arr *array) []*global.Part {
+	switch {
+	case arr.Layout != nil:
+		return []*global.Part{arr.Layout.Part(a.rank)}
+	case arr.copied:
+		return nil
+	}
+	return arr.blocks
+}
+
+// Blocks returns what this rank holds of an array in blocks, nil for other regions.
+func (a *App) Blocks(region string) []*global.Part {
+	for _, arr := range a.arrays {
+		if arr.Name == region {
+			return arr.blocks
+		}
+	}
+	return nil
+}
+
 // Part returns what this rank has of an array that all ranks hold together, nil for other
 // regions.
 func (a *App) Part(region string) *global.Part {
@@ -67,12 +88,12 @@ func (a *App) Fields() []Field {
 	var list []Field
 	for _, arr := range a.arrays {
 		switch {
-		case arr.Layout != nil:
-			list = append(list, Field{arr.Name, digestOf(arr.Layout, a.rank, arr.mem)})
+		case arr.Shared():
+			list = append(list, Field{arr.Name, digestOf(a.held(arr), arr.mem)})
 		case arr.Replicated:
 			f := Field{Name: arr.Name}
 			if a.rank == 0 {
-				f.Sum = digestOf(replicated(arr), 0, arr.mem)
+				f.Sum = digestOf([]*global.Part{replicated(arr).Part(0)}, arr.mem)
 			}
 			list = append(list, f)
 		}
@@ -90,28 +111,16 @@ func replicated(arr *array) *global.Layout {
 }
 
 // digestOf adds up, in two ways, numbers that each depend on one element and its index.
-func digestOf(l *global.Layout, rank int, mem []byte) (sum [2]uint64) {
-	desc, has := l.Array(), l.Local(rank)
-	axes := make([][]int64, len(desc.Shape))
-	for i := range axes {
-		axes[i] = l.Indices(rank, i)
+func digestOf(parts []*global.Part, mem []byte) (sum [2]uint64) {
+	if len(mem) == 0 {
+		return sum
 	}
-	var walk func(axis int, index, offset int64)
-	walk = func(axis int, index, offset int64) {
-		halo := (has.Memory[axis] - has.Shape[axis]) / 2
-		for k, g := range axes[axis] {
-			i, at := index*desc.Shape[axis]+g, offset*has.Memory[axis]+halo+int64(k)
-			if axis+1 < len(axes) {
-				walk(axis+1, i, at)
-				continue
-			}
-			h := mix(uint64(i) ^ mix(elementBits(mem, at, desc.Elem)))
+	for _, p := range parts {
+		p.Each(func(cell, at int64) {
+			h := mix(uint64(cell) ^ mix(elementBits(mem, at, p.Elem)))
 			sum[0] += h
 			sum[1] += mix(h ^ 0x5bd1e995)
-		}
-	}
-	if len(mem) > 0 {
-		walk(0, 0, 0)
+		})
 	}
 	return sum
 }

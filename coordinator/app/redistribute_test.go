@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,24 +39,93 @@ func distributed(t testing.TB, distribution string) *dataset.Workload {
 // restartOn is the job on another number of ranks.
 func (j *job) restartOn(inst *dataset.Instance) *job {
 	j.t.Helper()
-	out := newJob(j.t, inst)
+	out := newJob(j.t, inst).init()
 	for rank, regions := range out.regions {
 		for i, r := range regions {
 			if r.name == "runtime" {
 				copy(r.mem, j.regions[0][i].mem)
 				continue
 			}
-			part := inst.Arrays[i].Layout.Part(rank)
-			for _, slab := range part.Slabs(math.MaxInt64) {
-				for old := range j.regions {
-					for _, t := range part.From(old, j.inst.Arrays[i].Layout.Part(old), slab) {
-						t.Copy(r.mem, j.regions[t.Rank][i].mem)
+			held := heldOf(j.t, j.inst, i)
+			for _, part := range partsOf(j.t, inst, i, rank) {
+				for _, slab := range part.Slabs(math.MaxInt64) {
+					for _, h := range held {
+						for _, t := range part.From(h.Rank, h.Part, slab) {
+							t.Copy(r.mem, j.regions[t.Rank][i].mem)
+						}
 					}
 				}
 			}
 		}
 	}
 	return out
+}
+
+// partsOf returns what a rank holds of the i-th array, of those that all hold together.
+func partsOf(t testing.TB, inst *dataset.Instance, i, rank int) []*global.Part {
+	switch a := inst.Arrays[i]; {
+	case a.Layout != nil:
+		return []*global.Part{a.Layout.Part(rank)}
+	case a.Blocks != nil:
+		b, err := a.Blocks()
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, err := b.Of(rank)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parts
+	}
+	return nil
+}
+
+// heldOf returns which rank has which elements of an array.
+func heldOf(t testing.TB, inst *dataset.Instance, i int) (held []global.Held) {
+	if a := inst.Arrays[i]; a.Blocks != nil {
+		b, err := a.Blocks()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if held, err = b.Held(); err != nil {
+			t.Fatal(err)
+		}
+		return held
+	}
+	for rank := range inst.NP {
+		for _, p := range partsOf(t, inst, i, rank) {
+			held = append(held, global.Held{Rank: rank, Part: p})
+		}
+	}
+	return held
+}
+
+// A job of a solver of NPB, whose ranks hold blocks of arrays, does the same. Its residual is
+// added up in the order of the ranks.
+func TestBlocksOnAnyNumberOfRanks(t *testing.T) {
+	for name, numbers := range map[string][]int{"bt": {1, 4, 9, 16, 25}, "sp": {1, 4, 9, 25}, "lu": {1, 2, 3, 6, 8, 15}, "cg": {1, 2, 4, 8, 16, 32}} {
+		t.Run(name, func(t *testing.T) {
+			w, err := dataset.LoadWorkload(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := newJob(t, onRanks(t, w, 1, 1)).init().run(6)
+			for _, from := range numbers {
+				if err := onRanks(t, w, from, from).CheckBlocks(); err != nil {
+					t.Fatal(err)
+				}
+				first := newJob(t, onRanks(t, w, from, from)).init().run(3)
+				to := numbers[(slices.Index(numbers, from)+3)%len(numbers)]
+				got := first.restartOn(onRanks(t, w, from, to)).run(6)
+				if fmt.Sprint(got.fields()) != fmt.Sprint(want.fields()) {
+					t.Errorf("%d to %d: fields %x; want %x", from, to, got.fields(), want.fields())
+				}
+				if a, b := got.apps[0].Residual(), want.apps[0].Residual(); math.Abs(a/b-1) > 1e-9 {
+					t.Errorf("%d to %d: residual %g, want %g", from, to, a, b)
+				}
+			}
+		})
+	}
 }
 
 // fields adds up what the ranks tell of their arrays.
@@ -111,27 +181,27 @@ func TestFieldDigests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mem := aligned(8 * l.Elements(1))
+	mem, parts := aligned(8*l.Elements(1)), []*global.Part{l.Part(1)}
 	x := float64s(mem)
 	for i := range x {
 		x[i] = float64(i)
 	}
-	was := digestOf(l, 1, mem)
+	was := digestOf(parts, mem)
 	own, halo := l.Offset([]int64{1, 4}), int64(0)
 	if l.Owner([]int64{1, 4}) != 1 {
 		t.Fatal("rank 1 does not own the element")
 	}
 	x[halo]++
-	if digestOf(l, 1, mem) != was {
+	if digestOf(parts, mem) != was {
 		t.Error("a halo counts")
 	}
 	x[own], x[own+1] = x[own+1], x[own]
-	if digestOf(l, 1, mem) == was {
+	if digestOf(parts, mem) == was {
 		t.Error("two elements changed places unnoticed")
 	}
 	x[own], x[own+1] = x[own+1], x[own]
 	x[own] = math.Nextafter(x[own], 9)
-	if digestOf(l, 1, mem) == was {
+	if digestOf(parts, mem) == was {
 		t.Error("an element changed unnoticed")
 	}
 }

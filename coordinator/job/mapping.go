@@ -1,10 +1,13 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/internal/wording"
 )
@@ -109,7 +112,7 @@ func (s *Resolved) AnyRanks() bool {
 // OnRanks describes the job, with its arrays, on another number of ranks.
 func (s Spec) OnRanks(np int) Spec {
 	if np != s.NP {
-		s.Launched, s.NP = s.NP, np
+		s.Launched, s.NP = cmp.Or(s.Launched, s.NP), np
 		s.WritePath.Aggregators = min(s.WritePath.Aggregators, np)
 	}
 	return s
@@ -126,10 +129,13 @@ func (s *Resolved) CheckRanks(m *image.Manifest, np int) error {
 	if err != nil {
 		return err
 	}
+	if !inst.Global() && !slices.ContainsFunc(inst.Arrays, func(a dataset.Array) bool { return a.Save && !a.Replicated }) {
+		return Clash(ClashArrays, wording.Sprintf("{np} %d: the ranks of %s hold no array together", np, inst.Name), as)
+	}
 	for _, a := range inst.Arrays {
-		if a.Layout == nil && !a.Replicated && (a.Save || !s.SavesArrays()) {
-			return Clash(ClashArrays, wording.Sprintf("{np} %d: array %q of %s is neither global nor replicated", np, a.Name, inst.Name),
-				as+"; or describe the array with `global` in the workload of later jobs")
+		if !a.Shared() && !a.Replicated && a.Save {
+			return Clash(ClashArrays, wording.Sprintf("{np} %d: array %q of %s is neither global nor replicated, and has no blocks", np, a.Name, inst.Name),
+				as+"; or describe the array with `global` or `blocks` in the workload of later jobs")
 		}
 	}
 	if m == nil {

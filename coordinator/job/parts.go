@@ -41,7 +41,7 @@ func CheckParts(m *image.Manifest, np, rank int, regions []zones.Region) error {
 	has := make(map[string]bool)
 	for _, r := range regions {
 		has[r.Name] = true
-		if r.Part == nil && !r.Replicated && m.NP != np {
+		if r.Part == nil && r.Blocks == nil && !r.Replicated && m.NP != np {
 			return ofOneRank(m, r.Name, rank, np)
 		}
 	}
@@ -156,6 +156,25 @@ func (s *Resolved) checkDescribed(m *image.Manifest) error {
 		}
 	}
 	return nil
+}
+
+// BlocksOn returns which of so many ranks held which elements of an array in blocks.
+func (s *Resolved) BlocksOn(np int, region string) ([]global.Held, error) {
+	then := s.OnRanks(np)
+	inst, err := then.Evaluate()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range inst.Arrays {
+		if a.Name == region && a.Blocks != nil {
+			b, err := a.Blocks()
+			if err != nil {
+				return nil, err
+			}
+			return b.Held()
+		}
+	}
+	return nil, fmt.Errorf("array %q has no blocks on %s", region, plainRanks(np))
 }
 
 // mayBeDealt reports whether a checkpoint is of another number of ranks than the run, and still

@@ -20,7 +20,7 @@ import (
 // Resolve reads the texts of a Spec once, and refuses what cannot run. An imported job, which
 // never runs here, has one group and no settings.
 func (s Spec) Resolve() (*Resolved, error) {
-	r := &Resolved{Spec: s, Nodes: s.Mapping.Nodes(), instance: sync.OnceValues(s.evaluate)}
+	r := &Resolved{Spec: s, Nodes: s.Mapping.Nodes(), instance: sync.OnceValues(s.Evaluate)}
 	if s.Origin != "" {
 		r.divide()
 		r.Layouts = make([]*JointLayout, len(r.Groups))
@@ -117,7 +117,8 @@ func (r *Resolved) Several() bool { return len(r.Groups) > 1 }
 // still be listed, verified and pruned.
 func (r *Resolved) Instance() (*dataset.Instance, error) { return r.instance() }
 
-func (s Spec) evaluate() (*dataset.Instance, error) {
+// Evaluate evaluates the workload.
+func (s Spec) Evaluate() (*dataset.Instance, error) {
 	w, err := dataset.ParseWorkload([]byte(s.Workload), s.App)
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
+	"ckpt/zones/global"
 )
 
 func (p *program) resumed() client.Answer {
@@ -201,7 +202,7 @@ func (s *state) restoreParts(ctx context.Context, m *image.Manifest, regions []z
 	if err := job.CheckParts(m, s.spec.NP, s.rank, regions); err != nil {
 		return err
 	}
-	r := s.images.Parts(m, s.rank, opt)
+	r := s.images.Parts(m, s.rank, opt).WithBlocks(func(region string) ([]global.Held, error) { return s.spec.BlocksOn(m.NP, region) })
 	defer r.Close()
 	for _, region := range regions {
 		if err := r.Load(ctx, region); err != nil {

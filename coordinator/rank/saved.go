@@ -92,7 +92,7 @@ func (s *state) restoreSaved(ctx context.Context, m *image.Manifest, was *image.
 // described adds to a region what the rank knows of the others' parts.
 func (s *state) described(r zones.Region) zones.Region {
 	if s.app != nil && r.Zone == zones.Data {
-		r.Part, r.Replicated = s.app.Part(r.Name), s.app.Replicated(r.Name)
+		r.Part, r.Replicated, r.Blocks = s.app.Part(r.Name), s.app.Replicated(r.Name), s.app.Blocks(r.Name)
 	}
 	return r
 }
@@ -111,6 +111,9 @@ func tell(report *wire.WriteReport, regions []zones.Region) {
 	slices.Sort(report.Replicated)
 }
 
+// computedAnew reports whether a rank of another number of them has no use for a region.
+func computedAnew(r zones.Region) bool { return r.Part == nil && r.Blocks == nil && !r.Replicated }
+
 // restoreDealt fills the memory from a checkpoint of another number of ranks. It checks a share
 // of the old regions that no rank needs.
 func (s *state) restoreDealt(ctx context.Context, m *image.Manifest) error {
@@ -124,6 +127,13 @@ func (s *state) restoreDealt(ctx context.Context, m *image.Manifest) error {
 			return err
 		}
 		regions = append(own, same...)
+	} else if anew := slices.ContainsFunc(regions, computedAnew); anew {
+		// As at application level: what belongs to one rank is computed, not read.
+		if err := s.app.Init(); err != nil {
+			return err
+		}
+		regions = slices.DeleteFunc(regions, computedAnew)
+		defer func() { s.app.Resume(s.app.Progress()) }()
 	}
 	if err := s.restoreParts(ctx, m, regions, opt); err != nil {
 		return err

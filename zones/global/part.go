@@ -26,6 +26,33 @@ type Stretch struct {
 type Part struct {
 	Elem int64     `json:"elem_bytes"`
 	Axes []Stretch `json:"axes"`
+	// A block among others in the memory of a rank begins at an offset, in bytes, and has room
+	// for so many cells along each axis; nil: for its own and their halo.
+	room   []int64
+	offset int64
+}
+
+// Within returns the part as a block of a memory with room for more cells. Its first own cell is
+// at an offset, in bytes. It has no halo.
+func (p *Part) Within(room []int64, offset int64) *Part {
+	return &Part{Elem: p.Elem, Axes: p.Axes, room: room, offset: offset}
+}
+
+// CheckRoom reports why a block does not fit a memory of so many bytes.
+func (p *Part) CheckRoom(bytes int64) error {
+	end, row := p.offset, p.Elem
+	for i := len(p.Axes) - 1; i >= 0; i-- {
+		s := p.Axes[i]
+		if s.Count > p.room[i] {
+			return fmt.Errorf("axis %d: %d cells in a room for %d", i, s.Count, p.room[i])
+		}
+		end += max(0, s.Count-1) * row
+		row *= p.room[i]
+	}
+	if end+p.Elem > bytes {
+		return fmt.Errorf("a block ends at byte %d of %d", end+p.Elem, bytes)
+	}
+	return nil
 }
 
 // maxPart bounds the cells of an axis, so that sums of a few of them do not overflow.
@@ -89,8 +116,8 @@ func (p *Part) Cells() int64 {
 	return n
 }
 
-// own is the number of cells without the halo.
-func (p *Part) own() int64 {
+// Own returns the number of cells without the halo.
+func (p *Part) Own() int64 {
 	n := int64(1)
 	for _, s := range p.Axes {
 		n *= s.Count
@@ -99,6 +126,9 @@ func (p *Part) own() int64 {
 }
 
 func (p *Part) memory() []int64 {
+	if p.room != nil {
+		return p.room
+	}
 	out := make([]int64, len(p.Axes))
 	for i, s := range p.Axes {
 		out[i] = s.side()
@@ -163,11 +193,14 @@ type Slab struct {
 }
 
 // Slabs cuts the memory of a part into slabs of at most so many bytes, in order. A cell is
-// never cut.
+// never cut. A block among others is one slab, whose offsets count from the start of the memory.
 func (p *Part) Slabs(most int64) []Slab {
 	sides := p.memory()
 	if slices.Contains(sides, 0) || p.Elem == 0 {
 		return nil
+	}
+	if p.room != nil {
+		return []Slab{{Lo: make([]int64, len(sides)), Hi: sides, Bytes: p.Own() * p.Elem}}
 	}
 	// Axes after the cut one are whole, those before it are cut into single cells.
 	cut, row := len(sides)-1, p.Elem
@@ -215,7 +248,7 @@ func (p *Part) From(rank int, src *Part, slab Slab) []Transfer {
 	combine = func(i int) {
 		if i == len(pieces) {
 			t := transfer(rank, chosen, p.memory(), src.memory(), p.Elem)
-			t.DstOffset -= slab.Offset
+			t.SrcOffset, t.DstOffset = t.SrcOffset+src.offset, t.DstOffset+p.offset-slab.Offset
 			list = append(list, t)
 			return
 		}
@@ -245,6 +278,28 @@ func (x axis) stretch(c int64) Stretch {
 		s.First, s.Block, s.Stride = c*x.length(), x.length(), x.length()*x.places
 	}
 	return s
+}
+
+// Each calls f with each own cell, in the order of memory: its index in the whole array, and where
+// it is in memory, in cells.
+func (p *Part) Each(f func(cell, at int64)) {
+	sides, first := p.memory(), int64(0)
+	if p.offset > 0 {
+		first = p.offset / p.Elem
+	}
+	var walk func(axis int, cell, at int64)
+	walk = func(axis int, cell, at int64) {
+		s := p.Axes[axis]
+		cell, at = cell*s.Cells, at*sides[axis]+s.Halo
+		for k := range s.Count {
+			if axis+1 < len(p.Axes) {
+				walk(axis+1, cell+s.at(k), at+k)
+			} else {
+				f(cell+s.at(k), first+at+k)
+			}
+		}
+	}
+	walk(0, 0, 0)
 }
 
 // HasHalo reports whether the rank keeps cells of others.

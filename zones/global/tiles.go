@@ -21,7 +21,7 @@ func CheckTiles(parts []Held) error {
 	}
 	var held int64
 	for _, h := range parts {
-		held += h.Part.own()
+		held += h.Part.Own()
 	}
 	whole := int64(1)
 	for _, s := range parts[0].Part.Axes {
@@ -57,7 +57,7 @@ func CheckApart(parts []Held) error {
 // It walks along the first axis and compares those parts that reach as far. Where all are
 // dealt in turn alike, it is enough to compare their first blocks.
 func overlap(parts []Held) (a, b int, cell []int64) {
-	order := slices.DeleteFunc(slices.Clone(parts), func(h Held) bool { return h.Part.own() == 0 })
+	order := slices.DeleteFunc(slices.Clone(parts), func(h Held) bool { return h.Part.Own() == 0 })
 	slices.SortStableFunc(order, func(x, y Held) int { return cmp.Compare(x.Part.Axes[0].First, y.Part.Axes[0].First) })
 	alike := !slices.ContainsFunc(order, func(h Held) bool {
 		return h.Part.Axes[0].Block == 0 || h.Part.Axes[0].Stride != order[0].Part.Axes[0].Stride
