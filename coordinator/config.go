@@ -21,7 +21,7 @@ import (
 func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, error) {
 	// A program has 0 iterations: how many is not known.
 	cfg := supervisor.Config{Iterations: d.spec.Iterations, Schedule: d.spec.ProtocolSchedule(), Jitter: d.spec.Jitter, Seed: d.spec.Seed,
-		Limits: d.limits, AutoRestart: d.spec.AutoRestart, Async: d.spec.Async || d.spec.Lone(), Lone: d.spec.Lone(), Keep: 2,
+		Limits: d.limits, AutoRestart: d.spec.AutoRestart, Async: d.spec.Async || d.spec.Lone(), InFlight: d.spec.InFlight, Lone: d.spec.Lone(), Keep: 2,
 		FallBack: d.fallBack}
 	for _, g := range d.groups {
 		cfg.Groups = append(cfg.Groups, g.ranks)

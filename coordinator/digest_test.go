@@ -112,6 +112,8 @@ func anyWritePath(rng *rand.Rand, s *job.Spec) {
 	s.Async = rng.IntN(2) == 0
 	if s.Async && rng.IntN(2) == 0 {
 		s.Staging = int64(1+rng.IntN(64)) << 12
+	} else if s.Async {
+		s.InFlight = rng.IntN(5)
 	}
 	s.Codec = codec.Setting(rng.IntN(int(codec.UseS2) + 1)).String()
 	s.WritePath = plan.Defaults()
@@ -123,7 +125,7 @@ func anyWritePath(rng *rand.Rand, s *job.Spec) {
 
 // remapped kills a job after its first checkpoint and restarts it elsewhere.
 func remapped(t *testing.T, rng *rand.Rand, s job.Spec) *Result {
-	s.AutoRestart = false
+	s.AutoRestart, s.InFlight = false, 0
 	last := s.Schedule.Every + 1
 	if s.Async {
 		// The first checkpoint is surely committed when the second begins.

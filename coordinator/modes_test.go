@@ -62,7 +62,9 @@ func TestModes(t *testing.T) {
 				s.Stagger = []string{"none", "spread", "random"}[rng.IntN(3)]
 				s.Jitter = float64(rng.IntN(2)) * 0.3
 			}
-			s.Async = rng.IntN(3) == 0
+			if s.Async = rng.IntN(3) == 0; s.Async {
+				s.InFlight = rng.IntN(4)
+			}
 			s.Residuals = 1 + rng.IntN(5)
 			s.Schedule.Every = 2 + rng.IntN(s.Iterations/2)
 			opt := Options{Failures: anyFailures(rng, &s, 2*wallOf(want))}

@@ -123,6 +123,13 @@ func (g *group) broadcast(m protocol.Message) {
 		g.level.Place(w)
 		return
 	}
+	if c, ok := m.(protocol.Capture); ok {
+		for _, rank := range g.ranks {
+			c.Body = job.Encode(g.Order(rank))
+			g.d.Send(rank, c)
+		}
+		return
+	}
 	if _, quit := m.(protocol.Quit); quit && !g.level.MayLeave() {
 		return
 	}

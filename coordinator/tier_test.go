@@ -371,6 +371,9 @@ func loseRandomly(t *testing.T, rng *rand.Rand, app string, iterations int, leng
 	s.Iterations = iterations
 	s.Schedule.Every = max(1, s.Iterations/10+rng.IntN(s.Iterations/4))
 	s.AutoRestart, s.Async = rng.IntN(4) > 0, rng.IntN(3) == 0
+	if s.Async {
+		s.InFlight = rng.IntN(4)
+	}
 	s.SharedOnce, s.LibraryOnce = rng.IntN(4) > 0, rng.IntN(4) > 0
 	s.Codec = codec.Setting(rng.IntN(int(codec.UseS2) + 1)).String()
 	if rng.IntN(3) == 0 {

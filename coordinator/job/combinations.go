@@ -28,6 +28,7 @@ type Combination struct {
 //	ranks=simulated|program|dmtcp   who runs the ranks
 //	groups=one|several              how many groups of ranks take checkpoints apart from each other
 //	every-n                         {every} as a number of iterations
+//	async-several                   {async} with a number of 2 or more
 //	from-launcher                   nodes-from-launcher, not as false
 //	other-map, other-np             a restart on another mapping, or number of ranks
 //	command                         of a restart
@@ -210,6 +211,8 @@ func label(name, value string) string {
 		return strings.NewReplacer("simulated", "a simulated job", "program", "a program", "dmtcp", "a program under DMTCP").Replace(value)
 	case "every-n":
 		name = "every"
+	case "async-several":
+		return wording.Sprintf("{async}=%s", cmp.Or(value, "N"))
 	case "from-launcher":
 		name = "nodes-from-launcher"
 	case "other-map":
@@ -237,6 +240,7 @@ func ofProgram(row func(terms, because, remedy string)) {
 	row(program+"mode|group-size|log|stagger|jitter|seed", "the ranks of a program are one group", wording.Sprintf("leave it out, or run a simulated job"))
 	row(program+"level", "a program stores what it protects", wording.Sprintf("leave {level} out"))
 	row(program+"mpi|shared-once|library-once|residual-every", "it is about the memory that ckpt itself gives to simulated ranks", "leave it out: a program has its own memory")
+	row("ranks=program async-several", "the memory of a program is copied for one checkpoint at a time", wording.Sprintf("use {async} without a number"))
 	row(program+"model|tune|objective|background", "the memory of a program is not known before it runs", "leave it out")
 	row(program+"every=epoch", "the epochs of a program are not known", wording.Sprintf("give {every} a number of iterations or a time"))
 	row("ranks=simulated nodes-from-launcher|grace|engine", "only programs have it", "give the command of a program after --, or leave it out")
@@ -286,6 +290,7 @@ func ofStorage(row func(terms, because, remedy string)) {
 	row("domains protect=none", "without protection nothing is kept on other nodes", wording.Sprintf("add {protect} partner, or leave {domains} out"))
 	row("drain-rate drain=none", "nothing is copied", wording.Sprintf("leave {drain-rate} out, or drain behind the job"))
 	row("staging !async", "only asynchronous checkpoints stage memory", wording.Sprintf("add {async}"))
+	row("async-several staging", "each checkpoint in flight is a copy of the whole memory", wording.Sprintf("leave {staging} out, or use {async} without a number"))
 	row(ClashLost, "the nodes of the job have no directories", wording.Sprintf("{local} %s gives each node one", TierExample))
 	row("level=application shared-once|library-once", "the application level stores neither segments nor libraries", "leave it out")
 	row("layout=per-rank strategy|aggregators|p2|p3|p4", "every rank writes its own bytes", wording.Sprintf("add {layout} shared or {layout} aggregated"))

@@ -37,7 +37,7 @@ func CheckMemory(spec *Resolved) error {
 	}
 	need := data + shared + perRank*int64(spec.NP)
 	if spec.Async {
-		need += spec.StagingBytes(data/int64(spec.NP)) * int64(spec.NP)
+		need += spec.StagingBytes(data/int64(spec.NP)) * int64(spec.NP) * int64(spec.Flights())
 	}
 	if have, ok := AvailableMemory(); ok && need > have {
 		return &MemoryError{Need: need, Have: have}

@@ -71,8 +71,10 @@ type Spec struct {
 	WritePath plan.Settings `json:"write_path,omitzero"`
 	// Async lets ranks compute on while their memory is written out of a copy, of at most Staging
 	// bytes; 0 means 16 MiB more than the data zone has.
-	Async   bool  `json:"async,omitempty"`
-	Staging int64 `json:"staging,omitempty"`
+	Async bool `json:"async,omitempty"`
+	// InFlight is how many checkpoints may be behind the computation at a time, with Async; 0 is 1.
+	InFlight int   `json:"in_flight,omitempty"`
+	Staging  int64 `json:"staging,omitempty"`
 	// Tier has checkpoints go to directories of the nodes first; nil: to the store.
 	Tier  *nodes.Setting `json:"tier,omitempty"`
 	Trace bool           `json:"trace,omitempty"` // record the I/O of checkpoints
@@ -123,6 +125,8 @@ func (s *Spec) checkNumbers() error {
 		return &UsageError{fmt.Sprintf("%d iterations: a job has at most %d", s.Iterations, maxIterations), ""}
 	case s.Staging < 0 || s.Staging > 1<<42:
 		return &UsageError{fmt.Sprintf("staging of %d bytes is out of range", s.Staging), ""}
+	case s.InFlight < 0 || s.InFlight > MaxInFlight || s.InFlight > 1 && !s.Async:
+		return &UsageError{fmt.Sprintf("%d checkpoints in flight are out of range", s.InFlight), wording.Sprintf("{async} takes 1 to %d", MaxInFlight)}
 	case s.Residuals < 0:
 		return &UsageError{fmt.Sprintf("residuals every %d iterations are out of range", s.Residuals), ""}
 	case s.Keep < 0 || s.Keep > maxNP:
@@ -134,6 +138,17 @@ func (s *Spec) checkNumbers() error {
 		return err
 	}
 	return s.Prediction.check()
+}
+
+// MaxInFlight bounds the checkpoints in flight: each is a copy of the memory.
+const MaxInFlight = 64
+
+// Flights is how many checkpoints may be behind the computation at a time, 0 without Async.
+func (s *Spec) Flights() int {
+	if !s.Async {
+		return 0
+	}
+	return max(1, s.InFlight)
 }
 
 func (s *Spec) checkCount() error {

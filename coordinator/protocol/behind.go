@@ -8,7 +8,7 @@ import (
 
 // A behind is a checkpoint whose images are written behind the computation: every rank has a copy
 // of its memory, the ranks have been resumed, and the number after it is in use for the next
-// boundary. There is at most one.
+// boundary. One is written at a time.
 type behind struct {
 	cp      Checkpoint
 	step    behindStep
@@ -20,6 +20,10 @@ type behind struct {
 	durable time.Duration // the last Written came in
 	awaited bool          // somebody waits for its end
 	since   time.Duration // since when, in this step
+	late    bool          // the order to write is kept back: no slot is free
+	// disturbs is since when its writing may have slowed the computation, as far as that has not
+	// been booked.
+	disturbs time.Duration
 }
 
 type behindStep uint8
@@ -38,22 +42,82 @@ func (c *Coordinator) captured(r *rankState) {
 		return
 	}
 	r.captured = true
+	r.answered = r.answered || c.queues
 	c.copying--
 	if c.copying > 0 || stops(c.serving) {
 		return
 	}
 	first := c.firstStop()
-	b := &behind{cp: c.checkpoint(), left: c.left, serving: c.serving, pause: c.now - first, ordered: c.wrote}
+	b := &behind{cp: c.checkpoint(), left: c.left, serving: c.serving, pause: c.now - first, ordered: c.wrote, disturbs: c.now}
 	b.cp.Resumed = c.now
+	c.serving = nil
+	if c.queues {
+		c.queue = append(c.queue, b)
+		c.endAttempt(true)
+		c.resume()
+		if c.behind == nil {
+			c.writeNext()
+		}
+		return
+	}
 	for i := range c.ranks {
 		c.ranks[i].owes = !c.ranks[i].answered
 	}
-	c.behind, c.serving = b, nil
+	c.behind = b
 	c.endAttempt(true)
 	c.resume()
 	if b.left == 0 {
 		c.commitBehind()
 	}
+}
+
+// writeNext orders the ranks to write the oldest copy that waits.
+func (c *Coordinator) writeNext() {
+	b := c.queue[0]
+	c.queue = c.queue[1:]
+	c.behind = b
+	b.left, b.ordered, b.disturbs, b.since = len(c.ranks), c.now, c.now, c.now
+	for i := range c.ranks {
+		c.ranks[i].owes = true
+	}
+	c.do(Prepare{b.cp.Number})
+	c.do(Broadcast{Write{Number: b.cp.Number, Iter: b.cp.Iter}})
+}
+
+// full reports whether no further checkpoint may be behind the computation.
+func (c *Coordinator) full() bool {
+	return c.behind != nil && 1+len(c.queue) >= c.cfg.InFlight
+}
+
+// mustWait reports whether no checkpoint may begin yet. One that stops the job waits for all that
+// are behind, while the ranks compute.
+func (c *Coordinator) mustWait() bool {
+	return c.full() || c.behind != nil && stops(c.waiting)
+}
+
+// mayTake reports whether the checkpoint under way may be taken, now that all ranks stand at its
+// boundary. One that stops the job waits for all before it: the ranks write it themselves.
+func (c *Coordinator) mayTake() bool {
+	return c.behind == nil || !c.full() && !stops(c.serving)
+}
+
+// queued are the requests that copies in the queue serve.
+func (c *Coordinator) queued() (asked []Request) {
+	for _, b := range c.queue {
+		asked = append(asked, b.serving...)
+	}
+	return asked
+}
+
+// loseBehind reports aborted all that is behind, with the end of the incarnation.
+func (c *Coordinator) loseBehind(rank int, why string) {
+	if b := c.behind; b != nil && b.step == writingBehind && !b.aborted {
+		c.reportAbortedBehind(b, rank, why, nil)
+	}
+	for _, b := range c.queue {
+		c.reportAbortedBehind(b, rank, why, nil)
+	}
+	c.queue = nil
 }
 
 func (c *Coordinator) commits() bool {
@@ -115,7 +179,7 @@ func (c *Coordinator) failedBehind(ev CommitFailed) {
 		c.dropBehind(-1, ev.Reason, ev.Body)
 	case committingBehind:
 		// No rank writes any more; the caller has removed what there was.
-		c.reportAbortedBehind(-1, ev.Reason, ev.Body)
+		c.reportAbortedBehind(c.behind, -1, ev.Reason, ev.Body)
 		c.behindOver()
 	}
 }
@@ -123,8 +187,9 @@ func (c *Coordinator) failedBehind(ev CommitFailed) {
 // dropBehind aborts the checkpoint, and waits until no rank writes it any more, while the
 // application goes on.
 func (c *Coordinator) dropBehind(rank int, why string, body []byte) {
-	c.reportAbortedBehind(rank, why, body)
 	b := c.behind
+	c.reportAbortedBehind(b, rank, why, body)
+	b.late = false
 	b.step, b.left, b.since = droppingBehind, len(c.ranks), c.now
 	for i := range c.ranks {
 		c.ranks[i].owes = true
@@ -132,9 +197,8 @@ func (c *Coordinator) dropBehind(rank int, why string, body []byte) {
 	c.do(Broadcast{Abort{b.cp.Number}})
 }
 
-// reportAbortedBehind reports the checkpoint lost and tells those who asked for it.
-func (c *Coordinator) reportAbortedBehind(rank int, why string, body []byte) {
-	b := c.behind
+// reportAbortedBehind reports a checkpoint lost and tells those who asked for it.
+func (c *Coordinator) reportAbortedBehind(b *behind, rank int, why string, body []byte) {
 	b.aborted = true
 	c.tellAborted(Notice{Checkpoint: b.cp.Number, Iter: b.cp.Iter, Rank: rank, Text: why, Body: body}, b.serving)
 	b.serving = nil
@@ -143,9 +207,18 @@ func (c *Coordinator) reportAbortedBehind(rank int, why string, body []byte) {
 func (c *Coordinator) behindOver() {
 	c.endDisturbance()
 	c.behind = nil
-	c.lastEnd = c.now
+	if c.cfg.InFlight < 2 {
+		c.lastEnd = c.now
+	}
 	if c.loss != nil {
 		c.lossAfterCommit()
+		return
+	}
+	if len(c.queue) > 0 {
+		c.writeNext()
+		if c.phase == holding {
+			c.mayDrain()
+		}
 		return
 	}
 	if results, ended := c.results(); ended {
@@ -164,8 +237,16 @@ func (c *Coordinator) endDisturbance() {
 	if c.phase == stopping || c.phase == holding {
 		end = c.firstStop()
 	}
+	c.disturbed(end)
+}
+
+// disturbed books that the checkpoint written behind may have slowed the computation until a time.
+func (c *Coordinator) disturbed(end time.Duration) {
 	c.budget.compute(end)
-	c.budget.pace.disturbed(max(0, end-c.behind.cp.Resumed), c.Iteration())
+	if b := c.behind; b != nil && end > b.disturbs {
+		c.budget.pace.disturbed(end-b.disturbs, c.Iteration())
+		b.disturbs = end
+	}
 }
 
 // watchBehind starts and stops the clock of the checkpoint written behind. A slow one harms only
@@ -183,7 +264,7 @@ func (c *Coordinator) watchBehind() {
 // awaitsBehind reports whether anything waits for the one behind: the ranks at the next boundary,
 // the end of the job, a request, a checkpoint that is due.
 func (c *Coordinator) awaitsBehind() bool {
-	if c.phase == holding || c.hurried == c.behind || len(c.waiting) > 0 || len(c.behind.serving) > 0 || c.demands() {
+	if c.phase == holding && !c.mayTake() || c.hurried == c.behind || len(c.waiting) > 0 || len(c.behind.serving) > 0 || c.demands() {
 		return true
 	}
 	if _, ended := c.results(); ended {
@@ -197,7 +278,7 @@ func (c *Coordinator) awaitsBehind() bool {
 // progress of it: that goes on however stuck the writing is.
 func (c *Coordinator) behindOverdue(r *rankState) bool {
 	b := c.behind
-	return b != nil && b.awaited && b.step != committingBehind && r.owes &&
+	return b != nil && b.awaited && b.step != committingBehind && r.owes && !b.late &&
 		c.now-max(b.since, r.worked) >= c.cfg.Limits.Phase
 }
 

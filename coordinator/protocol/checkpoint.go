@@ -36,7 +36,7 @@ func (c *Coordinator) startDue() {
 			return
 		}
 	}
-	if c.phase != running || c.behind != nil || c.gated && !stops(c.waiting) {
+	if c.phase != running || c.mustWait() || c.gated && !stops(c.waiting) {
 		return
 	}
 	if c.finishing {
@@ -131,10 +131,7 @@ func (c *Coordinator) progress(r *rankState, m Message) {
 		}
 	case Drained:
 		if c.phase == emptying && c.answered(r) {
-			c.enter(storing)
-			c.wrote, c.held = c.now, 0
-			c.do(Prepare{c.next})
-			c.do(Broadcast{Write{Number: c.next, Iter: c.boundary, Last: stops(c.serving)}})
+			c.store()
 		}
 	case Captured:
 		if c.phase == storing {
@@ -154,6 +151,19 @@ func (c *Coordinator) progress(r *rankState, m Message) {
 			c.abandoned()
 		}
 	}
+}
+
+// store has the ranks write, or copy what they write when its turn comes: a job that may have
+// several checkpoints in flight needs no storage to go on. What stops the job is written at once.
+func (c *Coordinator) store() {
+	c.enter(storing)
+	c.wrote, c.held = c.now, 0
+	if c.queues = c.cfg.Async && c.cfg.InFlight > 1 && !stops(c.serving); c.queues {
+		c.do(Broadcast{Capture{Number: c.next, Iter: c.boundary}})
+		return
+	}
+	c.do(Prepare{c.next})
+	c.do(Broadcast{Write{Number: c.next, Iter: c.boundary, Last: stops(c.serving)}})
 }
 
 // maxHeld bounds what a rank tells: 73 years.

@@ -39,7 +39,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 var kinds = [...]Message{Hello{}, Ready{}, Restored{}, SetupFailed{}, Holding{}, Stopped{}, Drained{}, Captured{}, Written{}, WriteFailed{},
 	Aborted{}, Beat{}, InjectDue{}, Done{}, Share{}, Fenced{}, Output{}, LogState{},
 	Welcome{}, Start{}, Resume{}, Propose{}, StopAt{}, Drain{}, Write{}, Abort{}, Quit{}, Shares{}, Fence{}, Unfence{}, Moved{},
-	Collected{}, Truncate{}, Demand{}, KillProcess{}, Placed{}, Store{}, Stored{}, StoreFailed{}, Serve{}, Serving{}}
+	Collected{}, Truncate{}, Demand{}, KillProcess{}, Placed{}, Store{}, Stored{}, StoreFailed{}, Serve{}, Serving{}, Capture{}}
 
 var kindOf = func() map[reflect.Type]byte {
 	m := make(map[reflect.Type]byte, len(kinds))

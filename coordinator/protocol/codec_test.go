@@ -69,7 +69,7 @@ func TestFrameRoundTrip(t *testing.T) {
 
 // TestKinds: each message has one number.
 func TestKinds(t *testing.T) {
-	if len(kindOf) != len(kinds) || len(kinds) != 41 {
+	if len(kindOf) != len(kinds) || len(kinds) != 42 {
 		t.Errorf("%d messages of %d types", len(kinds), len(kindOf))
 	}
 	if name := Name(StopAt{}); name != "stop-at" {

@@ -48,6 +48,9 @@ type Config struct {
 	// Async lets the job compute on as soon as every rank has captured its memory; the images are
 	// written behind the computation.
 	Async bool
+	// InFlight is how many checkpoints may be behind the computation at a time, with Async: one
+	// is written, the others wait as copies. 0 is 1.
+	InFlight int
 
 	// Lone says that one agent speaks for all ranks of a program, which fail together: no
 	// rank is blamed by its number.
@@ -139,11 +142,13 @@ type Coordinator struct {
 	waiting []Request // to be served by the next checkpoint
 	serving []Request // by the one under way
 	behind  *behind   // the one written behind the computation, or nil
+	queue   []*behind // copies that wait until those before them are written, oldest first
 	loss    *RankLost // came while committing
 
 	asked   bool    // the supervisor, in this step
 	gated   bool    // by the supervisor
 	late    bool    // the order to write is kept back
+	queues  bool    // the ranks copy the checkpoint under way, and write it later
 	hurried *behind // the one that other groups wait for
 }
 
@@ -227,7 +232,7 @@ func (c *Coordinator) Deadline() (time.Duration, bool) {
 		return 0, false
 	}
 	at := c.inspect
-	if c.phase == running && !c.finishing && c.behind == nil && !c.gated {
+	if c.phase == running && !c.finishing && !c.mustWait() && !c.commits() && !c.gated {
 		if due, ok := c.due(); ok {
 			at = min(at, due)
 		}
@@ -342,7 +347,7 @@ func (c *Coordinator) spawn(from int) {
 	for i, rank := range c.cfg.Ranks {
 		c.ranks[i].rank, c.ranks[i].iter = rank, c.known[from]
 	}
-	c.finishing, c.behind = false, nil
+	c.finishing, c.behind, c.queue = false, nil, nil
 	c.enter(starting)
 	c.do(Spawn{Incarnation: c.incarnation, From: from, Delay: c.backoff()})
 }
@@ -362,7 +367,7 @@ func (c *Coordinator) finish(o Outcome) {
 	c.phase = finished
 	asked := slices.Concat(c.serving, c.waiting)
 	if c.behind != nil {
-		asked = append(c.behind.serving, asked...)
+		asked = slices.Concat(c.behind.serving, c.queued(), asked)
 		c.do(Discard{c.behind.cp.Number})
 	}
 	for _, r := range asked {
@@ -375,6 +380,6 @@ func (c *Coordinator) finish(o Outcome) {
 		}
 		c.answer(r, 0, why)
 	}
-	c.serving, c.waiting, c.behind = nil, nil, nil
+	c.serving, c.waiting, c.behind, c.queue = nil, nil, nil, nil
 	c.do(Finish{o})
 }

@@ -92,9 +92,7 @@ func (c *Coordinator) rankLost(ev RankLost) {
 // after all ranks have told their results harms nothing but the checkpoint still being written
 // then.
 func (c *Coordinator) lose(ev RankLost) {
-	if c.behind != nil && c.behind.step == writingBehind && !c.behind.aborted {
-		c.reportAbortedBehind(ev.Rank, fmt.Sprintf("%s before all images were written", ev.Cause), nil)
-	}
+	c.loseBehind(ev.Rank, fmt.Sprintf("%s before all images were written", ev.Cause))
 	if results, ended := c.results(); ended && c.phase != resting {
 		c.complete(results, &ev)
 		return
@@ -276,13 +274,19 @@ func (c *Coordinator) end(o Outcome) {
 func (c *Coordinator) lacksSlot() bool { return c.late && c.phase == storing }
 
 func (c *Coordinator) postponed(ev Postponed) {
-	if c.phase == storing && ev.Number == c.next {
+	switch b := c.behind; {
+	case c.phase == storing && ev.Number == c.next:
 		c.late, c.wrote = true, c.now
+	case b != nil && ev.Number == b.cp.Number && b.step == writingBehind:
+		b.late, b.since = true, c.now
 	}
 }
 
 // ordered notes that the ranks write from now on: the wait belongs to the coordination.
 func (c *Coordinator) ordered(ev Ordered) {
+	if b := c.behind; b != nil && b.late && ev.Number == b.cp.Number {
+		b.late, b.ordered, b.disturbs, b.since = false, c.now, c.now, c.now
+	}
 	if !c.lacksSlot() || ev.Number != c.next {
 		return
 	}
@@ -295,10 +299,15 @@ func (c *Coordinator) ordered(ev Ordered) {
 // waitedForSlot aborts a checkpoint that has waited for a slot as long as a phase may last. The
 // computation goes on without it.
 func (c *Coordinator) waitedForSlot() bool {
+	why := fmt.Sprintf("the checkpoints before it were not stored within %v, and no slot is free for another", c.cfg.Limits.Phase)
+	if b := c.behind; b != nil && b.late && b.awaited && c.now-b.since >= c.cfg.Limits.Phase {
+		c.dropBehind(-1, why, nil)
+		return true
+	}
 	if !c.lacksSlot() || c.now-c.wrote < c.cfg.Limits.Phase {
 		return false
 	}
-	c.abort(-1, fmt.Sprintf("the checkpoints before it were not stored within %v, and no slot is free for another", c.cfg.Limits.Phase), nil)
+	c.abort(-1, why, nil)
 	return true
 }
 

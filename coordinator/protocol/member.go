@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -18,8 +19,9 @@ type Member struct {
 	saving bool    // wait at this boundary for a checkpoint that was demanded
 	number int     // checkpoint that stopAt or the current state belongs to
 
-	busy    bool // a drain of this rank is going on
-	abandon bool // the checkpoint was aborted meanwhile
+	copies  []imageCopy // wait until they are written, oldest first
+	busy    bool        // a drain of this rank is going on
+	abandon bool        // the checkpoint was aborted meanwhile
 	write   imageWrite
 	done    bool // the application has ended
 }
@@ -30,6 +32,13 @@ type imageWrite struct {
 	number   int  // of the checkpoint, 0 if nothing is being written
 	captured bool // told
 	abandon  bool // the checkpoint was aborted
+}
+
+// An imageCopy is the memory of this rank for a checkpoint that is written later.
+type imageCopy struct {
+	number  int
+	ready   bool // it is complete
+	abandon bool // the checkpoint was aborted while it was made
 }
 
 type memberState uint8
@@ -68,6 +77,12 @@ type (
 	// checkpoint Number has ended or was aborted. The number keeps one that comes late from
 	// counting as a copy of the next checkpoint.
 	CaptureDone struct{ Number int }
+	// CaptureEnded says that the memory could not be copied.
+	CaptureEnded struct {
+		Number int
+		Text   string
+		Body   []byte
+	}
 	// WriteDone says that the image is durable, after the writing stood still for so long for
 	// other jobs.
 	WriteDone struct {
@@ -90,6 +105,7 @@ func (Computing) memberEvent()      {}
 func (DrainDone) memberEvent()      {}
 func (DrainCancelled) memberEvent() {}
 func (CaptureDone) memberEvent()    {}
+func (CaptureEnded) memberEvent()   {}
 func (WriteDone) memberEvent()      {}
 func (WriteEnded) memberEvent()     {}
 func (Ended) memberEvent()          {}
@@ -114,20 +130,30 @@ type (
 	BeginWrite struct {
 		Number, Iter int
 		Body         []byte // of Write
+		Copied       bool   // by BeginCapture
 	}
+	// BeginCapture copies the memory of this rank, which is written later; CaptureDone or
+	// CaptureEnded follows. DropCapture says that a copy will not be written.
+	BeginCapture struct {
+		Number int
+		Body   []byte // of Capture
+	}
+	DropCapture struct{ Number int }
 	// CancelWrite ends the writing; WriteEnded or WriteDone follows.
 	CancelWrite struct{}
 	// Leave ends the rank.
 	Leave struct{}
 )
 
-func (Tell) memberAction()        {}
-func (Proceed) memberAction()     {}
-func (BeginDrain) memberAction()  {}
-func (CancelDrain) memberAction() {}
-func (BeginWrite) memberAction()  {}
-func (CancelWrite) memberAction() {}
-func (Leave) memberAction()       {}
+func (Tell) memberAction()         {}
+func (Proceed) memberAction()      {}
+func (BeginDrain) memberAction()   {}
+func (CancelDrain) memberAction()  {}
+func (BeginWrite) memberAction()   {}
+func (BeginCapture) memberAction() {}
+func (DropCapture) memberAction()  {}
+func (CancelWrite) memberAction()  {}
+func (Leave) memberAction()        {}
 
 // NewMember returns the protocol of a rank whose application has completed iteration from, 0 at
 // the beginning. The application waits until Start.
@@ -170,12 +196,19 @@ func (m *Member) Step(ev MemberEvent) []MemberAction {
 	case DrainCancelled:
 		return m.drained(Aborted{m.number})
 	case CaptureDone:
+		if c := m.copyOf(ev.Number); c != nil {
+			return m.copied(c, Captured{ev.Number})
+		}
 		w := &m.write
 		if w.number == 0 || ev.Number != w.number || w.captured || w.abandon {
 			return nil
 		}
 		w.captured = true
 		return []MemberAction{Tell{Captured{w.number}}}
+	case CaptureEnded:
+		if c := m.copyOf(ev.Number); c != nil {
+			return m.copied(c, WriteFailed(ev))
+		}
 	case WriteDone:
 		return m.written(Written{m.write.number, ev.Body, uint64(max(0, ev.Held))})
 	case WriteEnded:
@@ -228,12 +261,24 @@ func (m *Member) receive(msg Message) []MemberAction {
 		}
 		m.state, m.busy = draining, true
 		return []MemberAction{BeginDrain{msg.Expected}}
+	case Capture:
+		if m.state != draining || m.busy || msg.Number != m.number {
+			return nil
+		}
+		m.state = writing
+		m.copies = append(m.copies, imageCopy{number: msg.Number})
+		return []MemberAction{BeginCapture{msg.Number, msg.Body}}
 	case Write:
+		if c := m.copyOf(msg.Number); c != nil && m.write.number == 0 {
+			m.forget(msg.Number)
+			m.write = imageWrite{number: msg.Number, captured: true}
+			return []MemberAction{BeginWrite{msg.Number, msg.Iter, msg.Body, true}}
+		}
 		if m.state != draining || m.busy || msg.Number != m.number || m.write.number != 0 {
 			return nil
 		}
 		m.state, m.write = writing, imageWrite{number: msg.Number}
-		return []MemberAction{BeginWrite{msg.Number, m.cur, msg.Body}}
+		return []MemberAction{BeginWrite{msg.Number, m.cur, msg.Body, false}}
 	case Abort:
 		return m.abort(msg.Number)
 	case Quit:
@@ -263,7 +308,46 @@ func (m *Member) abort(number int) []MemberAction {
 		m.write.abandon = true
 		return []MemberAction{CancelWrite{}}
 	}
+	if c := m.copyOf(number); c != nil {
+		if c.abandon = true; !c.ready {
+			return nil // the end of the copying tells
+		}
+		m.forget(number)
+		return []MemberAction{DropCapture{number}, Tell{Aborted{number}}}
+	}
 	return []MemberAction{Tell{Aborted{number}}}
+}
+
+// copyOf returns the copy for a checkpoint, or nil.
+func (m *Member) copyOf(number int) *imageCopy {
+	for i := range m.copies {
+		if m.copies[i].number == number {
+			return &m.copies[i]
+		}
+	}
+	return nil
+}
+
+func (m *Member) forget(number int) {
+	m.copies = slices.DeleteFunc(m.copies, func(c imageCopy) bool { return c.number == number })
+}
+
+// copied ends the copying of the memory, with an outcome or, when the checkpoint was aborted
+// meanwhile, with nothing left of it.
+func (m *Member) copied(c *imageCopy, outcome Message) []MemberAction {
+	if c.ready {
+		return nil
+	}
+	c.ready = true
+	number := c.number
+	if _, whole := outcome.(Captured); whole && !c.abandon {
+		return []MemberAction{Tell{outcome}}
+	}
+	if c.abandon {
+		outcome = Aborted{number}
+	}
+	m.forget(number)
+	return []MemberAction{DropCapture{number}, Tell{outcome}}
 }
 
 // decide says what an application that waits at a boundary does next.

@@ -135,6 +135,12 @@ type (
 		Number   int
 		Expected []Count
 	}
+	// Capture has a rank copy its memory for checkpoint Number at boundary Iter. Write follows
+	// once the checkpoints before it are written.
+	Capture struct {
+		Number, Iter int
+		Body         []byte
+	}
 	// Write orders the image of checkpoint Number at boundary Iter. Last says that the job
 	// stops after it.
 	Write struct {
@@ -210,6 +216,7 @@ func (Resume) message()      {}
 func (Propose) message()     {}
 func (StopAt) message()      {}
 func (Drain) message()       {}
+func (Capture) message()     {}
 func (Write) message()       {}
 func (Abort) message()       {}
 func (Quit) message()        {}

@@ -93,6 +93,7 @@ func (c *Coordinator) commitFailed(ev CommitFailed) {
 // stood still for it from the first stop until now.
 func (c *Coordinator) endAttempt(taken bool) {
 	first := c.firstStop()
+	c.disturbed(first)
 	c.budget.slowed(c.boundary, first)
 	c.budget.charge(first, c.now, c.held, taken)
 	c.held = 0

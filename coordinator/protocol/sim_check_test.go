@@ -12,6 +12,8 @@ type checker struct {
 	used       int          // the greatest number of a checkpoint begun
 	open       int          // the checkpoint prepared and neither committed nor discarded, 0 none
 	behind     int          // the same, once the ranks were resumed
+	taking     int          // the one that the ranks copy, or have copied when they are resumed
+	waiting    []flight     // copies that are to be written
 	committing bool         // Commit is under way
 	losses     map[int]bool // checkpoints reported lost
 	noSpace    int          // the checkpoint that could not be prepared last
@@ -24,8 +26,27 @@ type checker struct {
 	seen       seen
 }
 
+// A flight is a checkpoint of which every rank has a copy, and since when the ranks go on.
+type flight struct {
+	number  int
+	resumed time.Duration
+}
+
+// stoppedNow reports whether somebody has asked for an end without a checkpoint.
+func (w *world) stoppedNow() bool {
+	for _, r := range w.requests {
+		if r.Stop && r.Now {
+			return true
+		}
+	}
+	return false
+}
+
+// inFlight is how many checkpoints are behind the computation.
+func (w *world) inFlight() int { return w.flag(w.open != 0) + len(w.waiting) }
+
 // seen counts what happened to checkpoints written behind the computation.
-type seen struct{ taken, dropped, deaths, stuck, held, waits, ends, stops, discards int }
+type seen struct{ taken, dropped, deaths, stuck, held, waits, ends, stops, discards, queued, lost int }
 
 func (s *seen) add(o seen) {
 	s.taken += o.taken
@@ -37,10 +58,12 @@ func (s *seen) add(o seen) {
 	s.ends += o.ends
 	s.stops += o.stops
 	s.discards += o.discards
+	s.queued += o.queued
+	s.lost += o.lost
 }
 
 func (s seen) missing() bool {
-	return slices.Contains([]int{s.taken, s.dropped, s.deaths, s.stuck, s.held, s.waits, s.ends, s.stops, s.discards}, 0)
+	return slices.Contains([]int{s.taken, s.dropped, s.deaths, s.stuck, s.held, s.waits, s.ends, s.stops, s.discards, s.queued, s.lost}, 0)
 }
 
 func (w *world) flag(b bool) int {
@@ -73,10 +96,7 @@ func (w *world) inspect(a Action, rest []Action) {
 	case Spawn:
 		w.inspectSpawn(a)
 	case Prepare:
-		if w.open != 0 || a.Number != w.used {
-			w.failf("checkpoint %d is prepared, open is %d, begun was %d", a.Number, w.open, w.used)
-		}
-		w.open = a.Number
+		w.inspectPrepare(a.Number)
 	case Commit:
 		w.inspectCommit(a.Checkpoint)
 	case Discard:
@@ -90,6 +110,11 @@ func (w *world) inspect(a Action, rest []Action) {
 	case Report:
 		w.inspectNotice(a.Notice)
 	case Finish:
+		for _, f := range w.waiting {
+			if !w.stoppedNow() && !w.losses[f.number] {
+				w.failf("the job ends while a copy for checkpoint %d waits", f.number)
+			}
+		}
 		if w.behind != 0 || w.committing {
 			w.failf("the job ends while checkpoint %d is written behind, committing %v", w.open, w.committing)
 		}
@@ -105,6 +130,11 @@ func (w *world) inspectBroadcast(m Message) {
 		w.inspectBegin(m, m.Number)
 	case StopAt:
 		w.inspectBegin(m, m.Number)
+	case Capture:
+		if m.Number != w.used || w.inFlight() >= w.cfg.InFlight || w.taking != 0 {
+			w.failf("checkpoint %d is copied, begun was %d, %d are in flight", m.Number, w.used, w.inFlight())
+		}
+		w.taking = m.Number
 	case Write:
 		if m.Number != w.open {
 			w.failf("write of checkpoint %d, open is %d", m.Number, w.open)
@@ -130,13 +160,35 @@ func (w *world) inspectGoing(m Message, number int) {
 	if w.open != 0 && w.behind == 0 {
 		w.inspectResume()
 	}
+	if n := w.taking; n != 0 && !w.losses[n] {
+		if !w.allCaptured(n) {
+			w.failf("the ranks are resumed before all have copied checkpoint %d", n)
+		}
+		w.seen.queued += w.flag(w.inFlight() > 0)
+		w.waiting = append(w.waiting, flight{n, w.now})
+	}
+	w.taking = 0
+}
+
+// inspectPrepare checks that copies are written in their order.
+func (w *world) inspectPrepare(number int) {
+	want := w.used
+	if len(w.waiting) > 0 {
+		want, w.behind, w.resumed = w.waiting[0].number, w.waiting[0].number, w.waiting[0].resumed
+		w.waiting = w.waiting[1:]
+	}
+	if w.open != 0 || number != want {
+		w.failf("checkpoint %d is prepared, open is %d; want %d", number, w.open, want)
+	}
+	w.open = number
 }
 
 // inspectBegin checks what comes before the order to write: no checkpoint is
 // begun under a used number, nor drained for before the last one is resolved.
 func (w *world) inspectBegin(m Message, number int) {
-	if w.open != 0 {
-		w.failf("%s of checkpoint %d while %d is open", Name(m), number, w.open)
+	_, drains := m.(Drain)
+	if n := w.inFlight(); n > 0 && n >= w.cfg.InFlight && (drains || w.cfg.InFlight < 2) {
+		w.failf("%s of checkpoint %d while %d is open and %v wait", Name(m), number, w.open, w.waiting)
 	}
 	if number < w.used || w.losses[number] {
 		w.failf("%s of checkpoint %d after %d, lost %v", Name(m), number, w.used, w.losses[number])
@@ -173,7 +225,13 @@ func (w *world) inspectSpawn(a Spawn) {
 	if w.committing || w.open != 0 && !w.losses[w.open] {
 		w.failf("restart while checkpoint %d is neither committed nor lost", w.open)
 	}
-	w.stop = 0
+	for _, f := range w.waiting {
+		if !w.losses[f.number] {
+			w.failf("restart while a copy for checkpoint %d waits", f.number)
+		}
+		w.seen.lost++
+	}
+	w.stop, w.taking, w.waiting = 0, 0, nil
 	w.resolve()
 }
 

@@ -23,6 +23,9 @@ func (w *world) inspectProceed(r *simRank) {
 	if r.writing != 0 && !behind(r.writing) {
 		w.failf("rank %d goes on while it writes checkpoint %d", r.id, r.writing)
 	}
+	if r.copying != 0 {
+		w.failf("rank %d goes on while it copies its memory for checkpoint %d", r.id, r.copying)
+	}
 	if n := r.written; n != 0 && w.committed[n] == 0 && !w.losses[n] && !behind(n) {
 		w.failf("rank %d passes the boundary of checkpoint %d before it is committed or lost", r.id, n)
 	}
@@ -41,14 +44,14 @@ func (w *world) inspectTell(r *simRank, m Message) {
 		}
 		w.seen.held += w.flag(w.behind != 0)
 	case Captured:
-		if r.captured < m.Number || r.writing != m.Number {
+		if _, copied := r.copies[m.Number]; r.captured < m.Number || r.writing != m.Number && !copied {
 			w.failf("rank %d says it has captured %d, but captured %d and writes %d", r.id, m.Number, r.captured, r.writing)
 		}
 		afterAbort(m.Number)
 	case Written:
 		afterAbort(m.Number)
 	case Aborted:
-		if r.writing == m.Number {
+		if _, copied := r.copies[m.Number]; r.writing == m.Number || r.copying == m.Number || copied {
 			w.failf("rank %d says that %d is over, but still writes it", r.id, m.Number)
 		}
 	case Done:
@@ -63,7 +66,11 @@ func (w *world) inspectWrite(r *simRank, a BeginWrite) {
 	if r.writing != 0 {
 		w.failf("rank %d writes checkpoint %d while it writes %d", r.id, a.Number, r.writing)
 	}
-	w.inspectCapture(r)
+	if !a.Copied {
+		w.inspectCapture(r)
+	} else if _, copied := r.copies[a.Number]; !copied {
+		w.failf("rank %d writes checkpoint %d without a copy", r.id, a.Number)
+	}
 }
 
 // inspectCapture checks that nothing is under way to a rank whose memory is

@@ -18,10 +18,12 @@ type simRank struct {
 	arrived         map[int]uint64
 	expected        []Count
 	draining        bool
-	writing         int // number, 0 none
-	captured        int // number of which a copy or the image is there
-	written         int // number whose image is durable
-	image           int // iterations completed at the last order to write
+	writing         int         // number, 0 none
+	copies          map[int]int // iterations completed at the copy, by number, which waits
+	copying         int         // number
+	captured        int         // number of which a copy or the image is there
+	written         int         // number whose image is durable
+	image           int         // iterations completed at the last order to write
 	wrote           uint64
 	hung            bool // the next image will not be written
 	stuck           bool // nor does cancelling it help
@@ -39,7 +41,7 @@ func (w *world) spawn(a Spawn) {
 	from := w.committed[a.From]
 	for i := range w.cfg.Ranks {
 		r := &simRank{id: i, incarnation: a.Incarnation, m: NewMember(from), computed: from,
-			sent: map[int]uint64{}, arrived: map[int]uint64{}}
+			sent: map[int]uint64{}, arrived: map[int]uint64{}, copies: map[int]int{}}
 		w.ranks = append(w.ranks, r)
 		w.after(w.upTo(50*time.Millisecond), func() { w.tell(r, Hello{}); w.beat(r) })
 		w.after(w.upTo(80*time.Millisecond)+50*time.Millisecond, func() {
@@ -120,6 +122,11 @@ func (w *world) step(r *simRank, ev MemberEvent) {
 		case BeginWrite:
 			w.inspectWrite(r, a)
 			w.write(r, a)
+		case BeginCapture:
+			w.inspectCapture(r)
+			w.copyImage(r, a.Number)
+		case DropCapture:
+			delete(r.copies, a.Number)
 		case CancelWrite:
 			w.cancelWrite(r)
 		}
@@ -204,6 +211,10 @@ func (w *world) drained(r *simRank) {
 // cancelled, or never.
 func (w *world) write(r *simRank, a BeginWrite) {
 	r.writing, r.image = a.Number, r.computed
+	if a.Copied {
+		r.image = r.copies[a.Number]
+		delete(r.copies, a.Number)
+	}
 	cancelled := false
 	end := func() {
 		if r.writing != a.Number || r.dead || r.incarnation != w.incarnation {
@@ -214,13 +225,13 @@ func (w *world) write(r *simRank, a BeginWrite) {
 			w.step(r, WriteEnded{Text: "input/output error"})
 			return
 		}
-		r.captured, r.written = a.Number, a.Number
+		r.captured, r.written = max(r.captured, a.Number), a.Number
 		w.step(r, WriteDone{Body: []byte{byte(r.id)}})
 	}
 	r.end = func() { cancelled = true; end() }
 	takes := w.upTo(200 * time.Millisecond)
 	if w.cfg.Async {
-		if w.costs != nil || w.rng.IntN(10) > 0 {
+		if !a.Copied && (w.costs != nil || w.rng.IntN(10) > 0) {
 			// It may well come after the end of the write, or much later.
 			w.after(w.upTo(100*time.Millisecond), func() { w.capture(r, a.Number) })
 		}
@@ -239,6 +250,24 @@ func (w *world) write(r *simRank, a BeginWrite) {
 		return
 	}
 	w.after(takes, end)
+}
+
+// copyImage copies the memory of a rank, which takes a while and may fail.
+func (w *world) copyImage(r *simRank, number int) {
+	r.copying = number
+	w.after(w.upTo(100*time.Millisecond), func() {
+		if r.dead || r.incarnation != w.incarnation {
+			return
+		}
+		w.inspectCapture(r)
+		r.copying = 0
+		if w.diskError && w.rng.IntN(10) == 0 {
+			w.step(r, CaptureEnded{Number: number, Text: "out of memory"})
+			return
+		}
+		r.captured, r.copies[number] = number, r.computed
+		w.step(r, CaptureDone{number})
+	})
 }
 
 func (w *world) capture(r *simRank, number int) {

@@ -244,6 +244,9 @@ func runWatched(t *testing.T, seed uint64, setUp func(Config), watch func(time.D
 		w.cfg.Schedule.Overhead = 0.05 + rng.Float64()
 		w.cfg.Cost.First = w.upTo(time.Second)
 	}
+	if w.cfg.Async {
+		w.cfg.InFlight = rand.New(rand.NewPCG(seed, 3)).IntN(5)
+	}
 	w.length = w.cfg.Iterations
 	program := rand.New(rand.NewPCG(seed, 2))
 	if program.IntN(3) == 0 {

@@ -101,11 +101,11 @@ func (c *Coordinator) rest(r Rest) {
 	c.ask(r)
 }
 
-// mayDrain asks for leave to drain when all ranks stand at the boundary, unless the checkpoint
-// before is still being written behind.
+// mayDrain asks for leave to drain when all ranks stand at the boundary, unless too many
+// checkpoints are still behind.
 func (c *Coordinator) mayDrain() {
 	c.phase = holding
-	if c.behind == nil {
+	if c.mayTake() {
 		c.ask(Await{DrainStep})
 	}
 }
@@ -117,7 +117,7 @@ func (c *Coordinator) obey(ev Event) {
 		switch {
 		case ev.Step == StartStep && c.phase == ready:
 			c.started()
-		case ev.Step == DrainStep && c.phase == holding && c.behind == nil:
+		case ev.Step == DrainStep && c.phase == holding && c.mayTake():
 			c.drain(ev.Outside)
 		}
 	case Halt:
@@ -130,7 +130,7 @@ func (c *Coordinator) obey(ev Event) {
 		c.hurried = c.behind
 	case Boundary:
 		c.stopAt(ev.Iter)
-		c.asked = c.phase == holding && c.behind == nil // Await is still to be answered
+		c.asked = c.phase == holding && c.mayTake() // Await is still to be answered
 	case CancelStop:
 		c.cancelStop(ev.Reason)
 	case GoOn:
@@ -152,9 +152,7 @@ func (c *Coordinator) halt() {
 		return
 	}
 	const why = "the group has to go back"
-	if c.behind != nil && c.behind.step == writingBehind && !c.behind.aborted {
-		c.reportAbortedBehind(-1, why, nil)
-	}
+	c.loseBehind(-1, why)
 	c.dropCheckpoint(-1, why)
 	c.phase, c.behind = down, nil
 }
@@ -217,7 +215,7 @@ func (c *Coordinator) cancelStop(reason string) {
 func (c *Coordinator) Commits() bool { return c.commits() }
 
 // Holds reports whether all ranks stand at the boundary and wait for leave to drain.
-func (c *Coordinator) Holds() bool { return c.phase == holding && c.behind == nil }
+func (c *Coordinator) Holds() bool { return c.phase == holding && c.mayTake() }
 
 // Stores reports whether the group drains or stores, or gives a checkpoint up.
 func (c *Coordinator) Stores() bool {

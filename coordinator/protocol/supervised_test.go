@@ -24,7 +24,7 @@ func TestOneGroup(t *testing.T) {
 		setUp := func(cfg protocol.Config) {
 			var err error
 			s, err = supervisor.New(supervisor.Config{Groups: [][]int{cfg.Ranks}, Iterations: cfg.Iterations, Schedule: cfg.Schedule,
-				Limits: cfg.Limits, AutoRestart: cfg.AutoRestart, Async: cfg.Async, Cost: cfg.Cost, From: cfg.From, Next: cfg.Next})
+				Limits: cfg.Limits, AutoRestart: cfg.AutoRestart, Async: cfg.Async, InFlight: cfg.InFlight, Cost: cfg.Cost, From: cfg.From, Next: cfg.Next})
 			if err != nil {
 				t.Fatal(err)
 			}

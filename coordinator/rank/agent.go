@@ -206,9 +206,18 @@ func (r *process) act(ctx context.Context, a protocol.MemberAction) {
 			}
 			return protocol.DrainDone{}
 		})
+	case protocol.BeginCapture:
+		r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
+			if err := r.capture(ctx, a.Number, a.Body); err != nil {
+				return protocol.CaptureEnded{Number: a.Number, Text: err.Error(), Body: wire.EncodeError(err)}
+			}
+			return protocol.CaptureDone{Number: a.Number}
+		})
+	case protocol.DropCapture:
+		r.state.copies.drop(a.Number)
 	case protocol.BeginWrite:
 		r.cancelWrite = r.background(ctx, func(ctx context.Context) protocol.MemberEvent {
-			report, err := r.write(ctx, a.Number, a.Body)
+			report, err := r.write(ctx, a)
 			if err != nil {
 				return protocol.WriteEnded{Text: err.Error(), Body: wire.EncodeError(err)}
 			}
@@ -221,9 +230,10 @@ func (r *process) act(ctx context.Context, a protocol.MemberAction) {
 	}
 }
 
-func (r *process) write(ctx context.Context, number int, body []byte) (*wire.WriteReport, error) {
+func (r *process) write(ctx context.Context, a protocol.BeginWrite) (*wire.WriteReport, error) {
+	number := a.Number
 	var order wire.WriteOrder
-	if err := json.Unmarshal(body, &order); err != nil {
+	if err := json.Unmarshal(a.Body, &order); err != nil {
 		return nil, fmt.Errorf("order to write: %w", err)
 	}
 	if err := r.state.follow(order.Way); err != nil {
@@ -237,13 +247,15 @@ func (r *process) write(ctx context.Context, number int, body []byte) (*wire.Wri
 		}
 	}
 	var recording *job.Recording
-	opt := container.WriteOptions{Progress: r.worked,
-		Staging: r.state.staging, Captured: func() { r.mail <- protocol.CaptureDone{Number: number} }}
+	opt := container.WriteOptions{Progress: r.worked}
+	if !a.Copied {
+		opt.Staging, opt.Captured = r.state.staging, func() { r.mail <- protocol.CaptureDone{Number: number} }
+	}
 	if r.spec.Trace {
 		recording = job.NewRecording(r.cfg.Job)
 		opt.Trace = recording.OfRank(r.id, r.state.node, number)
 	}
-	report, err := r.store(ctx, number, order, net, opt)
+	report, err := r.store(ctx, a, order, net, opt)
 	if err == nil && recording != nil {
 		report.Trace, err = recording.End()
 	}
@@ -251,15 +263,25 @@ func (r *process) write(ctx context.Context, number int, body []byte) (*wire.Wri
 }
 
 // store stores the memory of this process, or of the one whose agent it is.
-func (r *process) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
+func (r *process) store(ctx context.Context, a protocol.BeginWrite, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
+	if a.Copied {
+		t := r.state.copies.take(a.Number)
+		defer t.end()
+		return t.report, r.state.store(ctx, a.Number, order, net, t.regions, opt, t.report)
+	}
 	if r.program != nil {
-		return r.program.store(ctx, number, order, net, opt)
+		return r.program.store(ctx, a.Number, order, net, opt)
 	}
 	snap, err := r.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return r.state.write(ctx, number, order, snap, net, opt)
+	t, err := r.state.take(order, snap)
+	if err != nil {
+		return nil, err
+	}
+	defer t.end()
+	return t.report, r.state.store(ctx, a.Number, order, net, t.regions, opt, t.report)
 }
 
 // background does the work of one phase; its end comes in as an event.

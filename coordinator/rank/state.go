@@ -53,6 +53,7 @@ type state struct {
 	logFailed func(error)
 	progress  func(bytes int64)  // takes the bytes restored
 	restored  wire.RestoreReport // what was read
+	copies    *copies            // of several checkpoints in flight
 	staging   *container.Staging // nil: the rank waits until its memory is written
 	way       job.Way            // how to write the next checkpoint
 	joint     *job.JointLayout   // nil: a file per rank
@@ -92,7 +93,11 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec 
 	if err != nil {
 		return nil, err
 	}
-	if spec.Async {
+	if n := spec.Flights(); n > 1 {
+		if s.copies, err = newCopies(n, spec.StagingBytes(inst.DataBytes())); err != nil {
+			return nil, err
+		}
+	} else if spec.Async {
 		mem, err := mpi.MapTouched(spec.StagingBytes(inst.DataBytes()))
 		if err != nil {
 			return nil, fmt.Errorf("staging buffer: %w", err)
@@ -136,24 +141,28 @@ func (s *state) zone(z zones.Zone) []zones.Region {
 	return regions
 }
 
-// write writes what it is ordered to: a file of its own or, through net, its part of the files
-// that all write.
-func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, snap *mpi.Snapshot, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
+// take gathers what an order stores of this rank, and what is to be told of it.
+func (s *state) take(order wire.WriteOrder, snap *mpi.Snapshot) (t *taken, err error) {
 	report := &wire.WriteReport{Zones: s.mem.Sizes(), Pending: int64(len(snap.Pending)), Channels: int64(len(snap.State)), LogFrom: snap.LogFrom}
 	regions := s.zone(zones.Data)
 	tell(report, regions)
-	extra := mpi.NewMemory()
-	defer extra.Close()
+	extra, progress := mpi.NewMemory(), mpi.NewMemory()
+	t = &taken{report: report, close: func() { _, _ = extra.Close(), progress.Close() }}
+	defer func() {
+		if err != nil {
+			t.end()
+		}
+	}()
 	if s.spec.SavesArrays() {
-		progress := mpi.NewMemory()
-		defer progress.Close()
-		var err error
 		var all []zones.Region
 		if regions, all, err = s.saved(progress); err != nil {
 			return nil, err
 		}
 		tell(report, all)
 		report.Zones = job.StoredZones(regions)
+	}
+	for i := range regions {
+		t.live = append(t.live, i)
 	}
 	add := func(name string, zone zones.Zone, b []byte) error {
 		if len(b) == 0 {
@@ -171,14 +180,18 @@ func (s *state) write(ctx context.Context, number int, order wire.WriteOrder, sn
 	}
 	regions = append(regions, extra.Regions()...)
 	if order.WithShared {
+		t.live = append(t.live, len(regions))
 		regions = append(regions, s.segment.Drained())
 	}
 	if order.WithLibrary {
 		regions = append(regions, s.zone(zones.Library)...)
 	}
-	return report, s.store(ctx, number, order, net, regions, opt, report)
+	t.regions = regions
+	return t, nil
 }
 
+// store stores regions as ordered: in a file of its own or, through net, as a part of the files
+// that all write.
 func (s *state) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, regions []zones.Region, opt container.WriteOptions, report *wire.WriteReport) (err error) {
 	opt.Codec, opt.History, opt.Base, opt.Oldest = s.codec, s.history, order.Base, order.Oldest
 	if net == nil && len(regions) == 0 {

@@ -30,6 +30,7 @@ type Config struct {
 	AutoRestart bool
 	FallBack    bool // the first incarnation of a lone group may begin with an earlier checkpoint
 	Async       bool
+	InFlight    int           // checkpoints of a group behind the computation; 0 is 1
 	Cost        protocol.Cost // as in protocol.Config
 	Lone        bool          // as in protocol.Config
 

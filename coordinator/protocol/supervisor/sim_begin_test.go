@@ -30,6 +30,9 @@ func newWorld(seed uint64, m *mutant) *world {
 	w.layout()
 	w.cfg = Config{Groups: w.groupRanks(), Log: w.log, Iterations: w.iterations, Limits: w.limits, AutoRestart: true, Async: w.async,
 		Seed: seed, Stagger: Stagger(rng.IntN(3)), Keep: 1 + rng.IntN(2)}
+	if w.async {
+		w.cfg.InFlight = int(seed/4) % 4
+	}
 	if rng.IntN(2) == 0 {
 		w.cfg.Jitter = rng.Float64()
 	}

@@ -14,6 +14,8 @@ type image struct {
 	inbox []letterIn
 	state *channel.State
 	log   int // position in the log up to which its frames are not needed
+	// appended is how far the log has to be durable before the image counts.
+	appended uint64
 }
 
 // stored is a committed checkpoint of a group.

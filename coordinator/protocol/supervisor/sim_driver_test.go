@@ -119,7 +119,7 @@ func (w *world) spawn(g *simGroup, a protocol.Spawn) {
 // start starts the processes of a group.
 func (w *world) start(g *simGroup, a protocol.Spawn) {
 	for i, rank := range g.ranks {
-		p := &proc{w: w, g: g, rank: rank, local: i, incarnation: a.Incarnation, epoch: w.epoch,
+		p := &proc{copies: map[int]*image{}, w: w, g: g, rank: rank, local: i, incarnation: a.Incarnation, epoch: w.epoch,
 			sentIn: make([]uint64, w.ranks), arrivedIn: make([]uint64, w.ranks), fifoIn: make([]time.Duration, w.ranks),
 			addr: make([]*proc, w.ranks), out: make([]*conn, w.ranks), in: make([]*conn, w.ranks), dialing: make([]bool, w.ranks)}
 		g.procs = append(g.procs, p)

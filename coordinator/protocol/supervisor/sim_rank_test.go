@@ -54,6 +54,7 @@ type proc struct {
 	wrote   uint64
 	hung    bool
 	endJob  func(cancelled bool)
+	copies  map[int]*image // that are written later
 }
 
 // letterIn is a message in an inbox.
@@ -213,7 +214,12 @@ func (p *proc) step(ev protocol.MemberEvent) {
 			p.draining = false
 			p.after(0, func() { p.step(protocol.DrainCancelled{}) })
 		case protocol.BeginWrite:
-			p.write(a.Number)
+			p.write(a.Number, a.Copied)
+		case protocol.BeginCapture:
+			p.copies[a.Number] = p.image()
+			p.after(p.w.upTo(20*time.Millisecond), func() { p.step(protocol.CaptureDone{Number: a.Number}) })
+		case protocol.DropCapture:
+			delete(p.copies, a.Number)
 		case protocol.CancelWrite:
 			p.hung = false
 			p.after(p.w.upTo(20*time.Millisecond), func() { p.endJob(true) })
@@ -246,15 +252,16 @@ func (p *proc) drained() {
 }
 
 // write stores this rank's part of a checkpoint.
-func (p *proc) write(number int) {
+func (p *proc) write(number int, copied bool) {
 	w := p.w
 	if p.writing != 0 {
 		w.failf("rank %d writes checkpoint %d while it writes %d", p.rank, number, p.writing)
 	}
 	p.writing = number
-	im := &image{app: p.app.clone(), inbox: slices.Clone(p.inbox), state: p.e.Snapshot(), log: p.settled}
-	if w.mutant.forgetKept {
-		im.state.Kept = make([][]channel.Message, w.ranks)
+	im := p.image()
+	if copied {
+		im = p.copies[number]
+		delete(p.copies, number)
 	}
 	p.endJob = func(cancelled bool) {
 		if p.writing != number || p.zombie {
@@ -268,8 +275,7 @@ func (p *proc) write(number int) {
 		w.disk.writing[number][p.local] = im
 		p.step(protocol.WriteDone{Body: []byte{byte(p.rank)}})
 	}
-	appended := p.e.Appended()
-	if w.async && w.rng.IntN(8) > 0 {
+	if !copied && w.async && w.rng.IntN(8) > 0 {
 		p.after(w.upTo(20*time.Millisecond), func() { p.step(protocol.CaptureDone{Number: number}) })
 	}
 	if w.hangs > 0 && w.rng.IntN(3) == 0 {
@@ -280,11 +286,20 @@ func (p *proc) write(number int) {
 	end := p.endJob
 	p.after(w.upTo(60*time.Millisecond), func() {
 		if w.log == channel.Optimistic && !w.mutant.noFlush {
-			p.whenDurable(appended, func() { end(false) })
+			p.whenDurable(im.appended, func() { end(false) })
 			return
 		}
 		end(false)
 	})
+}
+
+// image returns what a checkpoint stores of this rank now.
+func (p *proc) image() *image {
+	im := &image{app: p.app.clone(), inbox: slices.Clone(p.inbox), state: p.e.Snapshot(), log: p.settled, appended: p.e.Appended()}
+	if p.w.mutant.forgetKept {
+		im.state.Kept = make([][]channel.Message, p.w.ranks)
+	}
+	return im
 }
 
 // whenDurable waits for the log. It has to hold all that a checkpoint covers: if

@@ -22,7 +22,7 @@ func flagLookup(f *pflag.FlagSet, names ...string) job.Lookup {
 			return "", false
 		}
 		value = flag.Value.String()
-		return value, flag.Changed && !(flag.Value.Type() == "bool" && value == "false" && flag.DefValue == "false")
+		return value, flag.Changed && !(value == "false" && flag.DefValue == "false")
 	}
 }
 
@@ -36,6 +36,8 @@ func (o *launchOptions) lookup(ranks string) job.Lookup {
 		case "every-n":
 			_, err := strconv.Atoi(o.every)
 			return o.every, err == nil || o.every == epochWord
+		case "async-several":
+			return o.async.String(), o.async > 1
 		case "from-launcher":
 			return "", o.fromLauncher && o.flags.Changed("nodes-from-launcher")
 		}
@@ -108,6 +110,7 @@ func combinationAxes() []combinationAxis {
 	add("--codec zstd", "codec=zstd")
 	add("--incremental=false", "incremental=false")
 	add("--async", "async=true")
+	add("--async=N", "async=N", "async-several=N")
 	add("--storage-turns", "storage-turns=on")
 	add("--keep N", "keep=N")
 	add("--tune STORAGE", "tune=STORAGE")

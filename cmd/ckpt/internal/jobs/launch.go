@@ -149,7 +149,8 @@ const noInterval = "none"
 func (o *launchOptions) common(s *job.Spec) error {
 	var err error
 	s.Codec, s.Incremental = o.codec, o.incremental
-	s.Async, s.Trace, s.Keep = o.async, o.trace, o.keep
+	s.Trace, s.Keep = o.trace, o.keep
+	s.Async, s.InFlight = o.async.Setting()
 	if o.staging != "" {
 		if s.Staging, err = ui.ParseSize("--staging", o.staging); err != nil {
 			return err

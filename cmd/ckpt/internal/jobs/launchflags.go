@@ -32,8 +32,8 @@ type launchOptions struct {
 	objective            string
 	sharedOnce, libsOnce bool
 	codec                string
-	incremental, async   bool
-	trace                bool
+	incremental, trace   bool
+	async                ui.InFlight
 	log, stagger, jitter string
 	groupSize, residuals int
 	seed                 uint64
@@ -82,7 +82,7 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 	o.writePath.addFlags(f)
 	o.writePath.addTuningFlags(f)
 	f.BoolVar(&o.trace, "trace", true, "record the I/O of each checkpoint, for ckpt trace")
-	f.BoolVar(&o.async, "async", false, "compute while a checkpoint is written from a copy of the memory")
+	o.async.AddFlag(f, "compute while a checkpoint is written from a copy of the memory; with a number, while up to N are in flight")
 	f.StringVar(&o.staging, "staging", "", "with --async: memory for the copy of a rank (default: 16MiB more than its data zone)")
 	f.BoolVar(&o.libsOnce, "library-once", true, "store the library zone once per job, not once per rank and checkpoint")
 	o.tierOptions.addFlags(f)

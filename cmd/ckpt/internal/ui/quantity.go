@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/levels"
 	"ckpt/image/nodes"
 	"ckpt/internal/wording"
@@ -24,6 +26,51 @@ func Positive(cmd *cobra.Command, flags ...string) error {
 		}
 	}
 	return nil
+}
+
+// InFlight is the value of --async: how many checkpoints may be behind the computation at a time,
+// 0 for a job that waits until each is written.
+type InFlight int
+
+// AddFlag adds --async to a command. Alone it is one.
+func (n *InFlight) AddFlag(f *pflag.FlagSet, usage string) {
+	f.VarPF(n, "async", "", usage).NoOptDefVal = "1"
+}
+
+// Set reads a number, or whether there are any.
+func (n *InFlight) Set(text string) error {
+	k, err := strconv.Atoi(text)
+	if on, berr := strconv.ParseBool(text); err != nil && berr == nil {
+		k, err = 0, nil
+		if on {
+			k = 1
+		}
+	}
+	if err != nil || k < 0 || k > job.MaxInFlight {
+		return fmt.Errorf("want a number from 0 to %d", job.MaxInFlight)
+	}
+	*n = InFlight(k)
+	return nil
+}
+
+func (n *InFlight) String() string {
+	switch *n {
+	case 0:
+		return "false"
+	case 1:
+		return "true"
+	}
+	return strconv.Itoa(int(*n))
+}
+
+func (n *InFlight) Type() string { return "N" }
+
+// Setting is what a description has of it.
+func (n *InFlight) Setting() (async bool, several int) {
+	if *n > 1 {
+		several = int(*n)
+	}
+	return *n > 0, several
 }
 
 // ParseDuration reads the value of a flag, such as "--cost".
