@@ -97,6 +97,12 @@ func (d *driver) status() *wire.Status {
 			s.NextSeconds = &wait
 		}
 	}
+	for _, g := range d.groups {
+		if g.started {
+			s.AtRisk = max(s.AtRisk, g.atRisk(d.now()).Seconds())
+		}
+	}
+	s.InFlight = d.machine.InFlight()
 	for _, m := range d.members {
 		if m != nil {
 			s.PIDs = append(s.PIDs, m.pids()...)
@@ -186,6 +192,7 @@ func Inspect(ctx context.Context, store *image.Store, name string) (*job.Status,
 		s.Left = &left
 	}
 	s.NextIteration, s.NextSeconds = live.NextIteration, live.NextSeconds
+	s.AtRisk, s.InFlight = live.AtRisk, live.InFlight
 	return s, nil
 }
 

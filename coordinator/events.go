@@ -143,7 +143,8 @@ func (g *group) report(n protocol.Notice) {
 		g.unlinkSegments()
 		now := g.d.now()
 		g.restarted(now)
-		g.noteTaken(0, now)
+		g.noteTaken(0, moment{now, now})
+		g.safe = now
 		g.d.outages.computes(g.id, now)
 		g.d.allCompute(now)
 		g.durable = g.restored.iter
@@ -243,7 +244,11 @@ func (g *group) tell(n protocol.Notice) {
 	ev.Latency.Total += n.Commit.Seconds()
 	ev.Pause = max(ev.Pause, n.Pause.Seconds())
 	g.durable = int(m.Iteration)
-	g.noteTaken(m.Number, g.d.now())
+	at := g.d.now() - n.Lag
+	g.noteTaken(m.Number, moment{at, at + n.Pause})
+	if !g.drains() {
+		ev.Risk = g.Durable(m.Number)
+	}
 	g.d.result.Checkpoints++
 	g.d.tookWall(ev.Latency.Total + g.level.Facts().Lag)
 	if g.spec.Program != nil && g.d.result.Checkpoints == 1 && m.Bytes.Data == 0 {
@@ -321,11 +326,13 @@ type Result struct {
 	WorkLost []int     `json:"work_lost"`
 	Recovery []float64 `json:"recovery_s"`
 	// Of the message logs of all ranks; see CheckpointEvent.
-	LogBytes    int64   `json:"log_bytes"`
-	LogFsyncs   int64   `json:"log_fsyncs"`
-	LogSeconds  float64 `json:"log_s"`
-	Wall        float64 `json:"wall_s"`
-	Interrupted bool    `json:"interrupted,omitempty"`
+	LogBytes   int64   `json:"log_bytes"`
+	LogFsyncs  int64   `json:"log_fsyncs"`
+	LogSeconds float64 `json:"log_s"`
+	Wall       float64 `json:"wall_s"`
+	// Durability is nil if no checkpoint has become safe.
+	Durability  *Durability `json:"durability,omitempty"`
+	Interrupted bool        `json:"interrupted,omitempty"`
 	// Requeue says that the run was stopped for others to continue it: a signal of a batch
 	// system or its limit of time.
 	Requeue bool `json:"requeue,omitempty"`
@@ -333,8 +340,10 @@ type Result struct {
 	// itself.
 	ProgramStatus *int `json:"program_status,omitempty"`
 
-	// Last is the newest checkpoint of this run, or 0.
-	Last int `json:"-"`
+	// Last is the newest checkpoint of this run, or 0, and InFlight how many could be behind the
+	// computation at a time.
+	Last     int `json:"-"`
+	InFlight int `json:"-"`
 
 	began   bool // ranks have computed
 	several bool // groups

@@ -1,9 +1,12 @@
 package coordinator
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"ckpt/coordinator/job"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
 
@@ -28,5 +31,18 @@ func TestNoFreeSpace(t *testing.T) {
 		if !strings.Contains(e.Reason, "storage is full") {
 			t.Errorf("checkpoint %d was aborted: %s", e.Number, e.Reason)
 		}
+	}
+}
+
+// TestNoRoomInFlight refuses checkpoints in flight whose storage cannot hold them, before anything
+// starts.
+func TestNoRoomInFlight(t *testing.T) {
+	t.Parallel()
+	s := newSpec(t, "ring.S.4", 2)
+	s.Async, s.InFlight = true, 4
+	_, err := Launch(t.Context(), s, Options{Store: t.TempDir(), Job: "job", FS: fullDisk{vfs.OS{}}, Observer: &recorder{t: t}})
+	var room *job.RoomError
+	if !errors.As(err, &room) || room.Versions != 5 || !errors.Is(err, durable.ErrStorageFull) {
+		t.Errorf("%v, want a refusal of 5 versions", err)
 	}
 }

@@ -68,15 +68,16 @@ type group struct {
 
 	life
 	attempt
-	committing bool                  // a checkpoint is with the goroutine that commits it
-	complete   bool                  // the next checkpoint must not refer to any
-	lineage    lineage               // of the ranks' memory
-	computed   bool                  // in this run
-	takenAt    map[int]time.Duration // when its checkpoints were committed; 0: when it began to compute
-	expect     int64                 // the least that a checkpoint has stored; 0 unknown
-	taken      *image.Manifest       // the last one,
-	landed     string                // and the state that it has on its level; empty in the store
-	late       time.Duration         // for which its commit waited for a turn of the library zone
+	committing bool            // a checkpoint is with the goroutine that commits it
+	complete   bool            // the next checkpoint must not refer to any
+	lineage    lineage         // of the ranks' memory
+	computed   bool            // in this run
+	takenAt    map[int]moment  // when its checkpoints were taken; 0: when it began to compute
+	safe       time.Duration   // when the newest state was reached that is safe
+	expect     int64           // the least that a checkpoint has stored; 0 unknown
+	taken      *image.Manifest // the last one,
+	landed     string          // and the state that it has on its level; empty in the store
+	late       time.Duration   // for which its commit waited for a turn of the library zone
 }
 
 func newGroup(set *setting, d *driver, id int, ranks []int) *group {

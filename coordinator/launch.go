@@ -96,6 +96,9 @@ func checkRun(text job.Spec, opt Options) (*job.Resolved, error) {
 		if err := job.CheckMemory(spec); err != nil {
 			return nil, err
 		}
+		if err := job.CheckRoom(spec, opt.fileSystem(), opt.Store); err != nil {
+			return nil, err
+		}
 		if opt.Room != nil && spec.Program == nil {
 			if err := opt.Room(spec.NP); err != nil {
 				return nil, err

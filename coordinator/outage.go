@@ -180,17 +180,17 @@ func (g *group) restarted(now time.Duration) {
 		}
 	}
 	if cause != nil {
-		if at, ok := g.takenAt[g.restored.number]; ok && cause.since > at {
-			r.lost = max(r.lost, cause.since-at)
+		if at, ok := g.takenAt[g.restored.number]; ok && cause.since > at.on {
+			r.lost = max(r.lost, cause.since-at.on)
 		}
 	}
 }
 
 // noteTaken notes when a checkpoint was taken, or, with number 0, when the group first
 // began to compute. Of many checkpoints the newest count.
-func (g *group) noteTaken(number int, now time.Duration) {
+func (g *group) noteTaken(number int, at moment) {
 	if g.takenAt == nil {
-		g.takenAt = map[int]time.Duration{}
+		g.takenAt = map[int]moment{}
 	}
 	if _, ok := g.takenAt[number]; ok || number == 0 && g.restored.number > 0 {
 		return
@@ -198,7 +198,7 @@ func (g *group) noteTaken(number int, now time.Duration) {
 	if len(g.takenAt) >= maxTaken {
 		delete(g.takenAt, slices.Min(slices.Collect(maps.Keys(g.takenAt))))
 	}
-	g.takenAt[number] = now
+	g.takenAt[number] = at
 }
 
 // maxTaken is for how many checkpoints a group remembers when they were taken.

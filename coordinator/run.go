@@ -57,7 +57,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 		return nil, err
 	}
 	d.since = time.Now()
-	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode,
+	d.result = Result{Type: "result", Job: d.job.Name(), App: d.spec.App, NP: d.spec.NP, Mode: d.spec.Mode, InFlight: d.spec.Flights(),
 		Iterations: d.spec.Iterations, several: d.spec.Several()}
 	d.result.Last = cfg.From
 	for _, k := range cfg.Known {

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -133,6 +134,62 @@ func TestStalledStore(t *testing.T) {
 					t.Logf("rank %d %s", ev.Rank, ev.Reason)
 				}
 			}
+		})
+	}
+}
+
+// TestInFlight has the storage of the ranks stand still from the first copy on. The job computes
+// until three checkpoints are in flight, and then either loses a rank or gets its storage back.
+func TestInFlight(t *testing.T) {
+	notRaced(t)
+	t.Parallel()
+	for _, fail := range []bool{false, true} {
+		t.Run(fmt.Sprintf("fail=%v", fail), func(t *testing.T) {
+			t.Parallel()
+			gate, name := filepath.Join(t.TempDir(), "stall"), fmt.Sprintf("flight-%v", fail)
+			forRank(t, name, envStall, gate)
+			s := newSpec(t, "ring.S.4", 2)
+			s.Async, s.InFlight, s.AutoRestart, s.Schedule.Every = true, 3, true, 10
+			captured, committed := 0, 0
+			opt := Options{Job: name, watch: func(a protocol.Action) {
+				switch a := a.(type) {
+				case protocol.Broadcast:
+					if _, ok := a.Message.(protocol.Capture); !ok {
+						return
+					}
+					if captured++; captured == 1 && os.WriteFile(gate, nil, 0o600) != nil {
+						t.Error("the store cannot be stalled")
+					}
+					if captured == 3 && !fail {
+						os.Remove(gate)
+					}
+				case protocol.Commit:
+					if committed++; committed == 1 && !fail && captured < 3 {
+						t.Errorf("a checkpoint is committed after %d copies", captured)
+					}
+				}
+			}}
+			opt.Observer = &recorder{t: t, on: func(ev any) {
+				if _, ok := ev.(*FailureEvent); ok {
+					os.Remove(gate)
+				}
+			}}
+			if fail {
+				opt.Failures = []Failure{{Rank: 1, Node: -1, Iter: 35}}
+			}
+			r, rec, opt := mustLaunch(t, s, opt)
+			if want := undisturbed(t, s); r.Digest != want.Digest {
+				t.Errorf("digest %s, want %s", r.Digest, want.Digest)
+			}
+			if fail && r.Lost != 3 || !fail && (r.Lost > 0 || r.Durability == nil || r.Durability.Checkpoints != r.Checkpoints) {
+				t.Errorf("%d checkpoints lost, %+v of %d", r.Lost, r.Durability, r.Checkpoints)
+			}
+			for i, ev := range eventsOf[*job.CheckpointEvent](rec) {
+				if ev.Lag < ev.Pause || ev.AtRisk < ev.Lag {
+					t.Errorf("checkpoint %d: lag %v, at risk %v, pause %v", i+1, ev.Lag, ev.AtRisk, ev.Pause)
+				}
+			}
+			verifyAll(t, opt)
 		})
 	}
 }

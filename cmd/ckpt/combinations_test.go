@@ -74,7 +74,7 @@ var combinedSettings = [][][]string{
 		{"--layout", "shared", "--p4", "--stripe-count", "2"}, {"--aggregators", "2"}, {"--layout", "shared", "--buffer", "64KiB"}},
 	{{"--level", "application"}},
 	{{"--codec", "none"}, {"--codec", "zstd"}, {"--codec", "gzip"}, {"--codec", "s2"}},
-	{{"--async"}, {"--async", "--staging", "4MiB"}},
+	{{"--async"}, {"--async", "--staging", "4MiB"}, {"--async=2"}, {"--async=4"}, {"--async=3", "--staging", "4MiB"}},
 	{{"--storage-turns"}, {"--storage-turns=auto"}},
 	{{"--keep", "1"}, {"--keep", "2"}},
 	{{"--incremental=false"}},

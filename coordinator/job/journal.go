@@ -173,6 +173,15 @@ func DescribeCheckpoint(s image.Summary) *CheckpointEvent {
 		Zones: s.Bytes, Memory: s.Memory, StoredBytes: s.StoredBytes, Files: s.Files, Latency: s.Latency, Pause: s.Pause, TurnWait: s.TurnWait}
 }
 
+// A Risk says what was at risk until a state was safe on the level that the job asks for, in
+// seconds; absent if it is not safe yet.
+type Risk struct {
+	// Lag is the durability lag: from the time at which the ranks stopped in that state.
+	Lag float64 `json:"lag_s,omitempty"`
+	// AtRisk is the work since the state before that was safe.
+	AtRisk float64 `json:"at_risk_s,omitempty"`
+}
+
 // A CheckpointEvent describes a committed checkpoint. Times are in seconds, sizes in bytes.
 type CheckpointEvent struct {
 	Type        string       `json:"type"` // "checkpoint"
@@ -193,6 +202,7 @@ type CheckpointEvent struct {
 	// TurnWait is how long its writes waited for other jobs on the same storage: a part of the
 	// total latency beside the three, and of the pause if the application waited for the writes.
 	TurnWait float64 `json:"turn_wait_s,omitempty"`
+	Risk
 	// Of the messages logged since the checkpoint before: bytes, fsyncs, and the seconds that the
 	// ranks spent in these, together.
 	LogBytes   int64   `json:"log_bytes,omitempty"`

@@ -71,6 +71,10 @@ type Status struct {
 	Rate          float64  `json:"iterations_per_s,omitempty"`
 	NextIteration int      `json:"next_iteration,omitempty"`
 	NextSeconds   *float64 `json:"next_s,omitempty"`
+	// While running: the work that a loss of all that is not safe would cost, in seconds, and the
+	// checkpoints that are written behind the computation or wait for that.
+	AtRisk   float64 `json:"at_risk_s,omitempty"`
+	InFlight int     `json:"checkpoints_in_flight,omitempty"`
 	// Restarts are its newest restarts, as many as were asked for.
 	Restarts []RestartedEvent `json:"restart_list,omitempty"`
 }

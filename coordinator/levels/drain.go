@@ -165,7 +165,7 @@ func (t *Tier) stored(c *copying) {
 		t.alarmed = false
 		t.g.Warn(fmt.Sprintf("the store works again: checkpoint %d is there", c.number))
 	}
-	t.tellCopied(&LevelEvent{Number: c.number, Level: nodes.Stored, Bytes: bytesOf(c.parts), Seconds: t.last, TurnWait: c.waited.Seconds()})
+	t.tellCopied(&LevelEvent{Number: c.number, Level: nodes.Stored, Bytes: bytesOf(c.parts), Seconds: t.last, TurnWait: c.waited.Seconds(), Risk: t.g.Durable(c.number)})
 	t.g.Stored(c.number, c.passed)
 	t.next()
 }
@@ -365,7 +365,7 @@ func (t *Tier) drainLast(m *image.Manifest) {
 		delete(t.kept, n)
 	}
 	t.tellCopied(&LevelEvent{Number: m.Number, Level: nodes.Stored, Bytes: bytes, Seconds: time.Since(began).Seconds(),
-		TurnWait: report.Waited.Seconds()})
+		TurnWait: report.Waited.Seconds(), Risk: t.g.Durable(m.Number)})
 }
 
 // MayLeave keeps the ranks that reach the nodes until LetGo.

@@ -103,6 +103,8 @@ type Group interface {
 	Committed(protocol.Checkpoint, *image.Manifest, string)
 	Failed(number int, err error)
 	Stored(number int, passed string)
+	// Durable notes that a version is safe in the store, and tells what was at risk until then.
+	Durable(number int) job.Risk
 	// Postponed notes since when a version that is begun has waited for a slot.
 	Postponed(number int, since time.Time)
 	// Library returns the library zone in the store, which it writes if it must.

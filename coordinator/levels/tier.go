@@ -435,6 +435,7 @@ type LevelEvent struct {
 	Seconds float64 `json:"copy_s,omitempty"`
 	// TurnWait is the part of that in which the copy waited for other jobs.
 	TurnWait float64 `json:"turn_wait_s,omitempty"`
+	job.Risk
 }
 
 // A WaitsEvent says that a checkpoint waits for a slot on the nodes, and which ones have

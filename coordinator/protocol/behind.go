@@ -86,7 +86,15 @@ func (c *Coordinator) writeNext() {
 
 // full reports whether no further checkpoint may be behind the computation.
 func (c *Coordinator) full() bool {
-	return c.behind != nil && 1+len(c.queue) >= c.cfg.InFlight
+	return c.behind != nil && c.InFlight() >= c.cfg.InFlight
+}
+
+// InFlight is how many checkpoints are behind the computation.
+func (c *Coordinator) InFlight() int {
+	if c.behind == nil {
+		return 0
+	}
+	return 1 + len(c.queue)
 }
 
 // mustWait reports whether no checkpoint may begin yet. One that stops the job waits for all that
@@ -165,7 +173,7 @@ func (c *Coordinator) commitBehind() {
 
 func (c *Coordinator) committedBehind() {
 	b := c.behind
-	c.taken(b.cp.Number, b.cp.Iter, b.pause, c.now-b.durable)
+	c.taken(b.cp.Number, b.cp.Iter, b.cp.Resumed-b.pause, b.pause, c.now-b.durable)
 	for _, r := range b.serving {
 		c.answer(r, b.cp.Number, "")
 	}

@@ -253,3 +253,105 @@ func TestSleepHarmsNobody(t *testing.T) {
 	s.at(3655 + 3).want()
 	s.at(3655+9).want("lost 1", "abort 1")
 }
+
+// inFlight is newScript with up to n checkpoints in flight.
+func inFlight(t *testing.T, n int, s Schedule) *script {
+	sc := newScript(t, s)
+	sc.co.cfg.InFlight = n
+	return sc
+}
+
+// TestCopiesWait: copies are written in their order, one at a time, and the ranks compute until
+// there are too many.
+func TestCopiesWait(t *testing.T) {
+	s := inFlight(t, 2, Schedule{Every: 10})
+	s.write(1, 10)
+	s.all(Captured{Number: 1})
+	s.want("drain 1", "capture 1", "resume 2", "write 1")
+	s.write(2, 20)
+	s.all(Captured{Number: 2})
+	s.want("drain 2", "capture 2", "resume 3")
+	s.at(5).all(Stopped{Number: 3, Iter: 30})
+	s.want()
+	s.at(7).all(Written{Number: 1})
+	s.event(Committed{Number: 1})
+	s.want("commit 1", "taken 1 pause 0s", "write 2", "drain 3")
+	s.all(Drained{Number: 3})
+	s.rank(0, Captured{Number: 3})
+	s.rank(1, captureFailed(3))
+	s.want("capture 3", "lost 3", "abort 3")
+	s.all(Aborted{Number: 3})
+	s.want("discard 3", "resume 4")
+	s.all(Done{})
+	s.rank(0, WriteFailed{Number: 2, Text: "i/o"})
+	s.all(Aborted{Number: 2})
+	s.want("lost 2", "abort 2", "discard 2", "quit 0", "completed")
+}
+
+// captureFailed is the answer of a rank that cannot copy its memory.
+func captureFailed(number int) Message {
+	return WriteFailed{Number: number, Text: "out of memory"}
+}
+
+// TestDeathLosesCopies: all that is in flight, but the one that is being committed.
+func TestDeathLosesCopies(t *testing.T) {
+	s := inFlight(t, 3, Schedule{Every: 10})
+	for n := 1; n <= 3; n++ {
+		s.write(n, 10*n)
+		s.all(Captured{Number: n})
+	}
+	s.all(Written{Number: 1})
+	s.got = nil
+	s.event(RankLost{Incarnation: 1, Cause: "was killed"})
+	s.want()
+	s.event(Committed{Number: 1})
+	s.want("taken 1 pause 0s", "lost 2", "lost 3", "spawn from 1")
+}
+
+// TestStopWaitsForCopies: the ranks compute until the copies are written, and write the last
+// checkpoint themselves.
+func TestStopWaitsForCopies(t *testing.T) {
+	s := inFlight(t, 3, Schedule{Every: 10})
+	for n := 1; n <= 2; n++ {
+		s.write(n, 10*n)
+		s.all(Captured{Number: n})
+	}
+	s.got = nil
+	s.ask(1, true)
+	for n := 1; n <= 2; n++ {
+		s.all(Written{Number: n})
+		s.event(Committed{Number: n})
+	}
+	s.want("commit 1", "taken 1 pause 0s", "write 2", "commit 2", "taken 2 pause 0s", "propose 3")
+	s.all(Holding{Number: 3, Iter: 25})
+	s.write(3, 25)
+	s.all(Written{Number: 3})
+	s.event(Committed{Number: 3})
+	s.want("stop-at 3", "drain 3", "write 3", "commit 3", "taken 3 pause 0s", "answer 1: 3", "quit 0", "stopped")
+}
+
+// TestCopyWaitsForSlot: no rank waits for a slot of the nodes while its copy does, until the ranks
+// stand still for want of another.
+func TestCopyWaitsForSlot(t *testing.T) {
+	s := inFlight(t, 2, Schedule{Every: 10})
+	s.write(1, 10)
+	s.all(Captured{Number: 1})
+	s.event(Postponed{Number: 1})
+	s.want("drain 1", "capture 1", "resume 2", "write 1")
+	s.at(30).event(Ordered{Number: 1})
+	s.at(35).all(Written{Number: 1})
+	s.want("commit 1")
+	if s.cp.Writing != 5*time.Second {
+		t.Errorf("writing took %v, want 5s", s.cp.Writing)
+	}
+	s.event(Committed{Number: 1})
+	s.want("taken 1 pause 0s")
+	s.write(2, 20)
+	s.all(Captured{Number: 2})
+	s.event(Postponed{Number: 2})
+	s.write(3, 30)
+	s.all(Captured{Number: 3})
+	s.at(60).want("drain 2", "capture 2", "resume 3", "write 2", "drain 3", "capture 3", "resume 4")
+	s.all(Stopped{Number: 4, Iter: 40})
+	s.at(72).want("lost 2", "abort 2")
+}

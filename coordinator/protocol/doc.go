@@ -45,7 +45,7 @@
 // checkpoint n is behind, and n+1 the number of the next. The two never mix: what a message is
 // about its number tells.
 //
-// There is at most one checkpoint behind. Requests and schedules by time begin no other until it
+// There is at most one checkpoint behind, or with Config.InFlight several; see below. Requests and schedules by time begin no other until it
 // is committed or aborted. At a scheduled boundary the ranks stop all the same, and are drained
 // only then: that is the back-pressure. The end of the job waits for it too. As long as nothing
 // waits, a write behind may take its time; when something does, a rank that writes nothing for
@@ -56,6 +56,17 @@
 // discarded when all ranks have answered Aborted. The death of a rank loses the one behind,
 // unless it is being committed: that is waited for. After the last rank is done, a death loses
 // that checkpoint and nothing else.
+//
+// With Config.InFlight the ranks copy first, and write the copy when the checkpoints before it have
+// ended, so that up to so many are behind. They are written one at a time, in their order:
+//
+//	Capture n        ──▶   copies its memory
+//	                 ◀──   Captured n
+//	Resume, next B   ──▶   goes on computing
+//	Write n          ──▶   writes the copy, once n-1 is committed or aborted
+//	                 ◀──   Written n (durable) or WriteFailed n
+//
+// The ranks stand still at a boundary only while as many are behind as may be.
 //
 // A checkpoint after which the job is to stop is written synchronously: what the ranks would
 // compute meanwhile would be lost.
@@ -101,7 +112,7 @@
 //     been committed or aborted; with Config.Async, or captured by all ranks.
 //   - Discard n is asked for only when no rank writes n any more, or together
 //     with the end of the job.
-//   - At most one checkpoint is behind; no channel is drained for the next
+//   - At most one checkpoint is behind, or InFlight; no channel is drained for the next
 //     before it is committed or aborted, and no job completes before.
 //   - A rank that is silent longer than Limits.Silence, or a multiple of it after
 //     restarts that got no further, is declared dead; a phase without progress

@@ -148,12 +148,14 @@ type Notice struct {
 	From        int // checkpoint restored from
 	Incarnation int
 	Text        string
-	Body        []byte        // details of the rank, as in WriteFailed
-	Pause       time.Duration // how long the application stood still, from the first stop, or will wait
-	Commit      time.Duration // from the last Written to the commit
-	Stuck       int           // restarts in a row that got no further
-	Plan        *Plan         // of IntervalChanged
-	Silence     time.Duration // how long a rank may give no sign of life from now on
+	Body        []byte // details of the rank, as in WriteFailed
+	// Lag is how long ago the first rank stopped for the checkpoint.
+	Lag     time.Duration
+	Pause   time.Duration // how long the application stood still, from the first stop, or will wait
+	Commit  time.Duration // from the last Written to the commit
+	Stuck   int           // restarts in a row that got no further
+	Plan    *Plan         // of IntervalChanged
+	Silence time.Duration // how long a rank may give no sign of life from now on
 }
 
 // NoticeKind says what a Notice is about.
@@ -162,7 +164,7 @@ type NoticeKind uint8
 // The notices.
 const (
 	Started           NoticeKind = iota // all ranks of Incarnation compute, from checkpoint From
-	CheckpointTaken                     // Checkpoint at Iter; Pause, Commit
+	CheckpointTaken                     // Checkpoint at Iter; Lag, Pause, Commit
 	CheckpointAborted                   // Checkpoint was aborted because of Rank: Text
 	RankDied                            // Rank died at about Iter: Text
 	Restarting                          // Incarnation from checkpoint From

@@ -33,7 +33,8 @@ func (c *Coordinator) committed(ev Committed) {
 	if c.phase != committing || ev.Number != c.next {
 		return
 	}
-	c.taken(ev.Number, c.boundary, c.now-c.firstStop(), c.now-c.durable)
+	first := c.firstStop()
+	c.taken(ev.Number, c.boundary, first, c.now-first, c.now-c.durable)
 	served := c.serving
 	c.serving = nil
 	c.endAttempt(true)
@@ -58,10 +59,10 @@ func (c *Coordinator) committed(ev Committed) {
 	c.resume()
 }
 
-func (c *Coordinator) taken(number, iter int, pause, commit time.Duration) {
+func (c *Coordinator) taken(number, iter int, stopped, pause, commit time.Duration) {
 	c.known[number] = iter
 	c.futile, c.stuck = 0, 0
-	c.report(Notice{Kind: CheckpointTaken, Rank: -1, Checkpoint: number, Iter: iter, Pause: pause, Commit: commit})
+	c.report(Notice{Kind: CheckpointTaken, Rank: -1, Checkpoint: number, Iter: iter, Lag: c.now - stopped, Pause: pause, Commit: commit})
 }
 
 func (c *Coordinator) firstStop() time.Duration {

@@ -109,6 +109,8 @@ type Status struct {
 	Rate          float64     `json:"iterations_per_s"` // since the ranks began to compute, 0 if that is not known
 	NextIteration int         `json:"next_iteration,omitempty"`
 	NextSeconds   *float64    `json:"next_s,omitempty"`
+	AtRisk        float64     `json:"at_risk_s,omitempty"`
+	InFlight      int         `json:"checkpoints_in_flight,omitempty"`
 }
 
 // A Client speaks to the coordinator of a running job.

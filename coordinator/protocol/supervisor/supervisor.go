@@ -275,6 +275,14 @@ func (s *Supervisor) Iteration() int {
 	return low
 }
 
+// InFlight is how many checkpoints of all groups are behind the computation.
+func (s *Supervisor) InFlight() (n int) {
+	for _, g := range s.groups {
+		n += g.co.InFlight()
+	}
+	return n
+}
+
 // Phase says in words what the job is doing.
 func (s *Supervisor) Phase() string {
 	if !s.several() {

@@ -127,6 +127,9 @@ func printResult(g *ui.Globals, r *coordinator.Result) error {
 	if r.Job == "" {
 		return nil // it was not protected
 	}
+	if err := printRisk(g, r); err != nil {
+		return err
+	}
 	if r.Outcome != job.StateCompleted {
 		return g.Printf("%s: %s after %v, %s\n", r.Job, r.Outcome, took, checkpoints(r))
 	}
@@ -135,6 +138,16 @@ func printResult(g *ui.Globals, r *coordinator.Result) error {
 	}
 	return g.Printf("%s: completed %s in %v, %s, %s\ndigest %s\n", r.Job, ui.Count(r.Iterations, "iteration"), took,
 		checkpoints(r), ui.Count(r.Failures, "failure"), r.Digest)
+}
+
+// printRisk tells how long states were at risk, of a run that may have had several in flight.
+func printRisk(g *ui.Globals, r *coordinator.Result) error {
+	d := r.Durability
+	if d == nil || r.InFlight < 2 && !g.Verbose {
+		return nil
+	}
+	return g.Printf("checkpoints were safe after %s on average and %s at most; at most %s of work was at risk\n",
+		ui.Seconds(d.Mean), ui.Seconds(d.Max), ui.Seconds(d.AtRisk))
 }
 
 // checkpoints counts the checkpoints of a run.

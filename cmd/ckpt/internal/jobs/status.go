@@ -191,6 +191,7 @@ func printStatusOf(g *ui.Globals, s *job.Status) error {
 		{"iteration", progressOf(s)},
 		{"time", timesOf(s)},
 		{"checkpoint", checkpointOf(s)},
+		{"at risk", riskOf(s)},
 		{"measured", measuredOf(s)},
 		{"predicted", predictedOf(s)},
 		{"restart", restartsOf(s)},
@@ -256,6 +257,18 @@ func timesOf(s *job.Status) string {
 	text := span(s.Elapsed) + " elapsed"
 	if s.Left != nil {
 		text += ", " + span(*s.Left) + " left"
+	}
+	return text
+}
+
+// riskOf tells what work would be lost now.
+func riskOf(s *job.Status) string {
+	if s.AtRisk == 0 {
+		return ""
+	}
+	text := span(s.AtRisk) + " of work"
+	if s.InFlight > 0 {
+		text += ", " + ui.Count(s.InFlight, "checkpoint") + " in flight"
 	}
 	return text
 }
