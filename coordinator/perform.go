@@ -125,7 +125,9 @@ func (g *group) broadcast(m protocol.Message) {
 	}
 	if c, ok := m.(protocol.Capture); ok {
 		for _, rank := range g.ranks {
-			c.Body = job.Encode(g.Order(rank))
+			o := g.Order(rank)
+			o.Base = g.lineage.newest()
+			c.Body = job.Encode(o)
 			g.d.Send(rank, c)
 		}
 		return

@@ -176,7 +176,7 @@ func (w *combining) judge(name, want string, args []string) int {
 		w.refusals[w.reasons[slices.IndexFunc(w.reasons, func(r string) bool { return strings.Contains(out, r) })]]++
 	case status == 5 && args[0] == "launch" && slices.Contains(args, "--fail"):
 		w.tally["failed"]++
-	case status == 4 && args[0] == "restart" && slices.ContainsFunc([]string{"no checkpoint", "checkpoint not found", "is lost with its nodes"}, func(s string) bool { return strings.Contains(out, s) }):
+	case status == 4 && args[0] == "restart" && slices.ContainsFunc([]string{"no checkpoint", "checkpoint not found", "is lost with its nodes", "which was not in the store yet"}, func(s string) bool { return strings.Contains(out, s) }):
 		w.tally["without a checkpoint"]++
 	default:
 		wrong(fmt.Sprint("status ", status))

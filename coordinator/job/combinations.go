@@ -240,7 +240,6 @@ func ofProgram(row func(terms, because, remedy string)) {
 	row(program+"mode|group-size|log|stagger|jitter|seed", "the ranks of a program are one group", wording.Sprintf("leave it out, or run a simulated job"))
 	row(program+"level", "a program stores what it protects", wording.Sprintf("leave {level} out"))
 	row(program+"mpi|shared-once|library-once|residual-every", "it is about the memory that ckpt itself gives to simulated ranks", "leave it out: a program has its own memory")
-	row("ranks=program async-several", "the memory of a program is copied for one checkpoint at a time", wording.Sprintf("use {async} without a number"))
 	row(program+"model|tune|objective|background", "the memory of a program is not known before it runs", "leave it out")
 	row(program+"every=epoch", "the epochs of a program are not known", wording.Sprintf("give {every} a number of iterations or a time"))
 	row("ranks=simulated nodes-from-launcher|grace|engine", "only programs have it", "give the command of a program after --, or leave it out")

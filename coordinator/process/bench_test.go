@@ -45,19 +45,21 @@ func captureOf(b *testing.B, kind string, huge, size, stride int) {
 	pr.do("fill u 1")
 	pr.tell("restore")
 	pr.call(p, Restore)
-	pr.must(p.Prepare(context.Background()))
+	pr.must(p.Prepare(context.Background(), 1))
 	pr.must(p.Answer(Answer{}))
 	pr.expect("0")
+	number := int64(0)
 	capture := func() time.Duration {
+		number++
 		pr.tell("boundary x 1")
 		pr.call(p, Boundary)
 		start := time.Now()
-		_, err := p.Capture(context.Background())
+		c, err := p.Capture(context.Background(), number, number-1)
 		took := time.Since(start)
 		pr.must(err)
 		pr.must(p.Answer(Answer{}))
 		pr.expect("0")
-		p.Committed(1)
+		c.Release()
 		return took
 	}
 	cold := capture()

@@ -20,9 +20,23 @@ type subject struct {
 	p       *Process
 	rng     *rand.Rand
 	regions []subjectRegion
-	base    map[string][]byte // the memory at the checkpoint committed last
-	number  int64
+	past    map[int64]map[string][]byte // the memory at earlier checkpoints
+	flying  []flown
 	clean   int // pages that were clean
+}
+
+// A flown is a capture that is not released, with the memory that it is of.
+type flown struct {
+	c     Capture
+	truth map[string][]byte
+}
+
+// keep remembers the memory of the checkpoint that was taken last.
+func (s *subject) keep(truth map[string][]byte) {
+	if s.past == nil {
+		s.past = map[int64]map[string][]byte{}
+	}
+	s.past[s.number] = truth
 }
 
 type subjectRegion struct {
@@ -77,6 +91,10 @@ func (s *subject) pattern(t *testing.T, seed int) {
 			return
 		}
 	}
+	for _, f := range s.flying {
+		f.c.Release()
+	}
+	s.flying, s.past = nil, nil
 	for _, r := range s.regions {
 		free := 0
 		if r.kind == "heap" {
@@ -150,10 +168,15 @@ func (s *subject) checkpoint(t *testing.T) {
 	behind := s.rng.IntN(2) == 0
 	var c Capture
 	var err error
+	s.number++
+	base := int64(0)
+	if s.rng.IntN(4) == 0 {
+		base = max(0, s.number-1-s.rng.Int64N(4))
+	}
 	if behind {
-		c, err = s.p.Capture(context.Background())
+		c, err = s.p.Capture(context.Background(), s.number, base)
 	} else {
-		c, err = s.p.View(context.Background())
+		c, err = s.p.View(context.Background(), s.number, base)
 		for _, r := range c.Regions {
 			s.must(s.p.Fetch(r.Mem))
 		}
@@ -162,25 +185,27 @@ func (s *subject) checkpoint(t *testing.T) {
 	s.compare(t, c, truth)
 	s.must(s.p.Answer(Answer{}))
 	s.expect("0")
-	if behind && s.rng.IntN(3) == 0 { // the program rewrites all before the capture is read
+	s.keep(truth)
+	if !behind {
+		return
+	}
+	if s.rng.IntN(3) == 0 { // the program rewrites all before the capture is read
 		for _, r := range s.regions {
 			s.do("write %s 0 %d %d", r.name, r.size, 7)
 		}
-		s.compare(t, c, truth)
 	}
-	switch s.rng.IntN(4) {
-	case 0:
-		s.p.Aborted()
-	case 1: // nobody says
-	default:
-		s.number++
-		s.p.Committed(s.number)
-		s.base = truth
+	s.flying = append(s.flying, flown{c, truth})
+	for _, f := range s.flying {
+		s.compare(t, f.c, f.truth)
+	}
+	for len(s.flying) > 3 || len(s.flying) > 0 && s.rng.IntN(2) == 0 {
+		s.flying[0].c.Release()
+		s.flying = s.flying[1:]
 	}
 }
 
-// compare compares a capture with the memory of the process, and what is clean with the
-// memory at the last commit.
+// compare compares a capture with the memory of the process, and what is clean with the memory at
+// the earlier checkpoints.
 func (s *subject) compare(t *testing.T, c Capture, truth map[string][]byte) {
 	t.Helper()
 	if len(c.Regions) != len(truth) {
@@ -195,17 +220,16 @@ func (s *subject) compare(t *testing.T, c Capture, truth map[string][]byte) {
 			t.Fatalf("region %s has a tail that is not zero", r.Name)
 		}
 		for at := int64(0); at < r.Size; at += zones.PageSize {
-			if !c.Clean(r.Name, at, zones.PageSize) {
-				continue
-			}
-			s.clean++
 			end := min(at+zones.PageSize, r.Size)
-			if base := s.base[r.Name]; int64(len(base)) != r.Size || !bytes.Equal(base[at:end], want[at:end]) {
-				t.Fatalf("page %d of region %s is called clean", at/zones.PageSize, r.Name)
+			for number, past := range s.past {
+				if !c.Clean(number, r.Name, at, zones.PageSize) {
+					continue
+				}
+				s.clean++
+				if was := past[r.Name]; int64(len(was)) != r.Size || !bytes.Equal(was[at:end], want[at:end]) {
+					t.Fatalf("page %d of region %s is called clean since %d", at/zones.PageSize, r.Name, number)
+				}
 			}
-		}
-		if number, ok := c.Base(); ok && number != s.number {
-			t.Fatalf("base is %d, want %d", number, s.number)
 		}
 	}
 }

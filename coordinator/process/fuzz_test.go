@@ -57,15 +57,14 @@ func FuzzLink(f *testing.F) {
 		defer p.Close()
 		_ = p.Welcome(nil)
 		for call := range p.Calls() {
-			_, _ = p.Capture(context.Background())
-			p.Aborted()
-			c, err := p.View(context.Background())
+			_, _ = p.Capture(context.Background(), 1, 0)
+			c, err := p.View(context.Background(), 2, 0)
 			for _, r := range c.Regions {
 				if part := r.Mem[:min(len(r.Mem), 1<<16)]; p.Fetch(part) == nil {
 					p.Release(part)
 				}
-				if c.Clean(r.Name, 0, call.Step) {
-					t.Errorf("region %q is clean without a base", r.Name)
+				if c.Clean(7, r.Name, 0, call.Step) {
+					t.Errorf("region %q is clean against no checkpoint", r.Name)
 				}
 			}
 			_ = p.Answer(Answer{Status: Status(len(c.Regions)), Text: "x"})

@@ -341,10 +341,10 @@ func TestUnmapped(t *testing.T) {
 	if err := p.Fetch(regions[0].Mem); !errors.Is(err, unix.EFAULT) {
 		t.Errorf("fetch: %v", err)
 	}
-	if err := p.Prepare(context.Background()); !errors.Is(err, unix.EFAULT) {
+	if err := p.Prepare(context.Background(), 1); !errors.Is(err, unix.EFAULT) {
 		t.Errorf("prepare: %v", err)
 	}
-	if _, err := p.Capture(context.Background()); !errors.Is(err, unix.EFAULT) {
+	if _, err := p.Capture(context.Background(), 1, 0); !errors.Is(err, unix.EFAULT) {
 		t.Errorf("capture: %v", err)
 	}
 	pr.must(p.Answer(Answer{Status: IO, Text: "checkpoint failed"}))
@@ -358,8 +358,8 @@ func TestUnmappedLater(t *testing.T) {
 	ctx := context.Background()
 	for _, gone := range []string{"unmap u 40960 4096", "forbid u 40960 4096", "unmap u 0 4194304", "unmap u 4190208 4096"} {
 		for name, take := range map[string]func(*Process) (Capture, error){
-			"view":    func(p *Process) (Capture, error) { return p.View(ctx) },
-			"capture": func(p *Process) (Capture, error) { return p.Capture(ctx) },
+			"view":    func(p *Process) (Capture, error) { return p.View(ctx, 1, 0) },
+			"capture": func(p *Process) (Capture, error) { return p.Capture(ctx, 1, 0) },
 		} {
 			pr := startProgram(t, plainProgram(t))
 			p := pr.connect()
@@ -368,9 +368,9 @@ func TestUnmappedLater(t *testing.T) {
 			for i := range 3 {
 				pr.tell("boundary x %d", i+1)
 				pr.call(p, Boundary)
-				_, err := take(p)
+				c, err := take(p)
 				pr.must(err)
-				p.Committed(int64(i + 1))
+				c.Release()
 				pr.must(p.Answer(Answer{}))
 				pr.expect("0")
 			}
@@ -380,7 +380,6 @@ func TestUnmappedLater(t *testing.T) {
 			if _, err := take(p); !errors.Is(err, unix.EFAULT) || !strings.Contains(err.Error(), `region "u"`) {
 				t.Errorf("%s, %s: %v", gone, name, err)
 			}
-			p.Aborted()
 			pr.must(p.Answer(Answer{Status: IO, Text: "checkpoint failed"}))
 			pr.expect("-7 checkpoint failed")
 			pr.do("forget u")

@@ -58,6 +58,7 @@ func plainProgram(t testing.TB) string {
 
 // A program is a running testdata/program.c.
 type program struct {
+	number int64 // of the last capture
 	t      testing.TB
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -219,8 +220,10 @@ func (pr *program) capture(p *Process) (c Capture) {
 	pr.t.Helper()
 	pr.atBoundary(p, func() {
 		var err error
-		c, err = p.Capture(context.Background())
+		pr.number++
+		c, err = p.Capture(context.Background(), pr.number, 0)
 		pr.must(err)
+		c.Release() // the next may take its place
 	})
 	return c
 }

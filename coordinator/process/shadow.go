@@ -11,11 +11,38 @@ import (
 type shadow struct {
 	window *window
 	region region
-	filled bool // it holds the region as of the last Capture
+	filled bool   // it holds the region as of a Capture,
+	since  bitset // and these pages were written since; nil: not known
 }
 
-func (p *Process) copyRegions(ctx context.Context, list []region) ([]zones.Region, error) {
-	p.dropShadows(list)
+// shadows are what one Capture fills.
+type shadows struct {
+	shadows map[string]*shadow
+	small   *window // of all small regions
+	busy    bool    // it is being written, or waits for that
+	used    int     // number of its last Capture
+}
+
+// freeSet returns the shadows that were filled last and are not in use: the fewest pages differ.
+func (m *memory) freeSet() *shadows {
+	var set *shadows
+	last := 0
+	for _, s := range m.sets {
+		last = max(last, s.used)
+		if !s.busy && (set == nil || s.used > set.used) {
+			set = s
+		}
+	}
+	if set == nil {
+		set = &shadows{shadows: map[string]*shadow{}}
+		m.sets = append(m.sets, set)
+	}
+	set.used = last + 1
+	return set
+}
+
+func (p *Process) copyRegions(ctx context.Context, set *shadows, list []region) ([]zones.Region, error) {
+	p.dropShadows(set, list)
 	regions := make([]zones.Region, len(list))
 	var small []int
 	for i, r := range list {
@@ -30,7 +57,7 @@ func (p *Process) copyRegions(ctx context.Context, list []region) ([]zones.Regio
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		s, err := p.shadowOf(r)
+		s, err := p.shadowOf(set, r)
 		if err == nil {
 			err = p.fill(s, r)
 		}
@@ -39,13 +66,13 @@ func (p *Process) copyRegions(ctx context.Context, list []region) ([]zones.Regio
 		}
 		regions[i].Mem = s.window.mem[:zones.PageRound(r.size)]
 	}
-	return regions, p.copySmall(list, small, regions)
+	return regions, p.copySmall(set, list, small, regions)
 }
 
 // copySmall copies the small regions into one window, many with one call of the kernel: an order
 // and its answer for each would take most of the pause.
-func (p *Process) copySmall(list []region, small []int, regions []zones.Region) error {
-	w, err := p.smallWindow(list)
+func (p *Process) copySmall(set *shadows, list []region, small []int, regions []zones.Region) error {
+	w, err := p.smallWindow(set, list)
 	if err != nil || w == nil {
 		return err
 	}
@@ -75,34 +102,46 @@ func (p *Process) copySmall(list []region, small []int, regions []zones.Region) 
 }
 
 // smallWindow returns the window for the small regions of a list, or nil.
-func (p *Process) smallWindow(list []region) (*window, error) {
+func (p *Process) smallWindow(set *shadows, list []region) (*window, error) {
 	size := int64(0)
 	for _, r := range list {
 		if r.small() {
 			size += zones.PageRound(r.size)
 		}
 	}
-	w := p.memory.small
+	w := set.small
 	if size == 0 || w != nil && int64(len(w.mem)) >= size {
 		return w, nil
 	}
 	if w != nil {
 		p.dropWindow(w)
-		p.memory.small, size = nil, 2*size
+		set.small, size = nil, 2*size
 	}
 	w, err := p.newWindow(size)
-	p.memory.small = w
+	set.small = w
 	return w, err
 }
 
-// Prepare makes the memory that Capture will need, so that the first pause is no longer than the
-// others. The program waits for it, best in its call of Restore.
-func (p *Process) Prepare(ctx context.Context) error {
+// Prepare makes the memory that n Captures at a time will need, so that the first pauses are no
+// longer than the others. The program waits for it, best in its call of Restore.
+func (p *Process) Prepare(ctx context.Context, n int) error {
 	p.orders.Lock()
 	defer p.orders.Unlock()
 	p.memory.areas = nil
+	for len(p.memory.sets) < n {
+		p.memory.sets = append(p.memory.sets, &shadows{shadows: map[string]*shadow{}})
+	}
+	for _, set := range p.memory.sets {
+		if err := p.prepareSet(ctx, set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Process) prepareSet(ctx context.Context, set *shadows) error {
 	list := p.protected()
-	p.dropShadows(list)
+	p.dropShadows(set, list)
 	for _, r := range list {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -110,29 +149,29 @@ func (p *Process) Prepare(ctx context.Context) error {
 		if r.small() {
 			continue
 		}
-		if _, err := p.shadowOf(r); err != nil {
+		if _, err := p.shadowOf(set, r); err != nil {
 			return fmt.Errorf("prepare: %w", err)
 		}
 	}
-	_, err := p.smallWindow(list)
+	_, err := p.smallWindow(set, list)
 	return err
 }
 
-func (p *Process) dropShadows(list []region) {
+func (p *Process) dropShadows(set *shadows, list []region) {
 	sizes := map[string]int64{}
 	for _, r := range list {
 		sizes[r.name] = r.size
 	}
-	for name, s := range p.memory.shadows {
+	for name, s := range set.shadows {
 		if size, ok := sizes[name]; !ok || size != s.region.size {
 			p.dropWindow(s.window)
-			delete(p.memory.shadows, name)
+			delete(set.shadows, name)
 		}
 	}
 }
 
-func (p *Process) shadowOf(r region) (*shadow, error) {
-	if s := p.memory.shadows[r.name]; s != nil {
+func (p *Process) shadowOf(set *shadows, r region) (*shadow, error) {
+	if s := set.shadows[r.name]; s != nil {
 		return s, nil
 	}
 	if err := p.checkMapped(r); err != nil {
@@ -142,34 +181,31 @@ func (p *Process) shadowOf(r region) (*shadow, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.memory.shadows == nil {
-		p.memory.shadows = map[string]*shadow{}
-	}
 	s := &shadow{window: w, region: r}
-	p.memory.shadows[r.name] = s
+	set.shadows[r.name] = s
 	return s, nil
 }
 
 // fill copies what changed since the shadow was filled last.
 func (p *Process) fill(s *shadow, r region) error {
 	t := p.memory.tracks.tracked[r.name]
-	known := s.filled && t != nil && t.known
+	known := s.filled && s.since != nil && t != nil && t.known
 	s.region, s.filled = r, false // until all is copied
 	ranges := []copyRange{{r.address, 0, uint64(r.size)}}
 	if known {
-		ranges = t.changed()
+		ranges = t.changed(s.since)
 	}
 	if err := p.copyRanges(s.window, r, ranges); err != nil {
 		return err
 	}
 	s.filled = true
-	if t != nil && t.known {
-		clear(t.sinceShadow)
+	if s.since = nil; t != nil && t.known && t.on {
+		s.since = newBitset(t.pages())
 	}
 	return nil
 }
 
-func (t *track) changed() (ranges []copyRange) {
+func (t *track) changed(since bitset) (ranges []copyRange) {
 	start, end := t.address, t.address+uint64(t.size)
 	add := func(from, to uint64) {
 		if from < to {
@@ -177,7 +213,7 @@ func (t *track) changed() (ranges []copyRange) {
 		}
 	}
 	add(start, t.first) // a page that another region touches too
-	t.sinceShadow.runs(t.pages(), func(from, to int) {
+	since.runs(t.pages(), func(from, to int) {
 		add(max(start, t.first+uint64(from)*zones.PageSize), min(end, t.first+uint64(to)*zones.PageSize))
 	})
 	add(t.end, end)

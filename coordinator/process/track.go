@@ -28,23 +28,51 @@ type tracks struct {
 	tracked map[string]*track
 }
 
-// A track knows which pages of a region were written.
+// A mark tells which pages were written since a View or Capture, by region. A region is missing
+// where that is not known.
+type mark struct {
+	number int64 // of the checkpoint
+	since  map[string]bitset
+}
+
+// maxMarks bounds the marks that no commit has made needless yet.
+const maxMarks = 80
+
+// A track knows whether the written pages of a region are found.
 type track struct {
 	region
-	on         bool   // the kernel notes the first write to each page
-	known      bool   // the two sets are right for the capture that began last
-	first, end uint64 // whole pages, by address
-	// Pages written since the checkpoint that was committed last, and since the shadow was filled
-	// last.
-	sinceBase, sinceShadow bitset
-	rest, pause            int // captures until tracking begins again
+	on          bool   // the kernel notes the first write to each page
+	known       bool   // they were found for the capture that began last
+	first, end  uint64 // whole pages, by address
+	rest, pause int    // captures until tracking begins again
 }
 
 func (t *track) pages() int { return int((t.end - t.first) / zones.PageSize) }
 
-func (t *track) all() {
-	t.sinceBase.setRange(0, t.pages())
-	t.sinceShadow.setRange(0, t.pages())
+// wrote notes pages of a region that were written since the View or Capture before.
+func (m *memory) wrote(name string, found bitset) {
+	for _, k := range m.marks {
+		if since, ok := k.since[name]; ok {
+			since.or(found)
+		}
+	}
+	for _, set := range m.sets {
+		if s := set.shadows[name]; s != nil && s.since != nil {
+			s.since.or(found)
+		}
+	}
+}
+
+// missed notes that pages of a region may have been written unseen.
+func (m *memory) missed(name string) {
+	for _, k := range m.marks {
+		delete(k.since, name)
+	}
+	for _, set := range m.sets {
+		if s := set.shadows[name]; s != nil {
+			s.since = nil
+		}
+	}
 }
 
 // update brings what is known of written pages up to date, for all regions. The process waits in
@@ -113,6 +141,7 @@ func (p *Process) untrack(name string) {
 		ts.scanner.unregister(t.first, t.end)
 	}
 	delete(ts.tracked, name)
+	p.memory.missed(name)
 }
 
 // updateOne looks for the written pages of a region, or begins to.
@@ -126,6 +155,7 @@ func (p *Process) updateOne(r region, pages extent) error {
 	t.known = false
 	if t.rest > 0 {
 		t.rest--
+		p.memory.missed(r.name)
 		return nil
 	}
 	if !t.on {
@@ -140,8 +170,7 @@ func (p *Process) updateOne(r region, pages extent) error {
 		return p.beginTrack(t)
 	}
 	t.known = true
-	t.sinceBase.or(found)
-	t.sinceShadow.or(found)
+	p.memory.wrote(r.name, found)
 	if float64(found.count()) > manyShare*float64(t.pages()) {
 		ts.scanner.unregister(t.first, t.end)
 		t.on, t.rest = false, t.pause
@@ -152,6 +181,7 @@ func (p *Process) updateOne(r region, pages extent) error {
 
 // beginTrack write-protects a region. Until the next capture all its pages count as written.
 func (p *Process) beginTrack(t *track) error {
+	p.memory.missed(t.name)
 	ts := &p.memory.tracks
 	if ts.scanner == nil {
 		if err := p.openScanner(); err != nil {
@@ -170,8 +200,6 @@ func (p *Process) beginTrack(t *track) error {
 		t.rest = maxRest
 		return nil
 	}
-	t.sinceBase, t.sinceShadow = newBitset(t.pages()), newBitset(t.pages())
-	t.all()
 	if err := ts.scanner.register(t.first, t.end); err != nil {
 		p.note("UFFDIO_REGISTER", fmt.Errorf("region %q: %w", t.name, err))
 		t.rest = maxRest

@@ -22,13 +22,11 @@ func TestReturnedPages(t *testing.T) {
 		pr.do("fill u 3")
 		take := func() Capture {
 			t.Helper()
-			c := pr.capture(p)
-			p.Committed(1)
-			return c
+			return pr.capture(p)
 		}
 		take()
 		pr.do("write u 0 1 9")
-		if c := take(); !c.Clean("u", 4<<20, 1<<20) && !p.memory.tracks.refused {
+		if c := take(); !c.Clean(pr.number-1, "u", 4<<20, 1<<20) && !p.memory.tracks.refused {
 			t.Error("pages that nobody wrote are not clean")
 		}
 		pr.do("dontneed u %d %d", 2<<20, 4<<20)
@@ -38,7 +36,7 @@ func TestReturnedPages(t *testing.T) {
 				t.Fatalf("huge %d: memory that was handed back is captured as it was", huge)
 			}
 		}
-		if c.Clean("u", 4<<20, 4096) {
+		if c.Clean(pr.number-1, "u", 4<<20, 4096) {
 			t.Errorf("huge %d: memory that was handed back is clean", huge)
 		}
 	}
@@ -52,19 +50,19 @@ func TestAbortedStaysDirty(t *testing.T) {
 	p := pr.connect()
 	pr.do("map u %d 0", 4<<20)
 	pr.capture(p)
-	p.Committed(1)
 	pr.do("write u 8192 1 9")
 	pr.capture(p)
-	p.Aborted()
-	p.Committed(2) // said of no capture
 	pr.do("write u 40960 1 9")
 	c := pr.capture(p)
-	if number, ok := c.Base(); !ok || number != 1 {
-		t.Errorf("base is %d, %v, want 1", number, ok)
+	if !c.Knows(1) || !c.Knows(2) || c.Knows(3) {
+		t.Error("it compares with other captures than 1 and 2")
+	}
+	if known := !p.memory.tracks.refused; c.Clean(2, "u", 8192, 4096) != known || c.Clean(2, "u", 40960, 4096) {
+		t.Error("since capture 2 page 10 alone was written")
 	}
 	clean := 0
 	for page := range int64(1024) {
-		if c.Clean("u", page*zones.PageSize, zones.PageSize) {
+		if c.Clean(1, "u", page*zones.PageSize, zones.PageSize) {
 			clean++
 			if page == 2 || page == 10 {
 				t.Errorf("page %d was written since checkpoint 1 and is clean", page)
@@ -138,7 +136,8 @@ func (s *subject) eachWay(t *testing.T) {
 	var truth map[string][]byte
 	s.atBoundary(s.p, func() {
 		truth = s.truths(s.p)
-		v, err := s.p.View(context.Background())
+		s.number++
+		v, err := s.p.View(context.Background(), s.number, 0)
 		s.must(err)
 		for _, r := range v.Regions {
 			s.must(s.p.Fetch(r.Mem))
@@ -169,8 +168,10 @@ func TestManyRegions(t *testing.T) {
 		s.atBoundary(s.p, func() {
 			truth = s.truths(s.p)
 			var err error
-			c, err = s.p.Capture(context.Background())
+			s.number++
+			c, err = s.p.Capture(context.Background(), s.number, 0)
 			s.must(err)
+			c.Release()
 		})
 		s.do("write m 0 1000000 1")
 		s.compare(t, c, truth)
@@ -194,13 +195,13 @@ func TestSharedPage(t *testing.T) {
 		s.atBoundary(s.p, func() {
 			truth = s.truths(s.p)
 			var err error
-			c, err = s.p.Capture(context.Background())
+			s.number++
+			c, err = s.p.Capture(context.Background(), s.number, 0)
 			s.must(err)
+			c.Release()
 		})
 		s.compare(t, c, truth)
-		s.number++
-		s.p.Committed(s.number)
-		s.base = truth
+		s.keep(truth)
 	}
 	if !s.p.memory.tracks.refused && s.clean == 0 {
 		t.Error("no page was ever clean")
@@ -234,13 +235,12 @@ func TestBypass(t *testing.T) {
 	p := pr.connect()
 	pr.do("map u %d 0", 4<<20)
 	pr.capture(p)
-	p.Committed(1)
-	if c := pr.capture(p); !p.memory.tracks.refused && !c.Clean("u", 0, 4096) {
+	if c := pr.capture(p); !p.memory.tracks.refused && !c.Clean(1, "u", 0, 4096) {
 		t.Error("nothing is clean without such a file")
 	}
 	defer func(old []string) { devices = old }(devices)
 	devices = append(slices.Clone(devices), "socket:") // the link is one
-	if c := pr.capture(p); c.Clean("u", 0, 4096) {
+	if c := pr.capture(p); c.Clean(2, "u", 0, 4096) {
 		t.Error("a page is clean that hardware may have written")
 	}
 	if notes := p.Notes(); len(notes) != 1 || notes[0].Call != "userfaultfd" || !strings.Contains(notes[0].Err.Error(), "socket:") {

@@ -24,11 +24,10 @@ type memory struct {
 	refused bool               // the kernel does not let us read the process's memory
 	asked   bool               // the process was asked to allow it
 
-	areas   []zones.Area // of the process, since it began to wait; nil: not read yet
-	shadows map[string]*shadow
-	small   *window // the shadow of all small regions
-	tracks  tracks
-	base    base
+	areas  []zones.Area // of the process, since it began to wait; nil: not read yet
+	sets   []*shadows
+	marks  []mark // of Views and Captures, oldest first
+	tracks tracks
 }
 
 // A mapping is the place that a region has in the agent.
@@ -130,16 +129,19 @@ func (m *memory) forget() {
 func (m *memory) close() {
 	m.forget()
 	m.pool.close()
-	for _, w := range []*window{m.window, m.small} {
-		if w != nil {
-			w.close()
+	if m.window != nil {
+		m.window.close()
+		m.window = nil
+	}
+	for _, set := range m.sets {
+		if set.small != nil {
+			set.small.close()
+		}
+		for _, s := range set.shadows {
+			s.window.close()
 		}
 	}
-	m.window, m.small = nil, nil
-	for _, s := range m.shadows {
-		s.window.close()
-	}
-	m.shadows = nil
+	m.sets = nil
 	if m.tracks.scanner != nil {
 		m.tracks.scanner.close()
 		m.tracks.scanner = nil
@@ -246,9 +248,15 @@ func (p *Process) throughWindow(kind uint32, r *region, mem []byte, ranges []cop
 type Capture struct {
 	Regions []zones.Region
 
-	clean   map[string]cleanPages
-	base    int64
-	hasBase bool
+	clean   map[int64]map[string]cleanPages // by number of an earlier View or Capture
+	release func()
+}
+
+// Release says that the regions are not read any more.
+func (c *Capture) Release() {
+	if c.release != nil {
+		c.release()
+	}
 }
 
 type cleanPages struct {
@@ -257,13 +265,14 @@ type cleanPages struct {
 	dirty      bitset
 }
 
-func (c *Capture) Base() (number int64, ok bool) { return c.base, c.hasBase }
+// Knows reports whether Clean can compare with a checkpoint.
+func (c *Capture) Knows(base int64) bool { return c.clean[base] != nil }
 
-// Clean reports whether n bytes at an offset of a region are known to be as they were in the
-// checkpoint that Base names. It may be called from any goroutine, at any later time.
-func (c *Capture) Clean(name string, offset, n int64) bool {
-	pages, ok := c.clean[name]
-	if !c.hasBase || !ok || offset < 0 || offset > pages.size {
+// Clean reports whether n bytes at an offset of a region are known to be as they were in the View
+// or Capture of checkpoint base. It may be called from any goroutine, at any later time.
+func (c *Capture) Clean(base int64, name string, offset, n int64) bool {
+	pages, ok := c.clean[base][name]
+	if !ok || offset < 0 || offset > pages.size {
 		return false
 	}
 	n = min(n, pages.size-offset) // the rest of the last page is zero in all checkpoints
@@ -279,15 +288,10 @@ func (c *Capture) Clean(name string, offset, n int64) bool {
 	return !pages.dirty.anyIn(int(from), int(to))
 }
 
-type base struct {
-	number  int64
-	known   bool
-	pending bool // a View or Capture is still to be committed or aborted
-}
-
-// View returns the regions like [Process.Regions], for a checkpoint that is written while the
-// process waits. Its Clean knows the pages that were not written.
-func (p *Process) View(ctx context.Context) (Capture, error) {
+// View returns the regions like [Process.Regions], for checkpoint number, which is written while
+// the process waits. Its Clean knows the pages that were not written since earlier ones. Those
+// before base are not asked for any more.
+func (p *Process) View(ctx context.Context, number, base int64) (Capture, error) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
 	list := p.protected()
@@ -298,30 +302,38 @@ func (p *Process) View(ctx context.Context) (Capture, error) {
 	if err := p.begin(ctx, list); err != nil {
 		return Capture{}, err
 	}
-	return p.taken(regions, list), nil
+	return p.taken(number, base, regions, list), nil
 }
 
 // Capture copies the regions into memory of the agent, so that they can be written behind the
-// computation. It copies the pages that changed since the last Capture. The regions are valid
-// until the next Capture or Close.
-func (p *Process) Capture(ctx context.Context) (Capture, error) {
+// computation. It copies the pages that changed since that memory was filled last. The regions are
+// valid until Release or Close; number and base are as for View.
+func (p *Process) Capture(ctx context.Context, number, base int64) (Capture, error) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
 	list := p.protected()
 	if err := p.begin(ctx, list); err != nil {
 		return Capture{}, err
 	}
-	regions, err := p.copyRegions(ctx, list)
+	set := p.memory.freeSet()
+	regions, err := p.copyRegions(ctx, set, list)
 	if err != nil {
 		return Capture{}, err
 	}
-	return p.taken(regions, list), nil
+	set.busy = true
+	c := p.taken(number, base, regions, list)
+	c.release = func() {
+		p.orders.Lock()
+		defer p.orders.Unlock()
+		set.busy = false
+	}
+	return c, nil
 }
 
 // begin finds the pages that were written since the last View or Capture. It refuses memory that
 // is gone, which would count as unchanged.
 func (p *Process) begin(ctx context.Context, list []region) error {
-	p.memory.base.pending, p.memory.areas = false, nil
+	p.memory.areas = nil
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -336,40 +348,32 @@ func (p *Process) begin(ctx context.Context, list []region) error {
 	return p.update(list)
 }
 
-// taken returns a capture, which keeps its own list of clean pages.
-func (p *Process) taken(regions []zones.Region, list []region) Capture {
-	b := &p.memory.base
-	b.pending = true
-	c := Capture{Regions: regions, base: b.number, hasBase: b.known, clean: map[string]cleanPages{}}
+// taken returns a capture, which keeps its own lists of clean pages, and begins a mark.
+func (p *Process) taken(number, base int64, regions []zones.Region, list []region) Capture {
+	m := &p.memory
+	m.marks = slices.DeleteFunc(m.marks, func(k mark) bool { return k.number < base || k.number >= number })
+	if n := len(m.marks) - maxMarks; n > 0 {
+		m.marks = m.marks[n:]
+	}
+	c := Capture{Regions: regions, clean: map[int64]map[string]cleanPages{}}
+	next := mark{number, map[string]bitset{}}
+	for _, k := range m.marks {
+		c.clean[k.number] = map[string]cleanPages{}
+	}
 	for _, r := range list {
-		if t := p.memory.tracks.tracked[r.name]; t != nil && t.known {
-			c.clean[r.name] = cleanPages{r, t.first, t.end, slices.Clone(t.sinceBase)}
+		t := m.tracks.tracked[r.name]
+		if t == nil || !t.known {
+			continue
+		}
+		for _, k := range m.marks {
+			if since, ok := k.since[r.name]; ok {
+				c.clean[k.number][r.name] = cleanPages{r, t.first, t.end, slices.Clone(since)}
+			}
+		}
+		if t.on {
+			next.since[r.name] = newBitset(t.pages())
 		}
 	}
+	m.marks = append(m.marks, next)
 	return c
-}
-
-// Committed says that the last View or Capture is now checkpoint number: later ones compare with
-// it.
-func (p *Process) Committed(number int64) {
-	p.orders.Lock()
-	defer p.orders.Unlock()
-	b := &p.memory.base
-	if !b.pending {
-		return // a View or Capture came in between: its pages are still compared with the old base
-	}
-	*b = base{number: number, known: true}
-	for _, t := range p.memory.tracks.tracked {
-		if t.known {
-			clear(t.sinceBase)
-		}
-	}
-}
-
-// Aborted says that the last View or Capture is no checkpoint: its changed pages stay changed,
-// compared with the checkpoint before.
-func (p *Process) Aborted() {
-	p.orders.Lock()
-	defer p.orders.Unlock()
-	p.memory.base.pending = false
 }

@@ -267,6 +267,9 @@ func (r *process) store(ctx context.Context, a protocol.BeginWrite, order wire.W
 	if a.Copied {
 		t := r.state.copies.take(a.Number)
 		defer t.end()
+		if t.clean != nil {
+			opt.Clean = t.clean(order.Base)
+		}
 		return t.report, r.state.store(ctx, a.Number, order, net, t.regions, opt, t.report)
 	}
 	if r.program != nil {

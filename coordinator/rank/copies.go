@@ -17,6 +17,8 @@ type taken struct {
 	live    []int // regions that the application changes when it goes on
 	report  *wire.WriteReport
 	close   func()
+	// clean says, of a program, what has not changed since a checkpoint; it may return nil.
+	clean func(base int) func(region string, offset, n int64) bool
 }
 
 func (t *taken) end() {
@@ -36,7 +38,7 @@ type copies struct {
 
 // newCopies makes buffers for n checkpoints.
 func newCopies(n int, bytes int64) (*copies, error) {
-	c := &copies{}
+	c := &copies{waiting: make(map[int]*taken)}
 	for range n {
 		mem, err := mpi.MapTouched(bytes)
 		if err != nil {
@@ -74,14 +76,14 @@ func (c *copies) hold(number int, t *taken) error {
 		defer c.mu.Unlock()
 		c.free = append(c.free, buffer)
 	}
-	c.keep(number, t)
+	c.waiting[number] = t
 	return nil
 }
 
+// keep keeps what is a copy by itself.
 func (c *copies) keep(number int, t *taken) {
-	if c.waiting == nil {
-		c.waiting = make(map[int]*taken)
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.waiting[number] = t
 }
 
@@ -107,6 +109,13 @@ func (r *process) capture(ctx context.Context, number int, body []byte) error {
 	var order wire.WriteOrder
 	if err := json.Unmarshal(body, &order); err != nil {
 		return fmt.Errorf("order to copy: %w", err)
+	}
+	if r.program != nil {
+		t, err := r.program.take(ctx, number, order.Base)
+		if err == nil {
+			r.state.copies.keep(number, t)
+		}
+		return err
 	}
 	snap, err := r.snapshot(ctx)
 	if err != nil {

@@ -29,8 +29,7 @@ type program struct {
 	step      int64        // of the program, at the boundary that it waits at
 	began     bool         // the application may compute: Start has come
 	readyTold bool
-	writing   int           // number of the checkpoint that is being written, or 0
-	taken     int           // number of the last checkpoint whose memory was taken, or 0
+	writing   int           // how many checkpoints are taken and not written yet
 	finished  bool          // the program has called finalize
 	left      bool          // the coordinator needs this rank no more
 	notice    client.Answer // of an earlier checkpoint, for the next call
@@ -187,7 +186,7 @@ func (p *program) event(ctx context.Context, ev protocol.MemberEvent) {
 	}
 	switch ev.(type) {
 	case protocol.WriteDone, protocol.WriteEnded:
-		p.writing = 0
+		p.writing--
 	}
 	if e, ok := ev.(protocol.WriteEnded); ok && p.notice.Text == "" {
 		err := wire.DecodeError(e.Body, e.Text)
@@ -245,8 +244,16 @@ func (p *program) do(ctx context.Context, ev protocol.MemberEvent) {
 			// A boundary promises that nothing is in flight that matters.
 			p.do(ctx, protocol.DrainDone{})
 		case protocol.CancelDrain:
+		case protocol.BeginCapture:
+			p.writing++
+			p.act(ctx, a)
+		case protocol.DropCapture:
+			p.writing--
+			p.act(ctx, a)
 		case protocol.BeginWrite:
-			p.writing = a.Number
+			if !a.Copied {
+				p.writing++
+			}
 			p.act(ctx, a)
 		default:
 			p.act(ctx, a)

@@ -93,8 +93,9 @@ func (p *program) prepare(ctx context.Context) {
 				return
 			}
 		}
-		if p.spec.Async {
-			_ = p.client.Prepare(ctx) // the first checkpoint meets the same error, and tells it
+		if err := p.makeRoom(ctx); err != nil {
+			p.link.Send(protocol.SetupFailed{Text: err.Error(), Body: wire.EncodeError(err), Final: true})
+			return
 		}
 		p.link.Send(protocol.Ready{})
 	}()
@@ -154,6 +155,9 @@ func statusOf(err error) client.Status {
 func newProgramState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec *job.Resolved, tier *nodeTier, taken *turns.Client, progress func(int64)) (*state, error) {
 	s, err := openState(fsys, id, cfg, spec, tier, taken, progress)
 	if err != nil {
+		return nil, err
+	}
+	if s.copies, err = newCopies(0, 0); err != nil {
 		return nil, err
 	}
 	s.lost = s.findImage(ctx) // told when the program asks for it
@@ -268,49 +272,67 @@ func (p *program) queryOther(m *image.Manifest, name string) client.Answer {
 
 // store stores the memory of the process, with Async behind the computation, once it is copied.
 func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, net *layoutNetwork, opt container.WriteOptions) (*wire.WriteReport, error) {
-	report := &wire.WriteReport{Step: p.step}
-	taken, err := p.take(ctx, number, order, &opt)
+	captured := opt.Captured
+	opt.Staging, opt.Captured = nil, nil
+	if !p.spec.Async {
+		opt.Fetch, opt.Release = p.client.Fetch, p.client.Release
+	}
+	t, err := p.take(ctx, number, order.Base)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range taken.Regions {
-		report.Zones.Add(r.Zone, r.Size)
-	}
-	tell(report, taken.Regions)
-	report.Regions = len(taken.Regions)
-	for _, n := range p.client.Notes() {
-		report.Refused = append(report.Refused, n.String())
-	}
-	return report, p.state.store(ctx, number, order, net, taken.Regions, opt, report)
-}
-
-// take takes the memory of the process, and sets the options that depend on how. Pages that were
-// not written since the base of the order are neither read nor compared. An order based on the
-// checkpoint taken before tells that it was committed.
-func (p *program) take(ctx context.Context, number int, order wire.WriteOrder, opt *container.WriteOptions) (client.Capture, error) {
-	if p.taken > 0 && order.Base == p.taken {
-		p.client.Committed(int64(p.taken))
-	} else {
-		p.client.Aborted()
-	}
-	p.taken = 0
-	take, captured := p.client.View, opt.Captured
-	opt.Staging, opt.Captured = nil, nil
-	if p.spec.Async {
-		take = p.client.Capture
-	} else {
-		opt.Fetch, opt.Release = p.client.Fetch, p.client.Release
-	}
-	c, err := take(ctx)
-	if err != nil {
-		return c, err
-	}
-	p.taken = number
-	if base, ok := c.Base(); ok && order.Base > 0 && base == int64(order.Base) {
-		opt.Clean = c.Clean
-	}
+	defer t.end()
 	if p.spec.Async {
 		captured()
 	}
-	return c, nil
+	opt.Clean = t.clean(order.Base)
+	return t.report, p.state.store(ctx, number, order, net, t.regions, opt, t.report)
+}
+
+// take takes the memory of the process for a checkpoint, which may refer to base or a later one.
+// Pages that were not written since are neither read nor compared.
+func (p *program) take(ctx context.Context, number, base int) (*taken, error) {
+	take := p.client.View
+	if p.spec.Async {
+		take = p.client.Capture
+	}
+	c, err := take(ctx, int64(number), int64(base))
+	if err != nil {
+		return nil, err
+	}
+	t := &taken{regions: c.Regions, report: &wire.WriteReport{Step: p.step, Regions: len(c.Regions)}, close: c.Release}
+	for _, r := range c.Regions {
+		t.report.Zones.Add(r.Zone, r.Size)
+	}
+	tell(t.report, c.Regions)
+	for _, n := range p.client.Notes() {
+		t.report.Refused = append(t.report.Refused, n.String())
+	}
+	t.clean = func(base int) func(string, int64, int64) bool {
+		if base == 0 || !c.Knows(int64(base)) {
+			return nil
+		}
+		return func(region string, offset, n int64) bool { return c.Clean(int64(base), region, offset, n) }
+	}
+	return t, nil
+}
+
+// makeRoom makes the memory that checkpoints in flight need, or says that this host lacks it.
+func (p *program) makeRoom(ctx context.Context) error {
+	n := p.spec.Flights()
+	if n > 1 {
+		regions, err := p.client.Regions()
+		if err != nil {
+			return err
+		}
+		need := int64(0)
+		for _, r := range regions {
+			need += r.Size * int64(n*p.spec.Mapping[p.spec.Nodes[p.id]])
+		}
+		if have, ok := job.AvailableMemory(); ok && need > have {
+			return &job.MemoryError{Need: need, Have: have, InFlight: n}
+		}
+	}
+	_ = p.client.Prepare(ctx, n) // the first checkpoint meets the same error, and tells it
+	return nil
 }
