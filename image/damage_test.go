@@ -97,8 +97,8 @@ func checkRebuilt(t *testing.T, k *taker, m *Manifest, f container.File, what st
 // indexOf returns where the index of a sound container begins.
 func indexOf(b []byte) int { return int(binary.LittleEndian.Uint64(b[len(b)-zones.PageSize+16:])) }
 
-// TestTrailerLost overwrites each part of a trailer, and all of it. An index that has lost more than
-// a byte is damage for good.
+// TestTrailerLost overwrites each part of a trailer, and all of it, and parts of the index, of which
+// there is a copy in the trailer. Damage of both is damage for good.
 func TestTrailerLost(t *testing.T) {
 	t.Parallel()
 	k, m := damageJob(t)
@@ -121,7 +121,10 @@ func TestTrailerLost(t *testing.T) {
 		b := bytes.Clone(sound)
 		clear(b[indexOf(b)+40 : indexOf(b)+80])
 		replace(t, k, name, b)
-		checkNoticed(t, k, m, f.Path, "loss of 40 bytes of the index")
+		checkRebuilt(t, k, m, f, "loss of 40 bytes of the index")
+		b[end+512] ^= 1
+		replace(t, k, name, b)
+		checkNoticed(t, k, m, f.Path, "loss of 40 bytes of the index, and of the trailer")
 		replace(t, k, name, sound)
 	}
 }

@@ -35,8 +35,8 @@ func overheadOf(t *testing.T, j *Job, f container.File) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index := binary.LittleEndian.Uint64(b[len(b)-container.BlockSize+16:])
-	return int64(len(b)) - int64(index) + container.BlockSize
+	length := binary.LittleEndian.Uint64(b[len(b)-container.BlockSize+24:])
+	return zones.PageRound(int64(length)) + 2*container.BlockSize // without the copy of the index
 }
 
 // region makes a region of n bytes whose content follows from seed.

@@ -18,6 +18,10 @@ const (
 	// BlockSize is the length of the header, and of the trailer.
 	BlockSize     = zones.PageSize
 	formatVersion = 1
+	// A trailer with a copy of the index has a version of its own: earlier readers know none.
+	copiedVersion = 2
+	copyAt        = 96
+	copyRoom      = crcAt - copyAt
 
 	headerMagic  = "ckptimg\n"
 	trailerMagic = "ckptend\n"
@@ -108,7 +112,7 @@ type errBlock string
 func (e errBlock) Error() string { return string(e) }
 
 // checkBlock checks what header and trailer have in common.
-func checkBlock(b []byte, magic, what string) error {
+func checkBlock(b []byte, magic, what string, newest uint32) error {
 	le := binary.LittleEndian
 	if string(b[:8]) != magic {
 		return errBlock("no " + what + " of a ckpt image (wrong magic)")
@@ -116,9 +120,9 @@ func checkBlock(b []byte, magic, what string) error {
 	if le.Uint32(b[crcAt:]) != durable.Sum(b[:crcAt]) {
 		return errBlock(what + " checksum does not match")
 	}
-	if v := le.Uint32(b[8:]); v > formatVersion {
+	if v := le.Uint32(b[8:]); v > newest {
 		return fmt.Errorf("image format %d: %w", v, durable.ErrNewerVersion)
-	} else if v != formatVersion {
+	} else if v == 0 {
 		return errBlock(fmt.Sprintf("image format %d is unknown", v))
 	}
 	return nil
@@ -135,7 +139,7 @@ func checkUnused(b []byte, encode func([]byte), what string) error {
 
 func decodeHeader(b []byte) (Header, error) {
 	var h Header
-	if err := checkBlock(b, headerMagic, "header"); err != nil {
+	if err := checkBlock(b, headerMagic, "header", formatVersion); err != nil {
 		return h, err
 	}
 	le := binary.LittleEndian
@@ -167,6 +171,26 @@ type trailer struct {
 	files       int64
 	extents     int64
 	digest      [32]byte // blake3-256 of the index
+	copies      copies
+	copied      string // the index, with inTrailer
+}
+
+// copies says where a second index is, for the case that the first one is damaged.
+type copies uint8
+
+const (
+	noCopy    copies = iota // as earlier versions wrote
+	inTrailer               // one that fits there
+	inPages                 // between the first one and the trailer
+)
+
+// pages is how many bytes all copies of an index take beside the trailer.
+func (c copies) pages(indexLen int64) int64 {
+	n := zones.PageRound(indexLen)
+	if c == inPages {
+		n *= 2
+	}
+	return n
 }
 
 func (t trailer) encode(b []byte) {
@@ -174,6 +198,11 @@ func (t trailer) encode(b []byte) {
 	clear(b[:BlockSize])
 	copy(b, trailerMagic)
 	le.PutUint32(b[8:], formatVersion)
+	if t.copies != noCopy {
+		le.PutUint32(b[8:], copiedVersion)
+		b[56] = byte(t.copies)
+		copy(b[copyAt:crcAt], t.copied)
+	}
 	le.PutUint32(b[12:], t.indexCRC)
 	le.PutUint64(b[16:], uint64(t.indexOffset))
 	le.PutUint64(b[24:], uint64(t.indexLen))
@@ -188,10 +217,14 @@ func (t trailer) encode(b []byte) {
 // decodeTrailer checks every length against the length of the file.
 func decodeTrailer(b []byte, fileLen int64) (trailer, error) {
 	var t trailer
-	if err := checkBlock(b, trailerMagic, "trailer"); err != nil {
+	if err := checkBlock(b, trailerMagic, "trailer", copiedVersion); err != nil {
 		return t, err
 	}
 	le := binary.LittleEndian
+	where := copies(b[56])
+	if where > inPages || (where != noCopy) != (le.Uint32(b[8:]) == copiedVersion) {
+		return t, errBlock("trailer: the copy of the index is nowhere")
+	}
 	indexOffset, indexLen, total := le.Uint64(b[16:]), le.Uint64(b[24:]), le.Uint64(b[32:])
 	extents := le.Uint64(b[48:])
 	if total != uint64(fileLen) {
@@ -199,7 +232,7 @@ func decodeTrailer(b []byte, fileLen int64) (trailer, error) {
 	}
 	if indexLen < 32 || indexLen > maxIndex || indexLen > total || indexOffset > total ||
 		indexOffset < BlockSize || indexOffset%BlockSize != 0 ||
-		int64(indexOffset)+zones.PageRound(int64(indexLen))+BlockSize != fileLen {
+		int64(indexOffset)+where.pages(int64(indexLen))+BlockSize != fileLen || where == inTrailer && indexLen > copyRoom {
 		return t, errBlock("trailer: place of the index is not in the file")
 	}
 	if extents > indexLen/extentSize {
@@ -213,7 +246,11 @@ func decodeTrailer(b []byte, fileLen int64) (trailer, error) {
 		regions:     int64(le.Uint32(b[40:])),
 		files:       int64(le.Uint32(b[44:])),
 		extents:     int64(extents),
-		digest:      [32]byte(b[64:96]),
+		digest:      [32]byte(b[64:copyAt]),
+		copies:      where,
+	}
+	if where == inTrailer {
+		t.copied = string(b[copyAt : copyAt+t.indexLen])
 	}
 	if (t.regions+t.files)*regionFixed > t.indexLen {
 		return t, errBlock("trailer: more records than the index can hold")

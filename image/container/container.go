@@ -19,9 +19,11 @@
 //	|   external files   |  path, blake3-256 of that file's index
 //	|   extents          |  64 bytes each
 //	|   zeros to 4 KiB   |
+//	+--------------------+
+//	| copy of the index  |  if it is too large for the trailer
 //	+--------------------+ file length - 4096
 //	| trailer     4 KiB  |  where the index is; its CRC-32C and blake3-256;
-//	+--------------------+  the length of the file; CRC-32C
+//	+--------------------+  the length of the file; a copy of the index; CRC-32C
 //
 // The digest of the index is thus a digest of the whole. It is in the manifest, so that a file
 // cannot pass for another. docs/FORMAT.md has every field.

@@ -208,7 +208,7 @@ func (k *copier) run(ctx context.Context) error {
 // tail writes the index and the trailer, which have one encoding and were checked as the file
 // was opened, and syncs.
 func (k *copier) tail(ctx context.Context) error {
-	t := k.c.index.tail(k.c.trailer.indexOffset)
+	t := k.c.index.tailWith(k.c.trailer.indexOffset, k.c.trailer.copies)
 	if t.trailer != k.c.trailer {
 		return durable.Damaged(k.c.path, k.c.trailer.indexOffset, "index is not in its one encoding")
 	}

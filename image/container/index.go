@@ -389,10 +389,17 @@ type tail struct {
 	holes   int64 // bytes
 }
 
-// tail encodes the index of a payload that ends at end.
+// tail encodes the index of a payload that ends at end, with a copy of it.
 func (x *index) tail(end int64) *tail {
+	if x.encodedLen() <= copyRoom {
+		return x.tailWith(end, inTrailer)
+	}
+	return x.tailWith(end, inPages)
+}
+
+func (x *index) tailWith(end int64, where copies) *tail {
 	b := x.encode()
-	n := zones.PageRound(int64(len(b)))
+	n := where.pages(int64(len(b)))
 	t := &tail{bytes: aligned(int(n) + BlockSize), trailer: trailer{
 		indexCRC:    durable.Sum(b),
 		indexOffset: end,
@@ -402,8 +409,15 @@ func (x *index) tail(end int64) *tail {
 		files:       int64(len(x.files)),
 		extents:     int64(len(x.extents)),
 		digest:      digestOf(b),
+		copies:      where,
 	}}
 	copy(t.bytes, b)
+	switch where {
+	case inTrailer:
+		t.trailer.copied = string(b)
+	case inPages:
+		copy(t.bytes[n/2:], b)
+	}
 	t.trailer.encode(t.bytes[n:])
 	for _, h := range x.holes(end) {
 		t.holes += h.n

@@ -107,3 +107,78 @@ func TestIndexRejects(t *testing.T) {
 		}
 	}
 }
+
+// TestIndexCopy damages the index of a container that is too large for a copy in the trailer, its
+// copy, the trailer, and some of them together: whatever proves the index sound is read.
+func TestIndexCopy(t *testing.T) {
+	m := memfs.New()
+	if err := m.Mkdir("/0001"); err != nil {
+		t.Fatal(err)
+	}
+	place := Place{FS: m, Dir: "/", Job: "job"}
+	b, err := place.Build("/0001/x", Header{Job: "job", Number: 1, Rank: 0, Node: 0, Kind: KindRank}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const extents = 200 // their records fill more than three pages
+	if err := b.Region("data", zones.Data, extents*zones.PageSize); err != nil {
+		t.Fatal(err)
+	}
+	for i := range extents {
+		page := aligned(zones.PageSize)
+		page[0], page[1] = 1, byte(i)
+		if _, err := b.Extent(page, ID{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := b.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := info.Bytes
+	sound, err := durable.ReadFile(m, "/0001/x", 4<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := openContainer(m, "/0001/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	tr := c.trailer
+	first, second, end := tr.indexOffset, tr.indexOffset+zones.PageRound(tr.indexLen), size-BlockSize
+	if tr.copies != inPages || second+zones.PageRound(tr.indexLen) != end {
+		t.Fatalf("the index is at %d, its copy at %d, the trailer at %d", first, second, end)
+	}
+	f := File{Path: "0001/x", Kind: KindRank, Bytes: size, IndexBlake3: hexDigest(tr.digest)}
+	for what, c := range map[string]struct {
+		at   []int64
+		lost bool
+	}{
+		"two bytes of the index":         {at: []int64{first + 50, first + 900}},
+		"two bytes of the copy":          {at: []int64{second + 50, second + 900}},
+		"trailer":                        {at: []int64{end + 20}},
+		"trailer and index":              {at: []int64{end + 20, first + 50, first + 900}},
+		"trailer and start of the index": {at: []int64{end + 20, first}},
+		"trailer and start of the copy":  {at: []int64{end + 20, second}},
+		"trailer and end of the copy":    {at: []int64{end + 20, second + tr.indexLen - 80, second + tr.indexLen - 99}},
+		"both":                           {at: []int64{first + 50, first + 900, second + 50, second + 900}, lost: true},
+		"padding of the copy":            {at: []int64{end - 1}},
+	} {
+		b := slices.Clone(sound)
+		for _, at := range c.at {
+			b[at] ^= 0x55
+		}
+		if err := durable.Replace(m, "/0001/x", b); err != nil {
+			t.Fatal(err)
+		}
+		into := zones.Region{Name: "data", Zone: zones.Data, Size: extents * zones.PageSize, Mem: aligned(extents * zones.PageSize)}
+		err := place.Load(t.Context(), f, 0, []zones.Region{into}, LoadOptions{})
+		if c.lost != (err != nil) || !c.lost && into.Mem[100*zones.PageSize+1] != 100 {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := place.Check(t.Context(), f, nil); !errors.As(err, new(*durable.DamageError)) {
+			t.Errorf("%s: verified with %v", what, err)
+		}
+	}
+}

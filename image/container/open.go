@@ -164,8 +164,22 @@ func (p Place) openRef(c *container, ref fileRec) (*container, error) {
 	return x, nil
 }
 
-// A rebuilder makes the trailer of a damaged container again, and an index with one wrong byte.
-// The digest of the index, which manifests and other containers know, proves the outcome: nothing
+// checkCopy reports a copy of the index that differs from it.
+func (c *container) checkCopy() error {
+	t := c.trailer
+	b := aligned(int(zones.PageRound(t.indexLen)))
+	at := t.indexOffset + int64(len(b))
+	switch {
+	case c.rebuilt != nil || t.copies != inPages:
+		return nil // in the trailer, its checksum covers it
+	case durable.ReadAt(c.f, c.path, b, at) != nil, digestOf(b[:t.indexLen]) != t.digest, !allZero(b[t.indexLen:]):
+		return durable.Damaged(c.path, at, "copy of the index does not match")
+	}
+	return nil
+}
+
+// A rebuilder makes the trailer of a damaged container again, and takes the copy of a damaged
+// index; without a copy, it mends one wrong byte. The digest of the index, which manifests and other containers know, proves the outcome: nothing
 // is guessed.
 type rebuilder struct {
 	f      vfs.File
@@ -210,38 +224,55 @@ func (r *rebuilder) container() *container {
 		return nil
 	}
 	r.header = digestOf(head)
-	t, err := decodeTrailer(tail, r.size)
-	if err != nil {
-		t = trailer{fileLen: r.size, indexOffset: r.findIndex(), digest: r.digest}
+	found := func(b []byte, t trailer) *container {
+		x, _, err := decodeIndex(b, t, h.Kind == KindJob)
+		if err != nil || x.header != r.header {
+			return nil
+		}
+		return &container{f: r.f, path: r.path, size: r.size, header: h, trailer: t, index: x}
 	}
-	n := r.size - BlockSize - t.indexOffset
-	if n > maxIndex || t.indexOffset == 0 {
+	if t, err := decodeTrailer(tail, r.size); err == nil {
+		if b := r.read(t.indexOffset); b != nil {
+			if b = r.mend(b, t); b != nil {
+				return found(b, t)
+			}
+		}
+		return nil
+	}
+	for at := r.findIndex(r.size - BlockSize); at > 0; at = r.findIndex(at) {
+		// What is found may be the copy, behind the first index.
+		b, t := r.withoutTrailer(r.read(at), trailer{fileLen: r.size, indexOffset: at, digest: r.digest})
+		for range 2 {
+			if b == nil {
+				break
+			}
+			if c := found(b, counted(b, t, h.Kind == KindJob)); c != nil {
+				return c
+			}
+			t.indexOffset -= zones.PageRound(t.indexLen)
+		}
+	}
+	return nil
+}
+
+// read reads what lies between an offset and the trailer, or returns nil.
+func (r *rebuilder) read(at int64) []byte {
+	n := r.size - BlockSize - at
+	if n > 2*maxIndex {
 		return nil
 	}
 	b := aligned(int(n))
-	if durable.ReadAt(r.f, r.path, b, t.indexOffset) != nil {
+	if durable.ReadAt(r.f, r.path, b, at) != nil {
 		return nil
 	}
-	holes := h.Kind == KindJob
-	if err != nil {
-		b, t = r.withoutTrailer(b, t, holes)
-	} else {
-		b = r.mend(b[:t.indexLen], t)
-	}
-	if b == nil {
-		return nil
-	}
-	x, _, err := decodeIndex(b, t, holes)
-	if err != nil || x.header != r.header {
-		return nil
-	}
-	return &container{f: r.f, path: r.path, size: r.size, header: h, trailer: t, index: x}
+	return b
 }
 
-// findIndex finds the last page that begins as the index does, with the digest of the header.
-func (r *rebuilder) findIndex() int64 {
+// findIndex finds the last page before an offset that begins as the index does, with the digest of
+// the header, or returns 0.
+func (r *rebuilder) findIndex(before int64) int64 {
 	b := aligned(BlockSize)
-	for at := r.size - 2*BlockSize; at >= BlockSize && r.size-at <= maxIndex; at -= BlockSize {
+	for at := before - BlockSize; at >= BlockSize && r.size-at <= 2*maxIndex; at -= BlockSize {
 		if durable.ReadAt(r.f, r.path, b, at) == nil && [32]byte(b[:32]) == r.header {
 			return at
 		}
@@ -249,13 +280,15 @@ func (r *rebuilder) findIndex() int64 {
 	return 0
 }
 
-// withoutTrailer finds out how long an index is, which zeros follow, and how many records it has.
-func (r *rebuilder) withoutTrailer(b []byte, t trailer, holes bool) ([]byte, trailer) {
-	end := len(bytes.TrimRight(b, "\x00"))
-	for n := round8(end); n <= min(len(b), end+extentSize); n += 8 {
-		if digestOf(b[:n]) == r.digest {
-			t.indexLen, t.indexCRC = int64(n), durable.Sum(b[:n])
-			return b[:n], counted(b[:n], t, holes)
+// withoutTrailer finds out how long an index is, which zeros follow, and perhaps a copy of it.
+func (r *rebuilder) withoutTrailer(b []byte, t trailer) ([]byte, trailer) {
+	for _, b := range [][]byte{b, b[:len(b)/2]} {
+		end := len(bytes.TrimRight(b, "\x00"))
+		for n := round8(end); n <= min(len(b), end+extentSize); n += 8 {
+			if digestOf(b[:n]) == r.digest {
+				t.indexLen, t.indexCRC = int64(n), durable.Sum(b[:n])
+				return b[:n], t
+			}
 		}
 	}
 	return nil, t
@@ -287,11 +320,19 @@ func counted(b []byte, t trailer, holes bool) trailer {
 	}
 }
 
-// mend returns the sound index, or nil.
+// mend returns the sound index, or nil, out of what lies before the trailer.
 func (r *rebuilder) mend(b []byte, t trailer) []byte {
 	if t.digest != r.digest {
 		return nil
 	}
+	second := []byte(t.copied)
+	if t.copies == inPages {
+		second = b[len(b)/2:][:t.indexLen]
+	}
+	if digestOf(second) == r.digest {
+		return second
+	}
+	b = b[:t.indexLen]
 	copy(b, r.header[:])
 	if digestOf(b) == r.digest || flipBack(b, t.indexCRC) && digestOf(b) == r.digest {
 		return b

@@ -107,6 +107,11 @@ func (v *Verifier) File(ctx context.Context, f File) error {
 	if err := r.holes(ctx, c); err != nil {
 		return err
 	}
+	if err := c.checkCopy(); err != nil {
+		if err := v.Note(err); err != nil {
+			return err
+		}
+	}
 	checked.complete()
 	return nil
 }
