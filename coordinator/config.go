@@ -39,6 +39,7 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	if cfg.Printed, d.output, err = job.OpenOutput(d.job, len(d.members)); err != nil {
 		return cfg, err
 	}
+	cfg.Start, cfg.StopAt = d.spec.Recut.At(), d.haltsAt
 	if len(d.groups) == 1 {
 		err := d.addKnown(&cfg, from)
 		return cfg, err
@@ -109,7 +110,7 @@ func (d *driver) addKnown(cfg *supervisor.Config, from *image.Manifest) error {
 		known[n] = m.Iteration
 	}
 	for _, n := range slices.Sorted(maps.Keys(known)) {
-		if n <= from.Number {
+		if n <= from.Number && n > d.spec.Recut.Last() {
 			cfg.Known = append(cfg.Known, supervisor.Stored{Number: n, Iter: int(known[n])})
 		}
 	}
@@ -239,8 +240,13 @@ func (d *driver) resetLogs() error {
 	if err != nil {
 		return err
 	}
+	if d.spec.Recut != nil && slices.Max(d.baseline.Base) == 0 {
+		if err := job.RemoveLogs(d.job); err != nil { // of the ranks before
+			return err
+		}
+	}
 	base := d.baseline.Base
-	newer := slices.DeleteFunc(numbers, func(n int) bool { return n <= base[(n-1)%len(base)] })
+	newer := slices.DeleteFunc(d.spec.Later(numbers), func(n int) bool { return n <= base[(n-1)%len(base)] })
 	slices.Reverse(newer)
 	if err := d.forget(newer); err != nil {
 		return err

@@ -54,6 +54,8 @@ type setting struct {
 	inventory  *levels.Inventory                           // of the nodes, of a job that is restarted; may be nil
 	fallBack   bool                                        // it may begin with an earlier checkpoint than the newest
 	withoutLog bool                                        // it resumes from what the checkpoints alone allow
+	halts      bool                                        // it stops only to be dealt to other ranks,
+	haltsAt    int                                         // at this iteration or later
 	launcher   launch.Launcher
 	network    string                // of the socket: unix; tests also measure tcp
 	listen     string                // address for ranks of other hosts; empty without
@@ -285,6 +287,8 @@ type Options struct {
 
 	withoutLog bool
 	fallBack   bool
+	halts      bool              // the run stops only to be dealt to other ranks,
+	haltsAt    int               // at this iteration or later
 	input      *launch.Input     // of a program
 	inventory  *levels.Inventory // of the nodes of a stored job; may be nil
 	levels     *job.Levels       // where its checkpoints are; nil if it has no nodes

@@ -287,7 +287,14 @@ func (d *driver) tellStart() {
 	for _, g := range d.groups {
 		from := g.spawned.From
 		ev.Line = append(ev.Line, from)
+		if from == 0 && d.spec.Recut != nil {
+			ev.Iteration, ev.FromNP = min(ev.Iteration, d.spec.Recut.Iteration), d.spec.Recut.WasNP
+			continue
+		}
 		ev.Iteration = min(ev.Iteration, d.stored[from])
+	}
+	if ev.FromNP == ev.NP {
+		ev.FromNP = 0
 	}
 	ev.From = slices.Min(ev.Line)
 	d.Event(ev)

@@ -190,6 +190,9 @@ func (g *group) Examine(number int) {
 	g.restored = restored{number: number}
 	g.lineage.restored(number)
 	if number == 0 {
+		if r := g.spec.Recut; r != nil {
+			g.restored.iter, g.restored.otherNP = r.Iteration, r.WasNP
+		}
 		g.checked = incarnation
 		return
 	}

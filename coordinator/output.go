@@ -140,7 +140,7 @@ func (g *group) forgetAfter(a protocol.Forget) error {
 			return err
 		}
 	}
-	for _, n := range slices.Backward(numbers) {
+	for _, n := range slices.Backward(g.spec.Later(numbers)) {
 		if n > a.After && n%len(g.d.groups) == (g.id+1)%len(g.d.groups) {
 			if err := g.d.forget([]int{n}); err != nil {
 				return err
@@ -171,6 +171,9 @@ func (d *driver) dropBelow(base []int) error {
 	}
 	numbers = slices.DeleteFunc(numbers, func(n int) bool {
 		g := (n - 1) % len(d.groups)
+		if n <= d.spec.Recut.Last() {
+			return slices.Contains(d.spec.Recut.From, n)
+		}
 		return g >= len(base) || n >= base[g]
 	})
 	return d.forget(numbers)

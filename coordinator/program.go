@@ -231,6 +231,7 @@ func (o Options) newDriver(spec *job.Resolved, j *image.Job, library libraryID) 
 	d.listen = o.Listen
 	d.until = o.Until
 	d.watch, d.stopOnFull, d.withoutLog, d.demands = o.watch, o.StopOnFull, o.withoutLog, o.Checkpoints
+	d.halts, d.haltsAt = o.halts, o.haltsAt
 	d.fallBack = o.fallBack
 	d.ways, d.inventory = o.ways, o.inventory
 	d.startTurns = o.StartTurns

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -94,6 +95,102 @@ func TestOtherRanks(t *testing.T) {
 			verifyAll(t, opt)
 		})
 	}
+}
+
+// A deal is a job of several groups that goes from one number of ranks to another, and to a third.
+type deal struct {
+	app      string
+	mode     job.Mode
+	log      string
+	np, size int // ranks, and ranks of a group of Semi
+	then     [2]int
+}
+
+func deals() []deal {
+	list := []deal{
+		{"heat", job.Uncoordinated, "", 4, 0, [2]int{6, 1}}, {"bt", job.Semi, "", 4, 2, [2]int{9, 4}}, {"cg", job.Uncoordinated, "none", 4, 0, [2]int{2, 8}},
+	}
+	if testkit.Nightly() {
+		list = append(list, deal{"sp", job.Uncoordinated, "optimistic", 4, 0, [2]int{9, 1}}, deal{"lu", job.Semi, "pessimistic-sender", 6, 4, [2]int{5, 3}})
+		for app, numbers := range map[string][]int{"heat": {3, 5, 8}, "minighost": {2, 4, 6}, "bt": {1, 4, 9}, "sp": {4, 9, 16}, "lu": {2, 4, 6}, "cg": {2, 4, 8}} {
+			for i, np := range numbers {
+				then := [2]int{numbers[(i+1)%3], numbers[(i+2)%3]}
+				for _, log := range []string{"", "pessimistic-sender", "optimistic", "none"} {
+					list = append(list, deal{app, job.Uncoordinated, log, np, 0, then})
+				}
+				list = append(list, deal{app, job.Semi, "", np, 1 + np/2, then}, deal{app, job.Semi, "pessimistic-sender", np, 1 + np/3, then})
+			}
+		}
+	}
+	return list
+}
+
+// A job of several groups dies at some iteration, goes on with other ranks, loses one of them before
+// or after its first checkpoint, dies, and goes on with other ranks again. It ends as a run without
+// any of this. In half of the cases a checkpoint of the last line is damaged meanwhile.
+func TestOtherRanksOfGroups(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(38, 9))
+	for _, c := range deals() {
+		t.Run(fmt.Sprintf("%s/%s%s/%d-%v", c.app, c.mode, c.log, c.np, c.then), func(t *testing.T) {
+			s := newSpec(t, fmt.Sprintf("%s.S.%d", c.app, c.np), 1)
+			s.Iterations, s.Residuals = 60, 7
+			want, _, _ := mustLaunch(t, s, Options{})
+			s.Schedule.Every, s.Mode, s.Log, s.GroupSize = 8, c.mode, c.log, c.size
+			first, second, third := 1+rng.IntN(25), 28+rng.IntN(10), 40+rng.IntN(15)
+			one := c.np == 1 || c.mode == job.Semi && c.size >= c.np // has no log, and needs a sound checkpoint
+			if one {
+				first = 10 + rng.IntN(15)
+			}
+			dies := func(np, at int) Failure { return Failure{Rank: rng.IntN(np), Node: -1, Iter: at} }
+			rec := &recorder{t: t}
+			opt := Options{Store: t.TempDir(), Job: "job", Observer: rec, Failures: []Failure{dies(c.np, first)}}
+			if _, err := Launch(t.Context(), s, opt); !errors.As(err, new(*JobFailedError)) {
+				t.Fatal(err)
+			}
+			if newest := newestOf(t, opt); newest > 0 && !one && rng.IntN(2) == 0 {
+				damaged, _ := filepath.Glob(filepath.Join(opt.Store, "jobs", opt.Job, fmt.Sprintf("%04d", newest), "rank-*.img"))
+				flipByte(t, damaged[0])
+			}
+			opt.Failures = []Failure{dies(c.then[0], second), dies(c.then[0], third)}
+			_, err := Restart(t.Context(), RestartOptions{Options: opt, NP: c.then[0]})
+			if !errors.As(err, new(*JobFailedError)) {
+				t.Fatalf("rank %d dies at %d, after one at %d: %v\n%s", opt.Failures[0].Rank, second, first, err, strings.Join(rec.warned, "\n"))
+			}
+			verifyAll(t, opt)
+			opt.Failures = []Failure{dies(c.then[1], third+1)}
+			got, err := Restart(t.Context(), RestartOptions{Options: opt, NP: c.then[1], AutoRestart: true})
+			if err != nil || got.Digest != want.Digest || got.NP != c.then[1] {
+				t.Errorf("deaths at %d, %d, %d: %+v, %v; want digest %s", first, second, third+1, got, err, want.Digest)
+			}
+			verifyAll(t, opt)
+			lines := map[string]int{}
+			for _, out := range eventsOf[*job.OutputEvent](rec) {
+				lines[out.Text]++
+			}
+			for text, n := range lines {
+				if n > 1 || len(lines) != s.Iterations/s.Residuals {
+					t.Errorf("%q was shown %d times, of %d lines", text, n, len(lines))
+				}
+			}
+		})
+	}
+}
+
+func newestOf(t *testing.T, opt Options) int {
+	store, err := image.OpenStore(vfs.OS{}, opt.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.Job(opt.Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := j.Latest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // A damager damages a file of each checkpoint from a number on.
@@ -274,8 +371,8 @@ func TestWrongRanks(t *testing.T) {
 		}, 9, `array "u" of sp is neither global nor replicated`},
 		{"dl.S.4", func(s *job.Spec) { s.Level = job.Application }, 3, "the ranks of dl hold no array together"},
 		{"heat.S.4", half, 3, `array "own" of heat is neither global nor replicated`},
-		{"heat.S.4", func(s *job.Spec) { s.Mode, s.GroupSize = job.Semi, 2 }, 3, "the groups are of the ranks of the launch"},
-		{"heat.S.4", func(s *job.Spec) { s.Mode = job.Uncoordinated }, 3, "the groups are of the ranks of the launch"},
+		{"ring.S.4", func(s *job.Spec) { s.Mode, s.GroupSize = job.Semi, 2 }, 3, `array "state" of ring is neither global nor replicated`},
+		{"bt.S.4", func(s *job.Spec) { s.Mode = job.Uncoordinated }, 3, "3 processes are not possible"},
 		{"heat.S.4", func(*job.Spec) {}, 191, "187 elements on 191 ranks"},
 	} {
 		opt := launch(c.app, c.change)

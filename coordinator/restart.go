@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/levels"
@@ -78,7 +79,12 @@ func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, opt Rest
 	if err := job.CheckCombinations(opt.lookup(spec, spec.Mapping)); err != nil {
 		return nil, err
 	}
-	was := spec.Mapping
+	if spec, again, r, err := opt.recut(ctx, spec, j); r != nil || err != nil {
+		return r, err
+	} else if again {
+		return resumeRanks(ctx, spec, j, opt)
+	}
+	stored, was := spec, spec.Mapping
 	again, err := opt.onRanks(spec, j)
 	if err != nil {
 		return nil, err
@@ -86,6 +92,7 @@ func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, opt Rest
 	if spec, err = checkRun(levels.Fit(again, opt.Observer.Warn), opt.Options); err != nil {
 		return nil, err
 	}
+	spec.Continue(stored)
 	library, err := identifySelf()
 	if err != nil {
 		return nil, err
@@ -106,6 +113,96 @@ func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, opt Rest
 		return nil, err
 	}
 	return d.drive(ctx, from, opt.Failures, opt.Interrupts) // without a checkpoint there are message logs, perhaps
+}
+
+// cutTries is how often a job resumes to be cut.
+const cutTries = 5
+
+// recut deals a job of several groups to other ranks, or to other groups, if that is asked for:
+// all groups resume, go on to one iteration, store there and stop; the job then begins anew from
+// these checkpoints. A result is of a job that ended before.
+func (o *RestartOptions) recut(ctx context.Context, spec *job.Resolved, j *image.Job) (now *job.Resolved, dealt bool, r *Result, err error) {
+	if spec.Mode == job.Coordinated {
+		return spec, false, nil, nil
+	}
+	next, err := o.onOthers(spec)
+	if err != nil || next == nil {
+		return spec, false, nil, err
+	}
+	if o.Checkpoint != 0 {
+		return spec, false, nil, job.Clash(job.ClashCut, wording.Sprintf("checkpoint %d on other groups", o.Checkpoint), "")
+	}
+	// What logs replay can be messages of a later iteration than that of the cut. They are received
+	// some iterations later.
+	cut, at, err := job.FindCut(ctx, j, spec)
+	for try := 0; err == nil && cut == nil && try < cutTries; try++ {
+		var users bool
+		if r, users, err = o.halt(ctx, spec, j, at); err != nil || users || r.Outcome != job.StateStopped {
+			if err == nil && r.Outcome == job.StateCompleted {
+				r.Interrupted = false
+				o.Observer.Warn(fmt.Sprintf("the job has completed on %d ranks before it could go on with %d", spec.NP, next.NP))
+			}
+			return spec, false, r, err
+		}
+		cut, at, err = job.FindCut(ctx, j, spec)
+	}
+	if err == nil && cut == nil {
+		err = job.Clash(job.ClashMessages, wording.Sprintf("{np} %d: the checkpoints of the groups of job %s", next.NP, j.Name()), "")
+	}
+	if err == nil {
+		err = job.Deal(j, spec, next, cut)
+	}
+	if err != nil {
+		return spec, false, nil, err
+	}
+	now, err = job.ReadSpec(j)
+	return now, true, nil, err
+}
+
+// onOthers describes the job on the ranks, and in the groups, that are asked for; nil if they are
+// as they were.
+func (o *RestartOptions) onOthers(spec *job.Resolved) (*job.Resolved, error) {
+	np := cmp.Or(o.NP, spec.NP)
+	mapping, err := spec.Mapping, error(nil)
+	switch {
+	case o.Mapping != nil:
+		mapping, err = o.Mapping(np)
+	case np != spec.NP:
+		mapping, err = job.EvenMapping(np, min(np, len(spec.Mapping)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	next, err := checkRun(spec.On(np, mapping), o.Options)
+	if err != nil || slices.EqualFunc(next.Groups, spec.Groups, slices.Equal[[]int]) {
+		return nil, err
+	}
+	return next, spec.CheckRanks(nil, np)
+}
+
+// halt resumes a job as it was, and stops it as soon as all groups have stored at one
+// iteration, not before the given one. It reports whether the user has stopped it.
+func (o RestartOptions) halt(ctx context.Context, spec *job.Resolved, j *image.Job, at int) (*Result, bool, error) {
+	asked := make(chan struct{}, 2)
+	asked <- struct{}{}
+	user, over := o.Interrupts, make(chan struct{})
+	defer close(over)
+	var users atomic.Bool
+	go func() {
+		for {
+			select {
+			case <-user:
+				if users.Swap(true) { // the first waits for the stop that is under way
+					asked <- struct{}{}
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	o.NP, o.Mapping, o.Failures, o.Interrupts, o.halts, o.haltsAt = 0, nil, nil, asked, true, at
+	r, err := resumeRanks(ctx, spec, j, o)
+	return r, users.Load(), err
 }
 
 // lookup tells what the restart of a job asks for that was on some mapping.

@@ -163,8 +163,14 @@ func (d *driver) interrupt(now bool) {
 			now = true
 		}
 	}
-	d.Event(&StoppingEvent{Type: "stopping", Now: now, Iteration: d.machine.Iteration(), AtRisk: d.atRisk()})
+	if !d.halts || now {
+		d.tellStopping(now)
+	}
 	d.request(protocol.Request{Stop: true, Now: now}, d.afterInterrupt)
+}
+
+func (d *driver) tellStopping(now bool) {
+	d.Event(&StoppingEvent{Type: "stopping", Now: now, Iteration: d.machine.Iteration(), AtRisk: d.atRisk()})
 }
 
 // atRisk is how many iterations a restart repeats if the job is stopped at once: those
@@ -185,10 +191,19 @@ func (d *driver) afterDemand(a protocol.Answer, _ *job.CheckpointEvent, aborted 
 	}
 }
 
+// haltPause is between two tries to stop a job that is to be dealt to other ranks.
+const haltPause = time.Millisecond
+
 // afterInterrupt stops without a checkpoint when one cannot be taken: somebody
 // who presses ^C wants the job to end.
 func (d *driver) afterInterrupt(a protocol.Answer, _ *job.CheckpointEvent, _ error) {
 	if a.Err == "" || d.outcome != nil {
+		return
+	}
+	if d.halts && !d.hurried { // once ranks that failed compute again
+		time.AfterFunc(haltPause, func() {
+			d.Post(func() { d.request(protocol.Request{Stop: true}, d.afterInterrupt) })
+		})
 		return
 	}
 	d.Warn("stopping without a last checkpoint: " + a.Err)

@@ -195,7 +195,7 @@ func (g *group) welcomeRank(rank int) {
 	node := g.spec.Nodes[rank]
 	_, repeated, again := g.again()
 	g.d.members[rank].link.Send(protocol.Welcome{Body: job.Encode(wire.Welcome{
-		Spec: g.spec.Spec, Job: g.job.Name(), StoreDir: g.store, Program: g.libraryPath(),
+		Spec: g.spec.Spec, Recut: g.spec.Recut, Job: g.job.Name(), StoreDir: g.store, Program: g.libraryPath(),
 		Segment: g.segment(node), Sharing: g.perNode()[node], Leads: g.Leads(rank), Channels: g.channels(), Peers: g.peers(), InjectAt: g.d.inject.iterations(rank),
 		Silence: g.limits.Silence, From: g.restored.number, Iter: g.restored.iter, Step: g.restored.step,
 		Local: g.restored.local, Stored: g.restored.stored, ID: g.restored.id, Served: g.level.Served(), Again: again, Reach: g.restored.iter + repeated})})

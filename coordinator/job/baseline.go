@@ -35,6 +35,8 @@ type Baseline struct {
 	// Unlogged says that the job resumes from Base alone: newer checkpoints and the content of
 	// the logs are to be removed.
 	Unlogged bool `json:"unlogged,omitempty"`
+	// Recut says that the ranks are not those of the launch; nil: they are.
+	Recut *Recut `json:"dealt,omitempty"`
 }
 
 // A sealedBaseline is a Baseline as it is stored. Without the checksum, a damaged number would
@@ -55,12 +57,22 @@ func (l ownedBaseline) sum() uint32 {
 
 // same reports whether nothing was removed between the two: a removal is noted first.
 func (l *Baseline) same(now *Baseline) bool {
-	return slices.Equal(l.Base, now.Base) && slices.Equal(l.Taken, now.Taken)
+	return l.Recut.same(now.Recut) && slices.Equal(l.Base, now.Base) && slices.Equal(l.Taken, now.Taken)
 }
 
 // ReadBaseline returns what the job has noted. A job with checkpoints of several groups has noted
 // something.
 func ReadBaseline(job *image.Job, groups int) (l Baseline, err error) {
+	l, err = readBaseline(job)
+	if err == nil {
+		if err := l.check(groups); err != nil {
+			return Baseline{}, &durable.DamageError{File: filepath.Join(job.Dir(), baselineName), Reason: err.Error()}
+		}
+	}
+	return l, err
+}
+
+func readBaseline(job *image.Job) (l Baseline, err error) {
 	path := filepath.Join(job.Dir(), baselineName)
 	b, err := durable.ReadFile(job.FS(), path, maxBaseline)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,14 +91,14 @@ func ReadBaseline(job *image.Job, groups int) (l Baseline, err error) {
 	if err := s.digestMember.check(job, path); err != nil {
 		return l, err
 	}
-	if err := s.Baseline.check(groups); err != nil {
-		return l, &durable.DamageError{File: path, Reason: err.Error()}
-	}
 	return s.Baseline, nil
 }
 
 // check refuses what a job of so many groups does not write.
 func (l *Baseline) check(groups int) error {
+	if err := l.Recut.check(); err != nil {
+		return err
+	}
 	if l.Incarnation < 0 || l.Incarnation > 1<<52 {
 		return fmt.Errorf("incarnation %d is out of range", l.Incarnation)
 	}
@@ -168,11 +180,15 @@ func ChooseCheckpoint(job *image.Job, spec *Resolved, n int, passed func(error))
 		}
 	}
 	if n == 0 {
-		var err error
-		if n, err = job.Latest(); err != nil {
+		numbers, err := job.Checkpoints()
+		if err != nil {
 			return nil, err
 		}
-		if n == 0 {
+		if later := spec.Later(numbers); len(later) > 0 {
+			n = slices.Max(later)
+		} else if spec.Recut != nil {
+			return nil, nil
+		} else {
 			return nil, &noCheckpointError{job.Name()}
 		}
 	}
@@ -186,6 +202,7 @@ func ChooseCheckpoint(job *image.Job, spec *Resolved, n int, passed func(error))
 // newestReadable returns nil if every manifest is damaged.
 func newestReadable(job *image.Job, spec *Resolved, passed func(error)) (*image.Manifest, error) {
 	numbers, err := job.Checkpoints()
+	numbers = spec.Later(numbers)
 	var skipped []error
 	for _, n := range slices.Backward(numbers) {
 		m, err := job.Manifest(n)

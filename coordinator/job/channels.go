@@ -38,7 +38,11 @@ func (s *Resolved) InitialChannels(rank int) (*SavedChannels, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SavedChannels{e.Snapshot(), 0}, nil
+	state := e.Snapshot()
+	if s.Recut != nil && rank == 0 {
+		state.Vector.Outputs = s.Recut.Outputs
+	}
+	return &SavedChannels{state, 0}, nil
 }
 
 // ReadChannels reads it from a checkpoint, and checks that job and manifest agree.

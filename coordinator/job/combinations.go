@@ -55,10 +55,10 @@ const (
 	ClashStore    = "local store"
 	ClashLost     = "fail-lose-local !local"
 	ClashOneByOne = "ranks=program fail-node"
-	ClashRanks    = "mode=semi|uncoordinated other-np"
 	ClashArrays   = "ranks=simulated|program other-np"
 	ClashCommand  = "ranks=program other-np !command"
 	ClashMessages = "checkpoint other-np"
+	ClashCut      = "mode=semi|uncoordinated checkpoint other-np|other-map"
 )
 
 // Combinations returns the table.
@@ -271,8 +271,7 @@ func ofGroups(row func(terms, because, remedy string)) {
 	row("seed !jitter !stagger=random", "nothing else is drawn at random", wording.Sprintf("add {jitter} or {stagger} random, or leave {seed} out"))
 	row("groups=several keep", "groups that take checkpoints apart from each other remove at once those that no recovery needs", wording.Sprintf("leave {keep} out: such a job keeps few checkpoints by itself"))
 	row("groups=several tune", "only a job of one group that stores all its memory can be tuned", wording.Sprintf("leave {tune} or {mode} out"))
-	row(ClashRanks, "the groups are of the ranks of the launch", wording.Sprintf("leave {np} out"))
-	row("mode=semi !group-size other-map", "the groups are the nodes of the launch", wording.Sprintf("keep the mapping, or launch with {group-size}"))
+	row("local mode=semi|uncoordinated other-np", "each node keeps checkpoints of its own groups", wording.Sprintf("leave {np} out"))
 	row("groups=several checkpoint", "one checkpoint is of some ranks only: the job resumes from its recovery line", wording.Sprintf("leave {checkpoint} out; {show JOB} {recovery-line} shows where it resumes"))
 	row("groups=several exact", "groups resume from a recovery line, which leaves out what is damaged", wording.Sprintf("leave {exact} out; {show JOB} {recovery-line} shows where it resumes"))
 	row("without-log logs=none", "the job logs no messages: there is no log to do without", wording.Sprintf("leave {without-log} out"))
@@ -318,6 +317,7 @@ func ofNumbers(row func(terms, because, remedy string)) {
 	row(ClashStore, "a store and the directories of nodes lie apart from each other", "")
 	row(ClashArrays, "another number of ranks has no use for what belongs to one rank", "")
 	row(ClashCommand, "the command of the job does not say in one place how many ranks it starts", "")
+	row(ClashCut, "other groups begin with the newest checkpoints that fit together", wording.Sprintf("leave {checkpoint} and @N out"))
 	row(ClashMessages, "it holds messages that the rank has yet to receive", "")
 }
 

@@ -52,6 +52,18 @@ func EvenMapping(np, nodes int) (Mapping, error) {
 	return m, nil
 }
 
+// places reports whether the mapping is of so many ranks.
+func (m Mapping) places(np int) bool {
+	sum := 0
+	for _, n := range m {
+		if n < 1 || n > np-sum {
+			return false
+		}
+		sum += n
+	}
+	return len(m) > 0 && sum == np
+}
+
 func (m Mapping) String() string {
 	fields := make([]string, len(m))
 	for i, n := range m {
@@ -121,20 +133,20 @@ func (s Spec) OnRanks(np int) Spec {
 // CheckRanks refuses to restart a simulated job on np ranks from a checkpoint of another number;
 // m is nil before one is chosen.
 func (s *Resolved) CheckRanks(m *image.Manifest, np int) error {
-	as := wording.Sprintf("leave {np} out: the job restarts on %s", plainRanks(s.NP))
-	if s.Mode != Coordinated {
-		return Clash(ClashRanks, wording.Sprintf("{np} %d: the job takes %s checkpoints", np, s.Mode), as)
+	as, asked := wording.Sprintf("leave {np} out: the job restarts on %s", plainRanks(s.NP)), wording.Sprintf("{np} %d", np)
+	if np == s.NP {
+		as, asked = "keep the mapping: its nodes are the groups of the job", "another mapping"
 	}
 	inst, err := s.Instance()
 	if err != nil {
 		return err
 	}
 	if !inst.Global() && !slices.ContainsFunc(inst.Arrays, func(a dataset.Array) bool { return a.Save && !a.Replicated }) {
-		return Clash(ClashArrays, wording.Sprintf("{np} %d: the ranks of %s hold no array together", np, inst.Name), as)
+		return Clash(ClashArrays, fmt.Sprintf("%s: the ranks of %s hold no array together", asked, inst.Name), as)
 	}
 	for _, a := range inst.Arrays {
 		if !a.Shared() && !a.Replicated && a.Save {
-			return Clash(ClashArrays, wording.Sprintf("{np} %d: array %q of %s is neither global nor replicated, and has no blocks", np, a.Name, inst.Name),
+			return Clash(ClashArrays, fmt.Sprintf("%s: array %q of %s is neither global nor replicated, and has no blocks", asked, a.Name, inst.Name),
 				as+"; or describe the array with `global` or `blocks` in the workload of later jobs")
 		}
 	}

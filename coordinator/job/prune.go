@@ -33,6 +33,9 @@ func BeginAgain(job *image.Job, spec *Resolved) error {
 	if err != nil && !Unrestorable(err) { // a damaged one is replaced
 		return err
 	}
+	if spec.launched != nil {
+		spec, line.Recut = spec.launched, nil // its beginning has gone
+	}
 	line.Base, line.Taken = make([]int, len(spec.Groups)), nil
 	for g := range line.Base {
 		line.Base[g] = -1
@@ -41,11 +44,11 @@ func BeginAgain(job *image.Job, spec *Resolved) error {
 	if err := WriteBaseline(job, line); err != nil {
 		return err
 	}
-	return removeLogs(job)
+	return RemoveLogs(job)
 }
 
-// removeLogs removes the message logs of all ranks that have ever been in the job, durably.
-func removeLogs(job *image.Job) error {
+// RemoveLogs removes the message logs of all ranks that have ever been in the job, durably.
+func RemoveLogs(job *image.Job) error {
 	ranks, err := listed(job.FS(), LogsDir(job))
 	if err != nil {
 		return err
@@ -106,7 +109,7 @@ func Forsake(job *image.Job) error {
 			return err
 		}
 	}
-	if err := removeLogs(job); err != nil { // also of ranks that cannot restart
+	if err := RemoveLogs(job); err != nil { // also of ranks that cannot restart
 		return err
 	}
 	if err := removeAll(job.FS(), filepath.Dir(TracePath(job, 0))); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -91,7 +92,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Resolved, status *Statu
 	}
 	found, anew := stored.Found, noted.FromScratch()
 	l.Passed, l.passed = stored.Passed, stored.Reason()
-	cfg := supervisor.Config{Groups: l.Groups, Log: l.Log, Base: noted.Base}
+	cfg := supervisor.Config{Groups: l.Groups, Log: l.Log, Base: noted.Base, Start: spec.Recut.At()}
 	if !anew {
 		if cfg.Known, err = Known(found); err != nil {
 			return nil, err
@@ -231,7 +232,7 @@ func ReadStored(job *image.Job, spec *Resolved, base []int) (*storedJob, error) 
 		return nil, err
 	}
 	s := &storedJob{Found: make([][]*image.Manifest, len(spec.Groups))}
-	for _, n := range numbers {
+	for _, n := range spec.Later(numbers) {
 		if g := (n - 1) % len(spec.Groups); g < len(base) && n < base[g] {
 			continue
 		}
@@ -251,7 +252,24 @@ func ReadStored(job *image.Job, spec *Resolved, base []int) (*storedJob, error) 
 		}
 		s.Found[m.Group] = append(s.Found[m.Group], m)
 	}
+	for g, found := range s.Found {
+		s.Found[g] = ascending(found)
+	}
 	return s, nil
+}
+
+// ascending leaves out the checkpoints of a group that it has passed over as damaged, and after
+// which it took others of earlier iterations.
+func ascending(found []*image.Manifest) []*image.Manifest {
+	least := int64(math.MaxInt64)
+	var kept []*image.Manifest
+	for _, m := range slices.Backward(found) {
+		if m.Iteration <= least {
+			least, kept = m.Iteration, append(kept, m)
+		}
+	}
+	slices.Reverse(kept)
+	return kept
 }
 
 // addNodes adds the checkpoints that only nodes have, of a job of one group. It fails if nodes
@@ -331,6 +349,11 @@ func checkFiles(job *image.Job, m *image.Manifest) error {
 
 // CheckTaken checks that the job can have taken a checkpoint.
 func (s *Resolved) CheckTaken(job *image.Job, m *image.Manifest) error {
+	if then, err := s.before(m.Number); err != nil {
+		return err
+	} else if then != s {
+		return then.CheckTaken(job, m)
+	}
 	wrong := func(format string, args ...any) error {
 		return &durable.DamageError{File: ManifestPath(job, m.Number), Reason: fmt.Sprintf(format, args...)}
 	}

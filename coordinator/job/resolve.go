@@ -90,7 +90,7 @@ func ReadSpec(job *image.Job) (*Resolved, error) {
 	if err != nil {
 		return nil, senseless(job, err)
 	}
-	return spec, nil
+	return continued(job, spec)
 }
 
 // Resolved is a Spec whose texts have been read and checked against each other. Its typed fields
@@ -105,6 +105,8 @@ type Resolved struct {
 	Groups         [][]int        // the ranks of each group, ascending
 	GroupOf        []int          // of each rank
 	Layouts        []*JointLayout // of each group; nil: every rank writes a file of its own
+	Recut          *Recut         // of a stored job; nil: it continues on the ranks of its launch
+	launched       *Resolved      // with Recut, the job as it was launched
 	instance       func() (*dataset.Instance, error)
 }
 

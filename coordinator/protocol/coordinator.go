@@ -30,6 +30,7 @@ var DefaultLimits = Limits{Silence: 10 * time.Second, Phase: 5 * time.Minute, Re
 // Config describes a group of ranks to its Coordinator.
 type Config struct {
 	Ranks       []int // of the group, ascending, as numbered in the job
+	Start       int   // the iteration of the beginning
 	Iterations  int   // 0: not known; then a rank may end at any time
 	Schedule    Schedule
 	Limits      Limits
@@ -253,6 +254,14 @@ func (c *Coordinator) Upcoming() (iteration int, at time.Duration, ok bool) {
 	return 0, at, ok
 }
 
+// begins returns the iteration of a checkpoint, 0 for the beginning.
+func (c *Coordinator) begins(from int) int {
+	if from == 0 {
+		return c.cfg.Start
+	}
+	return c.known[from]
+}
+
 // rank returns what is known of a rank of the group, or nil.
 func (c *Coordinator) rank(rank int) *rankState {
 	if i, ok := slices.BinarySearch(c.cfg.Ranks, rank); ok {
@@ -345,7 +354,7 @@ func (c *Coordinator) spawn(from int) {
 	c.from = from
 	c.ranks = make([]rankState, len(c.cfg.Ranks))
 	for i, rank := range c.cfg.Ranks {
-		c.ranks[i].rank, c.ranks[i].iter = rank, c.known[from]
+		c.ranks[i].rank, c.ranks[i].iter = rank, c.begins(from)
 	}
 	c.finishing, c.behind, c.queue = false, nil, nil
 	c.enter(starting)
@@ -354,12 +363,12 @@ func (c *Coordinator) spawn(from int) {
 
 // started lets the ranks compute once all of them are ready.
 func (c *Coordinator) started() {
-	c.arm(c.known[c.from])
+	c.arm(c.begins(c.from))
 	c.phase, c.computed = running, true
 	c.lastEnd, c.budget.since = c.now, c.now
-	c.budget.pace.begin(c.known[c.from])
+	c.budget.pace.begin(c.begins(c.from))
 	c.do(Broadcast{Start{c.armed, c.next}})
-	c.report(Notice{Kind: Started, Rank: -1, From: c.from, Incarnation: c.incarnation, Iter: c.known[c.from]})
+	c.report(Notice{Kind: Started, Rank: -1, From: c.from, Incarnation: c.incarnation, Iter: c.begins(c.from)})
 	c.announce()
 }
 

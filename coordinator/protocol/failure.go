@@ -177,7 +177,7 @@ func (c *Coordinator) restart(d Down) {
 }
 
 func (c *Coordinator) respawn(from int) {
-	c.report(Notice{Kind: Restarting, Rank: -1, From: from, Iter: c.known[from], Incarnation: c.incarnation + 1})
+	c.report(Notice{Kind: Restarting, Rank: -1, From: from, Iter: c.begins(from), Incarnation: c.incarnation + 1})
 	c.spawn(from)
 }
 
@@ -194,7 +194,7 @@ func (c *Coordinator) setupFailed(rank int, m SetupFailed) {
 		delete(c.known, c.from)
 		c.restart(Down{Rank: rank, Cause: c.blame(rank, "could not be set up: "+m.Text), Damaged: c.from})
 	default:
-		c.report(Notice{Kind: RankDied, Rank: rank, Iter: c.known[c.from], Incarnation: c.incarnation, Text: "could not be set up: " + m.Text})
+		c.report(Notice{Kind: RankDied, Rank: rank, Iter: c.begins(c.from), Incarnation: c.incarnation, Text: "could not be set up: " + m.Text})
 		c.tryAgain(rank, c.blame(rank, "could not be set up: "+m.Text), m.Body)
 	}
 }

@@ -136,7 +136,11 @@ func (r *process) join(ctx context.Context) error {
 	if err := json.Unmarshal(w.Body, &r.cfg); err != nil {
 		return err
 	}
-	if r.spec, err = r.cfg.Spec.Resolve(); err != nil {
+	r.spec, err = r.cfg.Spec.Resolve()
+	if err == nil {
+		r.spec.Recut = r.cfg.Recut
+	}
+	if err != nil {
 		return err
 	}
 	r.group = r.spec.Groups[r.spec.GroupOf[r.id]]

@@ -25,7 +25,7 @@ func (s *state) openChannels(pending []byte) (*mpi.Channels, error) {
 		s.log = log
 		c.Log = log
 	}
-	if s.cfg.From == 0 && s.log == nil {
+	if s.cfg.From == 0 && s.log == nil && s.spec.Recut == nil {
 		return c, nil
 	}
 	saved := s.channels

@@ -111,6 +111,19 @@ func tell(report *wire.WriteReport, regions []zones.Region) {
 	slices.Sort(report.Replicated)
 }
 
+// restoreRecut fills the memory from the cut that a job of several groups was dealt from.
+func (s *state) restoreRecut(ctx context.Context) error {
+	defer s.measure()()
+	s.images = s.job
+	m, err := s.spec.Recut.Manifest(s.job)
+	if err != nil {
+		return err
+	}
+	defer s.reading(ctx, m)()
+	defer s.tracing(m.Number)()
+	return s.restoreDealt(ctx, m)
+}
+
 // computedAnew reports whether a rank of another number of them has no use for a region.
 func computedAnew(r zones.Region) bool { return r.Part == nil && r.Blocks == nil && !r.Replicated }
 
@@ -129,8 +142,10 @@ func (s *state) restoreDealt(ctx context.Context, m *image.Manifest) error {
 		regions = append(own, same...)
 	} else if anew := slices.ContainsFunc(regions, computedAnew); anew {
 		// As at application level: what belongs to one rank is computed, not read.
-		if err := s.app.Init(); err != nil {
-			return err
+		if s.cfg.From > 0 { // else the fields are the initial ones
+			if err := s.app.Init(); err != nil {
+				return err
+			}
 		}
 		regions = slices.DeleteFunc(regions, computedAnew)
 		defer func() { s.app.Resume(s.app.Progress()) }()

@@ -118,11 +118,15 @@ func newState(ctx context.Context, fsys vfs.FS, id int, cfg *wire.Welcome, spec 
 	}
 	s.mem.AddShared(s.segment)
 	if cfg.From == 0 || spec.SavesArrays() {
-		if err := s.app.Init(); cfg.From == 0 || err != nil {
+		if err := s.app.Init(); err != nil || cfg.From == 0 && spec.Recut == nil {
 			return s, err
 		}
 	}
-	if err := s.restore(ctx); err != nil {
+	restore := s.restore
+	if cfg.From == 0 {
+		restore = s.restoreRecut
+	}
+	if err := restore(ctx); err != nil {
 		return nil, err
 	}
 	if got := s.app.Iteration(); got != cfg.Iter {

@@ -16,6 +16,7 @@ import (
 // Welcome configures a rank.
 type Welcome struct {
 	Spec     job.Spec      `json:"spec"`
+	Recut    *job.Recut    `json:"recut,omitempty"` // what the job begins with; nil: nothing
 	Job      string        `json:"job"`
 	StoreDir string        `json:"store"`
 	Program  string        `json:"program"`            // file whose content is the library zone

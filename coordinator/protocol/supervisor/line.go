@@ -20,6 +20,8 @@ type Config struct {
 	// Optimistic needs groups of one rank.
 	Log channel.Kind
 
+	Start       int // the iteration of the beginning
+	StopAt      int // a stop of several groups is at this iteration or later, if there is one
 	Iterations  int
 	Schedule    protocol.Schedule // of each group
 	Stagger     Stagger
@@ -134,7 +136,7 @@ func (s *Supervisor) options() recovery.Options {
 func (s *Supervisor) candidates(g *group) []Stored {
 	var list []Stored
 	if s.base[g.id] <= 0 || s.cfg.Log == channel.None {
-		list = append(list, Stored{Group: g.id})
+		list = append(list, Stored{Group: g.id, Iter: s.cfg.Start})
 	}
 	return append(list, g.known...)
 }

@@ -61,7 +61,7 @@ func (s *Supervisor) moveStop() {
 			return
 		}
 		s.nextID--
-		s.stop = &stop{ids: s.stops, internal: s.nextID}
+		s.stop = &stop{ids: s.stops, internal: s.nextID, boundary: min(s.cfg.StopAt, s.cfg.Iterations)}
 		s.stops = nil
 		for _, g := range s.groups {
 			s.feed(g, protocol.Requested{Request: protocol.Request{ID: s.nextID, Stop: true}})

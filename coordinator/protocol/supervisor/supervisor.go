@@ -181,7 +181,7 @@ func (s *Supervisor) groupConfig(g *group, next int) protocol.Config {
 		next++
 	}
 	cfg := protocol.Config{Ranks: g.ranks, Iterations: s.cfg.Iterations, Schedule: s.schedule(g.id), Limits: s.cfg.Limits,
-		AutoRestart: s.cfg.AutoRestart, From: g.from, Known: map[int]int{}, Next: next, Stride: n, Cost: s.cfg.Cost, Async: s.cfg.Async, InFlight: s.cfg.InFlight, Lone: s.cfg.Lone,
+		AutoRestart: s.cfg.AutoRestart, From: g.from, Known: map[int]int{}, Start: s.cfg.Start, Next: next, Stride: n, Cost: s.cfg.Cost, Async: s.cfg.Async, InFlight: s.cfg.InFlight, Lone: s.cfg.Lone,
 		FallBack: s.several() || s.cfg.FallBack, Stored: !s.several(), Incarnation: max(0, s.cfg.Incarnation-1)}
 	for _, k := range g.known {
 		cfg.Known[k.Number] = k.Iter

@@ -266,6 +266,8 @@ func describe(ev any) string {
 		switch {
 		case len(ev.Line) > 1 && slices.Max(ev.Line) > 0:
 			at = fmt.Sprintf("from their recovery line, iteration %d on", ev.Iteration)
+		case ev.From == 0 && ev.Iteration > 0:
+			at = fmt.Sprintf("from iteration %d on", ev.Iteration)
 		case ev.From > 0:
 			at = fmt.Sprintf("from checkpoint %d%s", ev.From, bracketed(ev.Iteration))
 		}
@@ -328,7 +330,9 @@ func describe(ev any) string {
 		return recovery(ev)
 	case *coordinator.RestartEvent:
 		line := fmt.Sprintf("restarting %s from checkpoint %d%s", Count(ev.Ranks, "rank"), ev.From, bracketed(ev.Iteration))
-		if ev.From == 0 {
+		if ev.From == 0 && ev.Iteration > 0 {
+			line = fmt.Sprintf("restarting %s from iteration %d, at which they were dealt", Count(ev.Ranks, "rank"), ev.Iteration)
+		} else if ev.From == 0 {
 			line = fmt.Sprintf("restarting %s from the beginning", Count(ev.Ranks, "rank"))
 		}
 		if ev.Unusable != "" {
