@@ -119,7 +119,7 @@ func resumeRanks(ctx context.Context, spec *job.Resolved, j *image.Job, opt Rest
 const cutTries = 5
 
 // recut deals a job of several groups to other ranks, or to other groups, if that is asked for:
-// all groups resume, go on to one iteration, store there and stop; the job then begins anew from
+// all groups resume, go on to one iteration, store there and stop; the job then restarts from
 // these checkpoints. A result is of a job that ended before.
 func (o *RestartOptions) recut(ctx context.Context, spec *job.Resolved, j *image.Job) (now *job.Resolved, dealt bool, r *Result, err error) {
 	if spec.Mode == job.Coordinated {
@@ -132,8 +132,7 @@ func (o *RestartOptions) recut(ctx context.Context, spec *job.Resolved, j *image
 	if o.Checkpoint != 0 {
 		return spec, false, nil, job.Clash(job.ClashCut, wording.Sprintf("checkpoint %d on other groups", o.Checkpoint), "")
 	}
-	// What logs replay can be messages of a later iteration than that of the cut. They are received
-	// some iterations later.
+	// Logs may replay messages of iterations after the cut. They are received some iterations later.
 	cut, at, err := job.FindCut(ctx, j, spec)
 	for try := 0; err == nil && cut == nil && try < cutTries; try++ {
 		var users bool

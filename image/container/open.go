@@ -240,7 +240,7 @@ func (r *rebuilder) container() *container {
 		return nil
 	}
 	for at := r.findIndex(r.size - BlockSize); at > 0; at = r.findIndex(at) {
-		// What is found may be the copy, behind the first index.
+		// This may be the copy, which lies behind the first index.
 		b, t := r.withoutTrailer(r.read(at), trailer{fileLen: r.size, indexOffset: at, digest: r.digest})
 		for range 2 {
 			if b == nil {
