@@ -3,12 +3,9 @@
 package bpf
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"strconv"
-	"strings"
+	"maps"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -56,29 +53,10 @@ func (m *memory) close() {
 	}
 }
 
-// attached are programs that run, and what keeps them running.
+// attached are programs that run, and the table through which they find each other.
 type attached struct {
 	links  []link.Link
-	mounts []*os.File
-	pins   int
-}
-
-// mounted makes a file system of the kernel available without mounting it anywhere.
-func (a *attached) mounted(kind string) (string, error) {
-	context, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", kind, err)
-	}
-	defer unix.Close(context)
-	if err := unix.FsconfigCreate(context); err != nil {
-		return "", fmt.Errorf("%s: %w", kind, err)
-	}
-	fd, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, 0)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", kind, err)
-	}
-	a.mounts = append(a.mounts, os.NewFile(uintptr(fd), kind))
-	return fmt.Sprint("/proc/self/fd/", fd), nil
+	tables []*ebpf.Map
 }
 
 // attach loads all programs and starts them.
@@ -93,97 +71,70 @@ func attach(m *memory) (_ *attached, err error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := a.mounted("tracefs")
+	enter, exit, err := a.newTables()
 	if err != nil {
 		return nil, err
 	}
-	pins, err := a.mounted("bpf")
-	if err != nil {
-		return nil, err
+	points := map[string]*program{
+		"sched_process_fork": forkProgram(o, m), "sched_process_exec": execProgram(o, m), "sched_process_exit": endProgram(o, m),
+		sysEnter: o.dispatch(m, enter, sysEnter), sysExit: o.dispatch(m, exit, sysExit),
 	}
-	for _, t := range []struct {
-		name string
-		p    *program
-	}{
-		{"sched_process_fork", forkProgram(o, m)}, {"sched_process_exec", execProgram(o, m)}, {"sched_process_exit", endProgram(o, m)},
-	} {
-		prog, err := t.p.load(t.name, ebpf.Tracing, ebpf.AttachTraceRawTp, t.name)
-		if err != nil {
-			return nil, err
-		}
-		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
-		prog.Close()
-		if err != nil {
-			return nil, fmt.Errorf("the kernel does not run a program at %s: %w", t.name, err)
-		}
-		a.links = append(a.links, l)
+	all := &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{}}
+	for at, p := range points {
+		all.Programs[at] = p.spec(at)
 	}
 	for i := range syscalls {
 		s := &syscalls[i]
 		if !s.brief {
-			if err := a.event(events, pins, "sys_enter_"+s.event, enterProgram(o, m, s.event == "close", i)); err != nil {
-				return nil, err
+			all.Programs[sysEnter+" "+s.name] = enterProgram(o, m, i).spec(sysEnter)
+		}
+		all.Programs[sysExit+" "+s.name] = exitProgram(o, m, i).spec(sysExit)
+	}
+	loaded, err := ebpf.NewCollection(all)
+	if err != nil {
+		return nil, fmt.Errorf("the kernel refuses a program: %w", err)
+	}
+	defer loaded.Close()
+	for name, number := range numbers {
+		for at, table := range map[string]*ebpf.Map{sysEnter: enter, sysExit: exit} {
+			if p := loaded.Programs[at+" "+name]; p != nil {
+				if err := table.Put(number, p); err != nil {
+					return nil, fmt.Errorf("the kernel does not enter the program for %s: %w", name, err)
+				}
 			}
 		}
-		if err := a.event(events, pins, "sys_exit_"+s.event, exitProgram(o, m, i)); err != nil {
-			return nil, err
+	}
+	for at := range points {
+		l, err := link.AttachTracing(link.TracingOptions{Program: loaded.Programs[at]})
+		if err != nil {
+			return nil, fmt.Errorf("the kernel does not run a program at %s: %w", at, err)
 		}
+		a.links = append(a.links, l)
 	}
 	return a, nil
 }
 
-// event runs a program at an event of the kernel, if there is such an event.
-func (a *attached) event(events, pins, name string, p *program) error {
-	b, err := os.ReadFile(events + "/events/syscalls/" + name + "/id")
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(events + "/events/syscalls"); err != nil {
-			return errors.New("the kernel has no events of system calls (CONFIG_FTRACE_SYSCALLS)")
+// newTables makes the tables of programs by the number of a call. One tracepoint for all
+// calls ends at once; the kernel took some 50 ms to end each of 150 events, in which the
+// next recording could not begin.
+func (a *attached) newTables() (enter, exit *ebpf.Map, err error) {
+	size := slices.Max(slices.Collect(maps.Values(numbers))) + 1
+	for _, to := range []**ebpf.Map{&enter, &exit} {
+		*to, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: size})
+		if err != nil {
+			return nil, nil, fmt.Errorf("the kernel gives no table of programs: %w", err)
 		}
-		return nil // another version, or another configuration
+		a.tables = append(a.tables, *to)
 	}
-	if err != nil {
-		return err
-	}
-	id, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
-	if err != nil {
-		return err
-	}
-	prog, err := p.load("sys", ebpf.TracePoint, ebpf.AttachNone, "")
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	defer prog.Close()
-	fd, err := unix.PerfEventOpen(&unix.PerfEventAttr{
-		Type: unix.PERF_TYPE_TRACEPOINT, Size: unix.PERF_ATTR_SIZE_VER5, Config: id, Sample: 1, Bits: unix.PerfBitDisabled,
-	}, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
-	if err != nil {
-		return fmt.Errorf("the kernel does not open the event %s: %w", name, err)
-	}
-	l, err := link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: prog, Attach: ebpf.AttachPerfEvent})
-	if err == nil {
-		err = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0)
-	}
-	if err != nil {
-		unix.Close(fd)
-		return fmt.Errorf("the kernel does not run a program at %s: %w", name, err)
-	}
-	a.links = append(a.links, l)
-	a.pins++
-	// The kernel takes some 50 ms to end each event. It does so by itself, later, if
-	// the last reference goes with the file system that holds it.
-	if err := l.Pin(fmt.Sprint(pins, "/", a.pins)); err != nil {
-		unix.Close(fd)
-		return fmt.Errorf("the kernel does not keep a program for %s: %w", name, err)
-	}
-	return unix.Close(fd)
+	return enter, exit, nil
 }
 
-// close stops the programs. Programs on system calls end somewhat later.
+// close stops the programs.
 func (a *attached) close() {
 	for _, l := range a.links {
 		l.Close()
 	}
-	for _, m := range a.mounts {
+	for _, m := range a.tables {
 		m.Close()
 	}
 }
@@ -196,7 +147,7 @@ type offsets map[string]int16
 var members = []string{
 	"task_struct.group_leader", "task_struct.tgid", "task_struct.thread_pid",
 	"task_struct.files", "task_struct.fs", "task_struct.mm",
-	"pt_regs.r10", "pt_regs.r9", "pt_regs.r8", "pt_regs.ax", "pt_regs.dx", "pt_regs.si", "pt_regs.di",
+	"task_struct.thread_info", "thread_info.status", "pt_regs.orig_ax", "pt_regs.r10", "pt_regs.r9", "pt_regs.r8", "pt_regs.ax", "pt_regs.dx", "pt_regs.si", "pt_regs.di",
 	"pid.level", "pid.numbers", "upid.nr",
 	"files_struct.fdt", "fdtable.fd", "fdtable.max_fds", "file.f_path", "path.dentry", "path.mnt",
 	"dentry.d_parent", "dentry.d_name", "qstr.name", "vfsmount.mnt_root", "mount.mnt", "mount.mnt_parent", "mount.mnt_mountpoint",
@@ -263,4 +214,41 @@ func find(list []btf.Member, name string) (btf.Bits, bool) {
 		}
 	}
 	return 0, false
+}
+
+// numbers are the numbers of the calls.
+var numbers = map[string]uint32{
+	"read": unix.SYS_READ, "write": unix.SYS_WRITE, "pread64": unix.SYS_PREAD64,
+	"pwrite64": unix.SYS_PWRITE64, "readv": unix.SYS_READV, "writev": unix.SYS_WRITEV,
+	"preadv": unix.SYS_PREADV, "pwritev": unix.SYS_PWRITEV, "preadv2": unix.SYS_PREADV2,
+	"pwritev2": unix.SYS_PWRITEV2, "lseek": unix.SYS_LSEEK, "open": unix.SYS_OPEN,
+	"openat": unix.SYS_OPENAT, "openat2": unix.SYS_OPENAT2, "creat": unix.SYS_CREAT,
+	"open_by_handle_at": unix.SYS_OPEN_BY_HANDLE_AT, "close": unix.SYS_CLOSE,
+	"close_range": unix.SYS_CLOSE_RANGE, "dup": unix.SYS_DUP, "dup2": unix.SYS_DUP2,
+	"dup3": unix.SYS_DUP3, "fcntl": unix.SYS_FCNTL, "flock": unix.SYS_FLOCK,
+	"ioctl": unix.SYS_IOCTL, "sendfile": unix.SYS_SENDFILE,
+	"copy_file_range": unix.SYS_COPY_FILE_RANGE, "splice": unix.SYS_SPLICE,
+	"io_submit": unix.SYS_IO_SUBMIT, "io_getevents": unix.SYS_IO_GETEVENTS,
+	"io_pgetevents": unix.SYS_IO_PGETEVENTS, "io_destroy": unix.SYS_IO_DESTROY,
+	"io_uring_setup": unix.SYS_IO_URING_SETUP, "io_uring_enter": unix.SYS_IO_URING_ENTER,
+	"mmap": unix.SYS_MMAP, "mremap": unix.SYS_MREMAP, "msync": unix.SYS_MSYNC,
+	"fsync": unix.SYS_FSYNC, "fdatasync": unix.SYS_FDATASYNC, "syncfs": unix.SYS_SYNCFS,
+	"sync": unix.SYS_SYNC, "sync_file_range": unix.SYS_SYNC_FILE_RANGE,
+	"truncate": unix.SYS_TRUNCATE, "ftruncate": unix.SYS_FTRUNCATE,
+	"fallocate": unix.SYS_FALLOCATE, "readahead": unix.SYS_READAHEAD, "rename": unix.SYS_RENAME,
+	"renameat": unix.SYS_RENAMEAT, "renameat2": unix.SYS_RENAMEAT2, "link": unix.SYS_LINK,
+	"linkat": unix.SYS_LINKAT, "unlink": unix.SYS_UNLINK, "unlinkat": unix.SYS_UNLINKAT,
+	"rmdir": unix.SYS_RMDIR, "stat": unix.SYS_STAT, "lstat": unix.SYS_LSTAT,
+	"fstat": unix.SYS_FSTAT, "newfstatat": unix.SYS_NEWFSTATAT, "statx": unix.SYS_STATX,
+	"access": unix.SYS_ACCESS, "faccessat": unix.SYS_FACCESSAT, "faccessat2": unix.SYS_FACCESSAT2,
+	"chdir": unix.SYS_CHDIR, "fchdir": unix.SYS_FCHDIR, "unshare": unix.SYS_UNSHARE,
+	"pipe": unix.SYS_PIPE, "pipe2": unix.SYS_PIPE2, "socketpair": unix.SYS_SOCKETPAIR,
+	"socket": unix.SYS_SOCKET, "accept": unix.SYS_ACCEPT, "accept4": unix.SYS_ACCEPT4,
+	"eventfd": unix.SYS_EVENTFD, "eventfd2": unix.SYS_EVENTFD2,
+	"epoll_create": unix.SYS_EPOLL_CREATE, "epoll_create1": unix.SYS_EPOLL_CREATE1,
+	"inotify_init": unix.SYS_INOTIFY_INIT, "inotify_init1": unix.SYS_INOTIFY_INIT1,
+	"timerfd_create": unix.SYS_TIMERFD_CREATE, "signalfd": unix.SYS_SIGNALFD,
+	"signalfd4": unix.SYS_SIGNALFD4, "memfd_create": unix.SYS_MEMFD_CREATE,
+	"userfaultfd": unix.SYS_USERFAULTFD, "perf_event_open": unix.SYS_PERF_EVENT_OPEN,
+	"pidfd_open": unix.SYS_PIDFD_OPEN, "fanotify_init": unix.SYS_FANOTIFY_INIT,
 }

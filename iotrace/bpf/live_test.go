@@ -362,3 +362,15 @@ func (w *slowWriter) Write(b []byte) (int, error) {
 	<-w.until
 	return w.Buffer.Write(b)
 }
+
+// TestNumbers needs a number for each call.
+func TestNumbers(t *testing.T) {
+	for _, s := range syscalls {
+		if _, ok := numbers[s.name]; !ok {
+			t.Errorf("%s has no number", s.name)
+		}
+	}
+	if len(numbers) != len(syscalls) {
+		t.Errorf("%d numbers for %d calls", len(numbers), len(syscalls))
+	}
+}

@@ -225,12 +225,9 @@ func (p *program) bytes(slot int, size int32) {
 	p.mark(none)
 }
 
-func (p *program) load(name string, t ebpf.ProgramType, attach ebpf.AttachType, to string) (*ebpf.Program, error) {
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: name, Type: t, AttachType: attach, AttachTo: to, License: "GPL", Instructions: p.end(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("the kernel refuses the program %s: %w", name, err)
+// spec is a program that may run at a tracepoint.
+func (p *program) spec(at string) *ebpf.ProgramSpec {
+	return &ebpf.ProgramSpec{
+		Name: at, Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: at, License: "GPL", Instructions: p.end(),
 	}
-	return prog, nil
 }

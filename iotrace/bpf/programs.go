@@ -2,14 +2,52 @@
 
 package bpf
 
-import "github.com/cilium/ebpf/asm"
+import (
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
 
 // maxVectors bounds the pieces of an environment.
 const maxVectors = 16
 
-// enterProgram notes that a call began. With closes it says so: another thread may get
-// the descriptor before close returns.
-func enterProgram(o offsets, m *memory, closes bool, index int) *program {
+// The tracepoints of all calls.
+const (
+	sysEnter = "sys_enter"
+	sysExit  = "sys_exit"
+)
+
+// compat is TS_COMPAT: the thread is in a call of 32 bits, whose numbers are others.
+const compat = 2
+
+// dispatch goes on to the program of the call that a recorded thread makes.
+func (o offsets) dispatch(m *memory, table *ebpf.Map, at string) *program {
+	p := &program{offsets: o, memory: m}
+	p.add(asm.Mov.Reg(asm.R6, asm.R1))
+	p.current()
+	p.add(
+		asm.LoadMem(asm.R1, asm.R8, o["task_struct.thread_info"]+o["thread_info.status"], asm.Word),
+		asm.JSet.Imm(asm.R1, compat, "out"),
+	)
+	if at == sysEnter {
+		p.add(asm.LoadMem(asm.R3, asm.R6, 8, asm.DWord)) // after the registers
+	} else {
+		p.add(
+			asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord),
+			asm.LoadMem(asm.R3, asm.R1, o["pt_regs.orig_ax"], asm.DWord),
+		)
+	}
+	p.add(
+		asm.JGE.Imm(asm.R3, int32(table.MaxEntries()), "out"),
+		asm.Mov.Reg(asm.R1, asm.R6),
+		asm.LoadMapPtr(asm.R2, table.FD()),
+		asm.FnTailCall.Call(),
+	)
+	return p
+}
+
+// enterProgram notes that a call began. close says so: another thread may get the descriptor
+// before it returns.
+func enterProgram(o offsets, m *memory, index int) *program {
 	p := &program{offsets: o, memory: m}
 	p.add(asm.Mov.Reg(asm.R6, asm.R1))
 	p.current()
@@ -18,7 +56,7 @@ func enterProgram(o offsets, m *memory, closes bool, index int) *program {
 		asm.StoreMem(asm.R7, stateBegin, asm.R0, asm.DWord),
 		asm.StoreImm(asm.R7, stateCall, int64(index+1), asm.Word),
 	)
-	if closes {
+	if syscalls[index].name == "close" {
 		p.add(
 			asm.StoreMem(asm.R10, onRecord+16, asm.R0, asm.DWord),
 			asm.StoreMem(asm.R10, onRecord+24, asm.R0, asm.DWord),
@@ -50,7 +88,7 @@ func exitProgram(o offsets, m *memory, index int) *program {
 	}
 	p.head(callRecord, index)
 	p.registersOf()
-	if s.event == "mmap" {
+	if s.name == "mmap" {
 		p.add(
 			asm.LoadMem(asm.R1, asm.R10, reg(r10), asm.DWord),
 			asm.JSet.Imm(asm.R1, mapAnonymous, "out"),

@@ -14,9 +14,9 @@
 // some 0.2 µs, and puts a record into a ring, from which a goroutine copies it.
 //
 // The programs are written here in the instructions of eBPF, with the places of members
-// from the kernel's own description (BTF). They run at the events sys_enter_NAME and
-// sys_exit_NAME of each call that package strace understands, and when processes are forked,
-// execute and exit. A record has the registers of the call, its times and its result. Pieces
+// from the kernel's own description (BTF). They run at the tracepoints sys_enter and sys_exit,
+// where a table leads on to the program of each call that package strace understands, and when
+// processes are forked, execute and exit. A record has the registers of the call, its times and its result. Pieces
 // come before it: paths, the lengths of files, requests of libaio, and the path that the
 // kernel has for a new descriptor.
 //
@@ -24,7 +24,7 @@
 // calls took effect, and package strace makes events of it. So both ways to record agree
 // on what becomes an event, on offsets, ranks and warnings.
 //
-// It needs Linux 5.15 or later on amd64 with CONFIG_DEBUG_INFO_BTF, CONFIG_FTRACE_SYSCALLS
+// It needs Linux 5.15 or later on amd64 with CONFIG_DEBUG_INFO_BTF, CONFIG_TRACEPOINTS
 // and CONFIG_BPF_SYSCALL, as distributions have it; and root, or the capability SYS_ADMIN.
 // Trampolines (fentry) would make other calls cost nothing, but some kernels refuse them.
 //
@@ -198,9 +198,8 @@ var sizes = map[parameter]int32{
 
 // A syscall is a call that is recorded.
 type syscall struct {
-	event string // of the kernel, behind sys_enter_
-	name  string // as strace prints it, if it is another one
-	args  string // parameters
+	name string // as strace prints it
+	args string // parameters
 	// Its result is a descriptor whose path is recorded.
 	opens bool
 	// Its time and its arguments do not matter.
@@ -209,56 +208,49 @@ type syscall struct {
 
 // syscalls are all calls that package strace understands.
 var syscalls = []syscall{
-	{event: "read", args: "dxn"}, {event: "write", args: "dxn"},
-	{event: "pread64", args: "dxnn"}, {event: "pwrite64", args: "dxnn"},
-	{event: "readv", args: "dxn"}, {event: "writev", args: "dxn"},
-	{event: "preadv", args: "dxnn"}, {event: "pwritev", args: "dxnn"},
-	{event: "preadv2", args: "dxnn-w"}, {event: "pwritev2", args: "dxnn-w"},
-	{event: "lseek", args: "dnW"},
+	{name: "read", args: "dxn"}, {name: "write", args: "dxn"},
+	{name: "pread64", args: "dxnn"}, {name: "pwrite64", args: "dxnn"},
+	{name: "readv", args: "dxn"}, {name: "writev", args: "dxn"},
+	{name: "preadv", args: "dxnn"}, {name: "pwritev", args: "dxnn"},
+	{name: "preadv2", args: "dxnn-w"}, {name: "pwritev2", args: "dxnn-w"},
+	{name: "lseek", args: "dnW"},
 
-	{event: "open", args: "po", opens: true}, {event: "openat", args: "Dpo", opens: true},
-	{event: "openat2", args: "DpH", opens: true}, {event: "creat", args: "p", opens: true},
-	{event: "open_by_handle_at", args: "dxo", opens: true},
-	{event: "close", args: "d"}, {event: "close_range", args: "uuc"},
-	{event: "dup", args: "d"}, {event: "dup2", args: "dd"}, {event: "dup3", args: "ddo"},
-	{event: "fcntl", args: "dCx"}, {event: "flock", args: "dL"}, {event: "ioctl", args: "dIx"},
+	{name: "open", args: "po", opens: true}, {name: "openat", args: "Dpo", opens: true},
+	{name: "openat2", args: "DpH", opens: true}, {name: "creat", args: "p", opens: true},
+	{name: "open_by_handle_at", args: "dxo", opens: true},
+	{name: "close", args: "d"}, {name: "close_range", args: "uuc"},
+	{name: "dup", args: "d"}, {name: "dup2", args: "dd"}, {name: "dup3", args: "ddo"},
+	{name: "fcntl", args: "dCx"}, {name: "flock", args: "dL"}, {name: "ioctl", args: "dIx"},
 
-	{event: "sendfile64", args: "ddOn"}, {event: "copy_file_range", args: "dOdOnx"}, {event: "splice", args: "dOdOnx"},
-	{event: "io_submit", args: "xnA"}, {event: "io_getevents", args: "xnnEx"}, {event: "io_pgetevents", args: "xnnExx"},
-	{event: "io_destroy", args: "x"},
-	{event: "io_uring_setup", args: "nR"}, {event: "io_uring_enter", args: "dnn"},
+	{name: "sendfile", args: "ddOn"}, {name: "copy_file_range", args: "dOdOnx"}, {name: "splice", args: "dOdOnx"},
+	{name: "io_submit", args: "xnA"}, {name: "io_getevents", args: "xnnEx"}, {name: "io_pgetevents", args: "xnnExx"},
+	{name: "io_destroy", args: "x"},
+	{name: "io_uring_setup", args: "nR"}, {name: "io_uring_enter", args: "dnn"},
 
-	{event: "mmap", args: "xnrmdn"}, {event: "mremap", args: "xnn"}, {event: "msync", args: "xn"},
+	{name: "mmap", args: "xnrmdn"}, {name: "mremap", args: "xnn"}, {name: "msync", args: "xn"},
 
-	{event: "fsync", args: "d"}, {event: "fdatasync", args: "d"}, {event: "syncfs", args: "d"}, {event: "sync"},
-	{event: "sync_file_range", args: "dnn"},
-	{event: "truncate", args: "pn"}, {event: "ftruncate", args: "dn"}, {event: "fallocate", args: "dfnn"},
-	{event: "readahead", args: "dnn"},
+	{name: "fsync", args: "d"}, {name: "fdatasync", args: "d"}, {name: "syncfs", args: "d"}, {name: "sync"},
+	{name: "sync_file_range", args: "dnn"},
+	{name: "truncate", args: "pn"}, {name: "ftruncate", args: "dn"}, {name: "fallocate", args: "dfnn"},
+	{name: "readahead", args: "dnn"},
 
-	{event: "rename", args: "pp"}, {event: "renameat", args: "DpDp"}, {event: "renameat2", args: "DpDpe"},
-	{event: "link", args: "pp"}, {event: "linkat", args: "DpDp"},
-	{event: "unlink", args: "p"}, {event: "unlinkat", args: "Dp"}, {event: "rmdir", args: "p"},
+	{name: "rename", args: "pp"}, {name: "renameat", args: "DpDp"}, {name: "renameat2", args: "DpDpe"},
+	{name: "link", args: "pp"}, {name: "linkat", args: "DpDp"},
+	{name: "unlink", args: "p"}, {name: "unlinkat", args: "Dp"}, {name: "rmdir", args: "p"},
 
-	{event: "newstat", name: "stat", args: "ps"}, {event: "newlstat", name: "lstat", args: "ps"},
-	{event: "newfstat", name: "fstat", args: "ds"}, {event: "newfstatat", args: "Dpsa"},
-	{event: "statx", args: "DpanS"},
-	{event: "access", args: "p"}, {event: "faccessat", args: "Dp"}, {event: "faccessat2", args: "Dpxa"},
+	{name: "stat", args: "ps"}, {name: "lstat", args: "ps"},
+	{name: "fstat", args: "ds"}, {name: "newfstatat", args: "Dpsa"},
+	{name: "statx", args: "DpanS"},
+	{name: "access", args: "p"}, {name: "faccessat", args: "Dp"}, {name: "faccessat2", args: "Dpxa"},
 
-	{event: "chdir", args: "p"}, {event: "fchdir", args: "d"}, {event: "unshare", args: "l"},
+	{name: "chdir", args: "p"}, {name: "fchdir", args: "d"}, {name: "unshare", args: "l"},
 
-	{event: "pipe", args: "P"}, {event: "pipe2", args: "Po"}, {event: "socketpair", args: "xxxP"},
-	{event: "socket", brief: true}, {event: "accept", brief: true}, {event: "accept4", brief: true},
-	{event: "eventfd", brief: true}, {event: "eventfd2", brief: true},
-	{event: "epoll_create", brief: true}, {event: "epoll_create1", brief: true},
-	{event: "inotify_init", brief: true}, {event: "inotify_init1", brief: true},
-	{event: "timerfd_create", brief: true}, {event: "signalfd", brief: true}, {event: "signalfd4", brief: true},
-	{event: "memfd_create", brief: true}, {event: "userfaultfd", brief: true},
-	{event: "perf_event_open", brief: true}, {event: "pidfd_open", brief: true}, {event: "fanotify_init", brief: true},
-}
-
-func (s *syscall) printed() string {
-	if s.name != "" {
-		return s.name
-	}
-	return s.event
+	{name: "pipe", args: "P"}, {name: "pipe2", args: "Po"}, {name: "socketpair", args: "xxxP"},
+	{name: "socket", brief: true}, {name: "accept", brief: true}, {name: "accept4", brief: true},
+	{name: "eventfd", brief: true}, {name: "eventfd2", brief: true},
+	{name: "epoll_create", brief: true}, {name: "epoll_create1", brief: true},
+	{name: "inotify_init", brief: true}, {name: "inotify_init1", brief: true},
+	{name: "timerfd_create", brief: true}, {name: "signalfd", brief: true}, {name: "signalfd4", brief: true},
+	{name: "memfd_create", brief: true}, {name: "userfaultfd", brief: true},
+	{name: "perf_event_open", brief: true}, {name: "pidfd_open", brief: true}, {name: "fanotify_init", brief: true},
 }

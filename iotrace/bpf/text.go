@@ -170,13 +170,13 @@ func (c *converter) call(r *record, parts []piece) {
 	// Another thread may have been faster with its line.
 	took := max(r.end, c.last) - r.begin
 	from := len(c.line)
-	if s.event == "close" && c.closes[r.thread] {
+	if s.name == "close" && c.closes[r.thread] {
 		delete(c.closes, r.thread)
 		c.at(r.thread, max(r.end, c.last))
 		c.put("<... close resumed>")
 	} else {
 		c.at(r.thread, r.begin)
-		c.put(s.printed())
+		c.put(s.name)
 		c.put("(")
 		if r.result() < 0 {
 			if len(s.args) > 0 && parameter(s.args[0]) == descriptor {
@@ -209,7 +209,7 @@ func (c *converter) call(r *record, parts []piece) {
 // unfinished adds the line of a call that did not return before its thread ended.
 func (c *converter) unfinished(r *record, s *syscall) {
 	c.at(r.thread, max(r.begin, c.last))
-	c.put(s.printed())
+	c.put(s.name)
 	c.put("(")
 	if len(s.args) > 0 && parameter(s.args[0]) == descriptor {
 		c.line = strconv.AppendInt(c.line, int64(int32(r.regs[di])), 10)
