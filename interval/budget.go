@@ -12,6 +12,10 @@ type Budget struct {
 	App        time.Duration // time of the run without checkpoints
 	Checkpoint time.Duration // time of one checkpoint
 
+	// Lag is the time until a checkpoint is durable that is written behind the job, 0 if the job
+	// waits for it: the storage takes no more of them than the run has lags.
+	Lag time.Duration
+
 	// Keep is the number of newest checkpoints that stay in the store, 0 for all. They
 	// stay while the next one is written.
 	Keep int
@@ -27,10 +31,13 @@ const (
 	LimitOverhead Limit = iota // the accepted overhead
 	LimitCapacity              // the capacity of the store
 	LimitFailures              // more would cost more time than they save
+	LimitStorage               // the storage takes no more of them behind the job
 )
 
 func (l Limit) String() string {
 	switch l {
+	case LimitStorage:
+		return "storage"
 	case LimitCapacity:
 		return "capacity"
 	case LimitFailures:
@@ -73,6 +80,10 @@ func (b *Budget) Schedule() (Schedule, error) {
 	n := max(1, int(affordable)) // intervals
 	s := Schedule{Count: n - 1, Limit: LimitOverhead}
 	length := (1 + b.Overhead) * app / float64(n)
+	if b.Lag > 0 && float64(s.Count) > app/float64(b.Lag) {
+		s.Count, s.Limit = int(app/float64(b.Lag)), LimitStorage
+		length = b.evenly(s.Count)
+	}
 	if images := b.images(); int64(s.Count) > images {
 		s.Count, s.Limit = int(images), LimitCapacity
 		length = b.evenly(s.Count)

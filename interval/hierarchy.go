@@ -20,6 +20,15 @@ type Hierarchy struct {
 	Slots int
 }
 
+// InFlight is a job that computes while up to n of its checkpoints wait in memory or are written,
+// which takes lag for each. Cost is the time for which it stands still.
+func InFlight(m Model, lag time.Duration, n int) *Hierarchy {
+	return &Hierarchy{MTBF: m.MTBF, Downtime: m.Downtime, Slots: n, Levels: []StorageLevel{
+		{Name: "memory", Cost: m.Cost, Volatile: true},
+		{Name: "store", Restart: m.Restart, Drain: lag, Share: 1},
+	}}
+}
+
 // StorageLevel is one level of storage.
 type StorageLevel struct {
 	Name string // for errors
@@ -31,6 +40,8 @@ type StorageLevel struct {
 	// Share is the share of the failures that checkpoints of this level survive. It grows
 	// from level to level, and the last level's is 1.
 	Share float64
+	// Volatile says that checkpoints of this level survive no failure, as copies in memory do.
+	Volatile bool
 	// Drain is the time after a checkpoint of the last level until it is safe there: it is
 	// copied behind the job, and Cost is how much that slows the job down in all. 0 means
 	// that it is safe when the job goes on.
@@ -102,7 +113,7 @@ func (h *Hierarchy) checkLevel(i int) error {
 			"make restarts cheaper, or run on fewer nodes: a job of half the nodes fails half as often")
 	case last && l.Share != 1:
 		return outOfRange(of("share of failures"), l.Share, "must be 1 for the last level", "name a last level that survives every failure, like a store")
-	case !last && !(l.Share > 0 && l.Share < 1):
+	case !last && !(l.Share > 0 && l.Share < 1) && !(l.Volatile && l.Share == 0):
 		return outOfRange(of("share of failures"), l.Share, "must be over 0 and below 1", "give the share of the failures that checkpoints of this level survive, like 85%; a level that survives all is the last")
 	case i > 0 && !(l.Share > h.Levels[i-1].Share):
 		return outOfRange(of("share of failures"), l.Share, fmt.Sprintf("is not over the %v of the level before, so that the level saves nothing", h.Levels[i-1].Share),

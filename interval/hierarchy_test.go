@@ -418,3 +418,29 @@ func TestOneLevelSimulation(t *testing.T) {
 		}
 	}
 }
+
+// TestInFlight: checkpoints behind the job cost their pause, follow each other no faster than the
+// storage takes them, and are better than waiting.
+func TestInFlight(t *testing.T) {
+	m := interval.Model{Cost: 2 * time.Second, MTBF: 8 * time.Hour}
+	h := interval.InFlight(m, 90*time.Second, 4)
+	best, err := h.Best(interval.Pattern{Every: []int{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind, err := h.Waste(best)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := h.Without(0)
+	waits, err := alone.Best(interval.Pattern{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if waste, err := alone.Waste(waits); err != nil || behind >= waste/4 || behind < 0.01 {
+		t.Errorf("waste %v behind the job, %v of one that waits, %v", behind, waste, err)
+	}
+	if _, err := h.Waste(interval.Pattern{Interval: time.Minute, Every: []int{1}}); err == nil {
+		t.Error("checkpoints follow each other faster than the storage takes them")
+	}
+}

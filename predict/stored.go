@@ -17,6 +17,7 @@ type Storing struct {
 	Layout      string
 	Aggregators int
 	Async       bool
+	InFlight    int // checkpoints behind the job at a time, with Async; 0 is 1
 	// Saved says that only the arrays that must be saved are stored.
 	Saved bool
 }
@@ -234,6 +235,14 @@ func (s *Stored) MeanCost(n int) fit.Range {
 	mix := func(first, later, next float64) float64 { return (first + (full-1)*later + (all-full)*next) / all }
 	f, l, x := s.FullTime.Pause, s.RefreshTime.Pause, s.NextTime.Pause
 	return fit.Range{Value: mix(f.Value, l.Value, x.Value), Low: mix(f.Low, l.Low, x.Low), High: mix(f.High, l.High, x.High)}
+}
+
+// Lag is how long after its ranks have stopped a checkpoint is durable, in seconds, if it is written
+// behind the job and no other waits: as a mean over the first n of a run.
+func (s *Stored) Lag(n int) fit.Range {
+	waits := *s
+	waits.FullTime.Pause, waits.RefreshTime.Pause, waits.NextTime.Pause = s.FullTime.Total, s.RefreshTime.Total, s.NextTime.Total
+	return waits.MeanCost(n)
 }
 
 // A Storage times checkpoints on a storage that is described, where the nodes of a job

@@ -103,6 +103,15 @@ func (c Cost) Mean(n int) (seconds fit.Range, size predict.MiB) {
 	return fit.Range{Value: c.Time.Latency.Total, Low: c.Time.LowS, High: c.Time.HighS}, c.Time.StoredMiB
 }
 
+// Lag is Mean until a checkpoint is durable that is written behind the job; nil if the job waits.
+func (c Cost) Lag(n int) *fit.Range {
+	if c.Stored == nil || !c.Stored.Async {
+		return nil
+	}
+	lag := c.Stored.Lag(n)
+	return &lag
+}
+
 // meanRounds is how often the number of checkpoints is found again from their mean cost.
 const meanRounds = 4
 
@@ -112,7 +121,7 @@ func (c Cost) Affordable(overhead, app float64) (n int, err error) {
 	n = 1
 	for range meanRounds {
 		seconds, _ := c.Mean(n)
-		if n, _, _, err = budget(overhead, app, seconds.Value); err != nil {
+		if n, _, _, err = budget(overhead, app, seconds.Value, c.Lag(n)); err != nil {
 			return 0, err
 		}
 	}
@@ -179,12 +188,16 @@ func (o *Option) fill(p *Planning, c Cost) error {
 	for range rounds {
 		cost, stored := c.Mean(n)
 		o.CheckpointS, o.LowS, o.HighS, o.GstoredMiB = cost.Value, cost.Low, cost.High, stored
+		o.lag = c.Lag(n)
 		if err := o.schedule(p); err != nil {
 			return err
 		}
 		n = max(1, o.Count)
 	}
 	_, o.GstoredMiB = c.Mean(n)
+	if l := o.lag; l != nil {
+		o.Lag = &Lag{l.Value, l.Low, l.High, max(1, c.Stored.InFlight)}
+	}
 	if s := c.Stored; s != nil {
 		o.Codec, o.Extrapolation, o.Assumed = s.Codec, max(1, s.Extrapolation, s.FullTime.Extrapolation), s.Assumed || s.FullTime.Default
 		o.FileMiB = predict.MiB(s.Full.Total.Value / float64(s.Full.Files) / (1 << 20))

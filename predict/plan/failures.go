@@ -136,25 +136,34 @@ func (p *Planning) simulated(c Cost, all []int) service.Storing {
 // expect computes what failures make of the costs of a mode.
 func (p *Planning) expect(o *Option) (err error) {
 	c, g := &o.ModeCosts, o.Groups
-	f := failing{appS: p.AppSeconds, costS: c.AllS.Value, restartS: c.RestartS.Value, groups: c.GroupCount > 1, slowdown: c.Slowdown.Value,
+	f := failing{lag: o.lag, appS: p.AppSeconds, costS: c.AllS.Value, restartS: c.RestartS.Value, groups: c.GroupCount > 1, slowdown: c.Slowdown.Value,
 		growth: c.KeptS.Value, replay: c.ReplaySpeed.Value, intervalS: p.IntervalS}
+	if o.Lag != nil {
+		f.inFlight = o.InFlight
+	}
 	if o.IntervalS, _, err = p.expected(f); err != nil {
 		return err
 	}
 	tau := o.IntervalS
 	f.intervalS = tau
 	o.Failing = &Failing{Assumes: append([]string{}, c.Assumed...)}
+	lag := o.lag
 	restart := c.RestartS.Plus(c.LogReadS.Scale(tau / 2))
 	for _, end := range []struct {
 		to                                      *Finite
 		cost, restart, slowdown, growth, replay float64
 		scratch                                 bool
+		lag                                     func(fit.Range) float64
 	}{
-		{&o.Failing.Low, c.AllS.Low, restart.Low, c.Slowdown.Low, c.KeptS.Low, c.ReplaySpeed.High, false},
-		{&o.Expected, c.AllS.Value, restart.Value, c.Slowdown.Value, c.KeptS.Value, c.ReplaySpeed.Value, c.Domino},
-		{&o.Failing.High, c.AllS.High, restart.High, c.Slowdown.High, c.KeptS.High, c.ReplaySpeed.Low, c.Domino},
+		{&o.Failing.Low, c.AllS.Low, restart.Low, c.Slowdown.Low, c.KeptS.Low, c.ReplaySpeed.High, false, lowEnd},
+		{&o.Expected, c.AllS.Value, restart.Value, c.Slowdown.Value, c.KeptS.Value, c.ReplaySpeed.Value, c.Domino, middle},
+		{&o.Failing.High, c.AllS.High, restart.High, c.Slowdown.High, c.KeptS.High, c.ReplaySpeed.Low, c.Domino, highEnd},
 	} {
 		f.costS, f.restartS, f.slowdown, f.growth, f.replay, f.scratch = end.cost, end.restart, end.slowdown, end.growth, end.replay, end.scratch
+		if lag != nil {
+			at := fit.Exactly(end.lag(*lag))
+			f.lag = &at
+		}
 		_, total, err := p.expected(f)
 		if err != nil {
 			return err
@@ -164,7 +173,9 @@ func (p *Planning) expect(o *Option) (err error) {
 	o.Failing.order()
 	o.resize(predict.MiB(c.StoredMiB))
 	o.CheckpointS, o.LowS, o.HighS, g.CostS = c.AllS.Value, c.AllS.Low, c.AllS.High, c.AllS.Value
-	o.LostS = p.lost(c, tau)
+	if o.LostS = p.lost(c, tau); o.Lag != nil && c.GroupCount == 1 {
+		o.LostS += o.LagS
+	}
 	o.Count = int(math.Max(0, math.Ceil(p.AppSeconds/(1-c.Slowdown.Value)/tau-1e-9)-1))
 	o.TotalS = o.AppS + float64(o.Count)*o.CheckpointS
 	behind := func(slowdown float64) float64 { return tau * slowdown / (1 - slowdown) }
@@ -219,6 +230,9 @@ type failing struct {
 	// slowdown is the share of the speed that logging costs, growth the seconds that a
 	// second of work adds to a checkpoint, replay the speed of repeated work.
 	slowdown, growth, replay float64
+	// lag is of checkpoints behind the job, up to inFlight at a time; nil without.
+	lag      *fit.Range
+	inFlight int
 	// intervalS is to be used, 0 for the best.
 	intervalS float64
 	// scratch says that each failure takes the job back to its beginning.
@@ -229,6 +243,9 @@ type failing struct {
 // the job is not expected to end.
 func (p *Planning) expected(f failing) (tau, total float64, err error) {
 	m := interval.Model{Cost: max(1, durationOf(f.costS)), MTBF: durationOf(p.MTBFS), Restart: durationOf(f.restartS)}
+	if f.lag != nil && !f.groups && !f.scratch {
+		return p.inFlight(f, m)
+	}
 	if f.groups && !f.scratch {
 		m.Mode = interval.Uncoordinated
 		m.Logging = interval.Logging{Slowdown: f.slowdown, Share: 1, Growth: f.growth, Replay: f.replay}
@@ -253,6 +270,28 @@ func (p *Planning) expected(f failing) (tau, total float64, err error) {
 		return tau, math.Inf(1), outOfRange(err)
 	}
 	return tau, t.Seconds(), nil
+}
+
+// inFlight is expected of checkpoints behind the job: they follow each other no faster than the
+// storage takes them, and a failure also costs what is not durable.
+func (p *Planning) inFlight(f failing, m interval.Model) (tau, total float64, err error) {
+	h := interval.InFlight(m, durationOf(f.lag.Value), f.inFlight)
+	best := interval.Pattern{Interval: durationOf(f.intervalS), Every: []int{1}}
+	if f.intervalS == 0 {
+		if best, err = h.Best(best); err != nil {
+			return f.appS, math.Inf(1), outOfRange(err)
+		}
+	}
+	least := f.lag.Value
+	if p.Overhead > 0 {
+		least = max(least, f.costS/p.Overhead)
+	}
+	best.Interval = max(best.Interval, durationOf(least))
+	t, err := h.Expected(durationOf(f.appS), best)
+	if err != nil {
+		return best.Interval.Seconds(), math.Inf(1), outOfRange(err)
+	}
+	return best.Interval.Seconds(), t.Seconds(), nil
 }
 
 // maxSeconds is below the longest time.Duration.

@@ -141,9 +141,12 @@ type Option struct {
 	Extrapolation float64 `json:"extrapolation"`
 	Assumed       bool    `json:"assumed"`
 
+	*Lag     // of checkpoints behind the job
 	*Failing // on a machine that fails
 	*Groups  // of a comparison of modes
 	*Pattern // of a comparison of levels
+
+	lag *fit.Range
 }
 
 // A Failing run is one on a machine that fails: the expected time.
@@ -174,6 +177,15 @@ func (f *Finite) UnmarshalJSON(b []byte) error {
 	err := json.Unmarshal(b, &v)
 	*f = Finite(v)
 	return err
+}
+
+// A Lag is the durability lag of checkpoints that are written behind the job, while none waits for
+// another, and how many may be in flight.
+type Lag struct {
+	LagS     float64 `json:"lag_s,omitempty"`
+	LagLowS  float64 `json:"lag_low_s,omitempty"`
+	LagHighS float64 `json:"lag_high_s,omitempty"`
+	InFlight int     `json:"checkpoints_in_flight,omitempty"`
 }
 
 // Compare predicts every combination and marks the best. Options are sorted: those that fit
@@ -277,15 +289,20 @@ func (o *Option) schedule(p *Planning) error {
 	var err error
 	if n := float64(p.Checkpoints); n > 0 {
 		o.Count, o.TotalS = p.Checkpoints, o.AppS+n*o.CheckpointS
+		if o.lag != nil { // the last of them is durable before the run ends
+			o.TotalS = max(o.TotalS, n*o.lag.Value)
+		}
 		o.IntervalS = o.TotalS / (n + 1)
 	} else if p.MTBFS != 0 {
 		return nil // failures decide
-	} else if o.Count, o.IntervalS, o.TotalS, err = budget(p.Overhead, o.AppS, o.CheckpointS); err != nil {
+	} else if o.Count, o.IntervalS, o.TotalS, err = budget(p.Overhead, o.AppS, o.CheckpointS, o.lag); err != nil {
 		return err
 	}
 	o.LostS = o.IntervalS / 2
 	if o.Count == 0 {
 		o.LostS = o.AppS / 2
+	} else if o.lag != nil {
+		o.LostS += o.lag.Value
 	}
 	return nil
 }
@@ -355,8 +372,11 @@ func (p *Planning) compare(a, b Option) int {
 
 // budget is the rule of package interval: how many checkpoints of some seconds an overhead
 // pays for, at which interval, and how long the run then takes.
-func budget(overhead, app, checkpoint float64) (count int, intervalS, totalS float64, err error) {
+func budget(overhead, app, checkpoint float64, lag *fit.Range) (count int, intervalS, totalS float64, err error) {
 	b := interval.Budget{Overhead: overhead, App: durationOf(app), Checkpoint: durationOf(checkpoint)}
+	if lag != nil {
+		b.Lag = durationOf(lag.Value)
+	}
 	s, err := b.Schedule()
 	return s.Count, s.Interval.Seconds(), s.Total.Seconds(), err
 }

@@ -24,6 +24,7 @@ type countOptions struct {
 	size, capacity      string
 	confident           bool
 	predicted           *fit.Range // time of a checkpoint of APP; nil without
+	lag                 *fit.Range // until it is durable, if it is written behind the job
 	of                  dataset.Engine
 }
 
@@ -112,6 +113,7 @@ func (o *countOptions) mean(c plan.Cost) (seconds fit.Range, size predict.MiB) {
 	if err != nil || q.Err != nil {
 		n = 1 // the command refuses these flags itself
 	}
+	o.lag = c.Lag(n)
 	return c.Mean(n)
 }
 
@@ -133,6 +135,12 @@ func (o *countOptions) budget() (interval.Budget, error) {
 	var q ui.Quantities
 	b.Overhead = q.Share("--overhead", o.overhead)
 	b.App, b.Checkpoint = q.Duration("--app-time", o.app), q.Duration("--checkpoint-time", o.ckpt)
+	if o.lag != nil {
+		b.Lag = durationOf(o.lag.Value)
+		if o.confident {
+			b.Lag = durationOf(o.lag.High)
+		}
+	}
 	b.Size, b.Capacity = q.Size("--size", o.size), q.Size("--capacity", o.capacity)
 	return b, q.Err
 }
@@ -163,13 +171,17 @@ type Count struct {
 	Spent      float64        `json:"overhead_used"` // count·checkpoint_s/app_s
 	Work       float64        `json:"work_s"`        // app_s/(count+1)
 	Late       bool           `json:"late"`          // the run ends before its last checkpoint
-	Limit      string         `json:"limited_by"`    // overhead, capacity or failures
+	Limit      string         `json:"limited_by"`    // overhead, capacity, failures or storage
 	Stored     int64          `json:"kept_bytes"`
 	Peak       int64          `json:"peak_bytes"`
 	// Of a predicted time, its interval and the counts at the ends.
 	*CountRange
-	MTBF *float64         `json:"mtbf_s,omitempty"`
-	Run  *interval.RunRow `json:"best_run,omitempty"` // with a machine that fails
+	// Of checkpoints that are written behind the job.
+	Lag     *float64         `json:"lag_s,omitempty"`
+	LagLow  *float64         `json:"lag_low_s,omitempty"`
+	LagHigh *float64         `json:"lag_high_s,omitempty"`
+	MTBF    *float64         `json:"mtbf_s,omitempty"`
+	Run     *interval.RunRow `json:"best_run,omitempty"` // with a machine that fails
 }
 
 // A CountRange is what the interval of a predicted time makes of a count.
@@ -202,6 +214,9 @@ func runPredictCount(g *ui.Globals, o *countOptions) error {
 		seconds := m.MTBF.Seconds()
 		r.MTBF = &seconds
 	}
+	if l := o.lag; l != nil {
+		r.Lag, r.LagLow, r.LagHigh = &l.Value, &l.Low, &l.High
+	}
 	if r.CountRange, err = o.span(b, m); err != nil {
 		return err
 	}
@@ -209,7 +224,7 @@ func runPredictCount(g *ui.Globals, o *countOptions) error {
 		if r.Engine != "" {
 			explainEngine(g, r.Engine, "")
 		}
-		return printCount(g, &b, &s, &r)
+		return o.print(g, &b, &s, &r)
 	})
 }
 
@@ -259,6 +274,9 @@ func (o *countOptions) span(b interval.Budget, m *interval.Model) (*CountRange, 
 	var counts [2]*int
 	for i, seconds := range []float64{r.High, r.Low} {
 		b.Checkpoint = max(1, durationOf(seconds))
+		if l := o.lag; l != nil {
+			b.Lag = durationOf([]float64{l.High, l.Low}[i])
+		}
 		s, _, err := schedule(&b, m)
 		if outOfRange(err) != nil {
 			return nil, err
@@ -277,7 +295,7 @@ func (o *countOptions) span(b interval.Budget, m *interval.Model) (*CountRange, 
 	return r, nil
 }
 
-func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *Count) error {
+func (o *countOptions) print(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *Count) error {
 	if s.Count == 0 && s.Limit == interval.LimitFailures {
 		return g.Printf("no checkpoint pays: with an MTBF of %s, %s\n", spanOf(*r.MTBF), runText(r.Run))
 	}
@@ -300,6 +318,9 @@ func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *Coun
 		}
 		g.Printf("time of a checkpoint %s in 95 %%%s\n", times(r.Low, r.High), planned)
 	}
+	if l := o.lag; l != nil {
+		g.Printf("durability lag %s, 95 %% %s\n", ui.Seconds(l.Value), times(l.Low, l.High))
+	}
 	if r.Run != nil {
 		g.Printf("with an MTBF of %s: %s\n", spanOf(*r.MTBF), runText(r.Run))
 	}
@@ -308,6 +329,9 @@ func printCount(g *ui.Globals, b *interval.Budget, s *interval.Schedule, r *Coun
 	}
 	if g.Quiet {
 		return nil
+	}
+	if s.Limit == interval.LimitStorage {
+		g.Warn("the storage bounds the number of checkpoints, not the overhead: it takes them one after the other, each in %s", ui.Seconds(b.Lag.Seconds()))
 	}
 	if s.Limit == interval.LimitCapacity {
 		more := "a larger --capacity allows more"

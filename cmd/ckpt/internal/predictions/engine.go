@@ -22,7 +22,7 @@ import (
 type storingOptions struct {
 	engine, codec, layout string
 	level                 string // "" is all of the memory
-	async                 bool
+	async                 ui.InFlight
 }
 
 // addLevelFlag adds the flag of commands that predict times.
@@ -42,7 +42,7 @@ func (o *storingOptions) addFlags(f *pflag.FlagSet) {
 	ui.Choices(f, "codec", codecChoices...)
 	f.StringVar(&o.layout, "layout", "", "files of ckpt: per-rank, aggregated or shared (default per-rank)")
 	ui.Choices(f, "layout", "per-rank", "aggregated", "shared")
-	f.BoolVar(&o.async, "async", false, "ckpt writes while the application computes")
+	o.async.AddFlag(f, "ckpt writes while the application computes; with a number, while up to N checkpoints are in flight")
 }
 
 func addEngineFlag(f *pflag.FlagSet, engine *string) {
@@ -62,7 +62,7 @@ func (o *storingOptions) own(m *predict.Model) (bool, error) {
 	case o.saved() && err == nil && engine != dataset.Ckpt:
 		return false, ui.BadUsage("--level application: DMTCP stores all of the memory", "leave --engine dmtcp out")
 	}
-	if err == nil && engine != dataset.Ckpt && (o.layout != "" || o.async) {
+	if err == nil && engine != dataset.Ckpt && (o.layout != "" || o.async > 0) {
 		return false, ui.BadUsage("--layout and --async are for files of ckpt", "add --engine ckpt")
 	}
 	return engine == dataset.Ckpt, err
@@ -70,7 +70,9 @@ func (o *storingOptions) own(m *predict.Model) (bool, error) {
 
 // storing is how ckpt writes files.
 func (o *jobOptions) storing() predict.Storing {
-	return predict.Storing{Codec: o.codec, Layout: o.layout, Aggregators: o.aggregators, Async: o.async, Saved: o.saved()}
+	s := predict.Storing{Codec: o.codec, Layout: o.layout, Aggregators: o.aggregators, Saved: o.saved()}
+	s.Async, s.InFlight = o.async.Setting()
+	return s
 }
 
 // requestFor is the job that the flags describe, for an engine. Aggregators of files of ckpt
@@ -120,6 +122,10 @@ type Kind struct {
 	LowS    *float64    `json:"low_s,omitempty"`
 	HighS   *float64    `json:"high_s,omitempty"`
 	Pause   *float64    `json:"pause_s,omitempty"`
+	// Of a checkpoint that is written behind the job: from when it is durable, if no other waits.
+	Lag     *float64 `json:"lag_s,omitempty"`
+	LagLow  *float64 `json:"lag_low_s,omitempty"`
+	LagHigh *float64 `json:"lag_high_s,omitempty"`
 }
 
 func kindJSON(c *service.Checkpoint, full bool, t *service.Time) Kind {
@@ -143,6 +149,12 @@ func storedJSON(s *predict.Stored, times bool) Stored {
 		full, next = nil, nil
 	}
 	r.Kinds = []Kind{kindJSON(&s.Full, true, full), kindJSON(&s.Next, false, next)}
+	for i, t := range []*service.Time{full, next} {
+		if t != nil && s.Async {
+			k := &r.Kinds[i]
+			k.Lag, k.LagLow, k.LagHigh = &t.Total.Value, &t.Total.Low, &t.Total.High
+		}
+	}
 	return r
 }
 
@@ -172,7 +184,16 @@ func printStoredTime(g *ui.Globals, s *predict.Stored) error {
 		[][]string{row("full", &s.Full, &s.FullTime), row("incremental", &s.Next, &s.NextTime)}); err != nil {
 		return err
 	}
-	return g.Printf("%s", explainStored(g, s))
+	lag := ""
+	if s.Async {
+		l := s.NextTime.Total
+		lag = fmt.Sprintf("durability lag %s of a checkpoint that does not wait for another, 95 %% %s", ui.Seconds(l.Value), times(l.Low, l.High))
+		if n := float64(s.InFlight); n > 1 {
+			lag += fmt.Sprintf("; %s, %s, with %s in flight", ui.Seconds(n*l.Value), times(n*l.Low, n*l.High), ui.Count(s.InFlight, "checkpoint"))
+		}
+		lag += "\n"
+	}
+	return g.Printf("%s%s", lag, explainStored(g, s))
 }
 
 func explainStored(g *ui.Globals, s *predict.Stored) string {

@@ -23,6 +23,7 @@ import (
 type intervalApp struct {
 	jobOptions
 	log, codec string
+	inFlight   ui.InFlight
 	groupSize  int
 	engine     dataset.Engine // whose checkpoints were predicted, "" without APP
 }
@@ -52,12 +53,19 @@ func (o *intervalOptions) ofApp(cmd *cobra.Command, g *ui.Globals, app string) e
 			return err
 		}
 	}
+	o.predicted.inFlight = o.async
 	option, err := o.predicted.fill(cmd, app, rates)
 	if err != nil {
 		return inputErrors(err)
 	}
 	if rates != nil {
 		return o.costsOfLevels(g, app, &option.LevelCosts)
+	}
+	if l := option.Lag; l != nil && !f.Changed("lag") {
+		o.lag = plainSeconds(l.LagS)
+		if !g.JSON && !g.Quiet {
+			g.Printf("predicted for %s, durability lag %s (%s)\n", app, ui.Seconds(l.LagS), times(l.LagLowS, l.LagHighS))
+		}
 	}
 	groups := option.Groups
 	c := &groups.ModeCosts
@@ -144,6 +152,10 @@ func (o *intervalApp) fill(cmd *cobra.Command, app string, levels *plan.Levels) 
 	if p.Engine, err = m.EngineOf(""); err != nil {
 		return nil, err
 	}
+	if o.inFlight > 0 {
+		p.Engine = dataset.Ckpt
+	}
+	p.Storing.Async, p.Storing.InFlight = o.inFlight.Setting()
 	if p.Engine == dataset.Ckpt && !f.Changed("codec") {
 		p.Codecs = []string{""} // as measured jobs had
 	}

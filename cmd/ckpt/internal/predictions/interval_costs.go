@@ -45,6 +45,9 @@ func (o *intervalOptions) ofJob(f *pflag.FlagSet, j *image.Job) error {
 	if !c.once {
 		o.ends.cost = &fit.Range{Value: c.Cost.Value, Low: c.Cost.Low, High: c.Cost.High}
 	}
+	if spec.Async && o.async > 0 && o.lag == "" && len(run.Latency) > 0 {
+		o.lag = plainSeconds(median(run.Latency).Value)
+	}
 	values := map[string]string{"cost": plainSeconds(c.Cost.Value), "mode": string(c.Mode)}
 	if c.Restart != nil {
 		if c.Restarts > 1 {

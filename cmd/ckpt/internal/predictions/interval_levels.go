@@ -18,6 +18,8 @@ import (
 // levelOptions are the flags of ckpt interval for several levels of storage.
 type levelOptions struct {
 	levels              []string
+	async               ui.InFlight
+	lag                 string // until a checkpoint behind the job is durable
 	shareLocal, fromJob string
 	tier                *job.TierRun // of the job, if its checkpoints went to its nodes first
 }
@@ -25,17 +27,27 @@ type levelOptions struct {
 func (o *levelOptions) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.levels, "storage-level", nil, "storage level, the nearest first, as NAME=COST[,restart=TIME][,share=P%][,drain=TIME][,every=N]; may be repeated")
 	f.StringVar(&o.shareLocal, "share-local", "", "share of the failures that checkpoints of the first --storage-level survive, like 85%")
+	o.async.AddFlag(f, "checkpoints are written behind the job, which stands still for --cost; with a number, while up to N are in flight")
+	f.StringVar(&o.lag, "lag", "", "with --async: time until a checkpoint is durable, like 90s (default: that predicted of APP, or measured of the job)")
 	f.StringVar(&o.fromJob, "from-job", "", "take the costs of checkpoints and restarts, or the levels and that share, from a job of the store")
 }
 
 // several says that checkpoints go to several levels.
-func (o *levelOptions) several() bool { return len(o.levels) > 0 || o.tier != nil }
+func (o *levelOptions) several() bool { return len(o.levels) > 0 || o.tier != nil || o.async > 0 }
 
 // oneLevelFlags are for checkpoints of one level.
 var oneLevelFlags = []string{"cost", "restart", "mode", "logging", "logged", "log-growth", "replay"}
 
 // check refuses flags that do not go together.
 func (o *levelOptions) check(f *pflag.FlagSet) error {
+	switch {
+	case o.async > 0 && (len(o.levels) > 0 || o.shareLocal != ""):
+		return ui.BadUsage("--async and --storage-level both say where checkpoints wait until they are safe", "leave one of them out")
+	case o.async > 0 && (f.Changed("mode") || f.Changed("logging")):
+		return ui.BadUsage("--async with --mode: the lag of groups of ranks is not predicted", "leave one of them out")
+	case o.async == 0 && o.lag != "":
+		return ui.BadUsage("--lag "+o.lag+": the job waits for its checkpoints", "add --async")
+	}
 	if len(o.levels) > 0 && o.fromJob != "" {
 		return ui.BadUsage("--storage-level and --from-job both say what levels cost", "leave one of them out")
 	}
@@ -144,6 +156,11 @@ func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsR
 	if err := o.checkNodes(); err != nil {
 		return nil, err
 	}
+	if o.async > 0 {
+		if _, err := o.model(); err != nil {
+			return nil, err
+		}
+	}
 	mtbf, about, err := o.jobMTBF()
 	if err != nil {
 		return nil, err
@@ -155,6 +172,9 @@ func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsR
 		return nil, q.Err
 	}
 	every, fit, err := o.hierarchy(g, &h)
+	if err == nil && o.async > 0 {
+		err = o.inFlight(&h)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +209,23 @@ func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsR
 	return r, err
 }
 
+// inFlight makes memory and the store the levels of a job with checkpoints in flight.
+func (o *intervalOptions) inFlight(h *interval.Hierarchy) error {
+	if o.lag == "" {
+		return ui.Missing("--lag", "90s")
+	}
+	var q ui.Quantities
+	m := interval.Model{Cost: q.Duration("--cost", o.cost), MTBF: h.MTBF, Restart: q.Duration("--restart", o.restart), Downtime: h.Downtime}
+	lag := q.Duration("--lag", o.lag)
+	*h = *interval.InFlight(m, lag, int(o.async))
+	return q.Err
+}
+
 // hierarchy reads the levels, from flags or from a job, which then has a fit.
 func (o *levelOptions) hierarchy(g *ui.Globals, h *interval.Hierarchy) (every []int, fit *levelFit, err error) {
+	if o.async > 0 {
+		return nil, nil, nil
+	}
 	if o.fromJob == "" {
 		every, err = o.read(h)
 		if err == nil && h.WaitForDrain() > 0 {

@@ -103,6 +103,7 @@ func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.probeSize, "measure-size", "64MiB", "bytes of each round of --measure")
 	o.storage.AddFlags(f, "on", "predict the times on this storage, which all nodes share")
 	o.addLevelFlag(f)
+	o.async.AddFlag(f, "ckpt writes while the application computes; with a number, while up to N checkpoints are in flight")
 	f.IntVar(&o.top, "top", 0, "show the best N only (default all)")
 	o.modeOptions.addFlags(f)
 	o.levelRates.addFlags(f)
@@ -189,7 +190,8 @@ func (o *planOptions) way(cmd *cobra.Command, m *predict.Model, p *plan.Planning
 		return err
 	}
 	if own {
-		p.Engine, p.Storing = dataset.Ckpt, predict.Storing{Layout: o.layout, Async: o.async, Saved: o.saved()}
+		p.Engine, p.Storing = dataset.Ckpt, predict.Storing{Layout: o.layout, Saved: o.saved()}
+		p.Storing.Async, p.Storing.InFlight = o.async.Setting()
 		if !cmd.Flags().Changed("codec") {
 			p.Codecs = nil
 		}
@@ -326,6 +328,7 @@ const (
 	ofLevels
 	ofSeveral // mappings, libraries or codecs, with modes
 	ofStaggers
+	ofLags   // checkpoints behind the job
 	ofStores // that are too small
 )
 
@@ -359,6 +362,7 @@ var columns = []struct {
 	{ofLevels, "|store every", func(o *plan.Option) string { return period(o, false) }},
 	{ofLevels, "|waste", func(o *plan.Option) string { return ui.Percent(o.Waste) }},
 	{ofBudget, "~|total", func(o *plan.Option) string { return lasting(o.TotalS) }},
+	{ofLags, "|lag", func(o *plan.Option) string { return ui.Seconds(o.LagS) }},
 	{ofBudget, "~|lost", func(o *plan.Option) string { return ui.Seconds(o.LostS) }},
 	{ofModes, "|lost", func(o *plan.Option) string { return ui.Seconds(o.LostS) }},
 	{ofBudget | ofStores, "|store", func(o *plan.Option) string { return size(o.StorageMiB) }},
@@ -368,6 +372,9 @@ var columns = []struct {
 
 // printOptions prints the columns of a comparison.
 func printOptions(g *ui.Globals, of int, options []plan.Option) error {
+	if slices.ContainsFunc(options, func(o plan.Option) bool { return o.Lag != nil }) {
+		of |= ofLags
+	}
 	var header []string
 	rows := make([][]string, len(options))
 	for _, c := range columns {
