@@ -14,6 +14,7 @@ import (
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 )
 
@@ -45,6 +46,12 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		return cfg, err
 	}
 	cfg.Log, cfg.Stagger = d.spec.Log, d.spec.Stagger
+	if t := d.spec.Tier; t != nil && t.Drain.Mode == nodes.DrainNone {
+		cfg.Keep = 1 // the nodes keep no more
+	}
+	for _, g := range d.groups {
+		g.begun = cfg.Next - 1
+	}
 	if d.baseline, err = job.ReadBaseline(d.job, len(d.groups)); err != nil {
 		return cfg, err
 	}
@@ -54,7 +61,12 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		return cfg, err
 	}
 	if !d.baseline.FromScratch() {
-		if cfg.Known, err = job.Known(stored.Found); err != nil {
+		for _, g := range d.groups {
+			if err := stored.AddNodes(d, d.spec, &d.baseline, g.level.Versions()); err != nil {
+				return cfg, err
+			}
+		}
+		if cfg.Known, err = stored.Known(); err != nil {
 			return cfg, err
 		}
 		if err := d.forgoLogs(cfg); err != nil {
@@ -84,12 +96,12 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 		return cfg, nil
 	}
 	for g, found := range stored.Found {
-		if err := job.CheckLogs(d.job, d.spec, g, found); err != nil {
+		if err := job.CheckLogs(d, d.job, d.spec, g, found); err != nil {
 			return cfg, job.OfferLine(d.job.Name(), cfg, err)
 		}
 	}
 	if cfg.Log == channel.Optimistic {
-		cfg.Logged, err = job.Logged(context.Background(), d.job, d.spec, cfg)
+		cfg.Logged, err = job.Logged(context.Background(), d, d.job, d.spec, cfg)
 	}
 	return cfg, err
 }
@@ -139,6 +151,9 @@ func (d *driver) forgoLogs(cfg supervisor.Config) error {
 		return nil
 	}
 	l.Taken, l.Unlogged = slices.Clone(l.Base), true
+	for g, n := range l.Base {
+		l.Leave(g, n, d.groups[g].begun)
+	}
 	return nil
 }
 
@@ -254,7 +269,7 @@ func (d *driver) resetLogs() error {
 	for g, number := range base {
 		first := make(map[int]uint64)
 		if number > 0 {
-			m, err := d.job.Manifest(number)
+			_, m, err := d.Reads(number)
 			if err != nil {
 				return err
 			}

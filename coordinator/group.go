@@ -73,6 +73,7 @@ type group struct {
 	lineage    lineage         // of the ranks' memory
 	computed   bool            // in this run
 	takenAt    map[int]moment  // when its checkpoints were taken; 0: when it began to compute
+	begun      int             // the newest checkpoint that it may have begun, in any run
 	safe       time.Duration   // when the newest state was reached that is safe
 	expect     int64           // the least that a checkpoint has stored; 0 unknown
 	taken      *image.Manifest // the last one,

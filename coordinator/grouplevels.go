@@ -23,18 +23,39 @@ type leveled struct {
 // openLevels makes the nodes of the run, if they have directories, the first level. It
 // returns the checkpoint to begin with, as it is to be read.
 func (d *driver) openLevels(ctx context.Context, from *image.Manifest) (*image.Manifest, error) {
-	g := d.groups[0]
-	set := levels.Setting{ID: g.id, Ranks: g.ranks, Spec: d.spec, Job: d.job, Silence: d.limits.Silence,
-		Listen: d.listen, Token: d.socket.Token}
-	t, from, err := levels.Open(ctx, set, leveled{g, d}, &storeLevel{g: g, under: true}, d.inventory, from)
-	if t != nil {
-		g.level = t
+	setting := func(g *group) levels.Setting {
+		return levels.Setting{ID: g.id, Ranks: g.ranks, Spec: d.spec, Job: d.job, Silence: d.limits.Silence,
+			Listen: d.listen, Token: d.socket.Token}
 	}
-	return from, err
+	if d.spec.Several() && d.inventory != nil {
+		noted, err := job.ReadBaseline(d.job, len(d.groups))
+		if err != nil {
+			return nil, err
+		}
+		d.inventory.Leave(func(m *image.Manifest) bool { return noted.Leaves(m.Number, len(d.groups)) }, d.Warn)
+	}
+	on, from, err := levels.Open(ctx, setting(d.groups[0]), leveled{d.groups[0], d}, d.inventory, from)
+	if on == nil {
+		return from, err
+	}
+	first := 0
+	if from != nil && !d.spec.Several() { // else the recovery line says where each group begins
+		first = from.Number
+	}
+	for _, g := range d.groups {
+		g.level = on.Tier(setting(g), leveled{g, d}, &storeLevel{g: g, under: true}, first)
+	}
+	return from, nil
+}
+
+// Reads returns the job through which a checkpoint is read, on whatever level it is.
+func (d *driver) Reads(number int) (*image.Job, *image.Manifest, error) {
+	return d.groups[(number-1)%len(d.groups)].level.Reads(number)
 }
 
 // begin begins a checkpoint on the first level.
 func (g *group) begin(number int) {
+	g.begun = max(g.begun, number)
 	g.attempt = attempt{exchange: newExchange(number, g.ranks), turn: g.turn}
 	if g.spec.Trace {
 		g.recorded = job.NewRecording(g.job.Name())
@@ -45,14 +66,24 @@ func (g *group) begin(number int) {
 }
 
 // Committed takes over a version that exists on a level of nodes.
-func (g *group) Committed(cp protocol.Checkpoint, m *image.Manifest, state string) {
+func (g *group) Committed(cp protocol.Checkpoint, m *image.Manifest, state string, passing bool) {
+	committed := protocol.Committed{Number: cp.Number}
+	if g.spec.Several() {
+		var err error
+		if committed.Vectors, err = job.VectorsOf(m); err != nil {
+			g.d.Fail(err) // the manifest was made of what the ranks said
+			return
+		}
+		committed.Passing = passing
+		g.d.baseline.Taken[g.id] = m.Number
+	}
 	g.committing, g.complete = false, false
 	g.taken, g.landed, g.late = m, state, 0
 	g.lineage.committed(m.Number)
 	if recorded := g.recorded; recorded != nil {
 		g.d.Go(func() { g.d.keepTrace(m, recorded, cp.Bodies) })
 	}
-	g.d.step(g.id, protocol.Committed{Number: cp.Number})
+	g.d.step(g.id, committed)
 }
 
 // Failed aborts a version that a level could not make.
@@ -66,8 +97,12 @@ func (g *group) Stored(number int, passed string) {
 	g.level.InStore(number)
 	g.d.hasTurns(passed)
 	g.d.crowded = g.spec.Keep > 0
+	g.d.step(g.id, protocol.Settled{Number: number})
 	g.d.startPrunes()
 }
+
+// Passed notes that a version has left the nodes, and that the store lacks it.
+func (g *group) Passed(number int) { g.d.step(g.id, protocol.Passed{Number: number}) }
 
 // Postponed records since when a version has waited.
 func (g *group) Postponed(number int, since time.Time) {

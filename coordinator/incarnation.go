@@ -149,10 +149,18 @@ func (g *group) examineLogs(a protocol.Examine) {
 		g.d.broken = err
 		return
 	}
+	at := map[int]source{}
+	for _, n := range a.Numbers {
+		var s source
+		if n > 0 {
+			s.job, s.m, s.err = g.level.Reads(n)
+		}
+		at[n] = s
+	}
 	g.d.Go(func() {
 		ev := protocol.Examined{Round: a.Round, Rank: a.Rank, States: make(map[int][]channel.Vector)}
 		for _, n := range a.Numbers {
-			states, err := g.examineLog(a.Rank, n)
+			states, err := g.examineLog(at[n], a.Rank, n)
 			if err != nil {
 				g.d.Warn(fmt.Sprintf("rank %d does not go back to checkpoint %d, 0 the beginning: %v", a.Rank, n, err))
 				continue
@@ -163,14 +171,23 @@ func (g *group) examineLogs(a protocol.Examine) {
 	})
 }
 
+// A source is a checkpoint, and the job through which it is read.
+type source struct {
+	job *image.Job
+	m   *image.Manifest
+	err error
+}
+
+func (s source) Reads(int) (*image.Job, *image.Manifest, error) { return s.job, s.m, s.err }
+
 // examineLog returns the states behind a checkpoint. The group does not go back to states
 // that cannot be read, and may lose them for good. So where only descriptors or memory
 // are short, examineLog tries again, as often as a group is restarted, with growing
 // pauses.
-func (g *group) examineLog(rank, number int) ([]channel.Vector, error) {
+func (g *group) examineLog(from source, rank, number int) ([]channel.Vector, error) {
 	pause := 10 * time.Millisecond
 	for try := 0; ; try++ {
-		states, err := job.LoggedStates(context.Background(), g.job, g.spec, rank, number)
+		states, err := job.LoggedStates(context.Background(), from, g.job, g.spec, rank, number)
 		if err == nil || !mpi.Shortage(err) || try == g.limits.Restarts {
 			return states, err
 		}

@@ -157,6 +157,11 @@ func (s *storeLevel) Find(number int) func() (levels.Finding, error) {
 	}
 }
 
+func (s *storeLevel) Reads(number int) (*image.Job, *image.Manifest, error) {
+	m, err := s.g.job.Manifest(number)
+	return s.g.job, m, err
+}
+
 func (s *storeLevel) Begin(from int) { s.g.Examine(from) }
 
 func (s *storeLevel) Facts() levels.Facts {
@@ -172,6 +177,7 @@ func (s *storeLevel) Hear(_ int, m protocol.Message) protocol.Message { return m
 // The store has no more to do.
 func (s *storeLevel) InStore(int)                       {}
 func (s *storeLevel) Aborted(int, error)                {}
+func (s *storeLevel) Leave(int)                         {}
 func (s *storeLevel) Versions() map[int]*image.Manifest { return nil }
 func (s *storeLevel) Found(levels.Finding)              {}
 func (s *storeLevel) Served() []wire.Served             { return nil }

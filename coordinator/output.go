@@ -126,15 +126,21 @@ func (g *group) forgetAfter(a protocol.Forget) error {
 	if err := g.endIncarnation(); err != nil {
 		return err
 	}
+	g.level.Leave(a.After)
 	numbers, err := g.job.Checkpoints()
 	if err != nil {
 		return err
 	}
 	// The baseline tells the next run not to miss them. On a full disk it is written after
 	// they are removed.
-	late := false
-	if g.spec.Several() && g.d.baseline.Taken[g.id] > a.After {
-		g.d.baseline.Taken[g.id] = a.After
+	late, news := false, false
+	if g.spec.Several() {
+		news = g.spec.Tier != nil && g.d.baseline.Leave(g.id, a.After, g.begun)
+		if taken := g.d.baseline.Taken[g.id]; taken > a.After {
+			g.d.baseline.Taken[g.id], news = a.After, true
+		}
+	}
+	if news {
 		err := job.WriteBaseline(g.job, g.d.baseline)
 		if late = errors.Is(err, durable.ErrStorageFull); err != nil && !late {
 			return err
@@ -215,7 +221,7 @@ func (d *driver) free(a protocol.Collect) error {
 		if base <= 0 {
 			continue // all of the log is needed, or the job restarts from scratch
 		}
-		m, err := d.job.Manifest(base)
+		_, m, err := d.Reads(base)
 		if err != nil {
 			return err
 		}

@@ -164,7 +164,7 @@ func (j *Job) sweep() (removed []string, freed int64, err error) {
 	}
 	s := &sweeper{job: j}
 	for _, e := range entries {
-		if !e.IsDir() && strings.HasSuffix(e.Name(), durable.TempSuffix) && e.Name() != catalogName {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), durable.TempSuffix) && e.Name() != catalogName && e.Name() != RecordName+durable.TempSuffix {
 			s.remove(e.Name())
 		}
 	}

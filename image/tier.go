@@ -170,3 +170,7 @@ func wasStore(fsys vfs.FS, dir string) bool {
 	fi, err := fsys.Stat(filepath.Join(dir, formatName))
 	return err == nil && fi.Size() == 0 && !fi.IsDir()
 }
+
+// RecordName is the file in the directory of a job, in the store, that says what the nodes have
+// of it. It is replaced while others sweep.
+const RecordName = "tier.json"

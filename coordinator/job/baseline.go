@@ -37,6 +37,37 @@ type Baseline struct {
 	Unlogged bool `json:"unlogged,omitempty"`
 	// Recut says that the ranks are not those of the launch; nil: they are.
 	Recut *Recut `json:"dealt,omitempty"`
+	// Left are the checkpoints that groups have gone back behind: nodes may still have some.
+	Left []LeftSpan `json:"left,omitempty"`
+}
+
+// A LeftSpan is the checkpoints of a group after one and up to another.
+type LeftSpan struct {
+	Group int `json:"group"`
+	After int `json:"after"`
+	UpTo  int `json:"up_to"`
+}
+
+// Leave notes that a group goes back to checkpoint after, and that it has begun none after upTo.
+// It reports whether that is news.
+func (l *Baseline) Leave(group, after, upTo int) bool {
+	if after >= upTo || slices.Contains(l.Left, LeftSpan{group, after, upTo}) {
+		return false
+	}
+	l.Left = slices.DeleteFunc(l.Left, func(s LeftSpan) bool {
+		needed := group < len(l.Base) && s.UpTo >= l.Base[group]
+		return s.Group == group && (s.After >= after || !needed)
+	})
+	l.Left = append(l.Left, LeftSpan{group, after, upTo})
+	return true
+}
+
+// Leaves reports whether a job of so many groups has no use for a checkpoint: it is older than
+// those that are needed, or the job has gone back behind it.
+func (l *Baseline) Leaves(number, groups int) bool {
+	g := (number - 1) % groups
+	return l.FromScratch() || g < len(l.Base) && number < l.Base[g] ||
+		slices.ContainsFunc(l.Left, func(s LeftSpan) bool { return s.Group == g && s.After < number && number <= s.UpTo })
 }
 
 // A sealedBaseline is a Baseline as it is stored. Without the checksum, a damaged number would
@@ -57,7 +88,7 @@ func (l ownedBaseline) sum() uint32 {
 
 // same reports whether nothing was removed between the two: a removal is noted first.
 func (l *Baseline) same(now *Baseline) bool {
-	return l.Recut.same(now.Recut) && slices.Equal(l.Base, now.Base) && slices.Equal(l.Taken, now.Taken)
+	return l.Recut.same(now.Recut) && slices.Equal(l.Base, now.Base) && slices.Equal(l.Taken, now.Taken) && slices.Equal(l.Left, now.Left)
 }
 
 // ReadBaseline returns what the job has noted. A job with checkpoints of several groups has noted

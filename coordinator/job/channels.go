@@ -192,7 +192,7 @@ func EmptyLogs(job *image.Job, ranks []int) error {
 
 // Logged returns, by rank and checkpoint, the states in the message logs of a job, for
 // supervisor.Config.Logged.
-func Logged(ctx context.Context, job *image.Job, spec *Resolved, cfg supervisor.Config) ([]map[int][]channel.Vector, error) {
+func Logged(ctx context.Context, from Source, job *image.Job, spec *Resolved, cfg supervisor.Config) ([]map[int][]channel.Vector, error) {
 	all := make([]map[int][]channel.Vector, spec.NP)
 	for group, ranks := range cfg.Groups {
 		var numbers []int
@@ -207,7 +207,7 @@ func Logged(ctx context.Context, job *image.Job, spec *Resolved, cfg supervisor.
 		for _, rank := range ranks {
 			all[rank] = make(map[int][]channel.Vector)
 			for _, n := range numbers {
-				states, err := LoggedStates(ctx, job, spec, rank, n)
+				states, err := LoggedStates(ctx, from, job, spec, rank, n)
 				if err != nil {
 					return nil, fmt.Errorf("message log of rank %d: %w", rank, err)
 				}
@@ -220,12 +220,13 @@ func Logged(ctx context.Context, job *image.Job, spec *Resolved, cfg supervisor.
 
 // LoggedStates returns the states that a rank can be put into by replaying its log from
 // checkpoint number, 0 the beginning.
-func LoggedStates(ctx context.Context, job *image.Job, spec *Resolved, rank, number int) ([]channel.Vector, error) {
+func LoggedStates(ctx context.Context, from Source, job *image.Job, spec *Resolved, rank, number int) ([]channel.Vector, error) {
 	saved, err := spec.InitialChannels(rank)
 	if number > 0 && err == nil {
 		var m *image.Manifest
-		if m, err = job.Manifest(number); err == nil {
-			saved, err = ReadChannels(ctx, job, spec, m, rank)
+		var at *image.Job
+		if at, m, err = from.Reads(number); err == nil {
+			saved, err = ReadChannels(ctx, at, spec, m, rank)
 		}
 	}
 	if err != nil {
@@ -244,9 +245,9 @@ func LoggedStates(ctx context.Context, job *image.Job, spec *Resolved, rank, num
 }
 
 // CheckLogs reads the message logs of a group from the newest of its checkpoints on.
-func CheckLogs(job *image.Job, spec *Resolved, group int, found []*image.Manifest) error {
+func CheckLogs(from Source, job *image.Job, spec *Resolved, group int, found []*image.Manifest) error {
 	for _, rank := range spec.Groups[group] {
-		if err := checkLog(job, spec, rank, found); err != nil {
+		if err := checkLog(from, job, spec, rank, found); err != nil {
 			return err
 		}
 	}
@@ -254,17 +255,20 @@ func CheckLogs(job *image.Job, spec *Resolved, group int, found []*image.Manifes
 }
 
 // checkLog reads the log of one rank, and replays it.
-func checkLog(job *image.Job, spec *Resolved, rank int, found []*image.Manifest) error {
+func checkLog(from Source, job *image.Job, spec *Resolved, rank int, found []*image.Manifest) error {
 	saved, err := spec.InitialChannels(rank)
 	if n := len(found); n > 0 && err == nil {
-		saved, err = ReadChannels(context.Background(), job, spec, found[n-1], rank)
+		var at *image.Job
+		if at, _, err = from.Reads(found[n-1].Number); err == nil {
+			saved, err = ReadChannels(context.Background(), at, spec, found[n-1], rank)
+		}
 	}
 	if err != nil {
 		return err
 	}
-	dir, from := LogDir(job, rank), saved.LogFrom
-	r, rec, err := readLog(job, rank, from)
-	if errors.Is(err, fs.ErrNotExist) && from <= 1 {
+	dir, first := LogDir(job, rank), saved.LogFrom
+	r, rec, err := readLog(job, rank, first)
+	if errors.Is(err, fs.ErrNotExist) && first <= 1 {
 		return nil // it never logged anything
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -273,9 +277,9 @@ func checkLog(job *image.Job, spec *Resolved, rank int, found []*image.Manifest)
 	if err != nil {
 		return fmt.Errorf("message log of rank %d: %w", rank, err)
 	}
-	if rec.Next < from {
+	if rec.Next < first {
 		err = &durable.DamageError{File: dir,
-			Reason: fmt.Sprintf("it ends before frame %d, and the checkpoint of rank %d was taken at frame %d", rec.Next, rank, from)}
+			Reason: fmt.Sprintf("it ends before frame %d, and the checkpoint of rank %d was taken at frame %d", rec.Next, rank, first)}
 		return errors.Join(err, r.Close())
 	}
 	cfg := channel.Config{Kind: saved.Kind, Rank: rank, Size: spec.NP, Group: spec.Groups[spec.GroupOf[rank]]}

@@ -271,6 +271,7 @@ func ofGroups(row func(terms, because, remedy string)) {
 	row("seed !jitter !stagger=random", "nothing else is drawn at random", wording.Sprintf("add {jitter} or {stagger} random, or leave {seed} out"))
 	row("groups=several keep", "groups that take checkpoints apart from each other remove at once those that no recovery needs", wording.Sprintf("leave {keep} out: such a job keeps few checkpoints by itself"))
 	row("groups=several tune", "only a job of one group that stores all its memory can be tuned", wording.Sprintf("leave {tune} or {mode} out"))
+	row("local mode=semi !group-size other-map", "each node keeps checkpoints of its own groups", wording.Sprintf("keep the mapping, or launch with {group-size}"))
 	row("local mode=semi|uncoordinated other-np", "each node keeps checkpoints of its own groups", wording.Sprintf("leave {np} out"))
 	row("groups=several checkpoint", "one checkpoint is of some ranks only: the job resumes from its recovery line", wording.Sprintf("leave {checkpoint} out; {show JOB} {recovery-line} shows where it resumes"))
 	row("groups=several exact", "groups resume from a recovery line, which leaves out what is damaged", wording.Sprintf("leave {exact} out; {show JOB} {recovery-line} shows where it resumes"))
@@ -278,7 +279,8 @@ func ofGroups(row func(terms, because, remedy string)) {
 }
 
 func ofStorage(row func(terms, because, remedy string)) {
-	row("local groups=several", "groups of ranks that take checkpoints apart from each other store them directly", wording.Sprintf("leave {mode} out, or {local}"))
+	row("local groups=several drain=none log=none|optimistic", "such groups go back to a line of older checkpoints, and the nodes keep the newest", wording.Sprintf("leave {drain} out, or {log}"))
+	row("local groups=several listen", "groups of ranks run on one host", wording.Sprintf("leave {listen} out"))
 	row("local layout=aggregated|shared", "each node keeps the files of its own ranks, and such a file is of several nodes", wording.Sprintf("leave {layout} out, or {local}"))
 	row("local tune", "tuning looks for the best way into the store", wording.Sprintf("leave {tune} out, or {local}"))
 	row("tune level=application", "only a job of one group that stores all its memory can be tuned", wording.Sprintf("leave {tune} or {level} out"))
@@ -369,6 +371,10 @@ func (r *Resolved) Lookup(groups string) Lookup {
 		case "local":
 			if r.Tier != nil {
 				return r.Tier.Dir, true
+			}
+		case "drain":
+			if r.Tier != nil {
+				return r.Tier.Drain.Mode, true
 			}
 		}
 		return "", false

@@ -131,12 +131,12 @@ func OfferLine(job string, cfg supervisor.Config, err error) error {
 }
 
 // Known describes the checkpoints of a job to its protocol.
-func Known(found [][]*image.Manifest) ([]supervisor.Stored, error) {
+func (s *storedJob) Known() ([]supervisor.Stored, error) {
 	var known []supervisor.Stored
-	for g, list := range found {
+	for g, list := range s.Found {
 		for _, m := range list {
-			k := supervisor.Stored{Group: g, Number: m.Number, Iter: int(m.Iteration)}
-			if len(found) > 1 {
+			k := supervisor.Stored{Group: g, Number: m.Number, Iter: int(m.Iteration), Passing: slices.Contains(s.passing, m.Number)}
+			if len(s.Found) > 1 {
 				var err error
 				if k.Vectors, err = VectorsOf(m); err != nil {
 					return nil, err

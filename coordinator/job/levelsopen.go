@@ -1,6 +1,7 @@
 package job
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,28 +27,63 @@ func (l *Levels) Open(number int) (*image.Job, *image.Manifest, error) {
 		m, err := l.job.Manifest(c.Number)
 		return l.job, m, err
 	}
-	return l.job.Through(&nodesFS{vfs.Through(l.job.FS()), l}), c.Version.Manifest, nil
+	return throughNodes(l.job, l.Tier, nil), c.Version.Manifest, nil
+}
+
+// A Source reads checkpoints wherever they are.
+type Source interface {
+	// Reads returns the job through which a checkpoint is read.
+	Reads(number int) (*image.Job, *image.Manifest, error)
+}
+
+// Reads reads a checkpoint from the store, or else from nodes.
+func (l *Levels) Reads(number int) (*image.Job, *image.Manifest, error) {
+	m, err := l.job.Manifest(number)
+	if v := l.Version(number); err != nil && v != nil {
+		return throughNodes(l.job, l.Tier, nil), v.Manifest, nil
+	}
+	return l.job, m, err
+}
+
+// ReadNodes returns the job through which a version on nodes is read. Files that are lost are
+// made again first: the caller alone writes to the nodes of the version.
+func ReadNodes(j *image.Job, on *nodes.Tier, version *image.Manifest) *image.Job {
+	return throughNodes(j, on, version)
+}
+
+func throughNodes(j *image.Job, on *nodes.Tier, again *image.Manifest) *image.Job {
+	return j.Through(&nodesFS{vfs.Through(j.FS()), j, on, again})
 }
 
 // A nodesFS shows the files that ranks have on nodes where the store would have them. A rank's
 // are on its node, copies on others. Manifests say what the store has.
 type nodesFS struct {
 	vfs.Buffered
-	l *Levels
+	job   *image.Job
+	on    *nodes.Tier
+	again *image.Manifest // version whose lost files are made again; nil: of none
 }
 
 func (f *nodesFS) find(name string) (vfs.FS, string) {
-	rest, err := filepath.Rel(f.l.job.Dir(), name)
+	rest, err := filepath.Rel(f.job.Dir(), name)
 	if _, serr := f.FS.Stat(name); serr == nil || err != nil || !filepath.IsLocal(rest) || filepath.Base(rest) == container.ManifestName {
 		return f.FS, name
 	}
-	for node := range f.l.Tier.Nodes() {
-		j, err := f.l.Tier.Job(node)
+	for node := range f.on.Nodes() {
+		j, err := f.on.Job(node)
 		if err != nil {
 			continue
 		}
 		if _, err := j.FS().Stat(j.FilePath(rest)); err == nil {
 			return j.FS(), j.FilePath(rest)
+		}
+	}
+	if f.again == nil {
+		return f.FS, name
+	}
+	if i := slices.IndexFunc(f.again.Ranks, func(r image.Rank) bool { return r.File == filepath.ToSlash(rest) }); i >= 0 {
+		if from, err := f.on.Recover(context.Background(), f.again, f.again.Ranks[i].Rank); err == nil {
+			return from.Job.FS(), from.Job.FilePath(rest)
 		}
 	}
 	return f.FS, name

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -227,7 +228,11 @@ func verifyLogs(job *image.Job, spec *Resolved) (bytes int64, damage []*durable.
 	if err != nil {
 		note(filepath.Join(job.Dir(), baselineName), err)
 	}
-	stored, err := ReadStored(job, spec, noted.Base)
+	levels, err := LevelsOf(context.Background(), job, spec)
+	if err != nil {
+		return 0, nil, err
+	}
+	stored, err := readLevels(levels, job, spec, &noted)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -251,7 +256,7 @@ func verifyLogs(job *image.Job, spec *Resolved) (bytes int64, damage []*durable.
 			if noted.FromScratch() {
 				continue // they are empty, or will be before anybody reads them
 			}
-			if err := checkLog(job, spec, rank, stored.Found[g]); err != nil {
+			if err := checkLog(levels, job, spec, rank, stored.Found[g]); err != nil {
 				note(dir, err)
 			}
 		}

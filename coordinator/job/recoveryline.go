@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/recovery"
 	"ckpt/image"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 )
 
@@ -82,25 +84,26 @@ func FindLine(ctx context.Context, job *image.Job, inspect func() (*Status, erro
 
 func findLine(ctx context.Context, job *image.Job, spec *Resolved, status *Status, noted *Baseline) (*StoredLine, error) {
 	l := &StoredLine{Job: job.Name(), Mode: spec.Mode, Log: spec.Log, Groups: spec.Groups}
-	stored, err := ReadStored(job, spec, noted.Base)
+	levels, err := LevelsOf(ctx, job, spec)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := readLevels(levels, job, spec, noted)
 	if err != nil {
 		return nil, err
 	}
 	stored.Miss(noted)
-	if err := stored.addNodes(ctx, job, spec); err != nil {
-		return nil, err
-	}
 	found, anew := stored.Found, noted.FromScratch()
 	l.Passed, l.passed = stored.Passed, stored.Reason()
 	cfg := supervisor.Config{Groups: l.Groups, Log: l.Log, Base: noted.Base, Start: spec.Recut.At()}
 	if !anew {
-		if cfg.Known, err = Known(found); err != nil {
+		if cfg.Known, err = stored.Known(); err != nil {
 			return nil, err
 		}
 		err = l.checkBase(found, noted.Base)
 		if l.Several() && l.Log == channel.Optimistic {
 			if err == nil {
-				cfg.Logged, err = Logged(ctx, job, spec, cfg)
+				cfg.Logged, err = Logged(ctx, levels, job, spec, cfg)
 			}
 			err = OfferLine(job.Name(), cfg, err)
 		}
@@ -110,7 +113,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Resolved, status *Statu
 	}
 	line, err := supervisor.FindLine(cfg)
 	if errors.Is(err, recovery.ErrNoLine) {
-		if lerr := l.checkAllLogs(job, spec, found); lerr != nil {
+		if lerr := l.checkAllLogs(levels, job, spec, found); lerr != nil {
 			return nil, OfferLine(job.Name(), cfg, lerr)
 		}
 		err = &MissingError{What: err.Error(), Cause: l.passed}
@@ -130,7 +133,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Resolved, status *Statu
 		}
 		at := l.History.Ranks[g].Checkpoints[p.Load].Number
 		upTo := slices.DeleteFunc(slices.Clone(found[g]), func(m *image.Manifest) bool { return m.Number > at })
-		if err := CheckLogs(job, spec, g, upTo); err != nil {
+		if err := CheckLogs(levels, job, spec, g, upTo); err != nil {
 			return nil, OfferLine(job.Name(), cfg, err)
 		}
 	}
@@ -138,12 +141,12 @@ func findLine(ctx context.Context, job *image.Job, spec *Resolved, status *Statu
 	return l, nil
 }
 
-func (l *StoredLine) checkAllLogs(job *image.Job, spec *Resolved, found [][]*image.Manifest) error {
+func (l *StoredLine) checkAllLogs(from Source, job *image.Job, spec *Resolved, found [][]*image.Manifest) error {
 	if !l.Log.Logs() {
 		return nil
 	}
 	for g := range found {
-		if err := CheckLogs(job, spec, g, found[g]); err != nil {
+		if err := CheckLogs(from, job, spec, g, found[g]); err != nil {
 			return err
 		}
 	}
@@ -198,6 +201,7 @@ type storedJob struct {
 	// Passed says which checkpoints are missing or damaged: each group keeps a spare one.
 	Passed     []error
 	unreadable []int // their numbers
+	passing    []int // numbers of those in Found that are on their way from nodes to the store
 }
 
 // Miss adds to Passed the newest checkpoint of each group, if it has gone without a trace. A job
@@ -272,32 +276,63 @@ func ascending(found []*image.Manifest) []*image.Manifest {
 	return kept
 }
 
-// addNodes adds the checkpoints that only nodes have, of a job of one group. It fails if nodes
-// have all of them and none is seen.
-func (s *storedJob) addNodes(ctx context.Context, job *image.Job, spec *Resolved) error {
-	l, err := LevelsOf(ctx, job, spec)
+// readLevels is ReadStored with the checkpoints that only nodes have. It fails if nodes have all
+// of them and none is seen.
+func readLevels(l *Levels, job *image.Job, spec *Resolved, noted *Baseline) (*storedJob, error) {
+	s, err := ReadStored(job, spec, noted.Base)
 	if err != nil || l.Tier == nil {
-		return err
+		return s, err
 	}
 	all, err := l.Checkpoints()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	seen := false
+	versions := map[int]*image.Manifest{}
 	for _, c := range all {
 		seen = seen || c.Seen()
 		if !c.Stored && c.Version != nil {
-			s.Found[0] = append(s.Found[0], c.Version.Manifest)
+			versions[c.Number] = c.Version.Manifest
 		}
-		if !c.Seen() {
+		if !c.Seen() && !noted.Leaves(c.Number, len(spec.Groups)) {
 			s.Passed = append(s.Passed, l.Unreached(c.Number))
 		}
 	}
-	slices.SortFunc(s.Found[0], func(a, b *image.Manifest) int { return a.Number - b.Number })
 	if !seen {
 		if err := l.Explain(0, image.ErrCheckpointNotFound); err != image.ErrCheckpointNotFound {
+			return nil, err
+		}
+	}
+	return s, s.AddNodes(l, spec, noted, versions)
+}
+
+// AddNodes adds the versions that only nodes have, unless the job has left them.
+func (s *storedJob) AddNodes(from Source, spec *Resolved, noted *Baseline, versions map[int]*image.Manifest) error {
+	for _, n := range slices.Sorted(maps.Keys(versions)) {
+		m := versions[n]
+		if noted.Leaves(n, len(spec.Groups)) {
+			continue
+		}
+		at, _, err := from.Reads(n)
+		if err == nil {
+			err = spec.checkGroup(at, m)
+		}
+		if err != nil && spec.Several() && Unrestorable(err) {
+			s.Passed = append(s.Passed, fmt.Errorf("checkpoint %d is passed over: %w", n, err))
+			s.unreadable = append(s.unreadable, n)
+			continue
+		}
+		if err != nil {
 			return err
 		}
+		s.Found[m.Group] = append(s.Found[m.Group], m)
+		if spec.Tier.Drain.Mode != nodes.DrainNone {
+			s.passing = append(s.passing, n)
+		}
+	}
+	for g, list := range s.Found {
+		slices.SortFunc(list, func(a, b *image.Manifest) int { return a.Number - b.Number })
+		s.Found[g] = ascending(list)
 	}
 	return nil
 }
@@ -313,15 +348,21 @@ func readTaken(job *image.Job, spec *Resolved, n int) (*image.Manifest, error) {
 	if err := checkFiles(job, m); err != nil {
 		return nil, err
 	}
-	if !spec.Several() {
-		return m, nil // there are no channels
+	return m, spec.checkGroup(job, m)
+}
+
+// checkGroup checks that the job can have taken a checkpoint, and reads the states of channels in
+// it.
+func (s *Resolved) checkGroup(job *image.Job, m *image.Manifest) error {
+	if err := s.CheckTaken(job, m); err != nil || !s.Several() {
+		return err // there are no channels
 	}
 	for i := range m.Ranks {
-		if _, err := ReadChannels(context.Background(), job, spec, m, m.Ranks[i].Rank); err != nil {
-			return nil, err
+		if _, err := ReadChannels(context.Background(), job, s, m, m.Ranks[i].Rank); err != nil {
+			return err
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // ofDescription reports whether the description of the job is damaged, for which no checkpoint

@@ -15,10 +15,14 @@ import (
 // A bypass is the way of checkpoints past the nodes: into the store at once, while a node
 // cannot use its directory. It ends when all nodes take versions again.
 type bypass struct {
-	on      bool
-	tries   int   // that have failed since it is on
-	aborted int   // versions in a row that the nodes did not take
-	left    int   // versions that go past the nodes even after it ended
+	on    bool
+	tries int // that have failed since it is on
+}
+
+// A refusal is what a group knows of versions that the nodes did not take.
+type refusal struct {
+	aborted int   // in a row
+	left    int   // versions that go past the nodes even when the bypass has ended
 	stored  []int // that went past the nodes of a job which does not store all its versions
 }
 
@@ -27,26 +31,28 @@ func (t *Tier) failing(err error) {
 	if t.bypass.on || t.g.Over() {
 		return
 	}
-	t.bypass.on, t.bypass.tries = true, max(0, t.bypass.aborted-1)
+	t.bypass.on, t.bypass.tries = true, max(0, t.refusal.aborted-1)
 	t.g.Warn(fmt.Sprintf("checkpoints go to the store until all nodes can keep them again: %v", err))
 	t.tryNodes()
-	if a := &t.attempt; a.number > 0 && !a.begun && !a.past {
-		t.passBy() // it waits for a slot
+	for _, of := range t.tiers {
+		if a := &of.attempt; a.number > 0 && !a.begun && !a.past {
+			of.passBy() // it waits for a slot
+		}
 	}
 }
 
 // refused notes that the nodes did not take a version, which was aborted. The next one goes
 // to the store, and more the more often that happens: the nodes may seem to work.
 func (t *Tier) refused(err error) {
-	t.bypass.left = 1 << min(t.bypass.aborted, 5)
-	t.bypass.aborted++
+	t.refusal.left = 1 << min(t.refusal.aborted, 5)
+	t.refusal.aborted++
 	t.failing(err)
 }
 
 // pass reports whether the version that is to be written goes past the nodes.
 func (t *Tier) pass() bool {
-	if t.bypass.left > 0 {
-		t.bypass.left--
+	if t.refusal.left > 0 {
+		t.refusal.left--
 		return true
 	}
 	return t.bypass.on
@@ -107,8 +113,8 @@ func (t *Tier) InStore(number int) {
 		return
 	}
 	t.ledger.PassedBy(number, t.ID)
-	if t.nodes.Setting().Drain.Mode != nodes.DrainBehind && t.Spec.Keep == 0 {
-		t.bypass.stored = append(t.bypass.stored, number)
+	if t.nodes.Setting().Drain.Mode != nodes.DrainBehind && t.Spec.Keep == 0 && !t.Spec.Several() {
+		t.refusal.stored = append(t.refusal.stored, number)
 		t.g.Thin()
 	}
 	t.next()
@@ -134,9 +140,12 @@ func (t *Tier) tryNodes() {
 			if t.g.Over() {
 				return
 			}
-			keep := map[int]bool{t.attempt.number: true}
-			for _, e := range t.ledger.Entries() {
-				keep[e.Number] = true
+			keep := map[int]bool{}
+			for _, of := range t.tiers {
+				keep[of.attempt.number] = true
+				for _, e := range of.ledger.Entries() {
+					keep[e.Number] = true
+				}
 			}
 			newest := t.newestVersion()
 			t.beside(func() error { return t.nodes.Regain(newest, keep) }, t.tried)
@@ -153,7 +162,9 @@ func (t *Tier) tried(err error) {
 	t.bypass.on = false
 	clear(t.told)
 	t.g.Warn("all nodes can keep checkpoints again")
-	t.next()
+	for _, of := range t.tiers {
+		of.next()
+	}
 }
 
 // A scrubbing restores what protects a version, after a node was lost.
@@ -174,16 +185,39 @@ func (s *scrubbing) end() {
 // scrub restores what protects the version that the ranks have read, if some of it was
 // lost, while they compute. All have found their parts.
 func (t *Tier) scrub() {
-	m := t.kept[t.g.Life().Restored]
-	lost := len(t.lost) > 0 || t.sources[nodes.FromLocal] < len(t.Ranks)
-	if m == nil || !lost || t.nodes.Setting().Protect.Kind() == nodes.None || t.g.Over() {
+	if len(t.lost) > 0 || t.sources[nodes.FromLocal] < len(t.Ranks) {
+		t.protect(t.kept[t.g.Life().Restored])
+	}
+}
+
+// shareLoss tells the other groups which nodes have lost what they kept for them, now that
+// these have directories again. Those that compute restore what protects their newest version.
+func (t *Tier) shareLoss(lost []int) {
+	for _, of := range t.tiers {
+		if of == t || len(lost) == 0 {
+			continue
+		}
+		for _, node := range lost {
+			of.lost[node] = true
+			of.ledger.NodeLost(node)
+		}
+		if of.g.Life().Started {
+			of.protect(of.newestVersion())
+		}
+	}
+}
+
+// protect restores what protects a version, which may be nil.
+func (t *Tier) protect(m *image.Manifest) {
+	if m == nil || t.nodes.Setting().Protect.Kind() == nodes.None || t.g.Over() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &scrubbing{number: m.Number, cancel: cancel, done: make(chan struct{})}
+	was, s := t.scrubs, &scrubbing{number: m.Number, cancel: cancel, done: make(chan struct{})}
 	t.scrubs = s
 	began := time.Now()
 	t.g.Go(func() {
+		was.end()
 		found, err := t.nodes.Scrub(ctx, m, nil)
 		cancel()
 		t.g.Post(func() {

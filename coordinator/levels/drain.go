@@ -33,8 +33,9 @@ type copying struct {
 	waited time.Duration     // of the turns of a rank, the longest
 	passed string            // why bytes passed without turns
 	began  time.Time
-	err    error // the first
-	ended  bool  // it is being committed or removed
+	err    error         // the first
+	ended  bool          // it is being committed or removed
+	over   chan struct{} // closed when its commit has ended; nil: that has not begun
 }
 
 // A room is the place of a version in the store, with what its manifest names there already.
@@ -79,7 +80,7 @@ func (t *Tier) orderCopies(c *copying) {
 		c.left[rank] = true
 		o := wire.StoreOrder{Path: c.tx.RankPath(rank), ID: c.m.ID, Basis: c.basis}
 		if rate > 0 {
-			o.Rate = max(1, rate/int64(len(t.Ranks)))
+			o.Rate = max(1, rate/int64(t.Spec.NP))
 		}
 		t.g.Send(rank, protocol.Store{Number: c.number, Body: job.Encode(o)})
 	}
@@ -135,8 +136,11 @@ func (t *Tier) answered(rank int, m protocol.Message) {
 
 // commitCopy makes the version exist in the store.
 func (t *Tier) commitCopy(c *copying) {
-	c.ended = true
-	t.beside(func() error { return c.tx.Commit(context.Background(), job.InStore(c.m, c.library, c.parts)) }, func(err error) {
+	c.ended, c.over = true, make(chan struct{})
+	t.beside(func() error {
+		defer close(c.over)
+		return c.tx.Commit(context.Background(), job.InStore(c.m, c.library, c.parts))
+	}, func(err error) {
 		if err != nil {
 			c.err = err
 			t.failed(c)
@@ -361,8 +365,7 @@ func (t *Tier) drainLast(m *image.Manifest) {
 			t.g.Warn(job.NotRemoved + err.Error())
 			continue
 		}
-		t.ledger.Reclaimed(n)
-		delete(t.kept, n)
+		t.reclaimed(n)
 	}
 	t.tellCopied(&LevelEvent{Number: m.Number, Level: nodes.Stored, Bytes: bytes, Seconds: time.Since(began).Seconds(),
 		TurnWait: report.Waited.Seconds(), Risk: t.g.Durable(m.Number)})

@@ -156,8 +156,13 @@ func (v *Inventory) StoreFirst(ctx context.Context, m *image.Manifest, library f
 
 // leave takes the versions from the nodes that were written under another mapping.
 func (v *Inventory) leave(mapping job.Mapping, warn func(string)) {
+	v.Leave(func(m *image.Manifest) bool { return job.Mapping(m.Mapping).String() != mapping.String() }, warn)
+}
+
+// Leave takes versions from the nodes that the job has no use for.
+func (v *Inventory) Leave(which func(*image.Manifest) bool, warn func(string)) {
 	for n, m := range v.versions {
-		if job.Mapping(m.Mapping).String() == mapping.String() {
+		if !which(m) {
 			continue
 		}
 		if !v.apart { // else they go when others take their place

@@ -31,8 +31,12 @@ type Level interface {
 	InStore(number int)
 	Aborted(number int, err error)
 	// Versions are those that this level has and the store may lack. Find returns what looks
-	// for one, outside of the loop; Found tells where its ranks read it.
+	// for one, outside of the loop; Found tells where its ranks read it. Reads returns the job
+	// through which one is read, outside of the loop; Leave leaves those after a number aside, since
+	// the group goes back to it, and waits until no copy of one comes into the store any more.
 	Versions() map[int]*image.Manifest
+	Reads(number int) (*image.Job, *image.Manifest, error)
+	Leave(after int)
 	Find(number int) func() (Finding, error)
 	Found(Finding)
 	Attendant
@@ -98,13 +102,15 @@ type Setting struct {
 type Group interface {
 	Loop
 	Ranks
-	// Committed takes over a version that exists on a level of nodes, Failed that one could
-	// not be made, and Stored that one has come into the store, perhaps without turns.
-	Committed(protocol.Checkpoint, *image.Manifest, string)
+	// Committed takes over a version that exists on a level of nodes, and may be passing: on its
+	// way to the store. Failed says that one could not be made, Stored that one has come into the
+	// store, perhaps without turns, Passed that one has left the nodes and the store lacks it.
+	Committed(cp protocol.Checkpoint, m *image.Manifest, state string, passing bool)
 	Failed(number int, err error)
 	Stored(number int, passed string)
 	// Durable notes that a version is safe in the store, and tells what was at risk until then.
 	Durable(number int) job.Risk
+	Passed(number int)
 	// Postponed notes since when a version that is begun has waited for a slot.
 	Postponed(number int, since time.Time)
 	// Library returns the library zone in the store, which it writes if it must.

@@ -94,6 +94,7 @@ func (t *Tier) Found(p Finding) {
 		t.lost[node] = true
 		t.ledger.NodeLost(node)
 	}
+	t.shareLoss(p.Lost)
 	for _, err := range p.Wrong {
 		t.warnOf(err)
 	}
@@ -146,34 +147,70 @@ func (t *Tier) noteSource(rank int, source string, passed []string) {
 // Computing resumes what waits for the ranks to compute, and removes versions newer than the
 // restored one.
 func (t *Tier) Computing() {
-	for n := range t.kept {
-		if n > t.g.Life().Restored {
-			t.remove(n)
+	t.Leave(t.g.Life().Restored)
+	t.next()
+}
+
+// Leave leaves the versions after a number aside: the group has gone back behind them.
+func (t *Tier) Leave(after int) {
+	if c := t.copying; c != nil && c.number > after {
+		t.ranksGone()
+		if c.over != nil && t.Spec.Several() {
+			<-c.over // it would come into the store after what is removed there
 		}
 	}
-	t.next()
+	for n := range t.kept {
+		if n > after {
+			t.ledger.Leave(n)
+			delete(t.kept, n)
+		}
+	}
+}
+
+// Reads returns the job through which a version is read: from the store or else from nodes,
+// where what is lost is made again.
+func (t *Tier) Reads(number int) (*image.Job, *image.Manifest, error) {
+	m, err := t.Job.Manifest(number)
+	if is := t.kept[number]; err != nil && is != nil {
+		return job.ReadNodes(t.Job, t.nodes, is), is, nil
+	}
+	return t.Job, m, err
 }
 
 // loseNodes removes the directories that failures were to take from nodes. No rank runs.
 func (t *Tier) loseNodes(lose []int) {
 	for _, node := range lose {
-		t.ledger.NodeLost(node)
-		t.lost[node] = true
+		for _, of := range t.tiers {
+			of.ledger.NodeLost(node)
+			of.lost[node] = true
+		}
 		if t.ways != nil {
 			t.ways.lost[node] = true // by the rank that serves it next
 			continue
 		}
-		dir := filepath.Join(t.nodes.Nodes()[node].Dir, "jobs", t.Job.Name())
-		if err := durable.RemoveAll(t.Job.FS(), dir); err != nil {
+		if err := t.loseDirectory(node); err != nil {
 			t.g.Warn(fmt.Sprintf("node %d has not lost its directory: %v", node, err))
 		}
 	}
 }
 
-// Open opens the directories of the nodes of a run, the level before the next one, and takes
-// over what they have; v may be nil. It returns the checkpoint to begin with, as it is to be
-// read. The level is nil if the nodes have no directories.
-func Open(ctx context.Context, set Setting, g Group, next Level, v *Inventory, from *image.Manifest) (*Tier, *image.Manifest, error) {
+// loseTries is how often a directory is removed that other groups write into.
+const loseTries = 100
+
+func (t *Tier) loseDirectory(node int) (err error) {
+	dir := filepath.Join(t.nodes.Nodes()[node].Dir, "jobs", t.Job.Name())
+	for range loseTries {
+		if err = durable.RemoveAll(t.Job.FS(), dir); err == nil || len(t.tiers) == 1 {
+			break
+		}
+	}
+	return err
+}
+
+// Open opens the directories of the nodes of a run; v, what they have, may be nil. It returns
+// the checkpoint to begin with, as it is to be read. The directories are nil if the nodes have
+// none. The group g speaks for all.
+func Open(ctx context.Context, set Setting, g Group, v *Inventory, from *image.Manifest) (*Directories, *image.Manifest, error) {
 	var err error
 	if v != nil {
 		if from, err = v.readable(ctx, set, g, from); err != nil {
@@ -194,8 +231,7 @@ func Open(ctx context.Context, set Setting, g Group, next Level, v *Inventory, f
 	if err != nil {
 		return nil, nil, err
 	}
-	t := newTier(set, g, next, on)
-	if t.ways = ways; ways == nil { // else they lead nowhere yet
+	if ways == nil { // else they lead nowhere yet
 		err = takeDirectories(on, set.Job.Name(), func(err error) error {
 			if from == nil {
 				return err
@@ -210,20 +246,41 @@ func Open(ctx context.Context, set Setting, g Group, next Level, v *Inventory, f
 			g.Warn(job.NotRemoved + err.Error())
 		}
 	}
-	if t.had = v; v != nil && from != nil {
-		t.adopt(v, from.Number)
+	return newDirectories(on, set.Job, ways, v), from, nil
+}
+
+// Tier makes the directories the level of a group before the next one. The group begins with
+// checkpoint from, 0 if that is not known yet.
+func (d *Directories) Tier(set Setting, g Group, next Level, from int) *Tier {
+	t := newTier(set, g, next, d)
+	if d.had != nil {
+		t.adopt(d.had, from)
 	}
-	return t, from, nil
+	return t
 }
 
 // readable has a checkpoint copied into the store that was taken under another mapping than
 // it is to be read.
 func (v *Inventory) readable(ctx context.Context, set Setting, g Group, from *image.Manifest) (*image.Manifest, error) {
-	if from == nil || !v.Has(from.Number) || job.Mapping(from.Mapping).String() == set.Spec.Mapping.String() {
+	moves := func(m *image.Manifest) bool { return job.Mapping(m.Mapping).String() != set.Spec.Mapping.String() }
+	store := func(m *image.Manifest) error {
+		if err := v.StoreFirst(ctx, m, g.Library); err != nil {
+			return fmt.Errorf("checkpoint %d has to be in the store before it is read under another mapping: %w", m.Number, err)
+		}
+		return nil
+	}
+	if from == nil || !v.Has(from.Number) || !moves(from) {
 		return from, nil
 	}
-	if err := v.StoreFirst(ctx, from, g.Library); err != nil {
-		return nil, fmt.Errorf("checkpoint %d has to be in the store before it is read under another mapping: %w", from.Number, err)
+	if err := store(from); err != nil {
+		return nil, err
+	}
+	for _, m := range v.versions { // each group may begin with one of its own
+		if set.Spec.Several() && moves(m) {
+			if err := store(m); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return set.Job.Manifest(from.Number)
 }
@@ -273,13 +330,16 @@ func (t *Tier) adopt(v *Inventory, from int) {
 	maps.Copy(t.told, v.told)
 	for _, n := range slices.Sorted(maps.Keys(v.versions)) {
 		m := v.versions[n]
-		if n > from {
+		if m.Group != t.ID {
+			continue
+		}
+		if from > 0 && n > from {
 			t.g.Warn(fmt.Sprintf("checkpoint %d, which the nodes have, is of a future that this run leaves aside", n))
 		}
 		t.kept[n] = m
 		t.ledger.Adopt(n, t.ID, v.isStored(m))
 	}
-	if v.versions[from] == nil {
+	if from > 0 && v.versions[from] == nil {
 		t.ledger.PassedBy(from, t.ID) // it is in the store
 	}
 }

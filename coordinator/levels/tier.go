@@ -18,33 +18,45 @@ import (
 	"ckpt/internal/wording"
 )
 
-// A Tier is the directories of the nodes, in a run whose checkpoints go there first. Its
-// fields belong to the driver's loop. Nothing that the ranks wait for touches the store.
+// Directories are those of the nodes of a run, which all its groups share. Like a Tier's,
+// their fields belong to the driver's loop.
+type Directories struct {
+	nodes  *nodes.Tier
+	record *recordKeeper
+	ways   *nodeWays    // to nodes on several hosts; nil: all are on this one
+	had    *Inventory   // when the run began; may be nil
+	told   map[int]bool // nodes of which a warning says what is wrong with them
+	bypass bypass
+	tiers  []*Tier // of the groups
+}
+
+func newDirectories(on *nodes.Tier, j *image.Job, ways *nodeWays, had *Inventory) *Directories {
+	return &Directories{nodes: on, record: newRecordKeeper(j), ways: ways, had: had, told: map[int]bool{}}
+}
+
+// A Tier keeps the versions of a group in the directories of the nodes, where its checkpoints
+// go first. Nothing that the ranks wait for touches the store.
 type Tier struct {
 	Level // the next one
 	Setting
+	*Directories
 	g       Group
-	nodes   *nodes.Tier
 	ledger  *nodes.Ledger
 	kept    map[int]*image.Manifest // that have a slot, and are committed
-	record  *recordKeeper
-	ways    *nodeWays // to nodes on several hosts; nil: all are on this one
-	leaving bool      // ranks are to leave, and have not been told
+	leaving bool                    // ranks are to leave, and have not been told
 
 	attempt attempt
-	bypass  bypass
-	taking  int        // the last version that the nodes were to take
-	copying *copying   // into the store; nil if nothing is
-	last    float64    // seconds that the last one took
-	alarmed bool       // the user knows that the store fails
-	timer   bool       // a drain is tried again later
-	had     *Inventory // when the run began; may be nil
-	met     []meeting  // by rank
+	refusal refusal
+	taking  int       // the last version that the nodes were to take
+	copying *copying  // into the store; nil if nothing is
+	last    float64   // seconds that the last one took
+	alarmed bool      // the user knows that the store fails
+	timer   bool      // a drain is tried again later
+	met     []meeting // by rank of the job
 
 	reclaiming map[int]bool
 	scrubs     *scrubbing
 	lost       map[int]bool // nodes whose directories have been lost, and not been made whole
-	told       map[int]bool // nodes of which a warning says what is wrong with them
 	sources    map[nodes.Source]int
 	passed     int // files that restarting ranks passed over
 }
@@ -60,9 +72,11 @@ type attempt struct {
 	since  time.Time       // when it began to
 }
 
-func newTier(set Setting, g Group, next Level, on *nodes.Tier) *Tier {
-	return &Tier{Level: next, Setting: set, g: g, nodes: on, ledger: nodes.NewLedger(on.Setting()), kept: map[int]*image.Manifest{},
-		record: newRecordKeeper(set.Job), reclaiming: map[int]bool{}, lost: map[int]bool{}, told: map[int]bool{}, sources: map[nodes.Source]int{}}
+func newTier(set Setting, g Group, next Level, on *Directories) *Tier {
+	t := &Tier{Level: next, Setting: set, Directories: on, g: g, ledger: nodes.NewLedger(on.nodes.Setting()), kept: map[int]*image.Manifest{},
+		reclaiming: map[int]bool{}, lost: map[int]bool{}, sources: map[nodes.Source]int{}}
+	on.tiers = append(on.tiers, t)
+	return t
 }
 
 // beside has something done beside the loop, and its end heard in the loop.
@@ -193,7 +207,7 @@ func (t *Tier) discarded(number int, err error) {
 func (t *Tier) committed(m *image.Manifest) nodes.State {
 	t.kept[m.Number] = m
 	clear(t.lost)
-	t.bypass.aborted, t.bypass.left = 0, 0
+	t.refusal.aborted, t.refusal.left = 0, 0
 	return t.ledger.Commit(m.Number)
 }
 
@@ -216,11 +230,15 @@ func (t *Tier) tellCopied(ev *LevelEvent) {
 	t.record.keep(t.describe())
 }
 
-// describe returns the record of what the nodes have.
+// describe returns the record of what the nodes have of all groups.
 func (t *Tier) describe() *nodes.Record {
 	r := &nodes.Record{Setting: t.nodes.Setting(), Mapping: slices.Clone(t.Spec.Mapping)}
-	for _, e := range t.ledger.Entries() {
-		if m := t.kept[e.Number]; m != nil {
+	for _, of := range t.tiers {
+		for _, e := range of.ledger.Entries() {
+			m := of.kept[e.Number]
+			if m == nil {
+				continue
+			}
 			known := nodes.KnownOf(m, e.State)
 			if b, err := m.Encode(); err == nil && t.ways != nil {
 				known.Manifest = string(b)
@@ -228,6 +246,7 @@ func (t *Tier) describe() *nodes.Record {
 			r.Versions = append(r.Versions, known)
 		}
 	}
+	slices.SortFunc(r.Versions, func(a, b nodes.Known) int { return a.Number - b.Number })
 	return r
 }
 
@@ -263,11 +282,19 @@ func (t *Tier) remove(number int) {
 			time.AfterFunc(reclaimPause, func() { t.g.Post(func() { t.removed(number) }) })
 			return
 		}
-		t.ledger.Reclaimed(number)
-		delete(t.kept, number)
+		t.reclaimed(number)
 		t.tell(number, nodes.Reclaimed, 0)
 		t.removed(number)
 	})
+}
+
+// reclaimed notes that a version has left the nodes.
+func (t *Tier) reclaimed(number int) {
+	if t.ledger.State(number) != nodes.Stored {
+		t.g.Passed(number)
+	}
+	t.ledger.Reclaimed(number)
+	delete(t.kept, number)
 }
 
 // reclaimPause is how long to wait after a version could not be removed.
@@ -346,7 +373,7 @@ func (t *Tier) Commit(cp protocol.Checkpoint, m *image.Manifest, err error) {
 			return
 		}
 		state := t.committed(m)
-		t.g.Committed(cp, m, string(state))
+		t.g.Committed(cp, m, string(state), t.nodes.Setting().Drain.Mode != nodes.DrainNone)
 		t.tellCommitted(m, state)
 	})
 }

@@ -37,6 +37,7 @@ func (g *fakeGroup) Post(do func()) {
 func (g *fakeGroup) Go(do func())     { g.beside.Go(do) }
 func (g *fakeGroup) Over() bool       { return g.over }
 func (g *fakeGroup) Thin()            {}
+func (g *fakeGroup) Passed(int)       {}
 func (g *fakeGroup) Life() Life       { return g.life }
 func (g *fakeGroup) End() End         { return End{Failed: g.over} }
 func (g *fakeGroup) Event(any)        {}
@@ -113,7 +114,7 @@ func newTestTier(t *testing.T, disk vfs.FS) (*Tier, *fakeGroup, *lastLevel) {
 	}
 	g, last := &fakeGroup{life: Life{Started: true}}, &lastLevel{}
 	set := Setting{Ranks: []int{0}, Job: j, Spec: &job.Resolved{}}
-	return newTier(set, g, last, on), g, last
+	return newTier(set, g, last, newDirectories(on, j, nil, nil)), g, last
 }
 
 // TestEndsWithoutNode: a run whose outcome is known ends, although a checkpoint waits
@@ -149,7 +150,7 @@ func TestRefusedPast(t *testing.T) {
 	if !slices.Equal(last.told, []string{"prepare"}) || !slices.Equal(g.heard, []string{syscall.ENOSPC.Error()}) {
 		t.Errorf("the store was told %q, the group %q", last.told, g.heard)
 	}
-	tier.bypass.left = 1
+	tier.refusal.left = 1
 	if err := tier.Prepare(2); err == nil {
 		t.Error("a version past the nodes, which the store refuses, is prepared")
 	}

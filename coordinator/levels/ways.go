@@ -38,7 +38,7 @@ func (t *Tier) serves() bool { return t.ways != nil || t.Spec.Tier.Protect.Coded
 
 // Begin has the ranks begin, once the nodes can be reached.
 func (t *Tier) Begin(from int) {
-	t.met = make([]meeting, len(t.Ranks))
+	t.met = make([]meeting, t.Spec.NP)
 	if t.ways == nil {
 		t.Level.Begin(from)
 	}
@@ -81,7 +81,7 @@ func (t *Tier) Facts() Facts {
 	f := t.Level.Facts()
 	f.UnderWay, f.Busy, f.Lag, f.Behind = t.attempt.number, f.Busy || t.copying != nil, t.last, true
 	if f.Keep == 0 { // the store has what the nodes could not take, and is not to have all checkpoints
-		f.Keep, f.Of = nodes.Slots, t.bypass.stored
+		f.Keep, f.Of = nodes.Slots, t.refusal.stored
 	}
 	f.Remedy = "free space in " + t.nodes.Setting().Dir + ", which holds two checkpoints of a node's ranks and what protects those of others"
 	return f
@@ -144,8 +144,8 @@ func (t *Tier) serving(rank int, msg protocol.Serving) error {
 			return err
 		}
 	}
-	for _, m := range t.met {
-		if m.served == nil {
+	for _, rank := range t.Ranks {
+		if t.met[rank].served == nil {
 			return nil
 		}
 	}

@@ -28,7 +28,12 @@ type (
 	Committed struct {
 		Number  int
 		Vectors []channel.Vector
+		Passing bool // it is on nodes, which may lose it or make room before the store has it
 	}
+	// Settled says that the store has a checkpoint that was Passing, Passed that no level has it
+	// any more.
+	Settled      struct{ Number int }
+	Passed       struct{ Number int }
 	CommitFailed struct {
 		Number int
 		Reason string
@@ -56,6 +61,8 @@ type (
 func (FromRank) event()     {}
 func (RankLost) event()     {}
 func (Committed) event()    {}
+func (Settled) event()      {}
+func (Passed) event()       {}
 func (CommitFailed) event() {}
 func (Unusable) event()     {}
 func (Postponed) event()    {}

@@ -26,7 +26,7 @@ func TestEncoderOfEarlierCheckpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &parity{tier: tier, sets: tier.Sets(), encoders: map[parityKey]*nodes.Encoder{}}
+	p := &parity{ranks: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, tier: tier, sets: tier.Sets(nil), encoders: map[parityKey]*nodes.Encoder{}}
 	begin := func(number int) *nodes.Encoder {
 		if err := tier.Prepare(0, number); err != nil {
 			t.Fatal(err)

@@ -207,7 +207,7 @@ func (r *process) reach(ctx context.Context, node int) vfs.FS {
 	of := r.spec.Mapping
 	to := of.First(node) + (r.id-of.First(r.spec.Nodes[r.id]))%of[node]
 	at := r.cfg.Served[to]
-	if host, _ := wire.ThisHost(); at.Host == host {
+	if host, _ := wire.ThisHost(); at.Host == host || at.Address == "" { // of another group, on this host
 		return r.fs
 	}
 	return r.client(to).FS(ctx)

@@ -199,6 +199,7 @@ type nodeTier struct {
 // others of its set hold.
 type parity struct {
 	id     int
+	ranks  []int // of the group
 	tier   *nodes.Tier
 	sets   []nodes.Set
 	client func(rank int) *wire.PeerClient
@@ -215,7 +216,7 @@ const codingGC = 50
 type parityKey struct{ number, set, index int }
 
 func (r *process) openParity(t *nodes.Tier) (*parity, error) {
-	sets := t.Sets()
+	sets := t.Sets(r.group)
 	if len(sets) == 0 {
 		return nil, nil
 	}
@@ -223,18 +224,23 @@ func (r *process) openParity(t *nodes.Tier) (*parity, error) {
 		return nil, errors.New("the ranks serve no parities")
 	}
 	debug.SetGCPercent(codingGC)
-	p := &parity{id: r.id, tier: t, sets: sets, client: r.client, encoders: map[parityKey]*nodes.Encoder{}}
+	p := &parity{id: r.id, ranks: r.group, tier: t, sets: sets, client: r.client, encoders: map[parityKey]*nodes.Encoder{}}
 	r.served.parity.Store(p)
 	return p, nil
 }
 
 // holder returns the rank whose process holds a parity of a set: the member on that node, or else
-// its first rank.
+// its first rank of the group, or else a member, which writes to that node.
 func (p *parity) holder(set nodes.Set, index int) int {
 	if rank := set.Members[index]; rank >= 0 {
 		return rank
 	}
-	return slices.Index(p.tier.Topology().NodeOf, set.Nodes[index])
+	for _, rank := range p.ranks {
+		if p.tier.Topology().NodeOf[rank] == set.Nodes[index] {
+			return rank
+		}
+	}
+	return slices.Max(set.Members)
 }
 
 // serve opens the contribution of another rank to a parity that this one holds.

@@ -18,7 +18,7 @@ type encoders map[int]map[int]*Encoder
 // encoders makes the encoders of all sets.
 func (w *world) encoders(number int) (encoders, error) {
 	all := make(encoders)
-	for _, set := range w.tier.Sets() {
+	for _, set := range w.tier.Sets(nil) {
 		all[set.ID] = make(map[int]*Encoder)
 		for i := range set.Nodes {
 			e, err := w.tier.Encoder(number, set, i)
@@ -42,7 +42,7 @@ func (all encoders) abort(err error) {
 
 // contribution returns what a rank gives to the holders of its set; nil without parity.
 func (w *world) contribution(all encoders, rank int) (*Contribution, error) {
-	set, member, ok := SetOf(w.tier.Sets(), rank)
+	set, member, ok := SetOf(w.tier.Sets(nil), rank)
 	if !ok {
 		return nil, nil
 	}
@@ -97,7 +97,7 @@ func (w *world) writeRanks(ctx context.Context, m *image.Manifest, iteration int
 
 // noteParity adds what protects a rank to the manifest.
 func (w *world) noteParity(m *image.Manifest, rank int, c *Contribution) {
-	set, _, _ := SetOf(w.tier.Sets(), rank)
+	set, _, _ := SetOf(w.tier.Sets(nil), rank)
 	for _, info := range c.Files() {
 		if p := ParityOf(m.Number, set, info); !slices.Contains(m.Tier.Parities, p) {
 			m.Tier.Parities = append(m.Tier.Parities, p)

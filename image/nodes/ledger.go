@@ -40,6 +40,7 @@ type Ledger struct {
 type entry struct {
 	Entry
 	due  bool         // to be drained
+	left bool         // the job has gone back behind it
 	lost map[int]bool // nodes, since it was protected
 }
 
@@ -137,7 +138,15 @@ func (l *Ledger) settled() State {
 }
 
 // committed reports whether a version exists.
-func (e *entry) committed() bool { return e.State != Filling }
+func (e *entry) committed() bool { return e.State != Filling && !e.left }
+
+// Leave sets a version aside that the job has gone back behind. It has its slot until it is
+// reclaimed.
+func (l *Ledger) Leave(number int) {
+	if e := l.find(number); e != nil {
+		e.left, e.due = true, false
+	}
+}
 
 // newest reports whether a version is the newest that exists of its group.
 func (l *Ledger) newest(e *entry) bool {
@@ -185,13 +194,13 @@ func (l *Ledger) PassedBy(number, group int) { l.passed[group] = number }
 
 // surpassed reports whether a newer version of the group is in the store.
 func (l *Ledger) surpassed(e *entry) bool {
-	return e.Number < l.passed[e.Group] || slices.ContainsFunc(l.of(e.Group), func(o *entry) bool { return o.Number > e.Number && o.State == Stored })
+	return e.Number < l.passed[e.Group] || slices.ContainsFunc(l.of(e.Group), func(o *entry) bool { return o.Number > e.Number && o.State == Stored && !o.left })
 }
 
 // Drained says that a version is in the store.
 func (l *Ledger) Drained(number int) {
 	l.failures, l.again = 0, time.Time{}
-	if e := l.find(number); e != nil && e.committed() {
+	if e := l.find(number); e != nil && e.State != Filling {
 		e.State, e.due = Stored, false
 		if l.newest(e) {
 			l.since[e.Group] = 0
@@ -206,7 +215,7 @@ func (l *Ledger) DrainFailed(number int, now time.Time) time.Duration {
 	l.failures++
 	l.again = now.Add(pause)
 	if e := l.find(number); e != nil && e.State == Draining {
-		e.State, e.due = l.settled(), true
+		e.State, e.due = l.settled(), !e.left
 		l.since[e.Group] += l.period // it is the turn of the next version, too
 	}
 	return pause
@@ -245,14 +254,14 @@ func (l *Ledger) Restored(number int) {
 // gone reports whether a version has lost more nodes than its protection allows.
 func (l *Ledger) gone(e *entry) bool { return len(e.lost) > l.strength }
 
-// Reclaimable lists the versions whose slots should become free, oldest first. The newest
-// of a group stays, for a restart is fastest from it. Of the others, those go that are in
-// the store, or need not be; and one that the store did not take if a newer one waits
-// for its slot.
+// Reclaimable lists the versions whose slots should become free, oldest first: those that
+// the job has left. The newest other one of a group stays, for a restart is fastest from it.
+// Of the others, those go that are in the store, or need not be; and one that the store did
+// not take if a newer one waits for its slot.
 func (l *Ledger) Reclaimable() []int {
 	var list []int
 	for _, e := range l.entries {
-		if e.committed() && !l.newest(e) && l.mayGo(e) {
+		if e.left && e.State != Draining || e.committed() && !l.newest(e) && l.mayGo(e) {
 			list = append(list, e.Number)
 		}
 	}

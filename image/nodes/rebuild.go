@@ -36,8 +36,13 @@ func (t *Tier) Encoder(number int, set Set, index int) (*Encoder, error) {
 	return NewEncoder(j.FS(), j.FilePath(ParityFile(number, set.ID, index)), t.ParityID(number, set, index))
 }
 
-// Sets returns the sets of ranks whose files are coded together.
-func (t *Tier) Sets() []Set { return t.setting.Protect.Sets(t.topology) }
+// Sets returns the sets of ranks whose files are coded together, of ranks that take
+// checkpoints together: all of them for nil.
+func (t *Tier) Sets(ranks []int) []Set {
+	top := t.topology
+	top.Ranks = ranks
+	return t.setting.Protect.Sets(top)
+}
 
 // setsOf returns those under which a version was written.
 func setsOf(m *image.Manifest) []Set {

@@ -127,6 +127,7 @@ func (s Scheme) Check(nodes int) error {
 type Topology struct {
 	NodeOf  []int // by rank
 	Domains []int // the failure domain of each node; nil: each node is its own
+	Ranks   []int // that take checkpoints together, ascending; nil: all
 }
 
 // nodes returns the nodes that have ranks, a failure domain side by side. No process could
@@ -146,11 +147,11 @@ func (t Topology) domain(node int) int {
 	return t.Domains[node]
 }
 
-// ranks returns the ranks of a node.
+// ranks returns the ranks of a node that take checkpoints together.
 func (t Topology) ranks(node int) []int {
 	var ranks []int
 	for rank, n := range t.NodeOf {
-		if n == node {
+		if n == node && (t.Ranks == nil || slices.Contains(t.Ranks, rank)) {
 			ranks = append(ranks, rank)
 		}
 	}
@@ -249,8 +250,8 @@ type Set struct {
 	Parity int `json:"parity"`
 }
 
-// Sets returns the sets of a scheme, in which every rank is once. It is empty for
-// schemes that have no parity.
+// Sets returns the sets of a scheme, in which every rank that takes checkpoints with the
+// others is once. It is empty for schemes that have no parity.
 func (s Scheme) Sets(t Topology) []Set {
 	if !s.Coded() {
 		return nil

@@ -76,7 +76,7 @@ func TestFits(t *testing.T) {
 		{"none", four, []int{0, 0, 0, 0}, ""},
 		{"partner", four, []int{0, 1}, "failure domains are given for 2 nodes"},
 	} {
-		err := parse(t, c.scheme).Fits(Topology{c.nodeOf, c.domains})
+		err := parse(t, c.scheme).Fits(Topology{NodeOf: c.nodeOf, Domains: c.domains})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s on %v in %v: %v, want %q", c.scheme, c.nodeOf, c.domains, err, c.want)
 		}

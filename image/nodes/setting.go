@@ -121,10 +121,6 @@ func (d Drain) period() int {
 	return 0
 }
 
-// recordName is the file in the directory of a job, in the store, that says what the nodes
-// have of it.
-const recordName = "tier.json"
-
 const (
 	recordFormat = 1
 	maxRecord    = 64 << 20
@@ -174,7 +170,7 @@ func (r *Record) Of(number int) (Known, bool) {
 }
 
 // RecordPath is where the record of a job is.
-func RecordPath(j *image.Job) string { return filepath.Join(j.Dir(), recordName) }
+func RecordPath(j *image.Job) string { return filepath.Join(j.Dir(), image.RecordName) }
 
 // ReadRecord reads the record of a job in the store, or nil. It fails with
 // a durable.DamageError, durable.ErrNewerVersion or an OwnerError if it is of another job.

@@ -127,7 +127,7 @@ func TestRecord(t *testing.T) {
 	if next, err := Next(w.store, again, nil); next != 4 || err != nil {
 		t.Errorf("the next number is %d, %v", next, err)
 	}
-	name := filepath.Join(w.store.Dir(), recordName)
+	name := filepath.Join(w.store.Dir(), "tier.json")
 	for text, want := range map[string]string{"{": "JSON", `{"format":9}`: "newer", `{"format":1}`: "mapping", `{"format":1,"mapping":[1]}`: "directory"} {
 		if err := durable.Replace(w.storage, name, []byte(text)); err != nil {
 			t.Fatal(err)

@@ -99,8 +99,20 @@ func inTier(m *image.Manifest, f container.File) bool {
 // topologyOf returns the topology under which a version was written.
 func topologyOf(m *image.Manifest) Topology {
 	top := Topology{NodeOf: make([]int, m.NP)}
+	if m.Groups > 1 { // the others are in blocks, too
+		rank := 0
+		for node, n := range m.Mapping {
+			for range min(n, m.NP-rank) {
+				top.NodeOf[rank] = node
+				rank++
+			}
+		}
+	}
 	for _, r := range m.Ranks {
 		top.NodeOf[r.Rank] = r.Node
+		if m.Groups > 1 {
+			top.Ranks = append(top.Ranks, r.Rank)
+		}
 	}
 	if m.Tier != nil {
 		top.Domains = m.Tier.Domains

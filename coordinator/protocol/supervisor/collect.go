@@ -19,8 +19,33 @@ func (s *Supervisor) taken(g *group, number, iter int) {
 		s.endJob(protocol.Outcome{Result: protocol.Failed, Rank: -1, Text: err.Error()})
 		return
 	}
-	g.known = append(g.known, Stored{Group: g.id, Number: number, Iter: iter, Vectors: g.vectors})
+	g.known = append(g.known, Stored{Group: g.id, Number: number, Iter: iter, Vectors: g.vectors, Passing: g.passing})
 	s.unseen++
+}
+
+// arrived notes that a checkpoint which nodes have has come into the store.
+func (s *Supervisor) arrived(g *group, number int) {
+	if i := g.find(number); i >= 0 && g.known[i].Passing {
+		g.known[i].Passing = false
+		s.unseen++
+	}
+}
+
+// lose forgets a checkpoint that has made room on the nodes, and never came into the store.
+func (g *group) lose(number int) {
+	if i := g.find(number); i >= 0 && g.known[i].Passing {
+		g.known = slices.Delete(g.known, i, i+1)
+	}
+}
+
+// find returns the place of a checkpoint in known, −1 without one.
+func (g *group) find(number int) int {
+	return slices.IndexFunc(g.known, func(k Stored) bool { return k.Number == number })
+}
+
+// settled are the candidates of a group that no loss of nodes takes away.
+func (s *Supervisor) settled(g *group) []Stored {
+	return slices.DeleteFunc(s.candidates(g), func(k Stored) bool { return k.Passing })
 }
 
 // collect removes what no recovery can need any more.
@@ -68,11 +93,11 @@ func (s *Supervisor) kept() int {
 // optimistic one, no recovery goes back behind the line that would be found if all groups failed
 // now: its states stay consistent for ever (Wang, Chung, Lin and Fuchs 1995). Logs behind the
 // checkpoints can only make later lines. With Keep > 1 the line is found as if the newest
-// checkpoints were damaged.
+// checkpoints were damaged, and in any case as if the nodes had lost what only they have.
 func (s *Supervisor) needed() []int {
 	spare := max(1, s.cfg.Keep) - 1
 	rest := func(g *group) []Stored {
-		list := s.candidates(g)
+		list := s.settled(g)
 		n := max(0, len(list)-spare)
 		for n < len(list) && (n == 0 || list[n].Number <= s.base[g.id]) {
 			n++

@@ -17,7 +17,13 @@ func (s *Supervisor) happened(g *group, ev protocol.Event) {
 			s.hear(g, e.Rank, e.Message)
 		}
 	case protocol.Committed:
-		g.vectors = e.Vectors
+		g.vectors, g.passing = e.Vectors, e.Passing
+	case protocol.Settled:
+		s.arrived(g, e.Number)
+		return
+	case protocol.Passed:
+		g.lose(e.Number)
+		return
 	}
 	s.feed(g, ev)
 }

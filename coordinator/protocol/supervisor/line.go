@@ -65,6 +65,9 @@ type Stored struct {
 	Group, Number, Iter int
 	// Vectors are the vectors of the group's ranks, in their order; not needed with one group.
 	Vectors []channel.Vector
+	// Passing says that nodes have it, and the store has not: a group can go back to it, but what
+	// is older is still needed.
+	Passing bool
 }
 
 // Stagger is how the checkpoints of the groups are spread over the period of the schedule.

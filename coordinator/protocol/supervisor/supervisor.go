@@ -56,6 +56,7 @@ type group struct {
 	slot    bool // one of Config.Storing
 	rest    *protocol.Rest
 	vectors []channel.Vector // of the checkpoint that was committed last
+	passing bool             // and whether it is on nodes, on its way to the store
 	floor   []channel.Vector // of the checkpoint at Base, nil for the beginning
 	agreed  int              // boundary it holds at for a stop, or 0
 	since   int              // its turn to store, 0: it does not wait
