@@ -260,6 +260,10 @@ type PatternRow struct {
 	Waste      float64        `json:"waste"`
 	FirstOrder *float64       `json:"waste_first_order"` // null where that order does not suffice
 	Total      float64        `json:"total_s"`
+
+	Pattern   Pattern    `json:"-"`
+	Hierarchy *Hierarchy `json:"-"`
+	Other     bool       `json:"-"` // its failures are not those of the job
 }
 
 // A PatternLevel says which checkpoints of a pattern go to a level.

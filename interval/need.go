@@ -2,6 +2,7 @@ package interval
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -32,6 +33,42 @@ type Needed struct {
 	Interval   float64 `json:"interval_s"`
 	Period     float64 `json:"level_period_s"` // between checkpoints in the store
 	Waste      float64 `json:"waste"`
+}
+
+// A NeedRow is the storage for another waste and failure rate.
+type NeedRow struct {
+	Waste float64 `json:"waste"`
+	MTBF  float64 `json:"mtbf_s"`
+	Alone *Needed `json:"store_alone"` // null where no storage is fast enough
+	First *Needed `json:"nodes_first"`
+}
+
+// Around solves for other wastes and failure rates around those asked: of each waste all rates. A
+// rate beyond the longest time that is counted is left out.
+func (n *Need) Around() (rows []NeedRow) {
+	wastes := []float64{0.01, 0.02, 0.05, 0.1, 0.2}
+	if !slices.Contains(wastes, n.Waste) {
+		wastes = append(wastes, n.Waste)
+		slices.Sort(wastes)
+	}
+	for _, waste := range wastes {
+		for _, factor := range []float64{0.25, 0.5, 1, 2, 4} {
+			other := *n
+			if n.MTBF.Seconds()*factor >= longest {
+				continue
+			}
+			other.Waste, other.MTBF = waste, lasting(n.MTBF.Seconds()*factor)
+			row := NeedRow{Waste: waste, MTBF: other.MTBF.Seconds()}
+			if of, err := other.StoreAlone(); err == nil {
+				row.Alone = &of
+			}
+			if of, err := other.NodesFirst(); err == nil {
+				row.First = &of
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
 
 func (n *Need) check() error {

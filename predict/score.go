@@ -4,19 +4,45 @@ import (
 	"slices"
 
 	"ckpt/dataset"
+	"ckpt/predict/fit"
 	"ckpt/predict/service"
 )
 
-// An ImageScore compares one checkpoint: the image of a rank of nodes with as many ranks.
-type ImageScore struct {
-	Number    int     `json:"number"`
-	PPN       int     `json:"ppn"`
-	Measured  int64   `json:"measured_bytes"`
+// BytesBeside is a predicted number of bytes, to stand beside a measured one.
+type BytesBeside struct {
 	Predicted int64   `json:"predicted_bytes"`
 	Low       int64   `json:"low_bytes"`
 	High      int64   `json:"high_bytes"`
 	Error     float64 `json:"relative_difference"`
 	Inside    bool    `json:"inside"`
+}
+
+// BesideBytes compares a prediction with measured bytes.
+func BesideBytes(measured float64, r fit.Range) BytesBeside {
+	return BytesBeside{int64(r.Value), int64(r.Low), int64(r.High), r.Value/measured - 1, r.Contains(measured)}
+}
+
+// SecondsBeside is a predicted time beside the measured one.
+type SecondsBeside struct {
+	Measured  float64 `json:"measured_s"`
+	Predicted float64 `json:"predicted_s"`
+	Low       float64 `json:"low_s"`
+	High      float64 `json:"high_s"`
+	Error     float64 `json:"relative_difference"`
+	Inside    bool    `json:"inside"`
+}
+
+// BesideSeconds compares a prediction with a measured time.
+func BesideSeconds(measured float64, r fit.Range) SecondsBeside {
+	return SecondsBeside{measured, r.Value, r.Low, r.High, r.Value/measured - 1, r.Contains(measured)}
+}
+
+// An ImageScore compares one checkpoint: the image of a rank of nodes with as many ranks.
+type ImageScore struct {
+	Number   int   `json:"number"`
+	PPN      int   `json:"ppn"`
+	Measured int64 `json:"measured_bytes"`
+	BytesBeside
 }
 
 // A ZoneScore compares a zone of a rank, as a mean over the checkpoints.
@@ -49,26 +75,17 @@ type Scored struct {
 
 // A StoredScore compares what one checkpoint added to the store.
 type StoredScore struct {
-	Number    int     `json:"number"`
-	Full      bool    `json:"full"`
-	Stored    int64   `json:"stored_bytes"`
-	Predicted int64   `json:"predicted_bytes"`
-	Low       int64   `json:"low_bytes"`
-	High      int64   `json:"high_bytes"`
-	Error     float64 `json:"relative_difference"`
-	Inside    bool    `json:"inside"`
+	Number int   `json:"number"`
+	Full   bool  `json:"full"`
+	Stored int64 `json:"stored_bytes"`
+	BytesBeside
 }
 
 // A TimeScore compares how long one checkpoint took.
 type TimeScore struct {
-	Number    int     `json:"number"`
-	Full      bool    `json:"full"`
-	Measured  float64 `json:"measured_s"`
-	Predicted float64 `json:"predicted_s"`
-	Low       float64 `json:"low_s"`
-	High      float64 `json:"high_s"`
-	Error     float64 `json:"relative_difference"`
-	Inside    bool    `json:"inside"`
+	Number int  `json:"number"`
+	Full   bool `json:"full"`
+	SecondsBeside
 }
 
 // Compare compares what the checkpoints of a job stored, and how long they took, with a
@@ -108,11 +125,9 @@ func (r *Scored) scoreCheckpoint(s *Stored, run *dataset.JobRun, i int) {
 		p, t = &s.Full, &s.RefreshTime
 	}
 	stored := p.Total.Scale(float64(c.Ranks) / float64(run.NP))
-	r.Stored = append(r.Stored, StoredScore{c.Number, c.Full, c.StoredBytes, int64(stored.Value), int64(stored.Low), int64(stored.High),
-		stored.Value/float64(c.StoredBytes) - 1, stored.Contains(float64(c.StoredBytes))})
+	r.Stored = append(r.Stored, StoredScore{c.Number, c.Full, c.StoredBytes, BesideBytes(float64(c.StoredBytes), stored)})
 	if latency := c.LatencyS(); c.Ranks == run.NP && latency > 0 {
-		r.Times = append(r.Times, TimeScore{c.Number, c.Full, latency, t.Total.Value, t.Total.Low, t.Total.High,
-			t.Total.Value/latency - 1, t.Total.Contains(latency)})
+		r.Times = append(r.Times, TimeScore{c.Number, c.Full, BesideSeconds(latency, t.Total)})
 	}
 }
 
@@ -132,8 +147,8 @@ func (r *Scored) Image(m *Model, number int, row dataset.Measurement) error {
 	}
 	r.App, r.Model, r.Basis = s.App, s.Model, s.Basis
 	f := s.Files[slices.IndexFunc(s.Files, func(f File) bool { return f.PPN == row.PPN })]
-	line := ImageScore{Number: number, PPN: row.PPN, Measured: MiB(row.File).Bytes(), Predicted: f.MiB.Bytes(), Low: f.Low.Bytes(), High: f.High.Bytes(),
-		Error: float64(f.MiB)/row.File - 1, Inside: f.Estimate.Contains(row.File)}
+	line := ImageScore{number, row.PPN, MiB(row.File).Bytes(), BytesBeside{f.MiB.Bytes(), f.Low.Bytes(), f.High.Bytes(),
+		float64(f.MiB)/row.File - 1, f.Estimate.Contains(row.File)}}
 	zones := []ZoneScore{}
 	for _, z := range []struct {
 		name      string

@@ -4,8 +4,10 @@ import (
 	"ckpt/dataset"
 	"ckpt/predict/fit"
 	"ckpt/predict/service"
+	"ckpt/zones"
 	"cmp"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -39,6 +41,77 @@ type Stored struct {
 	Model, Basis, Note string
 
 	sizeNote string // the part of Note that is not about times
+}
+
+// A StoredRow is a [Stored] as --json prints it.
+type StoredRow struct {
+	App     string         `json:"app"`
+	NP      int            `json:"np"`
+	Mapping []int          `json:"mapping"`
+	MPI     string         `json:"mpi"`
+	Engine  dataset.Engine `json:"engine"`
+	Level   string         `json:"level,omitempty"` // application, or all of the memory
+	Codec   string         `json:"codec"`
+	Layout  string         `json:"layout"`
+	Library int64          `json:"library_bytes"` // once for the job
+	// Ranks is what each rank holds; left out where all hold the same.
+	Ranks         []RankKind   `json:"rank_kinds,omitempty"`
+	Kinds         []StoredKind `json:"checkpoint_kinds"`
+	Model         string       `json:"model"`
+	Basis         string       `json:"basis"`
+	Extrapolation float64      `json:"extrapolation"`
+	Assumed       bool         `json:"assumed"`
+	Note          string       `json:"note,omitempty"`
+}
+
+// A StoredKind is a first checkpoint, or one that follows.
+type StoredKind struct {
+	Full    bool        `json:"full"`
+	Files   int         `json:"files"`
+	Zones   zones.Sizes `json:"stored_zones"`
+	Index   int64       `json:"index_bytes"`
+	Stored  int64       `json:"stored_bytes"`
+	Low     int64       `json:"low_bytes"`
+	High    int64       `json:"high_bytes"`
+	Latency *fit.Parts  `json:"latency_s,omitempty"`
+	LowS    *float64    `json:"low_s,omitempty"`
+	HighS   *float64    `json:"high_s,omitempty"`
+	Pause   *float64    `json:"pause_s,omitempty"`
+	// Of a checkpoint that is written behind the job: from when it is durable, if no other waits.
+	Lag     *float64 `json:"lag_s,omitempty"`
+	LagLow  *float64 `json:"lag_low_s,omitempty"`
+	LagHigh *float64 `json:"lag_high_s,omitempty"`
+}
+
+func storedKind(c *service.Checkpoint, full bool, t *service.Time) StoredKind {
+	k := StoredKind{Full: full, Files: c.Files, Zones: zones.Sizes{Data: whole(c.Data.Value), Shared: whole(c.Shared.Value)},
+		Index: whole(c.Overhead.Value), Stored: whole(c.Total.Value), Low: int64(c.Total.Low), High: int64(c.Total.High)}
+	if t != nil {
+		k.Latency = &fit.Parts{Coordination: t.Coordination, Management: t.Management, Storage: t.Storage, Total: t.Total.Value}
+		k.LowS, k.HighS, k.Pause = &t.Total.Low, &t.Total.High, &t.Pause.Value
+	}
+	return k
+}
+
+// Row is what --json prints, with the times or without.
+func (s *Stored) Row(times bool) StoredRow {
+	r := StoredRow{App: s.App, NP: s.NP, Mapping: s.Mapping, MPI: s.MPI, Engine: dataset.Ckpt, Codec: s.Codec, Layout: s.Layout,
+		Library: int64(s.Library.Value), Ranks: s.Ranks, Model: s.Model, Basis: s.Basis, Extrapolation: max(1, s.Extrapolation), Assumed: s.Assumed, Note: s.Note}
+	if s.Saved {
+		r.Level = "application"
+	}
+	full, next := &s.FullTime, &s.NextTime
+	if !times {
+		full, next = nil, nil
+	}
+	r.Kinds = []StoredKind{storedKind(&s.Full, true, full), storedKind(&s.Next, false, next)}
+	for i, t := range []*service.Time{full, next} {
+		if t != nil && s.Async {
+			k := &r.Kinds[i]
+			k.Lag, k.LagLow, k.LagHigh = &t.Total.Value, &t.Total.Low, &t.Total.High
+		}
+	}
+	return r
 }
 
 // EngineOf returns the engine of a prediction: the one asked for, or of what was
@@ -120,6 +193,9 @@ func (m *Model) Stored(r Request, how Storing, probe *fit.Probe) (*Stored, error
 	s.explain(m.Service, app)
 	return s, nil
 }
+
+// whole rounds bytes that a sum of floating-point numbers gives.
+func whole(bytes float64) int64 { return int64(math.Round(bytes)) }
 
 // TooFar is an error if a time lies too far beyond what was measured to be used.
 func (s *Stored) TooFar() error {

@@ -94,7 +94,7 @@ var untyped = map[string]string{}
 
 // mayBeNil are embedded pointers that may be nil: what they point to is not always there.
 var mayBeNil = []string{"*ckpt/cmd/ckpt/internal/images.tierLine", "*ckpt/cmd/ckpt/internal/images.nodeDamage",
-	"*ckpt/cmd/ckpt/internal/predictions.CountRange", "*ckpt/cmd/ckpt/internal/predictions.costRange", "*ckpt/predict/plan.Failing", "*ckpt/predict/plan.Groups", "*ckpt/predict/plan.Pattern", "*ckpt/cmd/ckpt/internal/benchmarks.sweepAxis"}
+	"*ckpt/cmd/ckpt/internal/predictions.CountRange", "*ckpt/interval.CostRange", "*ckpt/predict/plan.Failing", "*ckpt/predict/plan.Groups", "*ckpt/predict/plan.Pattern", "*ckpt/cmd/ckpt/internal/benchmarks.sweepAxis"}
 
 // A node is a JSON Schema, or a part of one.
 type node map[string]any

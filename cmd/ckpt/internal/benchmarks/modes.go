@@ -17,6 +17,7 @@ import (
 	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/internal/vfs"
+	"ckpt/predict"
 )
 
 type benchModesOptions struct {
@@ -120,9 +121,9 @@ type benchRow struct {
 	PredictedRestart *float64 `json:"predicted_restart_s,omitempty"`
 	// The same with intervals, and what the job loses until every group has stored once. Nil
 	// where nothing was measured, or nothing can be predicted.
-	Added    *timeBeside `json:"round_added,omitempty"`
-	Logged   *sizeBeside `json:"run_logged,omitempty"`
-	Restarts *timeBeside `json:"restarted,omitempty"`
+	Added    *predict.SecondsBeside `json:"round_added,omitempty"`
+	Logged   *sizeBeside            `json:"run_logged,omitempty"`
+	Restarts *predict.SecondsBeside `json:"restarted,omitempty"`
 
 	restarts []dataset.JobRestart
 	measured []modeRun

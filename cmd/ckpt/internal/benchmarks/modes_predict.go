@@ -16,32 +16,10 @@ import (
 	"ckpt/predict/service"
 )
 
-// A timeBeside is a predicted time beside the measured one.
-type timeBeside struct {
-	Measured  float64 `json:"measured_s"`
-	Predicted float64 `json:"predicted_s"`
-	Low       float64 `json:"low_s"`
-	High      float64 `json:"high_s"`
-	Error     float64 `json:"relative_difference"`
-	Inside    bool    `json:"inside"`
-}
-
 // A sizeBeside is a predicted size beside the measured one.
 type sizeBeside struct {
-	Measured  int64   `json:"measured_bytes"`
-	Predicted int64   `json:"predicted_bytes"`
-	Low       int64   `json:"low_bytes"`
-	High      int64   `json:"high_bytes"`
-	Error     float64 `json:"relative_difference"`
-	Inside    bool    `json:"inside"`
-}
-
-func besideTime(measured float64, r fit.Range) *timeBeside {
-	return &timeBeside{measured, r.Value, r.Low, r.High, r.Value/measured - 1, r.Contains(measured)}
-}
-
-func besideSize(measured int64, r fit.Range) *sizeBeside {
-	return &sizeBeside{measured, int64(r.Value), int64(r.Low), int64(r.High), r.Value/float64(measured) - 1, r.Contains(float64(measured))}
+	Measured int64 `json:"measured_bytes"`
+	predict.BytesBeside
 }
 
 // predict fills in the predictions of all modes, each from a model of the others.
@@ -67,7 +45,7 @@ func (b *benchModes) predictMode(i int, base *job.Spec) error {
 	}
 	logged := float64(b.Iterations) * o.Iteration
 	if r.PredictedLog = int64(logged); r.LogBytes > 0 && logged > 0 {
-		r.Logged = besideSize(r.LogBytes, r.logRange(logged, b))
+		r.Logged = &sizeBeside{r.LogBytes, predict.BesideBytes(float64(r.LogBytes), r.logRange(logged, b))}
 	}
 	if m.Service != nil {
 		if r.Added, err = b.added(i, m, o, base); err != nil {
@@ -139,7 +117,7 @@ func (b *benchModes) option(m *predict.Model, r *benchRow, base *job.Spec) (*pla
 
 // added compares what a round of checkpoints of all groups adds to the run: the difference of two
 // runs, less what failures cost, and so as uncertain as their times.
-func (b *benchModes) added(i int, m *predict.Model, o *plan.Option, base *job.Spec) (*timeBeside, error) {
+func (b *benchModes) added(i int, m *predict.Model, o *plan.Option, base *job.Spec) (*predict.SecondsBeside, error) {
 	measured := b.Modes[i].added()
 	if len(measured) == 0 {
 		return nil, nil
@@ -161,8 +139,9 @@ func (b *benchModes) added(i int, m *predict.Model, o *plan.Option, base *job.Sp
 		}
 	}
 	noise := 2 * b.noise() * math.Sqrt(2/float64(len(measured))) / medianOf(rounds)
-	return besideTime(max(fastestRound, medianOf(measured)),
-		fit.Range{Value: max(fastestRound, costs.Value), Low: max(fastestRound, costs.Low-noise), High: costs.High + noise}), nil
+	beside := predict.BesideSeconds(max(fastestRound, medianOf(measured)),
+		fit.Range{Value: max(fastestRound, costs.Value), Low: max(fastestRound, costs.Low-noise), High: costs.High + noise})
+	return &beside, nil
 }
 
 // roundCost is what plan says that a round costs: the checkpoints of all groups and the log of an
@@ -269,7 +248,8 @@ func (b *benchModes) restart(i int, m *service.Machine) {
 	}
 	p := service.Median(predicted)
 	r.MedianRestart, r.PredictedRestart = service.Median(measured), &p
-	r.Restarts = besideTime(r.MedianRestart, fit.Range{Value: p, Low: service.Median(low), High: service.Median(high)})
+	beside := predict.BesideSeconds(r.MedianRestart, fit.Range{Value: p, Low: service.Median(low), High: service.Median(high)})
+	r.Restarts = &beside
 }
 
 // sum counts what lies in its interval.
@@ -347,14 +327,14 @@ func (b *benchModes) printPredictions(g *ui.Globals) {
 	for i := range b.Modes {
 		r := &b.Modes[i]
 		if a := r.Added; a != nil {
-			added = append(added, a.row(r))
+			added = append(added, besideRow(r, a))
 		}
 		if l := r.Logged; l != nil {
 			between := ui.MiB(l.Low) + " to " + ui.MiB(l.High)
 			logged = append(logged, []string{shortName(r), ui.MiB(l.Measured), ui.MiB(l.Predicted), between, off(l.Error), within(l.Inside)})
 		}
 		if s := r.Restarts; s != nil {
-			restarted = append(restarted, s.row(r))
+			restarted = append(restarted, besideRow(r, s))
 		}
 	}
 	text := ""
@@ -375,7 +355,7 @@ func (b *benchModes) printPredictions(g *ui.Globals) {
 	}
 }
 
-func (t *timeBeside) row(r *benchRow) []string {
+func besideRow(r *benchRow, t *predict.SecondsBeside) []string {
 	return []string{shortName(r), ui.Seconds(t.Measured), ui.Seconds(t.Predicted), ui.Between(t.Low, t.High, ui.Seconds), off(t.Error), within(t.Inside)}
 }
 

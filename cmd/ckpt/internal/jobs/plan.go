@@ -99,11 +99,11 @@ type writePlan struct {
 	MPI     string      `json:"mpi"`
 	Zones   zones.Sizes `json:"zones"` // in memory, of the whole job
 	plan.Summary
-	Settings   settingsLine          `json:"settings"`
-	Forecast   *predictions.Forecast `json:"forecast,omitempty"`        // with --on
-	Continuity *continuityLine       `json:"plan_continuity,omitempty"` // with --on
-	Contention *tune.Contention      `json:"contention,omitempty"`      // with --with
-	Schedule   *schedule             `json:"schedule,omitempty"`        // with --rounds
+	Settings   settingsLine     `json:"settings"`
+	Forecast   *Forecast        `json:"forecast,omitempty"`        // with --on
+	Continuity *continuityLine  `json:"plan_continuity,omitempty"` // with --on
+	Contention *tune.Contention `json:"contention,omitempty"`      // with --with
+	Schedule   *schedule        `json:"schedule,omitempty"`        // with --rounds
 }
 
 func runPlan(ctx context.Context, g *ui.Globals, o *layoutOptions, app string) error {
@@ -159,7 +159,7 @@ func runPlan(ctx context.Context, g *ui.Globals, o *layoutOptions, app string) e
 }
 
 // forecast predicts the plan on the storage of --on; nil without.
-func (o *layoutOptions) forecast(ctx context.Context, c tune.Case) (*predictions.Forecast, error) {
+func (o *layoutOptions) forecast(ctx context.Context, c tune.Case) (*Forecast, error) {
 	var err error
 	if c.Background, err = o.storage.Background(); err != nil || o.storage.On == "" {
 		return nil, err
@@ -174,7 +174,7 @@ func (o *layoutOptions) forecast(ctx context.Context, c tune.Case) (*predictions
 	if err != nil {
 		return nil, err
 	}
-	r := predictions.ForecastOf(sys, &f)
+	r := forecastOf(sys, &f)
 	return &r, nil
 }
 

@@ -163,11 +163,11 @@ type tunedResult struct {
 
 // wayResult is one way to write, with its forecast.
 type wayResult struct {
-	Settings settingsLine         `json:"settings"`
-	Codec    string               `json:"codec"`
-	Async    bool                 `json:"async"`
-	Forecast predictions.Forecast `json:"forecast"`
-	Why      string               `json:"why"`
+	Settings settingsLine `json:"settings"`
+	Codec    string       `json:"codec"`
+	Async    bool         `json:"async"`
+	Forecast Forecast     `json:"forecast"`
+	Why      string       `json:"why"`
 }
 
 // wayLine is one of many.
@@ -196,7 +196,7 @@ func tunedOf(c *tune.Case, choice *tune.Choice, sys *pfs.System) tunedResult {
 }
 
 func wayOf(sys *pfs.System, o *tune.Option) wayResult {
-	return wayResult{settingsLine(o.Forecast.Settings), o.Codec, o.Async, predictions.ForecastOf(sys, &o.Forecast), o.Why}
+	return wayResult{settingsLine(o.Forecast.Settings), o.Codec, o.Async, forecastOf(sys, &o.Forecast), o.Why}
 }
 
 // launchFlagsOf are the flags that have ckpt launch write in this way. Its own settings

@@ -9,7 +9,6 @@ import (
 	"ckpt/predict/eval"
 	"ckpt/predict/fit"
 	"ckpt/predict/service"
-	"ckpt/zones"
 	"cmp"
 	"fmt"
 	"strconv"
@@ -86,76 +85,6 @@ func (o *jobOptions) requestFor(m *predict.Model, app string, engine dataset.Eng
 		plain.aggregators = 0
 	}
 	return plain.request(m, app)
-}
-
-// A Stored is a predict.Stored as --json prints it.
-type Stored struct {
-	App     string         `json:"app"`
-	NP      int            `json:"np"`
-	Mapping []int          `json:"mapping"`
-	MPI     string         `json:"mpi"`
-	Engine  dataset.Engine `json:"engine"`
-	Level   job.Level      `json:"level,omitempty"` // application, or all of the memory
-	Codec   string         `json:"codec"`
-	Layout  string         `json:"layout"`
-	Library int64          `json:"library_bytes"` // once for the job
-	// Ranks is what each rank holds; left out where all hold the same.
-	Ranks         []predict.RankKind `json:"rank_kinds,omitempty"`
-	Kinds         []Kind             `json:"checkpoint_kinds"`
-	Model         string             `json:"model"`
-	Basis         string             `json:"basis"`
-	Extrapolation float64            `json:"extrapolation"`
-	Assumed       bool               `json:"assumed"`
-	Note          string             `json:"note,omitempty"`
-}
-
-// A Kind is a first checkpoint, or one that follows.
-type Kind struct {
-	Full    bool        `json:"full"`
-	Files   int         `json:"files"`
-	Zones   zones.Sizes `json:"stored_zones"`
-	Index   int64       `json:"index_bytes"`
-	Stored  int64       `json:"stored_bytes"`
-	Low     int64       `json:"low_bytes"`
-	High    int64       `json:"high_bytes"`
-	Latency *fit.Parts  `json:"latency_s,omitempty"`
-	LowS    *float64    `json:"low_s,omitempty"`
-	HighS   *float64    `json:"high_s,omitempty"`
-	Pause   *float64    `json:"pause_s,omitempty"`
-	// Of a checkpoint that is written behind the job: from when it is durable, if no other waits.
-	Lag     *float64 `json:"lag_s,omitempty"`
-	LagLow  *float64 `json:"lag_low_s,omitempty"`
-	LagHigh *float64 `json:"lag_high_s,omitempty"`
-}
-
-func kindJSON(c *service.Checkpoint, full bool, t *service.Time) Kind {
-	k := Kind{Full: full, Files: c.Files, Zones: zones.Sizes{Data: whole(c.Data.Value), Shared: whole(c.Shared.Value)},
-		Index: whole(c.Overhead.Value), Stored: whole(c.Total.Value), Low: int64(c.Total.Low), High: int64(c.Total.High)}
-	if t != nil {
-		k.Latency = &fit.Parts{Coordination: t.Coordination, Management: t.Management, Storage: t.Storage, Total: t.Total.Value}
-		k.LowS, k.HighS, k.Pause = &t.Total.Low, &t.Total.High, &t.Pause.Value
-	}
-	return k
-}
-
-func storedJSON(s *predict.Stored, times bool) Stored {
-	r := Stored{App: s.App, NP: s.NP, Mapping: s.Mapping, MPI: s.MPI, Engine: dataset.Ckpt, Codec: s.Codec, Layout: s.Layout,
-		Library: int64(s.Library.Value), Ranks: s.Ranks, Model: s.Model, Basis: s.Basis, Extrapolation: max(1, s.Extrapolation), Assumed: s.Assumed, Note: s.Note}
-	if s.Saved {
-		r.Level = job.Application
-	}
-	full, next := &s.FullTime, &s.NextTime
-	if !times {
-		full, next = nil, nil
-	}
-	r.Kinds = []Kind{kindJSON(&s.Full, true, full), kindJSON(&s.Next, false, next)}
-	for i, t := range []*service.Time{full, next} {
-		if t != nil && s.Async {
-			k := &r.Kinds[i]
-			k.Lag, k.LagLow, k.LagHigh = &t.Total.Value, &t.Total.Low, &t.Total.High
-		}
-	}
-	return r
 }
 
 func printStored(g *ui.Globals, s *predict.Stored) error {

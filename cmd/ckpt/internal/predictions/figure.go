@@ -1,16 +1,11 @@
 package predictions
 
 import (
-	"bytes"
 	"ckpt/internal/figure"
 	"ckpt/predict"
 	"fmt"
-	"image/color"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -27,92 +22,24 @@ func plotFigure(path string, f *predict.Figure) error {
 		return err
 	}
 	if len(f.Residuals) == 0 {
-		return savePlot(path, p)
+		return figure.Save(path, p)
 	}
 	below, err := residualPlot(f, p)
 	if err != nil {
 		return err
 	}
 	p.X.Label.Text = "" // the lower plot has it for both
-	return save(path, func(w io.Writer, format string) error { return figure.WriteStack(w, format, p, below) })
+	return figure.SaveAs(path, func(w io.Writer, format string) error { return figure.WriteStack(w, format, p, below) })
 }
 
-// savePlot writes a plot in the format that its name asks for.
-func savePlot(path string, p *plot.Plot) error {
-	return save(path, func(w io.Writer, format string) error { return figure.Write(w, format, p) })
-}
+// A picture of predictions has intervals and the point that was asked for.
+type picture struct{ figure.Picture }
 
-// save writes a picture in the format that its name asks for.
-func save(path string, write func(w io.Writer, format string) error) error {
-	var drawn bytes.Buffer
-	err := write(&drawn, strings.TrimPrefix(filepath.Ext(path), "."))
-	if err == nil {
-		err = os.WriteFile(path, drawn.Bytes(), 0o666)
-	}
-	if err != nil {
-		return fmt.Errorf("plot %s: %w", path, err)
-	}
-	return nil
-}
-
-// A picture is a plot in the making, with its key.
-type picture struct {
-	*plot.Plot
-	key figure.Key
-	err error // the first
-}
-
-// explained is a plotter that can stand in a key.
-type explained interface {
-	plot.Plotter
-	plot.Thumbnailer
-}
-
-// add adds a plotter, and its name to the key if it has one.
-func (p *picture) add(name string, e explained) {
-	p.Add(e)
-	if name != "" {
-		p.key = append(p.key, figure.Entry{Name: name, Thumb: e})
-	}
-}
-
-// line adds a line, unless it has no points.
-func (p *picture) line(name string, points plotter.XYs, c color.Color, dashes ...vg.Length) {
-	if len(points) == 0 {
-		return
-	}
-	l, err := plotter.NewLine(points)
-	if err != nil {
-		p.failed(err)
-		return
-	}
-	l.Color, l.Width, l.Dashes = c, vg.Points(1.5), dashes
-	p.add(name, l)
-}
-
-// marks adds points, if there are any.
-func (p *picture) marks(name string, points plotter.XYs, style draw.GlyphStyle) {
-	if len(points) == 0 {
-		return
-	}
-	s, err := plotter.NewScatter(points)
-	if err != nil {
-		p.failed(err)
-		return
-	}
-	s.GlyphStyle = style
-	p.add(name, s)
-}
-
-func (p *picture) failed(err error) {
-	if p.err == nil {
-		p.err = err
-	}
-}
+func newPicture(title string) *picture { return &picture{figure.Picture{Plot: figure.New(title)}} }
 
 // sizePlot lays out a figure of sizes.
 func sizePlot(f *predict.Figure) (*plot.Plot, error) {
-	p := &picture{Plot: figure.New(f.Title)}
+	p := newPicture(f.Title)
 	p.X.Label.Text, p.Y.Label.Text = f.X, f.Y
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.WholeTicks), plot.TickerFunc(figure.DecimalTicks)
 	p.interval(f.Curve, f.Low, f.High)
@@ -120,16 +47,16 @@ func sizePlot(f *predict.Figure) (*plot.Plot, error) {
 	for _, b := range f.Curve {
 		curve = append(curve, plotter.XY{X: b.X, Y: b.Y})
 	}
-	p.line(f.CurveName, curve, figure.Blue)
-	p.line(f.ThesisName, points(f.Thesis), figure.Orange, vg.Points(5), vg.Points(3))
-	p.marks("measured, fitted", points(f.Fitted), fittedStyle)
-	p.marks("measured, held out", points(f.Held), heldStyle)
+	p.Line(f.CurveName, curve, figure.Blue)
+	p.Line(f.ThesisName, points(f.Thesis), figure.Orange, vg.Points(5), vg.Points(3))
+	p.Marks("measured, fitted", points(f.Fitted), fittedStyle)
+	p.Marks("measured, held out", points(f.Held), heldStyle)
 	p.asked(f.Asked)
-	if p.err != nil {
-		return nil, p.err
+	if p.Err != nil {
+		return nil, p.Err
 	}
 	scale(p.Plot, f)
-	figure.AddKey(p.Plot, p.key)
+	figure.AddKey(p.Plot, p.Key)
 	return p.Plot, nil
 }
 
@@ -149,14 +76,14 @@ func (p *picture) interval(curve []predict.Band, low, high float64) {
 		for i, b := range bands(curve, low, high, part.outside) {
 			shape, err := plotter.NewPolygon(b)
 			if err != nil {
-				p.failed(err)
+				p.Failed(err)
 				return
 			}
 			shape.Color, shape.LineStyle.Width = figure.Pale(figure.Blue, part.alpha), 0
 			if i > 0 {
 				part.name = ""
 			}
-			p.add(part.name, shape)
+			p.Add(part.name, shape)
 		}
 	}
 }
@@ -167,18 +94,9 @@ func (p *picture) asked(at *predict.Band) {
 		return
 	}
 	point := plotter.XYs{{X: at.X, Y: at.Y}}
-	p.errorBars(point, plotter.YErrors{{Low: at.Low - at.Y, High: at.High - at.Y}}, figure.Vermilion)
-	p.marks(fmt.Sprintf("asked: %.0f, %s (%s)", at.X, size(at.Y), sizes(at.Low, at.High)), point,
+	p.Bars(point, plotter.YErrors{{Low: at.Low - at.Y, High: at.High - at.Y}}, figure.Vermilion)
+	p.Marks(fmt.Sprintf("asked: %.0f, %s (%s)", at.X, size(at.Y), sizes(at.Low, at.High)), point,
 		draw.GlyphStyle{Color: figure.Vermilion, Radius: vg.Points(4.5), Shape: draw.RingGlyph{}})
-}
-
-func (p *picture) errorBars(at plotter.XYs, reach plotter.YErrors, c color.Color) {
-	bars, err := figure.ErrorBars(at, reach, c)
-	if err != nil {
-		p.failed(err)
-		return
-	}
-	p.Add(bars)
 }
 
 func points(list []predict.XY) (out plotter.XYs) {
@@ -250,7 +168,7 @@ func bands(curve []predict.Band, low, high float64, outside bool) []plotter.XYs 
 // residualPlot draws how far the points are from the law, in per cent of what the law
 // gives, with its interval. It stands below the plot above, and has its horizontal axis.
 func residualPlot(f *predict.Figure, above *plot.Plot) (*plot.Plot, error) {
-	p := &picture{Plot: figure.New("")}
+	p := newPicture("")
 	p.Title.Padding = 0
 	p.X, p.Y.Label.Text = above.X, "measured less law [%]"
 	p.Y.Tick.Marker = plot.TickerFunc(figure.DecimalTicks)
@@ -262,7 +180,7 @@ func residualPlot(f *predict.Figure, above *plot.Plot) (*plot.Plot, error) {
 		}
 	}
 	p.interval(band, f.Low, f.High)
-	p.line("", plotter.XYs{{X: above.X.Min, Y: 0}, {X: above.X.Max, Y: 0}}, figure.Blue)
+	p.Line("", plotter.XYs{{X: above.X.Min, Y: 0}, {X: above.X.Max, Y: 0}}, figure.Blue)
 	var fitted, held plotter.XYs
 	for _, r := range f.Residuals {
 		if at := (plotter.XY{X: r.X, Y: percent(r.Share)}); r.Fitted {
@@ -271,13 +189,13 @@ func residualPlot(f *predict.Figure, above *plot.Plot) (*plot.Plot, error) {
 			held = append(held, at)
 		}
 	}
-	p.marks("", fitted, fittedStyle)
-	p.marks("", held, heldStyle)
+	p.Marks("", fitted, fittedStyle)
+	p.Marks("", held, heldStyle)
 	if a := f.Asked; a != nil && a.Y > 0 {
-		p.line("", plotter.XYs{{X: a.X, Y: max(-most, percent(a.Low/a.Y-1))}, {X: a.X, Y: min(most, percent(a.High/a.Y-1))}}, figure.Vermilion, vg.Points(3), vg.Points(2))
+		p.Line("", plotter.XYs{{X: a.X, Y: max(-most, percent(a.Low/a.Y-1))}, {X: a.X, Y: min(most, percent(a.High/a.Y-1))}}, figure.Vermilion, vg.Points(3), vg.Points(2))
 	}
-	if p.err != nil {
-		return nil, p.err
+	if p.Err != nil {
+		return nil, p.Err
 	}
 	p.X.Min, p.X.Max = above.X.Min, above.X.Max
 	figure.Include(&p.Y, -most, most)

@@ -19,10 +19,10 @@ type intervalOptions struct {
 	FailingOptions
 	logOptions
 	predicted               intervalApp
-	ends                    costEnds    // of the numbers below that have an interval
-	log                     *failureLog // nil without --failures
-	measured                *jobCost    // nil without --from-job
-	failing                 string      // the MTBF in words
+	ends                    interval.Ends // of the numbers below that have an interval
+	log                     *failureLog   // nil without --failures
+	measured                *jobCost      // nil without --from-job
+	failing                 string        // the MTBF in words
 	cost, restart, downtime string
 	app, at                 string
 	nodes                   int
@@ -270,7 +270,7 @@ func (o *intervalOptions) result(ctx context.Context) (*Interval, error) {
 	r := &Interval{
 		Young: best.Young.Seconds(), Daly: best.Daly.Seconds(), Exact: best.Exact.Seconds(), App: app.Seconds(),
 		Cost: m.Cost.Seconds(), MTBF: m.MTBF.Seconds(), Restart: m.Restart.Seconds(), Downtime: m.Downtime.Seconds(), Mode: o.mode,
-		model: m, failing: o.failing, Log: o.log, Measured: o.measured, costRange: o.ends.rangeOf(m, at.Seconds()), Engine: o.predicted.engine,
+		model: m, failing: o.failing, Log: o.log, Measured: o.measured, CostRange: o.ends.Of(m, at), Engine: o.predicted.engine,
 	}
 	given := []time.Duration{at}
 	if o.at == "" {

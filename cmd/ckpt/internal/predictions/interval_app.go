@@ -14,6 +14,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
 	"ckpt/image/nodes"
+	"ckpt/interval"
 	"ckpt/predict/fit"
 	"ckpt/predict/plan"
 	"ckpt/predict/service"
@@ -70,10 +71,10 @@ func (o *intervalOptions) ofApp(cmd *cobra.Command, g *ui.Globals, app string) e
 	groups := option.Groups
 	c := &groups.ModeCosts
 	if !f.Changed("cost") {
-		o.ends.cost = &c.AllS
+		o.ends.Cost = (*interval.Estimated)(&c.AllS)
 	}
 	if !f.Changed("restart") {
-		o.ends.restart = &c.RestartS
+		o.ends.Restart = (*interval.Estimated)(&c.RestartS)
 	}
 	return o.predicted.set(cmd, g, app, groups)
 }

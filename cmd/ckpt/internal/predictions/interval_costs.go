@@ -12,11 +12,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/interval"
-	"ckpt/predict/fit"
 )
-
-// costEnds are the intervals of what an answer rests on, nil where a flag gives the number.
-type costEnds struct{ cost, restart, mtbf *fit.Range }
 
 // A jobCost is what a job has measured of its checkpoints and restarts.
 type jobCost struct {
@@ -43,7 +39,7 @@ func (o *intervalOptions) ofJob(f *pflag.FlagSet, j *image.Job) error {
 	c := newJobCost(j.Name(), run, spec)
 	o.measured = c
 	if !c.once {
-		o.ends.cost = &fit.Range{Value: c.Cost.Value, Low: c.Cost.Low, High: c.Cost.High}
+		o.ends.Cost = &c.Cost
 	}
 	if spec.Async && o.async > 0 && o.lag == "" && len(run.Latency) > 0 {
 		o.lag = plainSeconds(median(run.Latency).Value)
@@ -51,7 +47,7 @@ func (o *intervalOptions) ofJob(f *pflag.FlagSet, j *image.Job) error {
 	values := map[string]string{"cost": plainSeconds(c.Cost.Value), "mode": string(c.Mode)}
 	if c.Restart != nil {
 		if c.Restarts > 1 {
-			o.ends.restart = &fit.Range{Value: c.Restart.Value, Low: c.Restart.Low, High: c.Restart.High}
+			o.ends.Restart = c.Restart
 		}
 		values["restart"] = plainSeconds(c.Restart.Value)
 	} else {
@@ -150,70 +146,13 @@ func (c *jobCost) about() string {
 	return text + "\n"
 }
 
-// A costRange is what the intervals of cost, restart and MTBF make of an answer.
-type costRange struct {
-	IntervalLow float64 `json:"interval_low_s"`
-	// IntervalHigh is nil where no interval lets the job go on at an end of what is known.
-	IntervalHigh *float64 `json:"interval_high_s"`
-	WasteLow     float64  `json:"waste_low"`
-	WasteHigh    float64  `json:"waste_high"`
-}
-
-// rangeOf solves for the ends of the intervals; nil without any. Where a job makes no progress
-// at an end, all of its time is wasted. A fixed interval is 0 for the best one.
-func (e *costEnds) rangeOf(m interval.Model, fixed float64) *costRange {
-	if e.cost == nil && e.restart == nil && e.mtbf == nil {
-		return nil
-	}
-	end := func(r *fit.Range, is float64, high bool) float64 {
-		switch {
-		case r == nil:
-			return is
-		case high:
-			return r.High
-		}
-		return r.Low
-	}
-	low, high := fixed, fixed
-	if o, err := m.Optimum(); fixed == 0 && err == nil {
-		low, high = o.Exact.Seconds(), o.Exact.Seconds()
-	}
-	out := &costRange{IntervalHigh: &high, WasteLow: 1}
-	for _, costly := range []bool{false, true} {
-		for _, failsOften := range []bool{false, true} {
-			at := m
-			at.Cost = max(1, durationOf(end(e.cost, m.Cost.Seconds(), costly)))
-			at.Restart = max(0, durationOf(end(e.restart, m.Restart.Seconds(), costly)))
-			at.MTBF = max(1, durationOf(end(e.mtbf, m.MTBF.Seconds(), !failsOften)))
-			best, waste := fixed, 1.0
-			if best == 0 {
-				if o, err := at.Optimum(); err == nil {
-					best = o.Exact.Seconds()
-				}
-			}
-			if w, err := at.Waste(durationOf(best)); err == nil && best > 0 {
-				waste = w
-			}
-			switch {
-			case best == 0:
-				out.IntervalHigh = nil
-			case fixed == 0:
-				low, high = min(low, best), max(high, best)
-			}
-			out.WasteLow, out.WasteHigh = min(out.WasteLow, waste), max(out.WasteHigh, waste)
-		}
-	}
-	out.IntervalLow = low
-	return out
-}
-
 // verdict is the closing line: how often, and at what cost.
 func (r *Interval) verdict() string {
 	text := fmt.Sprintf("checkpoint every %s, it costs %s", spanOf(r.Interval), ui.Percent(r.Waste))
-	if r.costRange == nil && r.Measured != nil {
+	if r.CostRange == nil && r.Measured != nil {
 		return text + "; no interval, since its cost was measured once"
 	}
-	if r.costRange == nil {
+	if r.CostRange == nil {
 		return text
 	}
 	upTo := " or more"

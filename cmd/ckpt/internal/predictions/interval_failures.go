@@ -12,7 +12,6 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/dataset"
 	"ckpt/interval"
-	"ckpt/predict/fit"
 )
 
 // logOptions are the flags of ckpt interval that take the failure rate from a log.
@@ -78,8 +77,8 @@ func (o *logOptions) read(nodes int) (*failureLog, error) {
 }
 
 // mtbf returns the MTBF of the job: its nodes meet their share of the failures of the machine.
-func (f *failureLog) mtbf() *fit.Range {
-	return &fit.Range{Value: f.MTBF.Value / f.JobShare, Low: f.MTBF.Low / f.JobShare, High: f.MTBF.High / f.JobShare}
+func (f *failureLog) mtbf() *interval.Estimated {
+	return &interval.Estimated{Value: f.MTBF.Value / f.JobShare, Low: f.MTBF.Low / f.JobShare, High: f.MTBF.High / f.JobShare}
 }
 
 // fromLog takes the failure rate, and how failures cluster, from a log.
@@ -99,7 +98,7 @@ func (o *intervalOptions) fromLog(f *pflag.FlagSet) (err error) {
 	if o.log, err = o.logOptions.read(o.nodes); err != nil {
 		return err
 	}
-	o.ends.mtbf = o.log.mtbf()
+	o.ends.MTBF = o.log.mtbf()
 	if !f.Changed("shape") {
 		o.shape = min(10, max(0.2, o.log.Shape.Value))
 	}
@@ -113,8 +112,8 @@ func (o *intervalOptions) fromLog(f *pflag.FlagSet) (err error) {
 // jobMTBF is the mean time between failures of the job, and how it is told.
 func (o *intervalOptions) jobMTBF() (mtbf time.Duration, about string, err error) {
 	if o.log != nil {
-		mtbf = durationOf(o.ends.mtbf.Value)
-		return mtbf, fmt.Sprintf("%s (%s to %s)", ui.Span(mtbf), spanOf(o.ends.mtbf.Low), spanOf(o.ends.mtbf.High)), nil
+		mtbf = durationOf(o.ends.MTBF.Value)
+		return mtbf, fmt.Sprintf("%s (%s to %s)", ui.Span(mtbf), spanOf(o.ends.MTBF.Low), spanOf(o.ends.MTBF.High)), nil
 	}
 	if !o.FailingOptions.Given() {
 		return 0, "", ui.Missing("--mtbf", "24h")

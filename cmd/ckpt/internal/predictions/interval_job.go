@@ -154,21 +154,8 @@ func (r *levelsResult) open() error {
 		return nil
 	}
 	for _, share := range []float64{r.Fit.Share.Low, r.Fit.Share.High} {
-		if share <= 0 || share >= 1 {
-			continue // without the one level, or without the other
-		}
-		h := *r.hierarchy
-		h.Levels = slices.Clone(h.Levels)
-		h.Levels[0].Share = share
-		p, err := h.Best(interval.Pattern{})
-		if err == nil {
-			err = r.add("if "+ui.Percent1(share), &h, p)
-		}
-		if outOfRange(err) != nil {
+		if err := r.IfFirstSurvives(share, "if "+ui.Percent1(share)); err != nil {
 			return err
-		}
-		if err == nil {
-			r.Patterns[len(r.Patterns)-1].other = true
 		}
 	}
 	return nil

@@ -185,25 +185,23 @@ func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsR
 	if o.at != "" && at <= 0 {
 		return nil, ui.BadUsage("--interval "+o.at+": must be over 0", "give the time between two checkpoints, like --interval 10m")
 	}
-	r, err := resultOfLevels(&h, work)
+	compared, err := h.Compare(work)
+	r := &levelsResult{LevelComparison: compared, Fit: fit, Log: o.log, failing: about}
 	if err == nil && fit != nil {
-		r.Fit = fit
 		err = r.open()
 	}
-	if err == nil {
-		r.failing, r.Log = about, o.log
-	}
 	if err == nil && given {
-		err = r.given(interval.Pattern{Interval: at, Every: every})
+		err = r.Given(interval.Pattern{Interval: at, Every: every})
 	}
 	if err != nil {
 		return nil, err
 	}
 	if fit != nil {
-		r.Flags = launchFlags(r.taken.Levels)
+		r.Flags = launchFlags(r.Taken().Levels)
 	}
 	if o.simulate {
-		s := interval.LevelSimulation{Hierarchy: *r.hierarchy, Work: r.work, Pattern: r.pattern, Shape: o.shape, Runs: o.runs, Seed: o.seed, Steady: o.steady}
+		s := r.Simulation()
+		s.Shape, s.Runs, s.Seed, s.Steady = o.shape, o.runs, o.seed, o.steady
 		r.Sim, err = o.simulated(ctx, s.Run)
 	}
 	return r, err

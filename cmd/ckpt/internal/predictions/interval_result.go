@@ -31,7 +31,7 @@ type Interval struct {
 	Downtime float64        `json:"downtime_s"`
 	Mode     string         `json:"mode"`
 	Engine   dataset.Engine `json:"engine,omitempty"` // of predicted costs
-	*costRange
+	*interval.CostRange
 	Measured *jobCost            `json:"job_costs,omitempty"`
 	Log      *failureLog         `json:"failure_log,omitempty"`
 	Rules    []interval.RuleRow  `json:"rules"`
@@ -116,13 +116,13 @@ func plotWaste(path string, m *interval.Model, rules []interval.RuleRow) error {
 	if err != nil {
 		return err
 	}
-	return savePlot(path, p)
+	return figure.Save(path, p)
 }
 
 // wastePlot lays out the waste over the interval, from a tenth to ten times the best
 // one, and further if another was asked for.
 func wastePlot(m *interval.Model, rules []interval.RuleRow) (*plot.Plot, error) {
-	p := &picture{Plot: figure.New(fmt.Sprintf("Waste by interval: cost %s, MTBF %s, restart %s", ui.Span(m.Cost), ui.Span(m.MTBF), ui.Span(m.Restart)))}
+	p := newPicture(fmt.Sprintf("Waste by interval: cost %s, MTBF %s, restart %s", ui.Span(m.Cost), ui.Span(m.MTBF), ui.Span(m.Restart)))
 	p.X.Label.Text, p.Y.Label.Text = "interval", "waste [%]"
 	low, high := reach(rules)
 	var exact, first plotter.XYs
@@ -136,22 +136,22 @@ func wastePlot(m *interval.Model, rules []interval.RuleRow) (*plot.Plot, error) 
 			first = append(first, plotter.XY{X: at.Seconds(), Y: 100 * waste})
 		}
 	}
-	p.line("expected", exact, figure.Blue)
-	p.line("to first order", first, figure.Orange, vg.Points(5), vg.Points(3))
+	p.Line("expected", exact, figure.Blue)
+	p.Line("to first order", first, figure.Orange, vg.Points(5), vg.Points(3))
 	p.rules(rules)
 	return p.overIntervals(low, high)
 }
 
 // overIntervals completes a plot over intervals.
 func (p *picture) overIntervals(low, high float64) (*plot.Plot, error) {
-	if p.err != nil {
-		return nil, p.err
+	if p.Err != nil {
+		return nil, p.Err
 	}
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.TickerFunc(figure.DurationTicks)
 	p.Y.Tick.Marker = plot.TickerFunc(figure.DecimalTicks)
 	figure.Include(&p.X, low, high)
 	figure.Include(&p.Y, 0, p.Y.Max)
-	figure.AddKey(p.Plot, p.key)
+	figure.AddKey(p.Plot, p.Key)
 	return p.Plot, nil
 }
 
@@ -191,6 +191,6 @@ func (p *picture) rules(rules []interval.RuleRow) {
 	for _, row := range rules {
 		s := styles[row.Rule]
 		name := fmt.Sprintf("%s: %s, %.3g %%", row.Rule, ui.Span(time.Duration(row.Interval*1e9).Round(time.Second)), 100*row.Waste)
-		p.marks(name, plotter.XYs{{X: row.Interval, Y: 100 * row.Waste}}, draw.GlyphStyle{Color: s.color, Radius: vg.Points(s.radius), Shape: s.shape})
+		p.Marks(name, plotter.XYs{{X: row.Interval, Y: 100 * row.Waste}}, draw.GlyphStyle{Color: s.color, Radius: vg.Points(s.radius), Shape: s.shape})
 	}
 }

@@ -2,7 +2,6 @@ package predictions
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -85,22 +84,14 @@ type StorageNeed struct {
 	Alone  interval.Needed  `json:"store_alone"`
 	First  *interval.Needed `json:"nodes_first"` // null if no store is fast enough behind the nodes
 	// The store and a node have to hold so much.
-	Kept         int       `json:"keep"`
-	Capacity     int64     `json:"capacity_bytes"`
-	NodeCapacity int64     `json:"node_capacity_bytes"`
-	Around       []needRow `json:"needed_list"`
-	Assumed      []string  `json:"assumption_list"`
+	Kept         int                `json:"keep"`
+	Capacity     int64              `json:"capacity_bytes"`
+	NodeCapacity int64              `json:"node_capacity_bytes"`
+	Around       []interval.NeedRow `json:"needed_list"`
+	Assumed      []string           `json:"assumption_list"`
 
 	size    fit.Range // of a checkpoint, in bytes
 	failing FailingOptions
-}
-
-// A needRow is the storage for another waste and failure rate.
-type needRow struct {
-	Waste float64          `json:"waste"`
-	MTBF  float64          `json:"mtbf_s"`
-	Alone *interval.Needed `json:"store_alone"` // null where no storage is fast enough
-	First *interval.Needed `json:"nodes_first"`
 }
 
 func runPredictStorage(cmd *cobra.Command, g *ui.Globals, o *needOptions, app string) error {
@@ -118,7 +109,7 @@ func runPredictStorage(cmd *cobra.Command, g *ui.Globals, o *needOptions, app st
 	if err == nil {
 		r.First = &first
 	}
-	r.around(*need)
+	r.Around = need.Around()
 	return g.Show(r, func() error { return printStorageNeed(g, r) })
 }
 
@@ -232,37 +223,6 @@ func (o *needOptions) saved(r *StorageNeed, f *pflag.FlagSet, app string) (share
 	return float64(slices.Max(s.Mapping)) / float64(s.NP), nil
 }
 
-// around solves for other wastes and failure rates, and for those asked.
-func (r *StorageNeed) around(need interval.Need) {
-	wastes := []float64{0.01, 0.02, 0.05, 0.1, 0.2}
-	if !slices.Contains(wastes, need.Waste) {
-		wastes = append(wastes, need.Waste)
-		slices.Sort(wastes)
-	}
-	for _, waste := range wastes {
-		for _, factor := range r.factors() {
-			n := need
-			n.Waste, n.MTBF = waste, durationOf(need.MTBF.Seconds()*factor)
-			row := needRow{Waste: waste, MTBF: n.MTBF.Seconds()}
-			if of, err := n.StoreAlone(); err == nil {
-				row.Alone = &of
-			}
-			if of, err := n.NodesFirst(); err == nil {
-				row.First = &of
-			}
-			r.Around = append(r.Around, row)
-		}
-	}
-}
-
-// factors multiply the MTBF, one for each column of the table around an answer. A factor that
-// leads beyond 292 years, the longest time that ckpt counts, is left out.
-func (r *StorageNeed) factors() []float64 {
-	return slices.DeleteFunc([]float64{0.25, 0.5, 1, 2, 4}, func(factor float64) bool {
-		return durationOf(r.MTBF*factor) == math.MaxInt64
-	})
-}
-
 func printStorageNeed(g *ui.Globals, r *StorageNeed) error {
 	if r.Engine != "" {
 		explainEngine(g, r.Engine, "")
@@ -309,10 +269,10 @@ func printStorageNeed(g *ui.Globals, r *StorageNeed) error {
 	if err := g.Printf("%s", text); err != nil {
 		return err
 	}
-	if err := r.printAround(g, "store alone: rate to the store", func(n *needRow) *interval.Needed { return n.Alone }); err != nil {
+	if err := r.printAround(g, "store alone: rate to the store", func(n *interval.NeedRow) *interval.Needed { return n.Alone }); err != nil {
 		return err
 	}
-	return r.printAround(g, "nodes, then store: rate to the store", func(n *needRow) *interval.Needed { return n.First })
+	return r.printAround(g, "nodes, then store: rate to the store", func(n *interval.NeedRow) *interval.Needed { return n.First })
 }
 
 // about tells what is asked.
@@ -323,16 +283,17 @@ func (r *StorageNeed) about() string {
 }
 
 // printAround prints the rates for other wastes, below each other, and failure rates.
-func (r *StorageNeed) printAround(g *ui.Globals, title string, of func(*needRow) *interval.Needed) error {
+func (r *StorageNeed) printAround(g *ui.Globals, title string, of func(*interval.NeedRow) *interval.Needed) error {
 	header := []string{"|waste"}
-	factors := r.factors()
-	for _, factor := range factors {
-		header = append(header, "|MTBF "+spanOf(r.MTBF*factor))
+	columns := 0
+	for columns < len(r.Around) && r.Around[columns].Waste == r.Around[0].Waste {
+		header = append(header, "|MTBF "+spanOf(r.Around[columns].MTBF))
+		columns++
 	}
 	var rows [][]string
-	for i := 0; i < len(r.Around); i += len(factors) {
+	for i := 0; i < len(r.Around); i += columns {
 		row := []string{ui.Percent(r.Around[i].Waste)}
-		for k := range factors {
+		for k := range columns {
 			cell := "none"
 			if n := of(&r.Around[i+k]); n != nil {
 				cell = ui.Rate(n.StoreRate)

@@ -225,7 +225,7 @@ func runPredictSize(g *ui.Globals, o *jobOptions, app, figure string) error {
 		if err != nil {
 			return err
 		}
-		return g.Show(storedJSON(s, false), func() error { return printStored(g, s) })
+		return g.Show(s.Row(false), func() error { return printStored(g, s) })
 	}
 	r, err := o.request(m, app)
 	if err != nil {
@@ -311,3 +311,42 @@ func durationOf(seconds float64) time.Duration {
 }
 
 const mebi = 1 << 20
+
+// mostRankLines is how many kinds of ranks a table shows.
+const mostRankLines = 8
+
+// rankLines says what the ranks hold, where that differs. Ranks that hold as much by the likeliest
+// rule share a line, whatever other rules say.
+func rankLines(list []predict.RankKind) string {
+	text := ""
+	lines := 0
+	for i := 0; i < len(list); {
+		k := list[i]
+		for i++; i < len(list) && list[i].Bytes == k.Bytes; i++ {
+			k.Count, k.Low, k.High = k.Count+list[i].Count, min(k.Low, list[i].Low), max(k.High, list[i].High)
+			k.Ranks = ""
+		}
+		if lines++; lines > mostRankLines {
+			return text + fmt.Sprintf("ranks   %d kinds more, in --json\n", len(list)-i+1)
+		}
+		text += "ranks   "
+		if k.Ranks != "" {
+			text += namedRanks(k.Ranks) + ": "
+		}
+		text += fmt.Sprintf("%d × %d bytes, %s", k.Count, k.Bytes, ui.Bytes(float64(k.Bytes)))
+		if k.Low < k.High {
+			text += fmt.Sprintf(", or %d to %d bytes", k.Low, k.High)
+		}
+		text += "\n"
+	}
+	return text
+}
+
+// namedRanks shortens a list of ranks for a table.
+func namedRanks(ranks string) string {
+	const most = 40
+	if len(ranks) <= most {
+		return ranks
+	}
+	return ranks[:strings.LastIndexByte(ranks[:most], ',')+1] + "…"
+}

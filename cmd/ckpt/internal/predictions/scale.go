@@ -170,11 +170,11 @@ func plotScale(path string, s *plan.Scale) error {
 	if err != nil {
 		return err
 	}
-	return savePlot(path, p)
+	return figure.Save(path, p)
 }
 
 func scalePlot(s *plan.Scale) (*plot.Plot, error) {
-	p := &picture{Plot: figure.New(fmt.Sprintf("Scaling of %s under %s, checkpoints in a run: %d", s.App, s.MPI, s.Checkpoints))}
+	p := newPicture(fmt.Sprintf("Scaling of %s under %s, checkpoints in a run: %d", s.App, s.MPI, s.Checkpoints))
 	p.X.Label.Text, p.Y.Label.Text = "ranks", "time of a run [s]"
 	alone := func(pt plan.ScalePoint) plan.TimeRange {
 		return plan.TimeRange{Seconds: pt.Alone, Low: pt.Alone, High: pt.Alone}
@@ -197,20 +197,20 @@ func scalePlot(s *plan.Scale) (*plot.Plot, error) {
 			line = append(line, plotter.XY{X: float64(pt.NP), Y: t.Seconds})
 			bars = append(bars, struct{ Low, High float64 }{t.Low - t.Seconds, t.High - t.Seconds})
 		}
-		p.line(fmt.Sprintf("%s: fastest on %d", kind.name, kind.fastest), line, kind.color, kind.dashes...)
+		p.Line(fmt.Sprintf("%s: fastest on %d", kind.name, kind.fastest), line, kind.color, kind.dashes...)
 		p.intervals(line, bars, kind.color)
-		p.marks("", line, draw.GlyphStyle{Color: kind.color, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}})
+		p.Marks("", line, draw.GlyphStyle{Color: kind.color, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}})
 		for _, at := range line {
 			if int(at.X) == kind.fastest {
-				p.marks("", plotter.XYs{at}, draw.GlyphStyle{Color: kind.color, Radius: vg.Points(6), Shape: draw.RingGlyph{}})
+				p.Marks("", plotter.XYs{at}, draw.GlyphStyle{Color: kind.color, Radius: vg.Points(6), Shape: draw.RingGlyph{}})
 			}
 		}
 	}
-	if p.err != nil {
-		return nil, p.err
+	if p.Err != nil {
+		return nil, p.Err
 	}
 	p.scaleAxes(s)
-	figure.AddKey(p.Plot, p.key)
+	figure.AddKey(p.Plot, p.Key)
 	return p.Plot, nil
 }
 
@@ -221,7 +221,7 @@ func (p *picture) intervals(at plotter.XYs, widths plotter.YErrors, c color.NRGB
 		known = known || w.Low < 0 || w.High > 0
 	}
 	if known {
-		p.errorBars(at, widths, c)
+		p.Bars(at, widths, c)
 	}
 }
 

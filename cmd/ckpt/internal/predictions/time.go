@@ -145,7 +145,7 @@ func runPredictTime(ctx context.Context, g *ui.Globals, o *timeOptions, app stri
 		return err
 	}
 	if c.Stored != nil {
-		return g.Show(storedJSON(c.Stored, true), func() error { return printStoredTime(g, c.Stored) })
+		return g.Show(c.Stored.Row(true), func() error { return printStoredTime(g, c.Stored) })
 	}
 	return g.Show(c.Time, func() error { return printTime(g, c.Time) })
 }

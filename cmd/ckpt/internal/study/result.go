@@ -30,7 +30,7 @@ type Result struct {
 	Scores   []Score               `json:"-"`                      // of own jobs: bytes stored and latencies
 	Size     *predict.Size         `json:"size_prediction,omitempty"`
 	Time     *predict.Time         `json:"time_prediction,omitempty"`
-	Kinds    []predictions.Kind    `json:"checkpoint_kinds,omitempty"` // of own jobs, in place of Time
+	Kinds    []predict.StoredKind  `json:"checkpoint_kinds,omitempty"` // of own jobs, in place of Time
 	Count    *predictions.Count    `json:"count_plan,omitempty"`
 	Best     *plan.Option          `json:"best_option,omitempty"`
 	Interval *predictions.Interval `json:"best_interval,omitempty"`
@@ -38,8 +38,8 @@ type Result struct {
 
 	faster  *plan.Option // with another number of nodes, nil if the best one has those asked for
 	study   *Study
-	own     *predictions.Stored // what stands beside Kinds
-	failure *StepError          // the first, nil if no step failed that has to succeed
+	own     *predict.StoredRow // what stands beside Kinds
+	failure *StepError         // the first, nil if no step failed that has to succeed
 }
 
 // A StepRow is a step of a result.
@@ -142,7 +142,7 @@ func (s *Study) result() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if own := readInto[predictions.Stored](s, "time", &err); own != nil && len(own.Kinds) > 0 {
+	if own := readInto[predict.StoredRow](s, "time", &err); own != nil && len(own.Kinds) > 0 {
 		r.own, r.Kinds, r.Time = own, own.Kinds, nil
 	}
 	if plan := readInto[planned](s, "plan", &err); plan != nil {

@@ -1,4 +1,4 @@
-package predictions
+package jobs
 
 import (
 	"fmt"
@@ -45,8 +45,8 @@ type Use struct {
 	Share float64 `json:"used_share"`
 }
 
-// ForecastOf puts a forecast into the form that is printed.
-func ForecastOf(sys *pfs.System, f *tune.Forecast) Forecast {
+// forecastOf puts a forecast into the form that is printed.
+func forecastOf(sys *pfs.System, f *tune.Forecast) Forecast {
 	r := Forecast{Storage: sys.Name, Latency: fit.Parts{Coordination: f.Coordination, Management: f.Management, Storage: f.Storage, Total: f.Latency.Value},
 		Low: f.Latency.Low, High: f.Latency.High, Pause: f.Pause.Value, PauseLow: f.Pause.Low, PauseHigh: f.Pause.High,
 		Packing: f.Packing, Stored: f.Bytes, Files: f.Files, Bottleneck: f.Bottleneck, LockWaits: f.Job.LockWaits,
@@ -71,11 +71,11 @@ func ForecastOf(sys *pfs.System, f *tune.Forecast) Forecast {
 func (f *Forecast) Lines() [][2]string {
 	lines := [][2]string{
 		{"storage", f.Storage},
-		{"latency", fmt.Sprintf("%s, 95 %% %s", ui.Seconds(f.Latency.Total), times(f.Low, f.High))},
+		{"latency", fmt.Sprintf("%s, 95 %% %s", ui.Seconds(f.Latency.Total), between(f.Low, f.High))},
 		{"  parts", fmt.Sprintf("%s coordination + %s management + %s storage", ui.Seconds(f.Latency.Coordination), ui.Seconds(f.Latency.Management), ui.Seconds(f.Latency.Storage))},
 	}
 	if f.Pause != f.Latency.Total {
-		lines = append(lines, [2]string{"pause", fmt.Sprintf("%s, 95 %% %s", ui.Seconds(f.Pause), times(f.PauseLow, f.PauseHigh))})
+		lines = append(lines, [2]string{"pause", fmt.Sprintf("%s, 95 %% %s", ui.Seconds(f.Pause), between(f.PauseLow, f.PauseHigh))})
 	}
 	for _, p := range f.Phases {
 		if p.Max > 0 {
@@ -97,6 +97,9 @@ func (f *Forecast) Lines() [][2]string {
 	}
 	return lines
 }
+
+// between tells a range of times.
+func between(low, high float64) string { return ui.Between(low, high, ui.Seconds) }
 
 // writers is how many write to a target.
 func (f *Forecast) writers() string {
