@@ -2,6 +2,7 @@ package predictions
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +43,7 @@ func (o *intervalOptions) ofJob(f *pflag.FlagSet, j *image.Job) error {
 		o.ends.Cost = &c.Cost
 	}
 	if spec.Async && o.async > 0 && o.lag == "" && len(run.Latency) > 0 {
-		o.lag = plainSeconds(median(run.Latency).Value)
+		o.lag = plainSeconds(interval.Median(run.Latency).Value)
 	}
 	values := map[string]string{"cost": plainSeconds(c.Cost.Value), "mode": string(c.Mode)}
 	if c.Restart != nil {
@@ -51,7 +52,7 @@ func (o *intervalOptions) ofJob(f *pflag.FlagSet, j *image.Job) error {
 		}
 		values["restart"] = plainSeconds(c.Restart.Value)
 	} else {
-		values["restart"] = plainSeconds(median(run.Latency).Value)
+		values["restart"] = plainSeconds(interval.Median(run.Latency).Value)
 		c.Assumed = append(c.Assumed, "a restart takes as long as a checkpoint: the job was never restarted")
 	}
 	if c.Mode != job.Coordinated {
@@ -61,20 +62,12 @@ func (o *intervalOptions) ofJob(f *pflag.FlagSet, j *image.Job) error {
 			values["replay"] = strconv.FormatFloat(min(100, max(1, *c.Replay)), 'f', 3, 64)
 		}
 	}
-	for _, name := range sortedKeys(values) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if err := f.Set(name, values[name]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func sortedKeys(m map[string]string) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func plainSeconds(v float64) string { return strconv.FormatFloat(v, 'f', 9, 64) }
@@ -85,7 +78,7 @@ func newJobCost(name string, run *job.CostRun, spec *job.Resolved) *jobCost {
 		c.Mode = spec.Mode
 	}
 	for _, list := range run.Pauses {
-		m := median(list)
+		m := interval.Median(list)
 		c.once = c.once || len(list) == 1
 		c.Cost = interval.Estimated{Value: c.Cost.Value + m.Value, Low: c.Cost.Low + m.Low, High: c.Cost.High + m.High}
 	}
@@ -103,23 +96,17 @@ func newJobCost(name string, run *job.CostRun, spec *job.Resolved) *jobCost {
 		failed = all
 	}
 	if c.Restarts = len(failed); c.Restarts > 0 {
-		m := median(failed)
+		m := interval.Median(failed)
 		c.Restart = &m
 	}
 	if len(replays) > 0 {
-		m := median(replays).Value
+		m := interval.Median(replays).Value
 		c.Replay = &m
 	}
 	if spec.Async {
 		c.Assumed = append(c.Assumed, "writing behind the job does not slow it down")
 	}
 	return c
-}
-
-// median returns the median of the values in a list, with its 95 % interval.
-func median(list []float64) interval.Estimated {
-	sorted := slices.Sorted(slices.Values(list))
-	return interval.MedianOf(sorted)
 }
 
 // about tells what was measured.

@@ -220,7 +220,7 @@ func (o *intervalOptions) inFlight(h *interval.Hierarchy) error {
 }
 
 // hierarchy reads the levels, from flags or from a job, which then has a fit.
-func (o *levelOptions) hierarchy(g *ui.Globals, h *interval.Hierarchy) (every []int, fit *levelFit, err error) {
+func (o *levelOptions) hierarchy(g *ui.Globals, h *interval.Hierarchy) (every []int, fit *interval.LevelFit, err error) {
 	if o.async > 0 {
 		return nil, nil, nil
 	}

@@ -18,7 +18,7 @@ import (
 // levelsResult is what ckpt interval prints for several levels of storage.
 type levelsResult struct {
 	*interval.LevelComparison
-	Fit   *levelFit           `json:"level_fit,omitempty"`
+	Fit   *interval.LevelFit  `json:"level_fit,omitempty"`
 	Flags []string            `json:"launch_flags,omitempty"` // of the pattern, for a job like the fitted one
 	Log   *failureLog         `json:"failure_log,omitempty"`
 	Sim   *interval.Simulated `json:"simulation,omitempty"`
@@ -31,7 +31,7 @@ func printLevels(g *ui.Globals, r *levelsResult) error {
 		g.Printf("%s\n", r.Log.text())
 	}
 	if !g.Quiet && r.Fit != nil {
-		g.Printf("%s\n", r.Fit.about())
+		g.Printf("%s\n", aboutFit(r.Fit))
 	}
 	if !g.Quiet {
 		g.Printf("%s", r.about())

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/image/pfs"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
@@ -36,7 +37,9 @@ the large run; plan number and interval. The results are one page of HTML.
 APP is NAME.CLASS (bt.A) or a workload file; its jobs are those of ckpt launch. With
 --command the study runs any MPI program on this machine, looks at the memory of its
 live ranks, and records its I/O with strace. {np} stands for the number of ranks. A
-program that does not end by itself is ended.
+program that does not end by itself is ended. A program that calls ckpt
+(docs/PROGRAMS.md) runs to its end and takes its own checkpoints, one every --every
+boundaries: its arrays become a workload file, and the plan is for what ckpt stores.
 
 Each step is a command line of ckpt, which --dry-run prints; its output is a file in
 the directory of the study. The same command again runs only what is missing, or has
@@ -45,10 +48,11 @@ page has what they say and names the step, and the command fails. docs/METHOD.md
 through a study.`,
 		Example: `  ckpt study bt.A --target 64 --nodes 4 --overhead 10% --app-time 2h --mtbf 24h -o study.html
   ckpt study --command 'mpiexec -n {np} ./heat 4096' --np 2,4,8 --target 512 --nodes 16
+  ckpt study --command 'mpiexec -n {np} ./strips 1002 40' --every 10 --target 256 --nodes 16 --on eos-spider2
   ckpt study bt.A --target 64 --dry-run`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := ui.Positive(cmd, "target", "nodes"); err != nil {
+			if err := ui.Positive(cmd, "target", "nodes", "every"); err != nil {
 				return err
 			}
 			if err := o.read(cmd, args); err != nil {
@@ -60,6 +64,7 @@ through a study.`,
 	f := cmd.Flags()
 	f.StringVar(&o.Command, "command", "", "any MPI program in place of APP: its command line, with {np} for the number of ranks")
 	f.StringVar(&o.Name, "app", "", "with --command: name of the program (default: that in the command line)")
+	f.IntVar(&o.Every, "every", 0, "with --command of a program that calls ckpt: boundaries between checkpoints of the small runs (default 10)")
 	f.IntVar(&o.Target, "target", 0, "number of ranks of the large run")
 	f.IntVar(&o.Nodes, "nodes", 1, "number of nodes of the large run")
 	f.IntSliceVar(&o.NP, "np", nil, "numbers of ranks of the small runs (default: three, chosen)")
@@ -71,6 +76,8 @@ through a study.`,
 	f.StringVar(&o.Capacity, "capacity", "", "size of the store of the large run, like 1TiB (default no limit)")
 	f.StringVar(&o.Runs, "runs", "", "CSV file with times of runs without checkpoints, to find the fastest number of ranks")
 	f.StringVar(&o.Storage, "storage", "", "directory of a storage: the study replays the pattern there, at the predicted size")
+	f.StringVar(&o.On, "on", "", "predict times on this storage, a preset or a file of ckpt bench storage (default: the storage of the small runs)")
+	ui.Choices(f, "on", pfs.Presets()...)
 	f.StringVar(&o.limit, "limit", "1GiB", "with --storage: the most bytes that the replay writes")
 	f.StringVar(&o.Dir, "dir", "", "directory of the study (default: the name of the page with .d for its ending)")
 	f.StringVarP(&o.Page, "output", "o", "study.html", "the page")
@@ -88,7 +95,7 @@ func (o *studyOptions) read(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		o.App = args[0]
 	}
-	for _, flag := range []string{"app", "settle", "record"} {
+	for _, flag := range []string{"app", "every", "settle", "record"} {
 		if o.Command == "" && cmd.Flags().Changed(flag) {
 			return ui.UsageOf(cmd, fmt.Errorf("--%s needs --command", flag))
 		}

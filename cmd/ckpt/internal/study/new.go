@@ -1,6 +1,7 @@
 package study
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -90,6 +91,9 @@ func (s *Study) ofCommand() error {
 	if s.Name == "" {
 		s.Name = programOf(list)
 	}
+	if s.Every == 0 && slices.ContainsFunc(programFiles(list), callsCkpt) {
+		s.Every = someBoundaries
+	}
 	return s.chooseAny()
 }
 
@@ -103,7 +107,7 @@ func (s *Study) commandFor(n int) []string {
 }
 
 var (
-	launchers = []string{"mpiexec", "mpiexec.hydra", "mpirun", "srun", "orterun", "prterun", "env", "nice", "time", "timeout", "taskset", "numactl"}
+	launchers = []string{"mpiexec", "mpirun", "srun", "orterun", "prterun", "env", "nice", "time", "timeout", "taskset", "numactl"}
 	noName    = regexp.MustCompile(`[^a-z0-9_-]+`)
 )
 
@@ -112,7 +116,8 @@ var (
 func programOf(list []string) string {
 	for _, w := range list {
 		base := filepath.Base(w)
-		if _, err := strconv.Atoi(w); err == nil || slices.Contains(launchers, base) || strings.HasPrefix(w, "-") || strings.ContainsAny(w, "{=") {
+		stem, _, _ := strings.Cut(base, ".") // mpiexec.mpich
+		if _, err := strconv.Atoi(w); err == nil || slices.Contains(launchers, stem) || strings.HasPrefix(w, "-") || strings.ContainsAny(w, "{=") {
 			continue
 		}
 		if name := strings.Trim(noName.ReplaceAllString(strings.ToLower(base), "_"), "_"); name != "" {
@@ -120,6 +125,16 @@ func programOf(list []string) string {
 		}
 	}
 	return "program"
+}
+
+// someBoundaries lie between the checkpoints of a program that calls ckpt, if the user says nothing.
+const someBoundaries = 10
+
+// callsCkpt reports whether a program has the client of ckpt: a compiled one keeps the name of the
+// call in its messages, a script names it.
+func callsCkpt(file string) bool {
+	b, err := os.ReadFile(file)
+	return err == nil && (bytes.Contains(b, []byte("ckpt_boundary")) || bytes.Contains(b, []byte("ckpt.boundary")))
 }
 
 // programFiles returns the files that a command line names: another build of the

@@ -137,13 +137,21 @@ func (s *Study) result() (*Result, error) {
 		}
 	}
 	var err error
-	r.Size, r.Time = readInto[predict.Size](s, "size", &err), readInto[predict.Time](s, "time", &err)
+	if s.Command != "" && s.own() {
+		r.own = readInto[predict.StoredRow](s, "size", &err)
+	} else {
+		r.Size = readInto[predict.Size](s, "size", &err)
+	}
+	r.Time = readInto[predict.Time](s, "time", &err)
 	r.Count, r.Interval = readInto[predictions.Count](s, "count", &err), readInto[predictions.Interval](s, "interval", &err)
 	if err != nil {
 		return nil, err
 	}
 	if own := readInto[predict.StoredRow](s, "time", &err); own != nil && len(own.Kinds) > 0 {
-		r.own, r.Kinds, r.Time = own, own.Kinds, nil
+		r.own, r.Time = own, nil
+	}
+	if r.own != nil {
+		r.Kinds = r.own.Kinds
 	}
 	if plan := readInto[planned](s, "plan", &err); plan != nil {
 		r.Best, r.faster = chosen(plan.Options, s.Nodes)
@@ -217,7 +225,7 @@ func (r *Result) checks(s *Study) error {
 		name := "check-" + strconv.Itoa(run.NP)
 		var c *Check
 		var err error
-		if s.Command != "" {
+		if !s.own() {
 			c, err = s.checkProgram(name, run)
 		} else {
 			c, err = r.checkJob(name, run.NP)
@@ -246,7 +254,7 @@ func (r *Result) checks(s *Study) error {
 func (r *Result) checkJob(name string, np int) (*Check, error) {
 	var err error
 	score := readInto[predict.Scored](r.study, name, &err)
-	if score == nil || len(score.Scores) == 0 {
+	if score == nil {
 		return nil, err
 	}
 	for _, stored := range score.Stored {
@@ -257,6 +265,9 @@ func (r *Result) checkJob(name string, np int) (*Check, error) {
 			}
 		}
 		r.Scores = append(r.Scores, x)
+	}
+	if len(score.Scores) == 0 { // no image of a program has all zones
+		return nil, nil
 	}
 	first := &score.Scores[0]
 	return &Check{Measured: first.Measured, Predicted: first.Predicted, Low: first.Low, High: first.High, Error: first.Error, Inside: first.Inside}, nil

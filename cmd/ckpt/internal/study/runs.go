@@ -179,7 +179,11 @@ func (s *Study) chooseAny() error {
 		same = same && s.PPN <= 8
 	}
 	for _, n := range list {
-		s.Small = append(s.Small, Run{App: s.Name + ".-", Name: fmt.Sprintf("%s on %d", s.Name, n), NP: n, Nodes: 1})
+		name := fmt.Sprintf("%s on %d", s.Name, n)
+		if s.own() {
+			name = fmt.Sprintf("%s.%d", s.Name, n) // of the job
+		}
+		s.Small = append(s.Small, Run{App: s.Name + ".-", Name: name, NP: n, Nodes: 1})
 		same = same || n == s.PPN
 	}
 	switch {

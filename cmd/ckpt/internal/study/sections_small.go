@@ -37,7 +37,7 @@ func (r *Result) access() (sec section, err error) {
 	}
 	sec = section{Phase: Characterise, Title: "The pattern of the I/O", Commands: r.commands("record", "io", "io-plot")}
 	what := "A full checkpoint of " + r.Runs[len(r.Runs)-1].Name + "."
-	if r.study.Command != "" {
+	if !r.study.own() {
 		what = "The I/O of the program itself, on " + ui.Count(r.Runs[0].NP, "rank") + ". It is no checkpoint: a checkpointer outside the program writes one image per rank."
 	}
 	sec.Text = []string{what + " All numbers are counted, not estimated."}
@@ -60,7 +60,7 @@ func (r *Result) access() (sec section, err error) {
 			sec.Tables = append(sec.Tables, t)
 		}
 	}
-	if r.study.Command != "" {
+	if !r.study.own() {
 		if t := writtenFiles(p); len(t.Rows) > 0 {
 			sec.Tables = append(sec.Tables, t)
 		} else {
@@ -95,7 +95,7 @@ func writtenFiles(p *analyze.Report) table {
 
 func (r *Result) stored() (section, error) {
 	sec := section{Phase: Analyse, Title: "Stored by the small runs"}
-	if r.study.Command != "" {
+	if !r.study.own() {
 		return r.zonesOfProgram(sec)
 	}
 	images := table{Head: []string{"run", "|library", "|data", "|shared", "|image of a rank"}, Note: "Zones of a rank in memory, at the first checkpoint. The means of all ranks, measured."}

@@ -4,6 +4,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/predict"
 	"ckpt/predict/plan"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -65,21 +66,19 @@ func (r *Result) scores() table {
 }
 
 func (r *Result) predicted() (sec section, err error) {
-	if r.Size == nil {
+	if r.Size == nil && r.own == nil {
 		return sec, nil
 	}
-	s := r.Size
 	sec = section{Phase: Model, Title: "A checkpoint of the target", Commands: r.commands("size", "time", "replay", "replay-aggregated", "replay-shared", "scale")}
-	files := table{Head: []string{"|ranks per node", "|files", "|library", "|data", "|shared", "|file", "|95 % interval"}, Note: "Model: " + s.Model + ". Basis: " + s.Basis + "."}
-	for _, f := range r.Size.Files {
-		files.Rows = append(files.Rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), size(f.Zones.Library.Bytes()), size(f.Zones.Data.Bytes()), size(f.Zones.Shared.Bytes()), size(f.MiB.Bytes()), sizes(f.Low.Bytes(), f.High.Bytes())})
-	}
-	files.Rows = append(files.Rows, []string{"all", strconv.Itoa(r.fileCount()), "", "", "", size(s.TotalMiB.Bytes()), sizes(s.LowMiB.Bytes(), s.HighMiB.Bytes())})
 	if r.own != nil {
 		sec.Tables = append(sec.Tables, r.kinds())
-		files.Note = "As the thesis stores them: an image of each process, with all that it has. " + files.Note
+		if len(r.own.Ranks) > 0 {
+			sec.Tables = append(sec.Tables, r.ranks())
+		}
 	}
-	sec.Tables = append(sec.Tables, files)
+	if r.Size != nil {
+		sec.Tables = append(sec.Tables, r.images())
+	}
 	if t := r.Time; t != nil {
 		sec.Tables = append(sec.Tables, table{Head: []string{"|coordination", "|management", "|storage", "|latency", "|95 % interval", "|stored"},
 			Rows: [][]string{{ui.Seconds(t.Latency.Coordination), ui.Seconds(t.Latency.Management), ui.Seconds(t.Latency.Storage), ui.Seconds(t.Latency.Total), seconds(t.LowS, t.HighS), size(t.StoredMiB.Bytes())}},
@@ -97,6 +96,32 @@ func (r *Result) predicted() (sec section, err error) {
 	return sec, r.study.picture(&sec, "size", "size.svg", "The data zone of a rank over the number of ranks: measured, predicted, and the target.")
 }
 
+// images shows the files of whole processes.
+func (r *Result) images() table {
+	s := r.Size
+	t := table{Head: []string{"|ranks per node", "|files", "|library", "|data", "|shared", "|file", "|95 % interval"}, Note: "Model: " + s.Model + ". Basis: " + s.Basis + "."}
+	for _, f := range s.Files {
+		t.Rows = append(t.Rows, []string{strconv.Itoa(f.PPN), strconv.Itoa(f.Count), size(f.Zones.Library.Bytes()), size(f.Zones.Data.Bytes()), size(f.Zones.Shared.Bytes()), size(f.MiB.Bytes()), sizes(f.Low.Bytes(), f.High.Bytes())})
+	}
+	t.Rows = append(t.Rows, []string{"all", strconv.Itoa(r.fileCount()), "", "", "", size(s.TotalMiB.Bytes()), sizes(s.LowMiB.Bytes(), s.HighMiB.Bytes())})
+	if r.own != nil {
+		t.Note = "As the thesis stores them: an image of each process, with all that it has. " + t.Note
+	}
+	return t
+}
+
+// ranks shows what each rank holds of the arrays that the program declares.
+func (r *Result) ranks() table {
+	t := table{Head: []string{"ranks", "|number", "|bytes of each", "|at least", "|at most"}, Note: "Of the arrays that the program declares, by the rule of their cut."}
+	for _, k := range r.own.Ranks[:min(len(r.own.Ranks), 12)] {
+		t.Rows = append(t.Rows, []string{cmp.Or(k.Ranks, "not known which"), strconv.Itoa(k.Count), size(k.Bytes), size(k.Low), size(k.High)})
+	}
+	if more := len(r.own.Ranks) - len(t.Rows); more > 0 {
+		t.Note += fmt.Sprintf(" %d kinds more are in size.json.", more)
+	}
+	return t
+}
+
 // kinds shows what ckpt stores.
 func (r *Result) kinds() table {
 	t := table{Head: []string{"checkpoint", "|files", "|data", "|shared", "|index", "|stored", "|95 % interval", "|latency", "|95 % interval", "|pause"},
@@ -106,8 +131,11 @@ func (r *Result) kinds() table {
 		if !k.Full {
 			name = "next"
 		}
-		t.Rows = append(t.Rows, []string{name, strconv.Itoa(k.Files), size(k.Zones.Data), size(k.Zones.Shared), size(k.Index), size(k.Stored), sizes(k.Low, k.High),
-			ui.Seconds(k.Latency.Total), seconds(*k.LowS, *k.HighS), ui.Seconds(*k.Pause)})
+		row := []string{name, strconv.Itoa(k.Files), size(k.Zones.Data), size(k.Zones.Shared), size(k.Index), size(k.Stored), sizes(k.Low, k.High), "", "", ""}
+		if k.Latency != nil {
+			row = append(row[:7], ui.Seconds(k.Latency.Total), seconds(*k.LowS, *k.HighS), ui.Seconds(*k.Pause))
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
@@ -125,6 +153,8 @@ func (r *Result) replayTable() table {
 // note joins the notes of size and time, of which the second often holds the first.
 func (r *Result) note() string {
 	switch {
+	case r.Size == nil:
+		return r.own.Note
 	case r.own != nil && r.own.Note != "" && !strings.Contains(r.Size.Note, r.own.Note):
 		return strings.TrimPrefix(r.Size.Note+"; "+r.own.Note, "; ")
 	case r.Time == nil || strings.Contains(r.Size.Note, r.Time.Note):

@@ -36,10 +36,10 @@ const iterations, every = 8, 2
 
 // list lists the steps.
 func (s *Study) list() {
-	if s.Command != "" {
-		s.programRuns()
-	} else {
+	if s.own() {
 		s.ownRuns()
+	} else {
+		s.programRuns()
 	}
 	s.predictions()
 	s.replay()
@@ -68,19 +68,16 @@ func (s *Study) workload() []string {
 func (s *Study) ownRuns() {
 	var names, runs []string
 	for _, r := range s.Small {
-		names, runs = append(names, r.Name), append(runs, "run-"+strconv.Itoa(r.NP))
-		s.add(Step{Name: "run-" + strconv.Itoa(r.NP), Phase: Small, Files: s.workload(), Makes: []string{s.jobDir(r.Name)},
-			Why: fmt.Sprintf("A run on %d ranks, %d per node, with three checkpoints.", r.NP, r.PPN()),
-			Args: []string{"launch", r.App, "--np", strconv.Itoa(r.NP), "--nodes", strconv.Itoa(r.Nodes), "--mpi", s.mpi(),
-				"--iterations", strconv.Itoa(iterations), "--every", strconv.Itoa(every), "--job", r.Name, "--store", s.store(), "--json"}})
+		step := s.launch(r)
+		names, runs = append(names, r.Name), append(runs, step.Name)
+		s.add(step)
 	}
 	last := len(names) - 1
 	s.add(Step{Name: "io", Phase: Characterise, After: runs[last:], Why: "The access, the spatial and the temporal pattern of a full checkpoint.",
 		Args: []string{"trace", "analyze", names[last] + "@1", "--store", s.store(), "--json"}},
 		Step{Name: "io-plot", Phase: Characterise, After: runs[last:], Why: "The sizes of its requests, in their order.", Makes: []string{s.path("io.svg")},
 			Args: []string{"trace", "report", names[last] + "@1", "--kind", "sizes", "-o", s.path("io.svg"), "--store", s.store(), "--json"}},
-		Step{Name: "fit", Phase: Model, After: runs, Why: "The model of all small runs.", Makes: []string{s.model()},
-			Args: []string{"predict", "fit", "--from-job", strings.Join(names, ","), "--store", s.store(), "-o", s.model(), "--json"}})
+		s.fit(names, runs))
 	for i, r := range s.Small {
 		others, after := without(names, i), without(runs, i)
 		np := strconv.Itoa(r.NP)
@@ -91,6 +88,36 @@ func (s *Study) ownRuns() {
 				Args: []string{"predict", "eval", r.Name, "--model", model, "--store", s.store(), "--json"}})
 	}
 }
+
+// launch is a small run. A program that calls ckpt runs to its end.
+func (s *Study) launch(r Run) Step {
+	np := strconv.Itoa(r.NP)
+	step := Step{Name: "run-" + np, Phase: Small, Files: s.workload(), Makes: []string{s.jobDir(r.Name)},
+		Why: fmt.Sprintf("A run on %d ranks, %d per node, with three checkpoints.", r.NP, r.PPN()),
+		Args: []string{"launch", r.App, "--np", np, "--nodes", strconv.Itoa(r.Nodes), "--mpi", s.mpi(),
+			"--iterations", strconv.Itoa(iterations), "--every", strconv.Itoa(every), "--job", r.Name, "--store", s.store(), "--json"}}
+	if s.Command != "" {
+		words := s.commandFor(r.NP)
+		step.Files, step.Why = programFiles(words), fmt.Sprintf("A run on %d ranks, with a checkpoint every %d boundaries.", r.NP, s.Every)
+		step.Args = append([]string{"launch", "--every", strconv.Itoa(s.Every), "--job", r.Name, "--store", s.store(), "--json", "--"}, words...)
+	}
+	return step
+}
+
+// fit fits the model of all small runs. The runs of a program say how its arrays are cut, too.
+func (s *Study) fit(names, runs []string) Step {
+	step := Step{Name: "fit", Phase: Model, After: runs, Why: "The model of all small runs.", Makes: []string{s.model()},
+		Args: []string{"predict", "fit", "--from-job", strings.Join(names, ","), "--store", s.store()}}
+	if s.Command != "" {
+		step.Why = "The model of all small runs, and the workload file of the arrays that the program declares."
+		step.Makes, step.Args = append(step.Makes, s.spec()), append(step.Args, "--spec", s.spec())
+	}
+	step.Args = append(step.Args, "-o", s.model(), "--json")
+	return step
+}
+
+// spec is the workload file of a program that calls ckpt.
+func (s *Study) spec() string { return s.path(s.Name + ".yaml") }
 
 func (s *Study) jobDir(name string) string { return filepath.Join(s.store(), "jobs", name) }
 
@@ -139,31 +166,59 @@ func (s *Study) measuredMPI() string {
 	return fmt.Sprintf("{zones-%d:mpi}", s.Small[0].NP)
 }
 
+// library returns the flag of the MPI library of the target, none where the model has one.
+func (s *Study) library() []string {
+	if s.Command != "" && s.own() && s.MPI == "" {
+		return nil
+	}
+	return []string{"--mpi", s.measuredMPI()}
+}
+
+// app is the target as predictions take it, without its number of ranks.
+func (s *Study) app() string {
+	switch {
+	case s.Command == "":
+		return s.App
+	case s.own():
+		return s.spec()
+	}
+	return s.Name + ".-"
+}
+
 // target returns the arguments that name the target.
 func (s *Study) target() []string {
-	app := s.App
-	if s.Command != "" {
-		app = s.Name + ".-"
+	return slices.Concat([]string{s.app(), "--np", strconv.Itoa(s.Target), "--nodes", strconv.Itoa(s.Nodes)}, s.library(), []string{"--model", s.model()})
+}
+
+// on returns the flag of the storage on which times are predicted, and the file that describes it.
+func (s *Study) on() (flag, files []string) {
+	if s.On == "" {
+		return nil, nil
 	}
-	return []string{app, "--np", strconv.Itoa(s.Target), "--nodes", strconv.Itoa(s.Nodes), "--mpi", s.measuredMPI(), "--model", s.model()}
+	return []string{"--on", s.On}, programFiles([]string{s.On})
 }
 
 // predictions predicts size and time of a checkpoint of the target.
 func (s *Study) predictions() {
-	size := append(append([]string{"predict", "size"}, s.target()...), "--engine", "dmtcp", "--plot", s.path("size.svg"), "--json")
-	s.add(Step{Name: "size", Phase: Analyse, After: []string{"fit"}, Files: s.workload(), Makes: []string{s.path("size.svg")},
-		Why: "Number and size of the files, if each process is stored whole, as in the thesis.", Args: size})
+	images := Step{Name: "size", Phase: Analyse, After: []string{"fit"}, Files: s.workload(), Makes: []string{s.path("size.svg")},
+		Why:  "Number and size of the files, if each process is stored whole, as in the thesis.",
+		Args: slices.Concat([]string{"predict", "size"}, s.target(), []string{"--engine", "dmtcp", "--plot", s.path("size.svg"), "--json"})}
+	if s.Command != "" && s.own() { // it is stored in no other way
+		images.Why, images.Makes = "Number and size of the files, and the bytes of each rank.", nil
+		images.Args = slices.Concat([]string{"predict", "size"}, s.target(), []string{"--json"})
+	}
 	why := "How long such a checkpoint takes."
 	if s.own() {
 		why = "The bytes that ckpt stores of it, first and later, and how long that takes."
 	}
-	s.add(Step{Name: "time", Phase: Model, After: []string{"fit"}, Files: s.workload(), Why: why,
-		Args: append(append([]string{"predict", "time"}, s.target()...), "--engine", s.engine(), "--json")})
+	on, files := s.on()
+	s.add(images, Step{Name: "time", Phase: Model, After: []string{"fit"}, Files: append(files, s.workload()...), Why: why,
+		Args: slices.Concat([]string{"predict", "time"}, s.target(), on, []string{"--engine", s.engine(), "--json"})})
 }
 
 // own reports whether ckpt takes the checkpoints. It stores the library once for a job, the
 // segment once for a node, and later what has changed.
-func (s *Study) own() bool { return s.Command == "" }
+func (s *Study) own() bool { return s.Command == "" || s.Every > 0 }
 
 func (s *Study) engine() string {
 	if s.own() {
@@ -206,7 +261,7 @@ func (s *Study) replay() {
 		s.leave("replay", "no --storage DIR was given: times are those of the storage of the small runs")
 		return
 	}
-	if s.Command != "" {
+	if !s.own() {
 		s.leave("replay", "only jobs of ckpt record the I/O of their checkpoints")
 		return
 	}
@@ -246,7 +301,7 @@ func (s *Study) planning() {
 		return
 	}
 	s.add(Step{Name: "scale", Phase: Analyse, Optional: true, After: []string{"fit"}, Files: []string{s.Runs}, Why: "The number of ranks on which a run with checkpoints is fastest.",
-		Args: []string{"predict", "scale", s.target()[0], "--runs", s.Runs, "--mpi", s.measuredMPI(), "--model", s.model(), "--json"}})
+		Args: slices.Concat([]string{"predict", "scale", s.app(), "--runs", s.Runs}, s.library(), []string{"--model", s.model(), "--json"})})
 }
 
 // modes compares the modes of checkpoints.
@@ -254,8 +309,9 @@ func (s *Study) modes() {
 	if !s.FailingOptions.Given() || s.AppTime == "" {
 		return
 	}
-	args := slices.Concat([]string{"predict", "plan"}, s.target(), s.mtbf(), []string{"--app-time", s.AppTime, "--json"})
-	s.add(Step{Name: "modes", Phase: Plan, Optional: true, After: []string{"fit"}, Files: s.workload(), Args: args,
+	on, files := s.on()
+	args := slices.Concat([]string{"predict", "plan"}, s.target(), on, s.mtbf(), []string{"--app-time", s.AppTime, "--json"})
+	s.add(Step{Name: "modes", Phase: Plan, Optional: true, After: []string{"fit"}, Files: append(files, s.workload()...), Args: args,
 		Why: "The ranks that checkpoint and restart together, and the logs of their messages, compared."})
 }
 
@@ -287,14 +343,17 @@ func (s *Study) budget() {
 	if s.Capacity != "" {
 		budget = append(budget, "--capacity", s.Capacity)
 	}
+	on, files := s.on()
+	files = append(files, s.workload()...)
+	budget = append(budget, on...)
 	count := append(append([]string{"predict", "count"}, s.target()...), budget...)
 	if s.FailingOptions.Given() {
 		count = append(count, s.failing()...)
 	}
-	s.add(Step{Name: "count", Phase: Plan, After: []string{"fit"}, Files: s.workload(), Why: "How many checkpoints the overhead pays for and the failures ask for, and when.",
+	s.add(Step{Name: "count", Phase: Plan, After: []string{"fit"}, Files: files, Why: "How many checkpoints the overhead pays for and the failures ask for, and when.",
 		Args: append(count, "--json")})
-	plan := []string{"predict", "plan", s.target()[0], "--np", strconv.Itoa(s.Target), "--max-nodes", strconv.Itoa(s.Nodes), "--mpi", s.measuredMPI(), "--model", s.model()}
-	s.add(Step{Name: "plan", Phase: Plan, Optional: true, After: []string{"fit"}, Files: s.workload(), Why: "The mappings and codecs compared.",
+	plan := slices.Concat([]string{"predict", "plan", s.app(), "--np", strconv.Itoa(s.Target), "--max-nodes", strconv.Itoa(s.Nodes)}, s.library(), []string{"--model", s.model()})
+	s.add(Step{Name: "plan", Phase: Plan, Optional: true, After: []string{"fit"}, Files: files, Why: "The mappings and codecs compared.",
 		Args: append(append(plan, budget...), "--json")})
 }
 
@@ -306,6 +365,7 @@ type Options struct {
 	Target  int    // ranks of the large run
 	Nodes   int    // nodes of the large run
 	NP      []int  // ranks of the small runs; nil chooses them
+	Every   int    // of Command, if it calls ckpt: boundaries between checkpoints; 0 is of others
 	Settle  string // of Command: time without a change of its memory
 	Record  string // of Command: time for which its I/O is recorded
 	MPI     string // mpich or openmpi; "" takes the runs'
@@ -315,6 +375,7 @@ type Options struct {
 	predictions.FailingOptions        // likewise
 	Storage                    string // directory for a replay; "" leaves it out
 	Limit                      int64  // most bytes of a replay
+	On                         string // preset or description of a storage for the times; "" takes those measured
 
 	Dir  string // of the study
 	Page string // the file of the page

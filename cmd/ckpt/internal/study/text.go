@@ -35,7 +35,7 @@ func (r *Result) facts() []fact {
 	if f := r.failure; f != nil {
 		facts = append(facts, fact{"failed", fmt.Sprintf("step %s: %v", f.Step.Name, f.Err)})
 	}
-	if len(r.Checks) > 0 {
+	if len(r.Checks)+len(r.Scores) > 0 {
 		facts = append(facts, fact{"check", r.checked()})
 	}
 	facts = append(facts, r.sizeFacts()...)
@@ -78,7 +78,11 @@ func (r *Result) sizeFacts() (facts []fact) {
 		if !k.Full {
 			what = "next ones"
 		}
-		facts = append(facts, fact{what, fmt.Sprintf("%s in %s, 95 %% %s; %s, 95 %% %s", size(k.Stored), ui.Count(k.Files, "file"), sizes(k.Low, k.High), ui.Seconds(k.Latency.Total), seconds(*k.LowS, *k.HighS))})
+		text := fmt.Sprintf("%s in %s, 95 %% %s", size(k.Stored), ui.Count(k.Files, "file"), sizes(k.Low, k.High))
+		if k.Latency != nil {
+			text += fmt.Sprintf("; %s, 95 %% %s", ui.Seconds(k.Latency.Total), seconds(*k.LowS, *k.HighS))
+		}
+		facts = append(facts, fact{what, text})
 	}
 	if s := r.Size; s != nil && len(r.Kinds) > 0 {
 		facts = append(facts, fact{"whole images", size(s.TotalMiB.Bytes()) + " in " + r.filesText() + ", 95 % " + sizes(s.LowMiB.Bytes(), s.HighMiB.Bytes()) + ", as the thesis stores them"})
@@ -100,9 +104,9 @@ func (r *Result) checked() string {
 			inside++
 		}
 	}
-	text := fmt.Sprintf("each run predicted from the others: image of a rank off by at most %s, %d of %d inside the 95 %% interval", ui.Percent(worst), inside, len(r.Checks))
-	if len(r.Scores) == 0 {
-		return text
+	var parts []string
+	if len(r.Checks) > 0 {
+		parts = append(parts, fmt.Sprintf("image of a rank off by at most %s, %d of %d inside the 95 %% interval", ui.Percent(worst), inside, len(r.Checks)))
 	}
 	worst, inside = 0, 0
 	for _, x := range r.Scores {
@@ -111,7 +115,13 @@ func (r *Result) checked() string {
 			inside++
 		}
 	}
-	return text + fmt.Sprintf("; stored bytes %s, %d of %d", ui.Percent(worst), inside, len(r.Scores))
+	switch {
+	case len(r.Scores) > 0 && parts == nil:
+		parts = append(parts, fmt.Sprintf("stored bytes off by at most %s, %d of %d inside the 95 %% interval", ui.Percent(worst), inside, len(r.Scores)))
+	case len(r.Scores) > 0:
+		parts = append(parts, fmt.Sprintf("stored bytes %s, %d of %d", ui.Percent(worst), inside, len(r.Scores)))
+	}
+	return "each run predicted from the others: " + strings.Join(parts, "; ")
 }
 
 func (r *Result) filesText() string { return ui.Count(r.fileCount(), "file") }
