@@ -37,7 +37,7 @@ func beginProgram(ctx context.Context, spec job.Spec, opt Options) (_ *Result, e
 	if err != nil {
 		return nil, err
 	}
-	g, err := startProgram(ctx, spec, 0, opt)
+	g, err := startProgram(ctx, spec, 0, false, opt)
 	if err != nil {
 		return unprotected(spec, err)
 	}
@@ -94,7 +94,7 @@ func resumeProgram(ctx context.Context, was *job.Resolved, j *image.Job, opt Res
 		return nil, err
 	}
 	defer opt.input.Close()
-	g, err := startProgram(ctx, again, np, opt.Options)
+	g, err := startProgram(ctx, again, np, true, opt.Options)
 	if err == nil {
 		if err = job.CheckDealable(j, from, g.Count()); err != nil {
 			g.Close()
@@ -173,9 +173,9 @@ func openForProgram(trial *job.Resolved, opt Options) (*image.Store, error) {
 
 // startProgram starts the command of a program and waits for its ranks, of which want are to
 // come, 0 if that is not known.
-func startProgram(ctx context.Context, spec job.Spec, want int, opt Options) (*program.Gathering, error) {
+func startProgram(ctx context.Context, spec job.Spec, want int, known bool, opt Options) (*program.Gathering, error) {
 	l := opt.limits()
-	return program.Start(ctx, &spec, program.Options{Want: want, Input: opt.input, Streams: opt.Streams, Listen: opt.Listen,
+	return program.Start(ctx, &spec, program.Options{Want: want, Known: known, Input: opt.input, Streams: opt.Streams, Listen: opt.Listen,
 		Silence: l.Silence, Restarts: l.Restarts, Interrupts: opt.Interrupts, Warn: opt.Observer.Warn})
 }
 

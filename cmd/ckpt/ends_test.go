@@ -27,6 +27,7 @@ var endings = map[[2]string][3]string{
 	{"a rank is killed before `ckpt_init`, another waits in it", "exits with 9"}:                   {"-", "early", "9"},
 	{"a rank is killed before `ckpt_init`, another waits in it", "exits with 0, as behind a pipe"}: {"-", "early", "0"},
 	{"all ranks are killed before `ckpt_init`", "exits with 9"}:                                    {"early", "early", "9"},
+	{"all ranks are killed before `ckpt_init`, once", "exits with 9"}:                              {"first", "first", "9"},
 	{"all ranks are killed before `ckpt_init`", "exits with 0, as behind a pipe"}:                  {"early", "early", "0"},
 	{"no rank calls `ckpt_init`", "exits with 0"}:                                                  {"plain", "plain", "0"},
 	{"no rank calls `ckpt_init`", "exits with 3"}:                                                  {"plain", "plain", "3"},
@@ -45,6 +46,7 @@ const endsProgram = `
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "ckpt.h"
 
@@ -64,6 +66,7 @@ int main(int argc, char **argv)
     mode = argv[2];
     while (is("early") && !is(argv[3]) && access("came", F_OK) != 0) usleep(1000);
     if (is(argv[3]) ? is("early") : once("early")) raise(SIGKILL);
+    if (is("first") && mkdir(argv[1], 0700) == 0) raise(SIGKILL);
     if (is("plain")) return 0;
     if (is("unset")) unsetenv("CKPT_SOCKET");
     if (is("agentless")) setenv("CKPT_AGENT", "/dev/null", 1);

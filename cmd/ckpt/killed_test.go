@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,24 +20,25 @@ import (
 )
 
 // TestProgramsKilled runs the heat programs of docs/examples, of each language and on each
-// implementation of MPI, and kills a rank, an agent, the launcher or the coordinator at
-// random times. Each time the final field is, bit by bit, as after a run without failures
-// and without ckpt, and nothing of the job is left behind. A killed coordinator is followed
+// implementation of MPI, on one host or on two names of it, and kills a rank, an agent, the
+// launcher, its daemon on a host, its session with it or the coordinator at random times
+// from the start on. Each time the final field and the set of lines printed are those of a
+// run without failures and without ckpt, and nothing of the job is left behind. A killed coordinator is followed
 // by ckpt restart, all else by the coordinator itself. Five runs have each program, role and
 // way to write once; there are 100 at night.
 //
-//	CKPT_KILL_RUNS=100 go test -run TestProgramsKilled ./cmd/ckpt
+//	CKPT_KILL_RUNS=200 go test -run TestProgramsKilled ./cmd/ckpt
 //	CKPT_KILL_SEED=17 CKPT_KILL_RUNS=1 go test -v -run TestProgramsKilled ./cmd/ckpt
 //
 // are more runs, and run 17 alone.
 func TestProgramsKilled(t *testing.T) {
 	t.Parallel()
-	runs, seed := number(t, "CKPT_KILL_RUNS", 5), number(t, "CKPT_KILL_SEED", 0)
+	runs, seed := number(t, "CKPT_KILL_RUNS", 6), number(t, "CKPT_KILL_SEED", 0)
 	if testkit.Nightly() && os.Getenv("CKPT_KILL_RUNS") == "" {
-		runs = 100
+		runs = 200
 	}
 	programs, dir := heatPrograms(), t.TempDir()
-	references := make(map[string][]byte)
+	references := make(map[string]reference)
 	killed, ran := make(map[string]int), 0
 	for i := range runs {
 		run := seed + i
@@ -47,17 +49,23 @@ func TestProgramsKilled(t *testing.T) {
 		t.Run(fmt.Sprintf("%d,%s,%s,%d", run, p.language, p.mpi.name, ranks), func(t *testing.T) {
 			p.build(t, dir)
 			ran++
-			k := &killer{p: p, ranks: ranks, rng: rand.New(rand.NewPCG(uint64(run), 16)), killed: killed, next: run % len(killedRoles), settings: killSettings[(run+run/4)%len(killSettings)], sandbox: newSandbox(t, p.mpi.env)}
+			k := &killer{p: p, ranks: ranks, rng: rand.New(rand.NewPCG(uint64(run), 16)), killed: killed, next: run % len(killedRoles), hosts: run%len(killedRoles) >= len(killedRoles)-2 || run/len(killedRoles)%2 == 1, settings: killSettings[(run+run/4)%len(killSettings)], sandbox: newSandbox(t, p.mpi.env)}
+			if err := os.WriteFile(filepath.Join(k.dir, "session"), []byte(session), 0o700); err != nil {
+				t.Fatal(err)
+			}
 			key := fmt.Sprint(p.language, p.mpi.name, ranks)
-			if references[key] == nil {
+			if references[key].field == nil {
 				references[key] = k.reference()
 			}
 			k.run()
 			if t.Failed() {
 				return
 			}
-			if got, err := os.ReadFile(filepath.Join(k.dir, "heat.out")); err != nil || !bytes.Equal(got, references[key]) {
-				t.Errorf("the result is not that of a run without failures: %v, %d bytes of %d", err, len(got), len(references[key]))
+			if got, err := os.ReadFile(filepath.Join(k.dir, "heat.out")); err != nil || !bytes.Equal(got, references[key].field) {
+				t.Errorf("the result is not that of a run without failures: %v, %d bytes of %d", err, len(got), len(references[key].field))
+			}
+			if got := k.lines("output"); !slices.Equal(got, references[key].lines) {
+				t.Errorf("the program printed %q, without failures %q\n%s", got, references[key].lines, k.said("output"))
 			}
 			if err := k.command("output", "ckpt", "verify", "heat").Run(); err != nil {
 				t.Errorf("ckpt verify: %v\n%s", err, k.said("output"))
@@ -97,15 +105,16 @@ type killer struct {
 	next   int            // of killedRoles, to be killed next
 	// settings are flags of the write path.
 	settings []string
-	kills    int // that are still to come
-	mine     int // in the session
-	before   int // bytes of output before the session
+	kills    int  // that are still to come
+	mine     int  // in the session
+	hosts    bool // more than one
+	before   int  // bytes of output before the session
 }
 
 // killSize is the length of the field.
 const killSize = 256
 
-var killedRoles = []string{aRank, anAgent, aLauncher, aCoordinator}
+var killedRoles = []string{aRank, anAgent, aLauncher, aCoordinator, aDaemon, aSession}
 
 // killSettings are the ways to write that take turns.
 var killSettings = [][]string{nil, {"--async"}, {"--layout", "aggregated"}, {"--async", "--layout", "shared", "--codec", "none"}}
@@ -113,11 +122,31 @@ var killSettings = [][]string{nil, {"--async"}, {"--layout", "aggregated"}, {"--
 // arguments go to the program.
 func (k *killer) arguments(program []string, file string) []string {
 	steps := k.p.steps * 4 / k.ranks
-	return k.p.mpi.mpiexec(k.ranks, append(program[:len(program):len(program)], strconv.Itoa(killSize), strconv.Itoa(steps), file)...)
+	args := append(program[:len(program):len(program)], strconv.Itoa(killSize), strconv.Itoa(steps), file)
+	if k.hosts && &program[0] != &k.p.plain[0] {
+		m := mpiLibrary{name: k.p.mpi.name, args: k.p.mpi.hosts}
+		return m.mpiexec(k.ranks, args...)
+	}
+	return k.p.mpi.mpiexec(k.ranks, args...)
+}
+
+// A reference is what a program has to leave.
+type reference struct {
+	field []byte
+	lines []string
+}
+
+// lines returns the different lines of a program's output.
+func (k *killer) lines(output string) []string {
+	said, _ := os.ReadFile(filepath.Join(k.dir, output))
+	list := strings.Split(string(said), "\n")
+	list = slices.DeleteFunc(list, func(line string) bool { return !strings.HasPrefix(line, "step ") })
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // reference returns the result of a run without failures and without ckpt.
-func (k *killer) reference() []byte {
+func (k *killer) reference() reference {
 	k.t.Helper()
 	if err := k.command("reference", k.arguments(k.p.plain, "plain.out")...).Run(); err != nil {
 		k.t.Fatalf("%v\n%s", err, k.said("reference"))
@@ -126,7 +155,7 @@ func (k *killer) reference() []byte {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	return b
+	return reference{b, k.lines("reference")}
 }
 
 // run runs the job to its end.
@@ -148,7 +177,7 @@ func (k *killer) run() {
 		case !dead && k.mine == 0:
 			k.t.Errorf("%s: exit status %d, and nothing was killed\n%s", strings.Join(next, " "), status, k.said("output"))
 			return
-		case !dead && !k.mayFail():
+		case !dead:
 			k.t.Errorf("%s: exit status %d after %d kills\n%s", strings.Join(next, " "), status, k.mine, k.said("output"))
 			return
 		}
@@ -159,10 +188,6 @@ func (k *killer) run() {
 		}
 	}
 }
-
-// mayFail reports whether the session may have failed without the death of its coordinator:
-// before all ranks had come.
-func (k *killer) mayFail() bool { return !strings.Contains(k.sessionSaid(), " compute from ") }
 
 // completed reports whether all ranks had finished when one, or the launcher, died.
 func (k *killer) completed() bool {
@@ -208,7 +233,8 @@ func (k *killer) session(args []string) (status int, dead bool) {
 	for {
 		var strike <-chan time.Time
 		if k.kills > 0 {
-			strike = time.After(time.Duration(k.rng.IntN(1500)) * time.Millisecond)
+			most := draw(k.rng, []int{50, 500, 1500})
+			strike = time.After(time.Duration(k.rng.IntN(most)) * time.Millisecond)
 		}
 		select {
 		case err := <-ended:

@@ -25,18 +25,30 @@ type mpiLibrary struct {
 	name string
 	args []string // of mpiexec
 	env  []string
+	// hosts are arguments that have it take two names of this host for two hosts, which it
+	// reaches with the command session.
+	hosts []string
 }
 
 var mpiLibraries = []mpiLibrary{
-	{name: "mpich"},
+	{name: "mpich", hosts: []string{"-launcher", "ssh", "-launcher-exec", "./session", "-hosts", "one:8,two:8", "-ppn", "2"}},
 	{name: "openmpi", args: []string{"--oversubscribe", "--mca", "btl", "self,vader"},
-		env: []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "HWLOC_COMPONENTS=-linuxio,-pci,-opencl,-gl"}},
+		hosts: []string{"--host", "one:8,two:8", "--oversubscribe", "--map-by", "node", "--mca", "plm_rsh_agent", "sh ./session", "--mca", "oob_tcp_if_include", "lo",
+			"--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"},
+		env:   []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "HWLOC_COMPONENTS=-linuxio,-pci,-opencl,-gl"}},
 }
 
 // mpiexec returns the command line that runs a program on some ranks.
 func (m *mpiLibrary) mpiexec(ranks int, program ...string) []string {
 	return slices.Concat([]string{"mpiexec." + m.name, "-n", strconv.Itoa(ranks)}, m.args, program)
 }
+
+// session stands for ssh: it runs a command for a host.
+const session = `#!/bin/sh
+while :; do case $1 in -*) shift;; *) break;; esac; done
+shift
+setsid sh -c "$*"
+`
 
 // A heatProgram is one of docs/examples, ready to run.
 type heatProgram struct {
@@ -221,6 +233,8 @@ type foundProcess struct {
 const (
 	aCoordinator = "coordinator"
 	aLauncher    = "launcher"
+	aDaemon      = "daemon"  // of the launcher, on a host
+	aSession     = "session" // with a host
 	anAgent      = "agent"
 	aRank        = "rank"
 	another      = "other"
@@ -241,6 +255,10 @@ func (p *foundProcess) role() string {
 		return aCoordinator
 	case strings.HasPrefix(word(0), "mpiexec"):
 		return aLauncher
+	case word(0) == "hydra_pmi_proxy" || word(0) == "orted":
+		return aDaemon
+	case word(1) == "session":
+		return aSession
 	case word(0) == "heat" || word(1) == "heat.py":
 		return aRank
 	}

@@ -17,6 +17,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
+	"ckpt/internal/family"
 	"ckpt/internal/wording"
 )
 
@@ -58,7 +59,66 @@ type ProgramRun struct {
 	status      int // when it is over
 	cause       string
 	ended       []func()
+	marks       []string // variables of all its processes, and of no other run's
+	orphaned    chan string
 	mu          sync.Mutex
+}
+
+// launchers are the programs that start ranks on a host and look after them, as the kernel
+// calls them: those of MPICH, Open MPI, Slurm and PALS.
+var launchers = []string{"hydra_", "pmi_proxy", "orted", "prte", "orterun", "mpiexec", "mpirun", "srun", "slurmstepd", "palsd"}
+
+// LauncherOf returns the process that looks after one of a program on this host. If it ends
+// before the process does, nobody passes its output on, or ends it with the others.
+func LauncherOf(p family.Process) (family.Process, bool) { return p.Above(launchers, os.Getpid()) }
+
+// Orphaned tells which rank has lost the process of its launcher, whatever that was doing.
+func (r *ProgramRun) Orphaned() <-chan string { return r.orphaned }
+
+// toldLauncher are variables that processes have from one of launchers that is above them.
+var toldLauncher = []string{"HYDI_CONTROL_FD", "OMPI_COMM_WORLD_RANK"}
+
+// orphan finds a process of the run on this host whose launcher is gone, while the command
+// may wait for ever.
+func (r *ProgramRun) orphan() string {
+	for _, p := range family.Carrying(r.marks...) {
+		told := slices.ContainsFunc(toldLauncher, func(name string) bool { _, ok := p.Variable(name); return ok })
+		name := p.Name()
+		if _, agent := p.Variable(wire.EnvClient); !told || agent || name == "" {
+			continue
+		}
+		if _, ok := LauncherOf(p); !ok && p.Alive() {
+			return fmt.Sprintf("process %d, %s, goes on without the launcher that started it", p.PID, name)
+		}
+	}
+	return ""
+}
+
+// watch looks for orphans, less and less often. The agents of ranks see it sooner.
+func (r *ProgramRun) watch() {
+	for pause, found := 500*time.Millisecond, ""; ; pause = min(2*pause, time.Minute) {
+		select {
+		case <-r.over:
+			return
+		case <-time.After(pause):
+		}
+		is := r.orphan()
+		if is != "" && is == found { // it does not end with its launcher
+			r.orphaned <- is
+			return
+		}
+		if found = is; is != "" {
+			pause = 50 * time.Millisecond
+		}
+	}
+}
+
+// Sweep ends all processes of a run on this host, also those that no signal to the command
+// reaches: ranks whose launcher is gone.
+func (r *ProgramRun) Sweep() {
+	left := slices.DeleteFunc(family.Carrying(r.marks...), func(p family.Process) bool { return p.PID == os.Getpid() })
+	family.Signal(left, syscall.SIGKILL)
+	family.Await(left, drainTime)
 }
 
 // Over is closed when the command has ended and is reaped.
@@ -150,13 +210,15 @@ func (p *Program) Run(r Rank) (*ProgramRun, error) {
 	// stops the program in order. It dies with the coordinator: Open MPI's mpiexec may
 	// wait for itself for ever when its ranks are killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	run := &ProgramRun{Incarnation: r.Incarnation, cmd: cmd, over: make(chan struct{})}
+	run := &ProgramRun{Incarnation: r.Incarnation, cmd: cmd, over: make(chan struct{}), orphaned: make(chan string, 1),
+		marks: []string{wire.EnvToken + "=" + r.Token, wire.EnvIncarnation + "=" + strconv.Itoa(r.Incarnation)}}
 	err = Carry(cmd, func(err error) { run.end(p.of.Command[0], err) })
 	if err != nil {
 		done()
 		return nil, fmt.Errorf("start %s: %w", p.of.Command[0], err)
 	}
 	p.run = run
+	go run.watch()
 	run.WhenOver(done)
 	return run, nil
 }

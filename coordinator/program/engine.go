@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"ckpt/coordinator/job"
@@ -104,14 +105,39 @@ func NewEngine(g *Gathering, d Driver, j *image.Job, silence time.Duration, inpu
 func (p *Engine) Start(r launch.Rank, ended func(string)) (launch.Process, error) {
 	r.Beat = beat(p.silence)
 	if p.begun != r.Incarnation {
+		if p.begun > 0 {
+			p.run.Sweep() // no two runs meet
+		}
 		run, err := p.program.Run(r)
 		if err != nil {
 			return nil, err
 		}
 		p.run, p.begun, p.first, p.killed = run, r.Incarnation, -1, -1
 		run.WhenOver(func() { p.d.Post(func() { p.over(r.Incarnation, run) }) })
+		p.watchOrphans(r.Incarnation, run)
 	}
 	return p.program.Start(r, func(string) { ended("") }) // how it ended is judged
+}
+
+// watchOrphans has a run fail whose ranks have lost their launcher, if they still compute.
+func (p *Engine) watchOrphans(incarnation int, run *launch.ProgramRun) {
+	p.d.Go(func() {
+		select {
+		case orphan := <-run.Orphaned():
+			p.d.Post(func() {
+				if undone := p.undone(); undone >= 0 && !p.d.Over() && incarnation == p.d.Incarnation() {
+					p.d.Lose(incarnation, undone, orphan)
+				}
+			})
+		case <-run.Over():
+		case <-p.d.Ended():
+		}
+	})
+}
+
+// undone is the first rank that has not called ckpt_finalize, or −1.
+func (p *Engine) undone() int {
+	return slices.IndexFunc(p.d.Members(), func(m Member) bool { return m.Here && !m.Done })
 }
 
 // Open announces the socket through which the ranks have come.
@@ -132,9 +158,12 @@ func (p *Engine) Open() error {
 	return nil
 }
 
-// Close ends the command.
+// Close ends the command, and what is left of a run that failed.
 func (p *Engine) Close() {
 	p.run.End()
+	if p.undone() >= 0 {
+		p.run.Sweep()
+	}
 	p.input.Close()
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"ckpt/coordinator/job"
@@ -40,6 +41,7 @@ type Gathering struct {
 	run      *launch.ProgramRun
 	warn     func(string)
 	want     int // ranks, 0: as many as the first of them says
+	known    bool
 	come     []*arrival
 	missing  int
 	arrivals chan *arrival
@@ -58,7 +60,7 @@ type arrival struct {
 
 // newGathering opens a socket and starts the command of a program.
 func newGathering(p *launch.Program, opt Options) (*Gathering, error) {
-	g := &Gathering{Socket: &launch.Socket{}, program: p, warn: opt.Warn, want: opt.Want, arrivals: make(chan *arrival), failed: make(chan error, 1),
+	g := &Gathering{Socket: &launch.Socket{}, program: p, warn: opt.Warn, want: opt.Want, known: opt.Known, arrivals: make(chan *arrival), failed: make(chan error, 1),
 		handed: make(chan struct{})}
 	if err := g.Socket.Open("unix", opt.Listen, 0); err != nil {
 		return nil, err
@@ -82,6 +84,7 @@ func beat(silence time.Duration) time.Duration { return min(silence/4, time.Seco
 func (g *Gathering) Close() {
 	if g.run != nil {
 		g.run.End()
+		g.run.Sweep()
 	}
 	g.Socket.Close()
 	close(g.handed)
@@ -162,6 +165,8 @@ func (g *Gathering) gather(ctx context.Context, interrupts <-chan struct{}) erro
 			return nil
 		case <-g.run.Over():
 			return g.ended()
+		case orphan := <-g.run.Orphaned():
+			return &EarlyError{Came: len(g.come) - g.missing, Size: len(g.come), Status: killedStatus, Cause: orphan}
 		case <-g.program.InputTooLong():
 			return errLongInput()
 		case err := <-g.failed:
@@ -213,7 +218,7 @@ func (g *Gathering) ended() error {
 		case <-g.program.InputTooLong():
 			return errLongInput()
 		case <-late:
-			return &EarlyError{Came: len(g.come) - g.missing, Size: len(g.come), Status: g.run.Status(), Cause: g.run.Cause()}
+			return &EarlyError{Came: len(g.come) - g.missing, Size: len(g.come), Status: g.run.Status(), Cause: g.run.Cause(), known: g.known}
 		}
 	}
 }
@@ -283,19 +288,33 @@ type EarlyError struct {
 	Came, Size int // ranks; 0 if the first had not come
 	Status     int // of the command
 	Cause      string
+	known      bool // the program has called ckpt_init in an earlier run
 }
 
+// killedStatus is the status of a command that was killed.
+const killedStatus = 128 + int(syscall.SIGKILL)
+
+// foreign reports whether the program may be one that calls nothing of ckpt, and has
+// completed.
+func (e *EarlyError) foreign() bool { return e.Came == 0 && e.Status == 0 && !e.known }
+
 func (e *EarlyError) Error() string {
-	if e.Came == 0 {
+	switch {
+	case e.foreign():
 		return "the program never called ckpt_init: it was not protected, and its end is not known; " + e.Cause
+	case e.Came == 0:
+		return "the program ended before any rank had called ckpt_init: " + e.Cause
 	}
 	return fmt.Sprintf("%d of %d ranks called ckpt_init before the program ended: %s", e.Came, e.Size, e.Cause)
 }
 
 // Hint says what to do about it.
 func (e *EarlyError) Hint() string {
-	if e.Came == 0 && e.Status == 0 {
+	switch {
+	case e.foreign():
 		return wording.Sprintf("call ckpt_init and ckpt_finalize on each rank, and have the command pass the variables CKPT_* on to the ranks; {engine} dmtcp runs a program that is not changed")
+	case e.Came == 0 && !e.known:
+		return wording.Sprintf("see what the command says; a program that calls nothing of ckpt runs with {engine} dmtcp")
 	}
 	return ""
 }

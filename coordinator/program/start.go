@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	"ckpt/coordinator/job"
@@ -13,7 +12,8 @@ import (
 
 // Options are what the start of a program needs.
 type Options struct {
-	Want       int // ranks, 0: as many as the first of them says
+	Want       int  // ranks, 0: as many as the first of them says
+	Known      bool // the program has called ckpt_init in an earlier run
 	Input      *launch.Input
 	Streams    launch.Streams
 	Listen     string        // address for ranks of other hosts; empty without
@@ -26,10 +26,10 @@ type Options struct {
 // Start starts the command of a program and waits for its ranks. If one is lost
 // meanwhile, that is a failure like any other: with AutoRestart the command is run again.
 func Start(ctx context.Context, spec *job.Spec, opt Options) (*Gathering, error) {
-	pause := firstPause
+	pause, alike := firstPause, likeness{}
 	for try := 1; ; try++ {
 		g, err := start(ctx, spec, opt)
-		if !spec.AutoRestart || !lostEarly(err) || try > opt.Restarts {
+		if !spec.AutoRestart || !lostEarly(err) || try > opt.Restarts || alike.again(err) {
 			return g, err
 		}
 		opt.Warn(fmt.Sprintf("%v; the command is run again", err))
@@ -50,15 +50,42 @@ const (
 	lastPause  = 5 * time.Second
 )
 
-// lostEarly reports whether ranks, or the command, died before all ranks had come. Of a
-// command that failed before any rank came, nothing says that the next one does better.
+// lostEarly reports whether ranks, or the command, died before all ranks had come: they may
+// take minutes until then. Exit statuses do not tell deaths from failures of the program,
+// but a shell's that found no command does.
 func lostEarly(err error) bool {
 	var early *EarlyError
 	if errors.As(err, &early) {
-		return early.Came > 0 || early.Status == 128+int(syscall.SIGKILL)
+		return !early.foreign() && early.Status != 126 && early.Status != 127
 	}
 	var gather *GatherError
 	return errors.As(err, &gather) && gather.lost
+}
+
+// Likeness counts failures of the same kind in a row.
+type likeness struct {
+	text  string
+	since time.Time
+	times int
+}
+
+// hasty and mostAlike bound them: a command that fails in the same way so often, each time
+// within this time and before any rank came, does not do better for being run again.
+const (
+	hasty     = 2 * time.Second
+	mostAlike = 5
+)
+
+// again reports whether that is enough.
+func (l *likeness) again(err error) bool {
+	now, text := time.Now(), err.Error()
+	var early *EarlyError
+	if !errors.As(err, &early) || early.Came > 0 || early.Status == killedStatus || text != l.text || now.Sub(l.since) > hasty+lastPause {
+		l.times = 0
+	}
+	l.text, l.since = text, now
+	l.times++
+	return l.times >= mostAlike
 }
 
 // start does so once.

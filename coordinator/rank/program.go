@@ -14,6 +14,7 @@ import (
 	client "ckpt/coordinator/process"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
+	"ckpt/internal/family"
 	"ckpt/internal/vfs"
 )
 
@@ -139,6 +140,7 @@ func (p *program) serve(ctx context.Context) error {
 	gone := make(chan error, 1)
 	go func() { gone <- p.hear(ctx) }()
 	calls := p.client.Calls()
+	orphan := p.orphaned(ctx)
 	var late <-chan time.Time
 	for !p.left || calls != nil {
 		select {
@@ -152,6 +154,11 @@ func (p *program) serve(ctx context.Context) error {
 		case <-late:
 			p.end()
 			return nil
+		case <-orphan:
+			if orphan = nil; !p.finished && !p.left {
+				p.end()
+				return fmt.Errorf("rank %d: its launcher is gone", p.id)
+			}
 		case err := <-p.failed:
 			p.end()
 			return fmt.Errorf("rank %d: %w", p.id, err)
@@ -173,6 +180,37 @@ func (p *program) serve(ctx context.Context) error {
 	}
 	return nil
 }
+
+// orphaned is closed when the launcher that looks after the process on this host has ended,
+// and the process goes on: nobody would end it with the others.
+func (p *program) orphaned(ctx context.Context) <-chan struct{} {
+	gone := make(chan struct{})
+	of, ok := family.Find(p.client.Hello().PID)
+	launcher, has := launch.LauncherOf(of)
+	if !ok || !has {
+		return gone
+	}
+	go func() {
+		for launcher.Alive() {
+			select {
+			case <-time.After(lookTime):
+			case <-p.client.Done():
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+		select {
+		case <-time.After(lookTime): // it may be about to end with its launcher
+			close(gone)
+		case <-p.client.Done():
+		}
+	}()
+	return gone
+}
+
+// lookTime is how often an agent looks whether the launcher lives.
+const lookTime = 500 * time.Millisecond
 
 // event takes what the coordinator says, and what this agent has done.
 func (p *program) event(ctx context.Context, ev protocol.MemberEvent) {

@@ -7,6 +7,7 @@
 package family
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -71,6 +72,51 @@ func Descendants(pid int) []Process {
 	return list
 }
 
+// Carrying returns the processes of this host that began with all of these variables,
+// NAME=VALUE, in their environment.
+func Carrying(variables ...string) (list []Process) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil || slices.ContainsFunc(variables, func(v string) bool { return !bytes.Contains(b, []byte(v+"\x00")) }) {
+			continue
+		}
+		if p, ok := Find(pid); ok {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// Above returns the nearest process above one whose program has one of these names, or a
+// name that begins with one; false if there is none below the process of number limit.
+func (p Process) Above(names []string, limit int) (Process, bool) {
+	for pid := p.PID; ; {
+		s, ok := statOf(pid)
+		if !ok || s.parent <= 1 || s.parent == limit {
+			return Process{}, false
+		}
+		pid = s.parent
+		above, ok := statOf(pid)
+		if ok && slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(above.name, name) }) {
+			return Process{pid, above.start}, true
+		}
+	}
+}
+
+// Name returns what the kernel calls the program of a process: at most 15 bytes.
+func (p Process) Name() string {
+	s, _ := statOf(p.PID)
+	return s.name
+}
+
 // Tracees returns the processes that a process traces (ptrace), also those that are not
 // below it any more: their parent has ended.
 func Tracees(tracer int) (list []Process) {
@@ -107,24 +153,24 @@ func Signal(list []Process, s syscall.Signal) {
 
 // Blocked reports whether a process waits for a device, and not for anybody.
 func (p Process) Blocked() bool {
-	state, start, ok := statOf(p.PID)
-	return ok && start == p.Start && state == "D"
+	s, ok := statOf(p.PID)
+	return ok && s.start == p.Start && s.state == "D"
 }
 
 // Suspended reports whether a process is stopped, or has ended: it does nothing. A process
 // that waits for a suspended child to begin its program (vfork) does nothing, either.
 func (p Process) Suspended() bool {
-	state, start, ok := statOf(p.PID)
-	if !ok || start != p.Start || stopped(state) {
+	s, ok := statOf(p.PID)
+	if !ok || s.start != p.Start || stopped(s.state) {
 		return true
 	}
-	if state != "D" {
+	if s.state != "D" {
 		return false
 	}
 	own, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.PID))
 	for _, child := range Descendants(p.PID) {
 		of, cerr := os.Readlink(fmt.Sprintf("/proc/%d/exe", child.PID))
-		if state, _, ok := statOf(child.PID); child != p && ok && stopped(state) && err == nil && cerr == nil && of == own {
+		if s, ok := statOf(child.PID); child != p && ok && stopped(s.state) && err == nil && cerr == nil && of == own {
 			return true
 		}
 	}
@@ -137,24 +183,34 @@ func stopped(state string) bool { return state == "T" || state == "t" }
 // startOf returns when a process started, in ticks since the machine did. It reports
 // false if there is no such process, or it has ended.
 func startOf(pid int) (string, bool) {
-	_, start, ok := statOf(pid)
-	return start, ok
+	s, ok := statOf(pid)
+	return s.start, ok
 }
 
-// statOf returns the state of a process and when it started.
-func statOf(pid int) (state, start string, ok bool) {
+// A stat is what proc(5) says of a process that has not ended.
+type stat struct {
+	name, state, start string
+	parent             int
+}
+
+func statOf(pid int) (s stat, ok bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return "", "", false
+		return stat{}, false
 	}
 	// The name of the program, in parentheses, may hold anything.
-	_, rest, _ := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), " ")
-	fields := strings.Fields(rest)
-	const stateField, startField = 0, 19 // fields 3 and 22 of proc(5)
-	if len(fields) <= startField || slices.Contains([]string{"Z", "X"}, fields[stateField]) {
-		return "", "", false
+	first, last := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if first < 0 || last < first {
+		return stat{}, false
 	}
-	return fields[stateField], fields[startField], true
+	fields := strings.Fields(string(b[last+1:]))
+	const stateField, parentField, startField = 0, 1, 19 // fields 3, 4 and 22
+	if len(fields) <= startField || slices.Contains([]string{"Z", "X"}, fields[stateField]) {
+		return stat{}, false
+	}
+	s = stat{name: string(b[first+1 : last]), state: fields[stateField], start: fields[startField]}
+	s.parent, _ = strconv.Atoi(fields[parentField])
+	return s, true
 }
 
 // BytesRead adds up what processes have read from files, as far as that is known. A process
