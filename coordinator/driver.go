@@ -101,6 +101,7 @@ type end struct {
 	outcome *protocol.Outcome
 	broken  error // of the driver itself
 	full    error // why the run was stopped, if the storage was full
+	noRoom  noRoom
 	hurried bool  // somebody has interrupted it twice
 }
 
@@ -378,22 +379,49 @@ func (e *JobFailedError) Hint() string {
 
 // A fullError says that a job cannot go on without room in the store.
 type fullError struct {
-	job string
-	err error
+	job    *image.Job
+	err    error
+	others bool // a program ended that could not save: others may have filled the store
 }
 
-func (e *fullError) Error() string { return fmt.Sprintf("job %s cannot go on: %v", e.job, e.err) }
+func (e *fullError) Error() string {
+	return fmt.Sprintf("job %s cannot go on: %v", e.job.Name(), e.err)
+}
 func (e *fullError) Unwrap() error { return e.err }
 
-// Hint says how to go on.
+// Hint says how to go on, and what frees space.
 func (e *fullError) Hint() string {
-	return wording.Sprintf("free some space; {restart %s} continues then", e.job)
+	free := "free some space in " + e.job.Store().Dir()
+	if pruned, err := job.PreviewPrune(e.job, 1); e.others && err == nil && pruned.Freed > 0 {
+		free = wording.Sprintf("{prune %s} {keep} 1 frees %.1f MiB", e.job.Name(), float64(pruned.Freed)/(1<<20))
+	}
+	return free + wording.Sprintf("; {restart %s} continues then", e.job.Name())
+}
+
+// NoRoom notes checkpoints that did not fit into the store, and programs that ended since.
+type noRoom struct {
+	err    error // of the last checkpoint; nil if that was taken
+	when   time.Duration
+	deaths int // in a row, of runs that took no checkpoint
+}
+
+// reaction is how soon a program ends that ends when it cannot save.
+const reaction = 5 * time.Second
+
+// endsAt reports whether a program that has ended did so since it could not save: another run
+// would end at the same place.
+func (n *noRoom) endsAt(now time.Duration) bool {
+	if n.err == nil {
+		return false
+	}
+	n.deaths++
+	return now-n.when < reaction || n.deaths > 1
 }
 
 // cannotGoOn returns err with what to do about it if it is a full disk.
 func (d *driver) cannotGoOn(err error) error {
 	if errors.Is(err, durable.ErrStorageFull) {
-		return &fullError{d.job.Name(), err}
+		return &fullError{job: d.job, err: err}
 	}
 	return err
 }

@@ -190,5 +190,10 @@ func (d *driver) Lose(incarnation, rank int, cause string) {
 		return
 	}
 	m.lost = true
+	if d.spec.Program != nil && d.noRoom.endsAt(d.now()) {
+		d.full = &fullError{job: d.job, others: true, err: fmt.Errorf("%w; rank %d %s", d.noRoom.err, rank, cause)}
+		d.Fail(d.full)
+		return
+	}
 	d.step(d.spec.GroupOf[rank], protocol.RankLost{Incarnation: incarnation, Rank: rank, Cause: cause, Final: d.engine.Hopeless()})
 }

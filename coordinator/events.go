@@ -168,6 +168,7 @@ func (g *group) report(n protocol.Notice) {
 		g.d.result.Lost++
 		if errors.Is(err, durable.ErrStorageFull) {
 			g.d.result.Full++
+			g.d.noRoom.err, g.d.noRoom.when = err, g.d.now()
 		}
 		g.d.engine.Settled(n.Checkpoint, false)
 		g.d.Event(&AbortedEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
@@ -236,6 +237,7 @@ func (d *driver) stopIfFull(err error) {
 func (g *group) tell(n protocol.Notice) {
 	m := g.taken
 	g.d.engine.Settled(m.Number, true)
+	g.d.noRoom = noRoom{}
 	ev := job.DescribeCheckpoint(m.Summary())
 	ev.Job = g.job.Name()
 	ev.StorageLevel = g.landed
