@@ -102,7 +102,7 @@ type end struct {
 	broken  error // of the driver itself
 	full    error // why the run was stopped, if the storage was full
 	noRoom  noRoom
-	hurried bool  // somebody has interrupted it twice
+	hurried bool // somebody has interrupted it twice
 }
 
 // Over reports whether nothing more is to be done.

@@ -35,7 +35,7 @@ var mpiLibraries = []mpiLibrary{
 	{name: "openmpi", args: []string{"--oversubscribe", "--mca", "btl", "self,vader"},
 		hosts: []string{"--host", "one:8,two:8", "--oversubscribe", "--map-by", "node", "--mca", "plm_rsh_agent", "sh ./session", "--mca", "oob_tcp_if_include", "lo",
 			"--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"},
-		env:   []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "HWLOC_COMPONENTS=-linuxio,-pci,-opencl,-gl"}},
+		env: []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "HWLOC_COMPONENTS=-linuxio,-pci,-opencl,-gl"}},
 }
 
 // mpiexec returns the command line that runs a program on some ranks.
