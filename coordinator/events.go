@@ -116,6 +116,8 @@ type StoppingEvent struct {
 	Iteration int    `json:"iteration"`
 	// AtRisk is how many iterations a restart repeats if there is no last checkpoint.
 	AtRisk int `json:"iterations_at_risk"`
+	// Walltime is whether the time of the run is up, and nobody has interrupted it.
+	Walltime bool `json:"walltime"`
 }
 
 // A ProgressEvent says how far the slowest rank is, and which checkpoint is being

@@ -170,7 +170,7 @@ func (d *driver) interrupt(now bool) {
 }
 
 func (d *driver) tellStopping(now bool) {
-	d.Event(&StoppingEvent{Type: "stopping", Now: now, Iteration: d.machine.Iteration(), AtRisk: d.atRisk()})
+	d.Event(&StoppingEvent{Type: "stopping", Now: now, Iteration: d.machine.Iteration(), AtRisk: d.atRisk(), Walltime: d.result.Requeue && !now})
 }
 
 // atRisk is how many iterations a restart repeats if the job is stopped at once: those

@@ -63,3 +63,20 @@ func TestLevels(t *testing.T) {
 		}
 	}
 }
+
+// TestProgramName: a program has the name of its file, not of its launcher.
+func TestProgramName(t *testing.T) {
+	for command, want := range map[string]string{
+		"mpiexec.mpich -n 4 /bin/cat 7":  "cat",
+		"srun --mpi pmi2 -N 2 cat x":     "cat",
+		"mpirun -np 2 python3 ./heat.py": "heat",
+		"cat":                            "cat",
+		"sh -c something":                "sh",
+		"mpiexec.mpich -n 2 ./nothing":   "mpiexec-mpich",
+	} {
+		p := Program{Command: strings.Fields(command), Dir: "/"}
+		if got := p.name(); got != want {
+			t.Errorf("%s: %s, want %s", command, got, want)
+		}
+	}
+}

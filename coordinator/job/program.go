@@ -1,11 +1,13 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,10 +65,7 @@ func (p *Program) name() string {
 	if len(p.Command) == 0 {
 		return ""
 	}
-	base := filepath.Base(p.Executable)
-	if p.Executable == "" {
-		base = filepath.Base(p.Command[0])
-	}
+	base := filepath.Base(cmp.Or(p.Executable, p.launched()))
 	if script := p.script(); script != "" {
 		base = strings.TrimSuffix(filepath.Base(script), filepath.Ext(script))
 	}
@@ -77,6 +76,24 @@ func (p *Program) name() string {
 		}
 		return '-'
 	}, base)
+}
+
+// launched is the program that a launcher of the command starts, as far as that can be seen:
+// the first word after its options that is an executable file.
+func (p *Program) launched() string {
+	at := slices.IndexFunc(p.Command, func(word string) bool {
+		return slices.ContainsFunc([]string{"mpiexec", "mpirun", "srun", "prterun"}, func(name string) bool { return strings.HasPrefix(filepath.Base(word), name) })
+	})
+	for _, word := range p.Command[at+1:] {
+		file := word
+		if strings.Contains(file, "/") && !filepath.IsAbs(file) {
+			file = filepath.Join(p.Dir, file)
+		}
+		if found, err := exec.LookPath(file); err == nil && !strings.HasPrefix(word, "-") {
+			return found
+		}
+	}
+	return p.Command[0]
 }
 
 // interpreters run a file that their arguments name.

@@ -228,6 +228,8 @@ func stopping(ev *coordinator.StoppingEvent) string {
 		return "stopping now; a restart repeats " + risk
 	case ev.Now:
 		return "stopping now"
+	case ev.Walltime:
+		return "stopping after a last checkpoint, which saves " + risk
 	case ev.AtRisk > 0:
 		return "stopping after a last checkpoint; ^C again stops now and loses " + risk
 	}
