@@ -265,6 +265,8 @@ type Options struct {
 	StopOnFull bool
 	// FS holds the store; nil is the machine's.
 	FS vfs.FS
+	// Predict predicts the checkpoints of a program, once its ranks are known; may be nil.
+	Predict func(*job.Spec) (*job.Prediction, error)
 
 	// Listen is the address, HOST or HOST:PORT, at which ranks on other hosts reach the
 	// coordinator; empty for a job on this host.

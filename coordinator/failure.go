@@ -98,8 +98,6 @@ func (f Failure) check(s *job.Spec) error {
 		return job.Clash(job.ClashRank, fmt.Sprintf("failure of rank %d: the job has ranks 0 to %d", f.Rank, s.NP-1), "")
 	case f.LoseLocal && s.Tier == nil:
 		return job.Clash(job.ClashLost, "a failure with lose-local", "")
-	case s.Program != nil && (f.Node >= 0 && !f.LoseLocal || f.OfNode):
-		return job.Clash(job.ClashOneByOne, "failure of a node", "")
 	case f.Node >= len(s.Mapping):
 		return job.Clash(job.ClashNode, fmt.Sprintf("failure of node %d: the job has %s", f.Node, nodesFromZero(len(s.Mapping))),
 			wording.Sprintf("{nodes} %d spreads the ranks over so many nodes", f.Node+1))

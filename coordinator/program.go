@@ -202,6 +202,12 @@ func (o Options) locate(g *program.Gathering, spec job.Spec) (*job.Resolved, err
 	if o.inventory != nil {
 		located = levels.Fit(located, o.Observer.Warn)
 	}
+	if o.Predict != nil {
+		var err error
+		if located.Prediction, err = o.Predict(&located); err != nil {
+			return nil, err
+		}
+	}
 	return checkRun(located, o)
 }
 

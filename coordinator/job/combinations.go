@@ -54,7 +54,6 @@ const (
 	ClashBuffer   = "layout buffer stripe-size"
 	ClashStore    = "local store"
 	ClashLost     = "fail-lose-local !local"
-	ClashOneByOne = "ranks=program fail-node"
 	ClashArrays   = "ranks=simulated|program other-np"
 	ClashCommand  = "ranks=program other-np !command"
 	ClashMessages = "checkpoint other-np"
@@ -235,15 +234,17 @@ func label(name, value string) string {
 func ofProgram(row func(terms, because, remedy string)) {
 	const program = "ranks=program|dmtcp "
 	row(program+"np|launcher", "the command of a program starts its ranks", wording.Sprintf("give the number to the command, as in mpiexec -n 4; {np} is for simulated jobs"))
-	row(program+"count|iterations", "how long a program runs is not known", wording.Sprintf("use {every}, {interval} or {overhead}"))
+	row("ranks=dmtcp count|iterations", "how long a program runs is not known", wording.Sprintf("use {interval} or {overhead}"))
+	row("ranks=program count !iterations", "how many boundaries a program passes is not known", wording.Sprintf("add {iterations} with that number, or use {every}, {interval} or {overhead}"))
+	row("ranks=program iterations !count", "a program ends when it ends", wording.Sprintf("leave {iterations} out, or add {count} for checkpoints that are spread over so many boundaries"))
 	row(program+"mode=semi|uncoordinated", "the ranks of a program take checkpoints together", wording.Sprintf("leave {mode} out"))
-	row(program+"mode|group-size|log|stagger|jitter|seed", "the ranks of a program are one group", wording.Sprintf("leave it out, or run a simulated job"))
+	row(program+"mode|group-size|log|stagger", "the ranks of a program are one group", wording.Sprintf("leave it out, or run a simulated job"))
 	row(program+"level", "a program stores what it protects", wording.Sprintf("leave {level} out"))
 	row(program+"mpi|shared-once|library-once|residual-every", "it is about the memory that ckpt itself gives to simulated ranks", "leave it out: a program has its own memory")
-	row(program+"model|tune|objective|background", "the memory of a program is not known before it runs", "leave it out")
-	row(program+"every=epoch", "the epochs of a program are not known", wording.Sprintf("give {every} a number of iterations or a time"))
+	row(program+"tune|objective|background", "the memory of a program is not known before it runs", wording.Sprintf("leave it out; {tune APP} with a model of the program's own jobs says which flags suit it"))
+	row("ranks=dmtcp model", "models are of what ckpt stores, and DMTCP writes images of its own", "leave it out")
+	row("ranks=dmtcp every=epoch", "the epochs of a program that is not changed are not known", wording.Sprintf("give {every} a time"))
 	row("ranks=simulated nodes-from-launcher|grace|engine", "only programs have it", "give the command of a program after --, or leave it out")
-	row(ClashOneByOne, "the ranks of a program fail one by one", "write rank=R@t=DUR, rank=R@iter=I or mtbf=DUR[,seed=S]")
 	row("from-launcher nodes|map", "both say where the ranks of a program are", "give one of them")
 	row("ranks=simulated chdir", "only programs run in a directory of their own", "leave it out")
 	row("ranks=simulated|dmtcp command", "only programs that call ckpt are restarted with another command", "leave out what follows --")
@@ -263,7 +264,8 @@ func ofDMTCP(row func(terms, because, remedy string)) {
 }
 
 func ofGroups(row func(terms, because, remedy string)) {
-	row("mode=coordinated log|stagger|jitter", "it is for groups of ranks that do not take checkpoints together", wording.Sprintf("add {mode} uncoordinated or {mode} semi"))
+	row("mode=coordinated log|stagger", "it is for groups of ranks that do not take checkpoints together", wording.Sprintf("add {mode} uncoordinated or {mode} semi"))
+	row("mode=coordinated jitter !every|interval", "nothing else has an interval to vary", wording.Sprintf("add {every} or {interval}, or leave {jitter} out"))
 	row("mode=coordinated|uncoordinated group-size", "groups are for semi-coordinated checkpoints", wording.Sprintf("add {mode} semi"))
 	row("mode=semi log=optimistic|none", "messages between groups of several ranks are logged pessimistically", wording.Sprintf("leave {log} out, or use {mode} uncoordinated"))
 	row("mode=semi groups=one log|stagger|jitter", "all ranks are one group, which logs and staggers nothing", wording.Sprintf("{nodes}, {map} or {group-size} makes several"))
@@ -355,10 +357,12 @@ func (r *Resolved) Lookup(groups string) Lookup {
 			return r.Launcher, r.Program == nil && r.Launcher != "" && r.Launcher != LocalLauncher
 		case "count":
 			return number(r.Schedule.Count)
-		case "every-n":
+		case "every", "every-n":
 			return number(r.Schedule.Every)
+		case "interval":
+			return number(int(r.Schedule.Interval))
 		case "iterations":
-			return number(r.Iterations)
+			return number(r.boundaries())
 		case "keep":
 			return number(r.Keep)
 		case "level":

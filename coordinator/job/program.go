@@ -28,6 +28,8 @@ type Program struct {
 	// when the job was launched.
 	Executable string `json:"executable,omitempty"`
 	Digest     string `json:"digest,omitempty"`
+	// Boundaries is how many the program passes, by the word of the user, for Schedule.Count.
+	Boundaries int `json:"boundaries,omitempty"`
 	// Grace is how long the program may take to end after it was told to stop.
 	Grace time.Duration `json:"grace,omitempty"`
 }
@@ -55,6 +57,9 @@ func (s Spec) Located(nodes Mapping, mpi, executable, digest string) Spec {
 func (p *Program) check() error {
 	if len(p.Command) == 0 {
 		return &UsageError{"the program has no command", "give the command that starts it, like mpiexec -n 4 ./program"}
+	}
+	if p.Boundaries < 0 || p.Boundaries > maxIterations {
+		return &UsageError{fmt.Sprintf("%d boundaries: a program passes at most %d", p.Boundaries, maxIterations), ""}
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func (r *Resolved) ProtocolSchedule() protocol.Schedule {
 	p := protocol.Schedule{Every: r.Schedule.Every, Interval: r.Schedule.Interval, Overhead: r.Schedule.Overhead}
 	for i := range r.Schedule.Count {
 		// n checkpoints cut the run into n+1 parts.
-		p.At = append(p.At, (i+1)*r.Iterations/(r.Schedule.Count+1))
+		p.At = append(p.At, (i+1)*r.boundaries()/(r.Schedule.Count+1))
 	}
 	return p
 }

@@ -101,6 +101,8 @@ type Schedule struct {
 	Count    int           `json:"count,omitempty"`    // this many, evenly spread
 	Interval time.Duration `json:"interval,omitempty"` // ns
 	Overhead float64       `json:"overhead,omitempty"` // fraction of the computing time
+	// Epoch is at the ends of epochs, of a program that marks them.
+	Epoch bool `json:"epoch,omitempty"`
 }
 
 // NewSpec describes a run of an application on one node with the usual settings.
@@ -153,16 +155,26 @@ func (s *Spec) Flights() int {
 
 func (s *Spec) checkCount() error {
 	if s.Program != nil {
-		return s.Program.check()
+		if err := s.Program.check(); err != nil {
+			return err
+		}
 	}
-	if s.Schedule.Count >= s.Iterations {
-		fix := wording.Sprintf("{count} takes 1 to %d here", s.Iterations-1)
-		if s.Iterations == 1 {
+	if n := s.boundaries(); s.Schedule.Count >= n && (s.Program == nil || s.Schedule.Count > 0) {
+		fix := wording.Sprintf("{count} takes 1 to %d here", n-1)
+		if n <= 1 {
 			fix = wording.Sprintf("leave {count} out, or run more iterations")
 		}
-		return Clash(ClashCount, fmt.Sprintf("%d checkpoints do not fit between %s", s.Schedule.Count, plural(s.Iterations, "iteration")), fix)
+		return Clash(ClashCount, fmt.Sprintf("%d checkpoints do not fit between %s", s.Schedule.Count, plural(n, "iteration")), fix)
 	}
 	return nil
+}
+
+// boundaries is how many the ranks pass, 0 if that is not known.
+func (s *Spec) boundaries() int {
+	if s.Program != nil {
+		return s.Program.Boundaries
+	}
+	return s.Iterations
 }
 
 func (s *Spec) Encode() ([]byte, error) {

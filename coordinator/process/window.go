@@ -162,6 +162,7 @@ const (
 	offsetLimit   = 128
 	offsetStep    = 192
 	offsetPending = 256
+	offsetEpochs  = 320
 )
 
 type page struct {
@@ -229,6 +230,9 @@ func (p *Process) SetPending(pending bool) {
 	}
 	p.page.word(offsetPending).Store(n)
 }
+
+// SetEpochs makes each end of an epoch a boundary that asks for a checkpoint.
+func (p *Process) SetEpochs() { p.page.word(offsetEpochs).Store(1) }
 
 const membarrierGlobal = 1 // MEMBARRIER_CMD_GLOBAL
 

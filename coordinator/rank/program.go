@@ -123,6 +123,9 @@ func (p *program) admitted(ctx context.Context) error {
 	}
 	p.state = state
 	p.member = protocol.NewMember(p.cfg.Iter)
+	if p.spec.Schedule.Epoch {
+		p.client.SetEpochs()
+	}
 	p.client.SetLimit(0)
 	return nil
 }

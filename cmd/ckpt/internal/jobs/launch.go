@@ -177,7 +177,7 @@ func (o *launchOptions) schedule() (job.Schedule, error) {
 	bad := func(flag, value, want string) error {
 		return ui.BadUsage(fmt.Sprintf("%s %s: %s", flag, value, want), "")
 	}
-	if o.every != "" {
+	if s.Epoch = o.every == epochWord; o.every != "" && !s.Epoch {
 		if s.Every, s.Interval, err = parseEvery(o.every); err != nil {
 			return s, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
@@ -54,7 +55,14 @@ func (o *launchOptions) programSpec(g *ui.Globals, command []string) (job.Spec, 
 	if p.Grace < 100*time.Millisecond {
 		return job.Spec{}, ui.BadUsage(fmt.Sprintf("--grace %s: want a duration of at least 100ms", o.grace), "")
 	}
+	p.Boundaries = o.iterations
 	s := job.NewProgramSpec(p)
+	s.Seed = o.seed
+	if o.jitter != "" {
+		if s.Jitter, err = ui.ParseShare("--jitter", o.jitter); err != nil {
+			return s, err
+		}
+	}
 	s.AutoRestart = o.autoRestart
 	if err := o.common(&s); err != nil {
 		return s, err
@@ -118,6 +126,9 @@ func runLaunchProgram(ctx context.Context, g *ui.Globals, o *launchOptions, comm
 		return err
 	}
 	opt.Job, opt.Streams = o.job, streams
+	if o.model != "" {
+		opt.Predict = func(s *job.Spec) (*job.Prediction, error) { return predictions.ForJob(o.model, s.App, s.NP, s) }
+	}
 	switch {
 	case o.Given():
 		opt.Nodes = o.Resolve

@@ -84,6 +84,9 @@ better by more than the description can be relied on.`,
 // tuneCase is the checkpoint that the flags describe.
 func (o *tuneOptions) tuneCase(app string) (tune.Case, error) {
 	inst, err := dataset.ParseApp(app, o.np)
+	if err != nil && o.model != "" {
+		inst, err = predictions.Program(o.model, app, o.np)
+	}
 	if err != nil {
 		return tune.Case{}, err
 	}
@@ -347,6 +350,9 @@ func (o *launchOptions) tuneSpec(ctx context.Context, s *job.Spec) error {
 	}
 	best := &choice.Best
 	s.WritePath, s.Codec, s.Async, s.Tuning.Why = best.Settings, best.Codec, best.Async, best.Why
+	if !s.Async {
+		s.InFlight = 0
+	}
 	var text strings.Builder
 	if err := sys.Encode(&text); err != nil {
 		return err

@@ -51,6 +51,23 @@ func predictedCheckpoint(c *service.Checkpoint, t *service.Time) job.PredictedCh
 		Time: t.Total.Value, TimeLow: t.Total.Low, TimeHigh: t.Total.High, Pause: t.Pause.Value}
 }
 
+// Program describes a program by the model of its jobs, which protected the same arrays.
+func Program(model, app string, np int) (*dataset.Instance, error) {
+	o := jobOptions{model: model}
+	m, err := o.load(app)
+	if err != nil {
+		return nil, err
+	}
+	a, err := m.Application(app, np)
+	if err != nil {
+		return nil, inputErrors(err)
+	}
+	if inst := a.Instance(); inst != nil {
+		return inst, nil
+	}
+	return nil, ui.BadUsage(fmt.Sprintf("model %s does not know the arrays of %s", model, app), "ckpt predict fit --from-job makes one of jobs that protect their arrays by name")
+}
+
 // AddContents has a case store what the jobs behind a model did: the shares of regions and
 // the ratios of codecs that they measured, with the doubt about them.
 func AddContents(model string, c *tune.Case) error {

@@ -180,6 +180,12 @@ int ckpt_boundary(long step);
 int ckpt_save(long step);
 
 /*
+ * ckpt_epoch is ckpt_boundary at the end of an epoch: ckpt launch --every epoch takes a
+ * checkpoint there. All ranks call it at the same step.
+ */
+int ckpt_epoch(long step);
+
+/*
  * ckpt_wait returns when the checkpoint that is written behind the computation is stored,
  * or has failed.
  *
@@ -259,6 +265,7 @@ extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *
 #define CKPT_I_LIMIT 128
 #define CKPT_I_STEP 192
 #define CKPT_I_PENDING 256
+#define CKPT_I_EPOCHS 320
 #define CKPT_I_PAGE 4096
 
 enum {
@@ -1146,6 +1153,16 @@ CKPT_I_API int ckpt_save(long step)
 	status = ckpt_i_call(CKPT_I_BOUNDARY, 1, count, step, NULL, NULL);
 	ckpt_i_passed(count, step); /* not before: the other ranks must meet this one here */
 	return status;
+}
+
+CKPT_I_API int ckpt_epoch(long step)
+{
+	int status;
+	if (!ckpt_i_ready("ckpt_epoch", &status))
+		return status;
+	if (__atomic_load_n(ckpt_i_word(CKPT_I_EPOCHS), __ATOMIC_RELAXED) != 0)
+		return ckpt_save(step);
+	return ckpt_boundary(step);
 }
 
 CKPT_I_API int ckpt_wait(void)

@@ -42,7 +42,7 @@ module ckpt
 
   public :: ckpt_init, ckpt_protect, ckpt_protect_global, ckpt_protect_replicated, ckpt_forget
   public :: ckpt_alloc, ckpt_restore, ckpt_boundary
-  public :: ckpt_save, ckpt_wait, ckpt_query, ckpt_finalize, ckpt_error, ckpt_progress
+  public :: ckpt_save, ckpt_epoch, ckpt_wait, ckpt_query, ckpt_finalize, ckpt_error, ckpt_progress
 
   ! ckpt_protect(name, array [, status]) for arrays of any rank and for scalars, or
   ! ckpt_protect(name, address, bytes, type [, status]) for other memory.
@@ -82,6 +82,10 @@ module ckpt
 
   interface ckpt_save
     procedure save_int32, save_int64
+  end interface
+
+  interface ckpt_epoch
+    procedure epoch_int32, epoch_int64
   end interface
 
   interface
@@ -129,6 +133,10 @@ module ckpt
       integer(c_long), value :: step
     end function
     integer(c_int) function c_save(step) bind(c, name='ckpt_save')
+      import :: c_int, c_long
+      integer(c_long), value :: step
+    end function
+    integer(c_int) function c_epoch(step) bind(c, name='ckpt_epoch')
       import :: c_int, c_long
       integer(c_long), value :: step
     end function
@@ -215,6 +223,17 @@ contains
   integer function save_int32(step)
     integer(int32), intent(in) :: step
     save_int32 = int(c_save(int(step, c_long)))
+  end function
+
+  ! ckpt_boundary at the end of an epoch: with --every epoch a checkpoint is taken there.
+  integer function epoch_int64(step)
+    integer(int64), intent(in) :: step
+    epoch_int64 = int(c_epoch(int(step, c_long)))
+  end function
+
+  integer function epoch_int32(step)
+    integer(int32), intent(in) :: step
+    epoch_int32 = int(c_epoch(int(step, c_long)))
   end function
 
   ! Wait until the checkpoint that is written behind the computation is stored.

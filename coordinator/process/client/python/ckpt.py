@@ -42,7 +42,7 @@ import threading
 
 __all__ = [
     "OK", "STOP", "NONE", "ARGUMENT", "SERVICE", "DAMAGE", "FULL", "MISMATCH", "IO", "Error",
-    "init", "protect", "protect_global", "protect_replicated", "deal", "forget", "alloc", "restore", "boundary", "save", "wait", "query",
+    "init", "protect", "protect_global", "protect_replicated", "deal", "forget", "alloc", "restore", "boundary", "save", "epoch", "wait", "query",
     "finalize", "error", "progress",
 ]
 
@@ -67,7 +67,7 @@ _RANGE = struct.Struct("<QQQ")
 _LARGEST = 64 << 10
 
 # Words of the page that the agent shares, as indices of 8 bytes.
-_PASSED, _LIMIT, _STEP, _PENDING = 8, 16, 24, 32
+_PASSED, _LIMIT, _STEP, _PENDING, _EPOCHS = 8, 16, 24, 32, 40
 _PAGE = 4096
 _MAGIC = 0x6567617074706B63
 
@@ -612,6 +612,12 @@ def boundary(step):
 def save(step):
     """Take a checkpoint in any case. All ranks call it at the same step."""
     return _pass("ckpt.save", step, 1)
+
+
+def epoch(step):
+    """Be boundary at the end of an epoch: with --every epoch a checkpoint is taken there."""
+    link = _state.link
+    return _pass("ckpt.epoch", step, 1 if link is not None and link.page[_EPOCHS] else 0)
 
 
 def _pass(function, step, force):
