@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		testkit.Sample(10)
 	}
 	if !testkit.Nightly() {
-		fallocate = func(int, uint32, int64, int64) error { return nil }
+		Fallocate = func(int, uint32, int64, int64) error { return nil }
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -35,9 +35,9 @@ func TestMain(m *testing.M) {
 // reserving has a test reserve the space of segments.
 func reserving(t *testing.T) {
 	t.Helper()
-	was := fallocate
-	fallocate = unix.Fallocate
-	t.Cleanup(func() { fallocate = was })
+	was := Fallocate
+	Fallocate = unix.Fallocate
+	t.Cleanup(func() { Fallocate = was })
 }
 
 // tb is what the helpers need of testing.TB and rapid.T.

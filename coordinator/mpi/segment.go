@@ -270,13 +270,13 @@ func (s *Segment) prepare(file *os.File) error {
 	return nil
 }
 
-// fallocate is unix.Fallocate; tests, of which few need the space, have their own.
-var fallocate = unix.Fallocate
+// Fallocate is unix.Fallocate; tests, of which few need the space, have their own.
+var Fallocate = unix.Fallocate
 
 // reserve makes sure that every page of a part of the file has memory or disk behind it.
 func reserve(file *os.File, off, size int64) error {
 	for {
-		err := fallocate(int(file.Fd()), 0, off, size)
+		err := Fallocate(int(file.Fd()), 0, off, size)
 		switch err {
 		case unix.EINTR:
 			continue
