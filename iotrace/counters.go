@@ -24,6 +24,7 @@ const (
 	WarnCountedElsewhere = "modules-counted-elsewhere" // by way of a module that was read
 	WarnSyncWrites       = "sync-writes"               // a write and a sync in one
 	WarnDirectIO         = "direct-io"                 // around the page cache
+	WarnNoDurations      = "no-durations"              // it is known when they began only
 )
 
 // Lacking reports whether the trace lacks something that the warning is about.

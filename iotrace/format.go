@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"regexp"
+	"strings"
 )
 
 // A Format is a kind of file that holds a trace, or that users mistake for one.
@@ -119,7 +120,9 @@ func looksLikeStrace(text []byte) bool {
 		line, rest, whole := bytes.Cut(text, []byte("\n"))
 		text = rest
 		switch {
-		case len(bytes.TrimSpace(line)) == 0:
+		case StraceSummary(line):
+			return yes > no
+		case len(bytes.TrimSpace(line)) == 0, BesideStrace(line):
 		case isStraceLine(line):
 			yes++
 		case whole || yes+no == 0:
@@ -129,14 +132,29 @@ func looksLikeStrace(text []byte) bool {
 	return yes > no
 }
 
-// isStraceLine skips process, time and other numbers, and looks at the word that
-// follows.
+// isStraceLine skips process, time, numbers and words in brackets, and looks at the word
+// that follows.
 func isStraceLine(line []byte) bool {
-	const numbers = " 0123456789:.()]"
+	const numbers = " 0123456789:.()"
 	line = bytes.TrimPrefix(line, []byte("[pid"))
-	line = bytes.TrimLeft(line, numbers)
-	if _, after, ok := bytes.Cut(line, []byte(">")); ok && line[0] == '<' && !bytes.HasPrefix(line, []byte("<...")) {
-		line = bytes.TrimLeft(after, numbers) // the name of the process, of -Y
+	for again := true; again; {
+		line = bytes.TrimLeft(line, numbers)
+		var word []byte
+		switch {
+		case bytes.HasPrefix(line, []byte("[")): // its context, number or address
+			word, line, again = bytes.Cut(line, []byte("]"))
+		case bytes.HasPrefix(line, []byte("]")): // behind the process
+			line = line[1:]
+		case bytes.HasPrefix(line, []byte("/*")): // its number elsewhere
+			word, line, again = bytes.Cut(line, []byte("*/"))
+		case bytes.HasPrefix(line, []byte("<")) && !bytes.HasPrefix(line, []byte("<...")): // the name of the process, of -Y
+			word, line, again = bytes.Cut(line, []byte(">"))
+		default:
+			again = false
+		}
+		if bytes.HasPrefix(word, []byte("[ Process ")) {
+			return true
+		}
 	}
 	if bytes.HasPrefix(line, []byte("+")) && !bytes.HasPrefix(line, []byte("+++")) { // a time relative to the last line
 		line = bytes.TrimLeft(line[1:], numbers)
@@ -151,6 +169,29 @@ func isStraceLine(line []byte) bool {
 		name++
 	}
 	return name > 0 && name < len(line) && line[name] == '('
+}
+
+// BesideStrace reports whether a line may stand below a call of strace: a frame of the
+// stack (-k), or bytes that were moved (-e read, -e write).
+func BesideStrace(line []byte) bool {
+	return bytes.HasPrefix(line, []byte(" > ")) || bytes.HasPrefix(line, []byte(" | ")) || bytes.HasPrefix(line, []byte(" * "))
+}
+
+// StraceSummary reports whether the table of strace -C begins with a line, behind which
+// are no calls: the titles of columns, which -U chooses, or the line below them.
+func StraceSummary(line []byte) bool {
+	const titles = "% time seconds usecs/call calls errors syscall min max avg total name count wtime stime"
+	if bytes.HasPrefix(line, []byte("------")) {
+		return true
+	}
+	n := 0
+	for word := range bytes.FieldsSeq(line) {
+		if !strings.Contains(titles, string(word)) {
+			return false
+		}
+		n++
+	}
+	return n > 1
 }
 
 // WrongFormat returns the error of a reader of format want, for a file that begins

@@ -2,7 +2,6 @@ package iotrace
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 )
@@ -45,10 +44,9 @@ func (t *Trace) FollowRenames() {
 			if !ok {
 				last, ok = byAny[e.File]
 			}
-			if !ok { // it was open before the trace began
-				last = math.MinInt64
+			if ok { // else the trace has no opens, and names are those at each call
+				at = last
 			}
-			at = last
 		}
 		was := e.File
 		e.File = f.final(was, at)

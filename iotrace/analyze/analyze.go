@@ -121,7 +121,7 @@ func Analyze(tr *iotrace.Trace, options Options) *Report {
 	}
 	r.Zones = a.zones.list()
 	r.Wall = seconds(from, to)
-	r.Busy = a.busyTime(r.Wall)
+	r.Busy, r.Untimed = a.busyTime(r.Wall), untimed(tr)
 	r.Concurrency = Concurrency{Mean: ratio(a.concurrent.sum, a.concurrent.any), Max: a.concurrent.max}
 	if a.concurrent.max > 0 && a.concurrent.any == 0 {
 		r.Concurrency.Mean = 1 // operations take no time

@@ -99,6 +99,14 @@ func warned(t *iotrace.Trace, code string) map[int32]int64 {
 	return out
 }
 
+// untimed counts the reads and writes whose durations are unknown.
+func untimed(t *iotrace.Trace) (n int64) {
+	for _, count := range warned(t, iotrace.WarnNoDurations) {
+		n += count
+	}
+	return n
+}
+
 // sideBySide adds the wall time of operations that only counters have. The ranks do
 // them side by side; processes of one rank that do, too, are no longer at it than the
 // run takes.

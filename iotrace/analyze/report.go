@@ -36,8 +36,11 @@ type Report struct {
 	ActiveRanks int `json:"active_ranks"`
 	// Wall is the time from the first operation to the end of the last. Busy is the
 	// time in which some process reads or writes.
-	Wall        float64           `json:"wall_s"`
-	Busy        float64           `json:"busy_s"`
+	Wall float64 `json:"wall_s"`
+	Busy float64 `json:"busy_s"`
+	// Untimed counts reads and writes whose durations are unknown. With any, there is no
+	// bandwidth, and other times are those of the rest.
+	Untimed     int64             `json:"untimed,omitempty"`
 	Concurrency Concurrency       `json:"concurrency"`
 	Bandwidth   Bandwidth         `json:"bandwidth"`
 	Period      pattern.Period    `json:"period"`

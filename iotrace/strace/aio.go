@@ -67,10 +67,10 @@ func (c *call) describe(r *request, text []byte) {
 	fields := members(text)
 	r.listed = true
 	r.data = address(fields["aio_data"])
-	if o, ok := iotrace.Int(fields["aio_offset"]); ok {
+	if o, ok := integer(fields["aio_offset"]); ok {
 		r.offset = o
 	}
-	if n, ok := iotrace.Int(fields["aio_nbytes"]); ok {
+	if n, ok := integer(fields["aio_nbytes"]); ok {
 		r.bytes = n
 	}
 	switch string(fields["aio_lio_opcode"]) {
@@ -100,7 +100,7 @@ func vectorBytes(text []byte) (sum int64) {
 		return iotrace.None
 	}
 	for _, v := range list {
-		n, ok := iotrace.Int(members(v)["iov_len"])
+		n, ok := integer(members(v)["iov_len"])
 		if !ok || n < 0 || n > math.MaxInt64-sum {
 			return iotrace.None
 		}
@@ -123,7 +123,7 @@ func (c *call) results() bool {
 		if i < int64(len(list)) {
 			fields := members(list[i])
 			data = address(fields["data"])
-			if res, ok = iotrace.Int(fields["res"]); !ok {
+			if res, ok = integer(fields["res"]); !ok {
 				return false
 			}
 			if res < 0 {

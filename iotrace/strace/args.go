@@ -146,8 +146,8 @@ func parseResult(b []byte) (r result, ok bool) {
 	switch {
 	case string(word) == "?":
 		r.failed = true
-	case bytes.HasPrefix(word, []byte("0x")):
-		r.value, _ = hexNumber(word[2:]) // of an address: only mmap needs it
+	case bytes.HasPrefix(word, []byte("0x")): // an address, or a number of strace -e raw
+		r.value, _ = hexNumber(word[2:])
 	default:
 		if r.value, ok = iotrace.Int(word); !ok {
 			return r, false
@@ -156,7 +156,24 @@ func parseResult(b []byte) (r result, ok bool) {
 			r.reason, _, _ = bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))
 		}
 	}
+	if outside, ok := ownNumber(rest); ok {
+		r.value = outside
+	}
 	return r, true
+}
+
+// ownNumber reads the number that --decode-pids=pidns adds to that of a process in a
+// container: 5 /* 4712 in strace's PID NS */. Lines have this number.
+func ownNumber(b []byte) (int64, bool) {
+	b, ok := bytes.CutPrefix(bytes.TrimLeft(b, " "), []byte("/* "))
+	if !ok {
+		return 0, false
+	}
+	number, rest := iotrace.Field(b)
+	if !bytes.HasPrefix(rest, []byte(" in strace's PID NS */")) {
+		return 0, false
+	}
+	return iotrace.Int(number)
 }
 
 // duration reads the time that -T adds at the end: <0.000012>. It returns -1 without
@@ -178,7 +195,9 @@ func duration(b []byte) (ns int64, odd bool) {
 	return -1, len(word) > 0 && len(bytes.Trim(word, "-.0123456789")) == 0
 }
 
-// parseFD reads a descriptor and the note of -y. AT_FDCWD is number -100.
+// parseFD reads a descriptor and the note of -y, with the mark that is behind it if the
+// file was deleted. AT_FDCWD is number -100. A comment (-X verbose) and a context
+// (--secontext) may follow.
 func parseFD(b []byte) (fd int64, note []byte, ok bool) {
 	i := bytes.IndexByte(b, '<')
 	word := b
@@ -188,15 +207,36 @@ func parseFD(b []byte) (fd int64, note []byte, ok bool) {
 			return 0, nil, false
 		}
 		word, note = b[:i], b[i+1:i+n-1]
+		if bytes.HasPrefix(b[i+n:], deletedMark) {
+			note = b[i+1 : i+n+len(deletedMark)]
+		}
+	}
+	if i := bytes.IndexByte(word, ' '); i >= 0 {
+		word = word[:i]
 	}
 	if string(word) == "AT_FDCWD" {
 		return atCWD, note, true
 	}
-	fd, ok = iotrace.Int(word)
+	fd, ok = integer(word)
+	if fd == 1<<32+atCWD { // of strace -e raw
+		fd = atCWD
+	}
 	return fd, note, ok && fd == int64(int32(fd))
 }
 
 const atCWD = -100
+
+// deletedMark follows the note of a file that was deleted since it was opened. Before
+// strace 5.15 it was a part of the path, with a blank.
+var deletedMark = []byte("(deleted)")
+
+// integer reads a number, in hex if strace printed it raw.
+func integer(b []byte) (int64, bool) {
+	if len(b) > 2 && b[1] == 'x' {
+		return hexNumber(b[2:])
+	}
+	return iotrace.Int(b)
+}
 
 // firstWord returns the first argument of an incomplete call. Paths of -y may have
 // commas.
@@ -212,7 +252,8 @@ func firstWord(b []byte) []byte {
 	return bytes.TrimSpace(b[:i])
 }
 
-// parseString reads a quoted string. whole is false if strace has shortened it.
+// parseString reads a quoted string. whole is false if strace has shortened it. The
+// context of a file may follow (--secontext).
 func parseString(b []byte) (s string, whole, ok bool) {
 	if len(b) == 0 || b[0] != '"' {
 		return "", false, false
@@ -221,7 +262,7 @@ func parseString(b []byte) (s string, whole, ok bool) {
 	if n == 0 {
 		return "", false, false
 	}
-	return unescape(b[1 : n-1]), n == len(b), true
+	return unescape(b[1 : n-1]), n == len(b) || b[n] == ' ', true
 }
 
 // unescape resolves the escapes of C.
@@ -268,25 +309,6 @@ func hexDigit(c byte) byte {
 	return 0
 }
 
-// hasFlag reports whether flags such as O_RDWR|O_CREAT contain one.
-func hasFlag(flags []byte, flag string) bool {
-	for {
-		i := bytes.Index(flags, []byte(flag))
-		if i < 0 {
-			return false
-		}
-		end := i + len(flag)
-		if (i == 0 || !isFlag(flags[i-1])) && (end == len(flags) || !isFlag(flags[end])) {
-			return true
-		}
-		flags = flags[end:]
-	}
-}
-
-func isFlag(c byte) bool {
-	return c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
-}
-
 // member returns the value of a member of a structure, as in {st_size=5, ...}.
 func member(b []byte, name string) []byte {
 	i := bytes.Index(b, []byte(name+"="))
@@ -294,14 +316,14 @@ func member(b []byte, name string) []byte {
 		return nil
 	}
 	b = b[i+len(name)+1:]
-	if i := bytes.IndexAny(b, ", }"); i >= 0 {
+	if i := bytes.IndexAny(b, ",}"); i >= 0 {
 		b = b[:i]
 	}
-	return b
+	return bytes.TrimSpace(b)
 }
 
 func hexNumber(b []byte) (int64, bool) {
-	if len(b) == 0 || len(b) > 15 {
+	if len(b) == 0 || len(b) > 16 || len(b) == 16 && b[0] > '7' {
 		return 0, false
 	}
 	var n int64

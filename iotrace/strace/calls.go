@@ -2,6 +2,7 @@ package strace
 
 import (
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -20,6 +21,7 @@ type call struct {
 	ranked int32
 	result
 	start, end int64
+	timeless   bool  // its duration is not known
 	err        error // the reason why the call is impossible
 }
 
@@ -164,15 +166,19 @@ func (c *call) resolve(text []byte, begun bool) (*open, bool) {
 			c.task.fds.fds[fd] = d
 		}
 	}
-	if note != nil && (d.open == nil || c.denied(note, d)) {
+	switch {
+	case note == nil:
+	case d.open == nil || c.denied(note, d):
 		d = descriptor{open: &open{kind: kindOfNote(note), offset: iotrace.None, unseen: true}}
 		if d.kind == "" {
-			d.name = notePath(note)
+			d.name, d.noted = notePath(note), true
 			d.node = c.im.nodeOf(d.name)
 		}
 		if !given {
 			c.task.fds.fds[fd] = d
 		}
+	case d.noted && d.node != nil && d.name != d.node.path: // it was renamed
+		d.name, d.index = d.node.path, 0
 	}
 	return d.open, true
 }
@@ -189,21 +195,28 @@ func (c *call) denied(note []byte, d descriptor) bool {
 		return true
 	case d.node == nil: // a file in memory has a path, but not on a disk
 		return kindOfNote(note) == "" && !strings.HasPrefix(notePath(note), "/memfd:")
-	case isPath(note, d.node.path):
+	}
+	name, deleted := deletedNote(note)
+	there := c.im.nodes[d.node.path] == d.node
+	switch {
+	case isPath(name, d.node.path):
+		return !there && !deleted // another file has taken the name
+	case kindOfNote(name) != "":
+		return true
+	case d.node.path == "" || d.node.path[0] != '/': // was opened by an incomplete path
 		return false
 	}
-	return kindOfNote(note) != "" || !c.stale(d)
+	real := notePath(name)
+	if c.im.nodes[real] == d.node || real == d.node.path+" (deleted)" { // another link, an old strace
+		return false
+	}
+	// NFS gives files another name that are removed while they are open.
+	return there || !deleted && !strings.HasPrefix(path.Base(real), ".nfs")
 }
 
 // unknownDescriptor is the kind of a standard descriptor that was redirected to
 // something unknown.
 const unknownDescriptor = "unknown descriptor"
-
-// stale reports whether -y differs from what was opened only because the file was
-// removed, or was opened by an incomplete path.
-func (c *call) stale(d descriptor) bool {
-	return c.im.nodes[d.node.path] != d.node || d.node.path == "" || d.node.path[0] != '/'
-}
 
 // file is lookup for calls on files. It counts descriptors of other kinds and returns
 // nil for them.
@@ -302,7 +315,7 @@ func (c *call) pair() bool {
 }
 
 // number reads a numeric argument.
-func (c *call) number(i int) (int64, bool) { return iotrace.Int(c.arg(i)) }
+func (c *call) number(i int) (int64, bool) { return integer(c.arg(i)) }
 
 // Filter is the flag with which strace lets the kernel pass other calls without a stop
 // (strace 5.3 and later).

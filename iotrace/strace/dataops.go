@@ -13,6 +13,9 @@ var moves = map[string]bool{
 	"write": true, "writev": true, "pwrite64": true, "pwrite": true, "pwritev": true, "pwritev2": true,
 }
 
+// passes lists the calls that move bytes from one descriptor to another.
+var passes = map[string]bool{"sendfile": true, "sendfile64": true, "copy_file_range": true, "splice": true}
+
 // transfer handles a read or write of the first descriptor at an offset, or at the
 // position if there is no offset.
 func (c *call) transfer(op iotrace.Op, offset []byte) bool {
@@ -25,7 +28,7 @@ func (c *call) transfer(op iotrace.Op, offset []byte) bool {
 	}
 	at := int64(iotrace.None)
 	if offset != nil {
-		at, ok = iotrace.Int(offset)
+		at, ok = integer(offset)
 		// For preadv2 and pwritev2, -1 means the position. The other calls refuse it.
 		if !ok || at < 0 && (at != -1 || c.name != "preadv2" && c.name != "pwritev2") {
 			c.err = fmt.Errorf("invalid offset %.30s", offset)
@@ -73,6 +76,10 @@ func (c *call) move(op iotrace.Op, o *open, at int64) {
 	c.on(o, op, at, n)
 	if c.err != nil {
 		return
+	}
+	c.im.requests++
+	if c.timeless {
+		c.im.unseen.of(noDurations, o.index-1, n)
 	}
 	if o.direct {
 		c.im.unseen.of(directIO, o.index-1, n)
@@ -189,10 +196,10 @@ func (c *call) seekLarge() bool {
 
 func (c *call) seekTo(o *open, to, by int64, whence []byte) {
 	o.offset = to
-	if string(whence) != "SEEK_CUR" || by != 0 {
+	if !is(whence, "SEEK_CUR") || by != 0 {
 		o.unseen = false // a descriptor that seeks does not append
 	}
-	if string(whence) == "SEEK_END" {
+	if is(whence, "SEEK_END") {
 		o.node.size = max(to-by, 0)
 	}
 	c.on(o, iotrace.Seek, to, 0)
@@ -202,11 +209,11 @@ func (c *call) seekTo(o *open, to, by int64, whence []byte) {
 // block that it reads, changes and writes (data sieving), and its processes wait for
 // each other. Calls that do not wait, and those that unlock, are no events.
 func (c *call) lockRange() bool {
-	kind := string(member(c.arg(2), "l_type"))
-	if kind == "" {
+	kind := member(c.arg(2), "l_type")
+	if kind == nil {
 		return false
 	}
-	if kind == "F_UNLCK" {
+	if is(kind, "F_UNLCK") {
 		return true
 	}
 	o, ok := c.file(0)
@@ -214,8 +221,8 @@ func (c *call) lockRange() bool {
 		return ok
 	}
 	offset := int64(iotrace.None)
-	if string(member(c.arg(2), "l_whence")) == "SEEK_SET" {
-		at, ok := iotrace.Int(member(c.arg(2), "l_start"))
+	if is(member(c.arg(2), "l_whence"), "SEEK_SET") {
+		at, ok := integer(member(c.arg(2), "l_start"))
 		if !ok {
 			return false
 		}
@@ -273,22 +280,21 @@ func (c *call) openHandle() bool {
 }
 
 // reflink handles FICLONE and FICLONERANGE: the file gets contents that no call moves.
-func (c *call) reflink(request string) bool {
+func (c *call) reflink(whole bool) bool {
 	to, ok := c.file(0)
 	if to == nil {
 		return ok
 	}
 	n := int64(iotrace.None)
-	switch request {
-	case "FICLONE":
+	if whole {
 		if from, ok := c.resolve(c.arg(2), false); ok && from != nil && from.node != nil {
 			n = from.node.size
 		}
 		to.node.size = n
-	default:
+	} else {
 		fields := members(c.arg(2))
-		length, ok := iotrace.Int(fields["src_length"])
-		at, ok2 := iotrace.Int(fields["dest_offset"])
+		length, ok := integer(fields["src_length"])
+		at, ok2 := integer(fields["dest_offset"])
 		if ok && ok2 && length > 0 { // 0 means up to the end
 			n = length
 		}

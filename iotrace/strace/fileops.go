@@ -12,7 +12,10 @@ import (
 
 func (c *call) open(dir, pathArg, flags []byte) bool {
 	name, ok := c.givenPath(dir, pathArg)
-	if !ok || flags == nil {
+	if !ok && c.note == nil { // cut, or printed raw
+		c.install(c.value, unknownDescriptor, [][]byte{flags})
+	}
+	if !ok && c.note == nil || flags == nil {
 		return false
 	}
 	if c.note != nil {
@@ -88,18 +91,18 @@ func (c *call) fcntl() bool {
 	if !ok {
 		return false
 	}
-	switch string(c.arg(1)) {
-	case "F_DUPFD":
+	switch command := c.arg(1); {
+	case is(command, "F_DUPFD"):
 		return c.dup(c.value, false)
-	case "F_DUPFD_CLOEXEC":
+	case is(command, "F_DUPFD_CLOEXEC"):
 		return c.dup(c.value, true)
-	case "F_SETFD":
+	case is(command, "F_SETFD"):
 		c.task.fds.closeOnExec(fd, hasFlag(c.arg(2), "FD_CLOEXEC"))
-	case "F_SETFL":
+	case is(command, "F_SETFL"):
 		if o, _ := c.lookup(0); o != nil {
 			o.append, o.direct, o.unseen = hasFlag(c.arg(2), "O_APPEND"), hasFlag(c.arg(2), "O_DIRECT"), false
 		}
-	case "F_SETLKW", "F_SETLKW64", "F_OFD_SETLKW":
+	case is(command, "F_SETLKW"), is(command, "F_SETLKW64"), is(command, "F_OFD_SETLKW"):
 		return c.lockRange()
 	}
 	return true
@@ -108,21 +111,23 @@ func (c *call) fcntl() bool {
 // ioctl handles the requests that set close-on-exec, which Python uses, and those that
 // share the blocks of another file.
 func (c *call) ioctl() bool {
-	request := string(c.arg(1))
-	if i := bytes.Index(c.arg(1), []byte("FICLONE")); i >= 0 {
-		return c.reflink(string(c.arg(1)[i:]))
+	request := c.arg(1)
+	if i := bytes.Index(request, []byte("FI")); i > 0 { // with the name of another request before it
+		request = request[i:]
 	}
-	if strings.Contains(request, "FIDEDUPERANGE") { // the contents stay as they are
+	switch {
+	case is(request, "FICLONE"), is(request, "FICLONERANGE"):
+		return c.reflink(is(request, "FICLONE"))
+	case is(request, "FIDEDUPERANGE"): // the contents stay as they are
 		c.im.rep.Other("FIDEDUPERANGE")
 		return true
-	}
-	if request != "FIOCLEX" && request != "FIONCLEX" {
+	case !is(request, "FIOCLEX") && !is(request, "FIONCLEX"):
 		c.im.rep.Other(others(c.name))
 		return true
 	}
 	fd, _, ok := parseFD(c.arg(0))
 	if ok {
-		c.task.fds.closeOnExec(fd, request == "FIOCLEX")
+		c.task.fds.closeOnExec(fd, is(request, "FIOCLEX"))
 	}
 	return ok
 }
@@ -263,7 +268,7 @@ func learnSize(n *node, info []byte) {
 		return
 	}
 	for _, m := range []string{"st_size", "stx_size"} {
-		if size, ok := iotrace.Int(member(info, m)); ok && size >= 0 {
+		if size, ok := integer(member(info, m)); ok && size >= 0 {
 			n.size = size
 		}
 	}

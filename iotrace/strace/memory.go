@@ -66,10 +66,7 @@ func (c *call) mmap() bool {
 		return ok
 	}
 	n, ok := c.number(1)
-	offset, ok2 := iotrace.Int(c.arg(5))
-	if hex, is := bytes.CutPrefix(c.arg(5), []byte("0x")); is {
-		offset, ok2 = hexNumber(hex)
-	}
+	offset, ok2 := c.number(5)
 	if !ok || !ok2 {
 		return false
 	}

@@ -2,6 +2,7 @@ package strace
 
 import (
 	"bytes"
+	"cmp"
 	"path"
 	"strings"
 
@@ -205,18 +206,16 @@ func (c *call) pathArg(dir, arg []byte) (string, bool) {
 // the working directory if dir is nil.
 func (c *call) givenPath(dir, arg []byte) (string, bool) {
 	name, whole, ok := parseString(arg)
-	if !ok {
+	if !ok || !whole {
 		return "", false
-	}
-	if !whole {
-		name += "..."
 	}
 	if strings.HasPrefix(name, "/") {
 		return path.Clean(name), true
 	}
-	base := c.task.cwd.path
+	base, fd := c.task.cwd.path, int64(atCWD)
 	if dir != nil {
-		fd, note, ok := parseFD(dir)
+		var note []byte
+		fd, note, ok = parseFD(dir)
 		switch {
 		case !ok:
 			return "", false
@@ -229,7 +228,29 @@ func (c *call) givenPath(dir, arg []byte) (string, bool) {
 			base = c.task.fds.fds[fd].pathNow()
 		}
 	}
+	if base == "" && fd == atCWD {
+		base = c.im.directoryOf(name)
+		c.task.cwd.path = base
+	}
 	return absolute(base, name), true
+}
+
+// directoryOf returns the directory in which there is a file of a relative path, if the
+// trace has shown one such file; else "".
+func (ns *names) directoryOf(name string) string {
+	found := ""
+	for dir := range ns.entries {
+		file := path.Join(dir, path.Base(name))
+		base, ok := strings.CutSuffix(file, "/"+name)
+		if !ok || ns.nodes[file] == nil || dir[0] != '/' {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = cmp.Or(base, "/")
+	}
+	return found
 }
 
 // pathNow returns the current path of a descriptor's file.
@@ -243,11 +264,22 @@ func (d descriptor) pathNow() string {
 // notePath returns the path in the text that -y adds to a descriptor. More may follow
 // the path: </dev/pts/0<char 136:0>>.
 func notePath(note []byte) string {
-	s := string(note)
-	if i := strings.IndexByte(s, '<'); i >= 0 {
-		s = s[:i]
+	note, _ = deletedNote(note)
+	if i := bytes.IndexByte(note, '<'); i >= 0 {
+		note = note[:i]
 	}
-	return unescape([]byte(s))
+	return unescape(note)
+}
+
+// deletedNote cuts the mark of a deleted file off a note.
+func deletedNote(note []byte) (name []byte, deleted bool) {
+	if name, deleted = bytes.CutSuffix(note, deletedMark); deleted {
+		name, deleted = bytes.CutSuffix(name, []byte(">"))
+	}
+	if !deleted {
+		name = note
+	}
+	return name, deleted
 }
 
 // isPath reports whether a note has this path. It avoids making a string of a note

@@ -47,6 +47,7 @@ type open struct {
 	sync   bool  // each write waits for the storage
 	direct bool  // around the page cache
 	unseen bool  // it was opened before the trace began, perhaps to append
+	noted  bool  // its open was not seen: the name is the one of -y at each call
 	index  int32 // of the name among the files of the trace, plus one; 0 at first
 }
 
@@ -102,6 +103,9 @@ func family(name string) bool {
 func cloneFlags(args []byte) []byte {
 	i := bytes.Index(args, []byte("flags="))
 	if i < 0 {
+		if bytes.HasPrefix(args, []byte("0x")) { // -e raw
+			return args[:max(0, bytes.IndexAny(args, ",)"))]
+		}
 		return nil
 	}
 	args = args[i+len("flags="):]

@@ -86,6 +86,9 @@ type importer struct {
 	base  int64   // the first time, or the midnight before it if there is no date
 	seen  *course // of the current text
 
+	requests   int64  // reads and writes
+	timed      bool   // some call has a duration
+	summary    bool   // the table of -C has begun
 	broken     []byte // an interrupted line, see mend
 	lineNumber int64  // of the current line, which may have waited
 	call       call
@@ -244,7 +247,9 @@ func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 		c.end = max(at, c.start)
 	default:
 		im.rep.Other("call without a duration (strace -T gives it)")
+		c.timeless = true
 	}
+	im.timed = im.timed || r.seconds >= 0
 	im.until = max(im.until, c.end)
 	if p.family {
 		if r.failed || r.value == 0 {
@@ -252,6 +257,9 @@ func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 		}
 		if fd, ok := pidfd(text); ok {
 			c.install(fd, "pidfd", [][]byte{[]byte("O_CLOEXEC")})
+		}
+		if p.name == "clone3" && bytes.HasPrefix(text, []byte("0x")) {
+			im.unseen.add(rawCalls, 1, 0) // whether it shares descriptors is not known
 		}
 		return im.forked(t, p.child, r.value, cloneFlags(text))
 	}
@@ -261,6 +269,7 @@ func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 		return nil
 	}
 	if !p.do(c) {
+		c.unprinted()
 		return im.unknown(text, "the arguments of "+p.name+" are not understood")
 	}
 	if c.err != nil && im.o.Lenient {
@@ -272,6 +281,27 @@ func (im *importer) finish(t *task, p *pending, text []byte, at int64) error {
 		return e
 	}
 	return nil
+}
+
+// unprinted counts a call of which strace does not show the names, but addresses (-e raw,
+// -e verbose=none) or their beginnings.
+func (c *call) unprinted() {
+	var g gap
+	for _, a := range c.args {
+		switch {
+		case bytes.HasPrefix(a, []byte("0x")):
+			g = rawCalls
+		case bytes.HasSuffix(a, []byte("...")):
+			g = cutNames
+		}
+	}
+	switch {
+	case g == "":
+	case moves[c.name], passes[c.name]:
+		c.im.unseen.add(g, 1, c.value)
+	default:
+		c.im.unseen.add(g, 1, 0)
+	}
 }
 
 func (im *importer) unknown(l []byte, reason string) error {

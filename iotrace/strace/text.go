@@ -25,6 +25,9 @@ func (im *importer) line(l []byte) error {
 func (im *importer) entry(e *entry, l []byte) error {
 	switch e.kind {
 	case unknownLine:
+		if im.summary = im.summary || iotrace.StraceSummary(l); im.summary || iotrace.BesideStrace(l) {
+			return nil
+		}
 		return im.unknown(l, "this is not a line of strace")
 	case messageLine:
 		return nil

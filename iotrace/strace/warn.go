@@ -26,6 +26,9 @@ const (
 	unfinished    gap = "unfinished"
 	notUnderstood gap = "not-understood"
 	cutOff        gap = "cut"
+	rawCalls      gap = "raw-arguments"
+	cutNames      gap = "cut-names"
+	noDurations   gap = iotrace.WarnNoDurations
 	storageFull   gap = "storage-full"
 	storageError  gap = "storage-error"
 	syncWrites    gap = iotrace.WarnSyncWrites
@@ -110,6 +113,12 @@ func (g gap) text(x extent) string {
 		return "writes were synchronous (O_SYNC, O_DSYNC): the time of each is that of a write and a sync. The trace has a sync of no time after each, which a replay repeats"
 	case directIO:
 		return "requests went around the page cache (O_DIRECT), as a replay does only if it is asked to"
+	case rawCalls:
+		return fmt.Sprintf("%s printed with addresses for names (strace -e raw or -e verbose): their files, and which threads share descriptors, are unknown. Run strace without that option", amount(n, "call was", "calls were"))
+	case cutNames:
+		return fmt.Sprintf("%s a name that is cut short (\"...\"): their files are unknown. Run strace with -y", amount(n, "call has", "calls have"))
+	case noDurations:
+		return "reads and writes have no duration: times, bandwidth and gains are unknown. Run strace with -T"
 	case cutOff:
 		return "the text of strace is damaged or cut: the trace ends there"
 	}
@@ -152,6 +161,13 @@ func (im *importer) close(reports ...*iotrace.Report) {
 		im.unseen.add(notUnderstood, r.Unknown, 0)
 		if r.Cut != nil {
 			im.unseen.add(cutOff, 1, 0)
+		}
+	}
+	if !im.timed && im.unseen[noDurations].count > 0 { // those of calls on two lines tell little of the others
+		for i := range im.t.Events {
+			if e := &im.t.Events[i]; e.Op != iotrace.Rename { // whose end is that of a Renaming
+				e.End = e.Start
+			}
 		}
 	}
 	im.t.Warnings = im.unseen.warnings()

@@ -128,6 +128,9 @@ func kindsText(files []analyze.File) string {
 
 // timeText has the bandwidth while anything is read or written.
 func timeText(r *analyze.Report) string {
+	if r.Untimed > 0 {
+		return fmt.Sprintf("%s; of %d of %d reads and writes the durations are unknown (strace -T)", rough(r.Wall), r.Untimed, r.Reads+r.Writes)
+	}
 	text := fmt.Sprintf("%s, of which %s reading or writing", rough(r.Wall), rough(r.Busy))
 	if bytes := float64(r.BytesWritten) + float64(r.BytesRead); r.Busy > 0 && bytes > 0 {
 		text += fmt.Sprintf(", at %s/s", brief(int64(min(bytes/r.Busy, 1<<62))))
