@@ -150,7 +150,8 @@ func (h handle) checked() { h.of(h.name, func(t *tally) { t.Checked = true }) }
 var programs map[string]func(*program)
 
 func init() {
-	programs = map[string]func(*program){"plain": plain, "append": appending, "threads": threads, "children": children, "child": child, "vectors": vectors}
+	programs = map[string]func(*program){"plain": plain, "append": appending, "threads": threads, "children": children, "child": child, "vectors": vectors,
+		"drawn": drawnProgram, "drawnchild": drawnChild}
 }
 
 // plain is one process with one descriptor at a time.
