@@ -306,11 +306,12 @@ func readLevels(l *Levels, job *image.Job, spec *Resolved, noted *Baseline) (*st
 	return s, s.AddNodes(l, spec, noted, versions)
 }
 
-// AddNodes adds the versions that only nodes have, unless the job has left them.
+// AddNodes adds the versions that nodes have and the store lacks, unless the job has left them.
 func (s *storedJob) AddNodes(from Source, spec *Resolved, noted *Baseline, versions map[int]*image.Manifest) error {
 	for _, n := range slices.Sorted(maps.Keys(versions)) {
 		m := versions[n]
-		if noted.Leaves(n, len(spec.Groups)) {
+		stored := slices.ContainsFunc(s.Found[m.Group], func(o *image.Manifest) bool { return o.Number == n })
+		if stored || noted.Leaves(n, len(spec.Groups)) {
 			continue
 		}
 		at, _, err := from.Reads(n)
