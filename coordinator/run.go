@@ -33,7 +33,7 @@ func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Fai
 	}
 	if d.machine, err = supervisor.New(cfg); err != nil {
 		if errors.Is(err, recovery.ErrNoLine) {
-			err = &job.MissingError{What: err.Error(), Cause: d.passed}
+			err = &job.MissingError{What: err.Error(), Cause: d.passed, OnNodes: d.spec.Tier != nil}
 		}
 		return nil, err
 	}

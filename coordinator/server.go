@@ -121,7 +121,7 @@ func (d *driver) admit(g wire.Greeting, l *wire.Link) *member {
 // fromRank handles a message of a rank in the loop.
 func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message) {
 	g := d.group(rank)
-	if incarnation != g.incarnation {
+	if incarnation != g.incarnation || d.members[rank] != m { // it has ended
 		return
 	}
 	if s, ok := msg.(protocol.SetupFailed); ok && !s.Damaged {

@@ -35,7 +35,7 @@ func TestGroupsOnNodes(t *testing.T) {
 	runs, first := runsOf(t, "CKPT_GROUP_RUNS", usual), runsOf(t, "CKPT_GROUP_SEED", 0)
 	var failures, restarts, anew atomic.Int64
 	t.Cleanup(func() {
-		t.Logf("%d failures, %d restarts by hand, %d jobs begun anew", failures.Load(), restarts.Load(), anew.Load())
+		t.Logf("%d failures, %d restarts by hand, %d jobs launched again", failures.Load(), restarts.Load(), anew.Load())
 		if failures.Load() < int64(runs)/4 && runs > 1 {
 			t.Errorf("%d failures in %d runs prove little", failures.Load(), runs)
 		}
@@ -153,6 +153,7 @@ func (g *groupsRun) run() *Result {
 		case 0, 1:
 			g.cure() // else the restart does without the node
 		case 2:
+			g.cure()
 			loseDirs(g.t, g.spec, g.rng.IntN(len(g.spec.Mapping)))
 		}
 		if failed != nil && !failed.Restartable || lost != nil {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"ckpt/image"
 	"ckpt/image/container"
@@ -27,7 +29,7 @@ func (l *Levels) Open(number int) (*image.Job, *image.Manifest, error) {
 		m, err := l.job.Manifest(c.Number)
 		return l.job, m, err
 	}
-	return throughNodes(l.job, l.Tier, nil), c.Version.Manifest, nil
+	return throughNodes(l.job, l.Tier, c.Version.Manifest, false), c.Version.Manifest, nil
 }
 
 // A Source reads checkpoints wherever they are.
@@ -40,7 +42,7 @@ type Source interface {
 func (l *Levels) Reads(number int) (*image.Job, *image.Manifest, error) {
 	m, err := l.job.Manifest(number)
 	if v := l.Version(number); err != nil && v != nil {
-		return throughNodes(l.job, l.Tier, nil), v.Manifest, nil
+		return throughNodes(l.job, l.Tier, v.Manifest, false), v.Manifest, nil
 	}
 	return l.job, m, err
 }
@@ -48,21 +50,33 @@ func (l *Levels) Reads(number int) (*image.Job, *image.Manifest, error) {
 // ReadNodes returns the job through which a version on nodes is read. Files that are lost are
 // made again first: the caller alone writes to the nodes of the version.
 func ReadNodes(j *image.Job, on *nodes.Tier, version *image.Manifest) *image.Job {
-	return throughNodes(j, on, version)
+	return throughNodes(j, on, version, true)
 }
 
-func throughNodes(j *image.Job, on *nodes.Tier, again *image.Manifest) *image.Job {
-	return j.Through(&nodesFS{vfs.Through(j.FS()), j, on, again})
+func throughNodes(j *image.Job, on *nodes.Tier, version *image.Manifest, repair bool) *image.Job {
+	return j.Through(&nodesFS{Buffered: vfs.Through(j.FS()), job: j, on: on, version: version, repair: repair, made: map[string]*madeFile{}})
 }
 
 // A nodesFS shows the files that ranks have on nodes where the store would have them. A rank's
 // are on its node, copies on others. Manifests say what the store has.
 type nodesFS struct {
 	vfs.Buffered
-	job   *image.Job
-	on    *nodes.Tier
-	again *image.Manifest // version whose lost files are made again; nil: of none
+	job     *image.Job
+	on      *nodes.Tier
+	version *image.Manifest
+	repair  bool // files that are lost are made again on the nodes, else in made
+
+	mu   sync.Mutex
+	made map[string]*madeFile // by path in the job
 }
+
+// A madeFile is made again for this process: it has no name any more, and stays open.
+type madeFile struct {
+	vfs.File
+	info fs.FileInfo
+}
+
+func (*madeFile) Close() error { return nil }
 
 func (f *nodesFS) find(name string) (vfs.FS, string) {
 	rest, err := filepath.Rel(f.job.Dir(), name)
@@ -78,25 +92,61 @@ func (f *nodesFS) find(name string) (vfs.FS, string) {
 			return j.FS(), j.FilePath(rest)
 		}
 	}
-	if f.again == nil {
+	i := slices.IndexFunc(f.version.Ranks, func(r image.Rank) bool { return r.File == filepath.ToSlash(rest) })
+	if i < 0 {
 		return f.FS, name
 	}
-	if i := slices.IndexFunc(f.again.Ranks, func(r image.Rank) bool { return r.File == filepath.ToSlash(rest) }); i >= 0 {
-		if from, err := f.on.Recover(context.Background(), f.again, f.again.Ranks[i].Rank); err == nil {
-			return from.Job.FS(), from.Job.FilePath(rest)
-		}
+	if !f.repair {
+		f.make(f.version.Ranks[i].Rank, name)
+	} else if from, err := f.on.Recover(context.Background(), f.version, f.version.Ranks[i].Rank); err == nil {
+		return from.Job.FS(), from.Job.FilePath(rest)
 	}
 	return f.FS, name
 }
 
+// make makes the file of a rank again, for this process, once, if enough of its set is left.
+func (f *nodesFS) make(rank int, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, tried := f.made[name]; tried {
+		return
+	}
+	f.made[name] = nil
+	temp := filepath.Join(os.TempDir(), "ckpt-"+image.NewID())
+	file, err := vfs.OS{}.Create(temp)
+	if err != nil {
+		return
+	}
+	err = f.on.Rebuilt(context.Background(), f.version, rank, file)
+	info, serr := vfs.OS{}.Stat(temp)
+	if err = errors.Join(err, serr, vfs.OS{}.Remove(temp)); err != nil {
+		file.Close()
+		return
+	}
+	f.made[name] = &madeFile{file, info}
+}
+
+// again returns the file that was made again for a name; nil: there is none.
+func (f *nodesFS) again(name string) *madeFile {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.made[name]
+}
+
 func (f *nodesFS) Open(name string) (vfs.File, error) {
-	fsys, name := f.find(name)
-	return fsys.Open(name)
+	fsys, at := f.find(name)
+	if made := f.again(name); made != nil {
+		return made, nil
+	}
+	return fsys.Open(at)
 }
 
 func (f *nodesFS) Stat(name string) (fs.FileInfo, error) {
-	fsys, name := f.find(name)
-	return fsys.Stat(name)
+	fsys, at := f.find(name)
+	if made := f.again(name); made != nil {
+		return made.info, nil
+	}
+	return fsys.Stat(at)
 }
 
 // An UnseenError says that only nodes have a checkpoint, and that no directory seen from here has

@@ -116,7 +116,7 @@ func findLine(ctx context.Context, job *image.Job, spec *Resolved, status *Statu
 		if lerr := l.checkAllLogs(levels, job, spec, found); lerr != nil {
 			return nil, OfferLine(job.Name(), cfg, lerr)
 		}
-		err = &MissingError{What: err.Error(), Cause: l.passed}
+		err = &MissingError{What: err.Error(), Cause: l.passed, OnNodes: spec.Tier != nil}
 	}
 	if err != nil {
 		return nil, err
@@ -317,6 +317,9 @@ func (s *storedJob) AddNodes(from Source, spec *Resolved, noted *Baseline, versi
 		at, _, err := from.Reads(n)
 		if err == nil {
 			err = spec.checkGroup(at, m)
+		}
+		if err != nil && errors.Is(err, fs.ErrNotExist) {
+			err = &MissingError{What: fmt.Sprintf("the part of %s in checkpoint %d, which only nodes had", NameRanks(spec.Groups[m.Group]), n), OnNodes: true}
 		}
 		if err != nil && spec.Several() && Unrestorable(err) {
 			s.Passed = append(s.Passed, fmt.Errorf("checkpoint %d is passed over: %w", n, err))

@@ -330,6 +330,9 @@ func (t *Tier) Drain() {
 	t.g.Await(func() bool { return t.copying != nil || len(t.reclaiming) > 0 })
 	defer func() {
 		_ = t.g.Interruptible(func(context.Context) error { t.record.wait(); return nil })
+		if len(t.alone) > 0 && t == t.tiers[len(t.tiers)-1] {
+			t.g.Warn(notStored(t.Job.Name(), t.alone, nil))
+		}
 	}()
 	m := t.unstored()
 	if m == nil {
@@ -337,7 +340,7 @@ func (t *Tier) Drain() {
 	}
 	end := t.g.End()
 	if end.Hurried || end.Broken || t.ways != nil || t.nodes.Setting().Drain.Mode == nodes.DrainNone {
-		t.g.Warn(notStored(t.Job.Name(), m.Number, nil))
+		t.alone = append(t.alone, m.Number)
 		return
 	}
 	t.drainLast(m)
@@ -355,7 +358,7 @@ func (t *Tier) drainLast(m *image.Manifest) {
 		return err
 	})
 	if err != nil {
-		t.g.Warn(notStored(t.Job.Name(), m.Number, err))
+		t.g.Warn(notStored(t.Job.Name(), []int{m.Number}, err))
 		return
 	}
 	t.ledger.Drained(m.Number)

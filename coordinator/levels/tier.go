@@ -28,6 +28,7 @@ type Directories struct {
 	told   map[int]bool // nodes of which a warning says what is wrong with them
 	bypass bypass
 	tiers  []*Tier // of the groups
+	alone  []int   // checkpoints that only nodes have when the run is over
 }
 
 func newDirectories(on *nodes.Tier, j *image.Job, ways *nodeWays, had *Inventory) *Directories {
@@ -337,13 +338,17 @@ func storedBytes(m *image.Manifest) int64 {
 	return n
 }
 
-// notStored says what a user has to know of a version that only the nodes have.
-func notStored(name string, number int, err error) string {
-	why := ""
+// notStored says what a user has to know of versions that only the nodes have.
+func notStored(name string, numbers []int, err error) string {
+	why, which, is, it := "", fmt.Sprintf("checkpoint %d", numbers[0]), "is", "it"
 	if err != nil {
 		why = ": " + err.Error()
 	}
-	return wording.Sprintf("checkpoint %d of job %s is on the nodes only, not in the store%s; {restart %s} continues from it while the directories of the nodes are there, and stores it", number, name, why, name)
+	if len(numbers) > 1 {
+		which, is, it = fmt.Sprintf("the newest checkpoints of %d groups", len(numbers)), "are", "them"
+	}
+	return wording.Sprintf("%s of job %s %s on the nodes only, not in the store%s; {restart %s} continues from %s while the directories of the nodes are there, and stores %s",
+		which, name, is, why, name, it, it)
 }
 
 // Commit makes a version exist on the nodes.

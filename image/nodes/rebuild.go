@@ -92,6 +92,20 @@ func (r *recovery) rebuild(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
+// Rebuilt makes the file of a rank again out of what is left of its set, somewhere else than on a
+// node. A reader has to check it.
+func (t *Tier) Rebuilt(ctx context.Context, m *image.Manifest, rank int, out io.WriterAt) error {
+	set, member, ok := SetOf(setsOf(m), rank)
+	if !ok {
+		return fmt.Errorf("rank %d of version %d: %w", rank, m.Number, ErrNotHere)
+	}
+	left := &rest{tier: t, m: m, set: set}
+	defer left.close()
+	left.open(ctx, member, true)
+	_, err := Rebuild(ctx, set, member, left.sources(), out)
+	return err
+}
+
 // fromRest makes the file out of a rest, and checks it.
 func (r *recovery) fromRest(ctx context.Context, left *rest, member int, all bool) error {
 	left.open(ctx, member, all)
