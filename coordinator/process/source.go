@@ -11,6 +11,9 @@ import (
 //go:embed client/c/ckpt.h
 var header string
 
+//go:embed client/c/ckpt.hpp
+var plusplus string
+
 //go:embed client/fortran/ckpt.f90
 var fortran string
 
@@ -20,10 +23,10 @@ var python string
 //go:embed client/veloc/veloc.h
 var veloc string
 
-// sources has the source for each language. That for fortran and veloc stands on the one
-// for c.
+// sources has the source for each language. The sources for c++, fortran and veloc
+// include the one for c.
 var sources = map[string]string{
-	"c": header, "fortran": fortran, "python": python, "veloc": veloc,
+	"c": header, "c++": plusplus, "fortran": fortran, "python": python, "veloc": veloc,
 }
 
 // Languages returns the languages that Source knows, sorted.

@@ -31,6 +31,7 @@ func Commands(g *ui.Globals) []*cobra.Command {
 const sdkHelp = `Print the source with which an MPI program takes checkpoints.
 
   c        ckpt.h, a header for C99 and C++: include it after mpi.h
+  c++      ckpt.hpp, a header for C++17: containers that grow; it stands on ckpt.h
   fortran  ckpt.f90, a Fortran 2018 module; it stands on ckpt.h
   python   ckpt.py, a module for numpy arrays; it needs no compiler
   veloc    veloc.h, VeloC's memory-based interface; it stands on ckpt.h

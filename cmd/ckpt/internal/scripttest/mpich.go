@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// useMPICH puts a directory before all of PATH in which mpicc, mpifort and mpiexec are
+// useMPICH puts a directory before all of PATH in which mpicc, mpicxx, mpifort and mpiexec are
 // MPICH's, which the pages and scripts mean: where Open MPI is installed too, Debian gives
 // it these names. Without MPICH it changes nothing.
 //
@@ -16,7 +16,7 @@ import (
 // testdata/mpich/idle.c. MPICH polls without a pause, so that four ranks on two processors
 // took nine tenths of their time for waiting.
 func useMPICH(dir string) error {
-	for _, name := range []string{"mpicc", "mpifort"} {
+	for _, name := range []string{"mpicc", "mpicxx", "mpifort"} {
 		if path, err := exec.LookPath(name + ".mpich"); err == nil {
 			if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
 				return err
