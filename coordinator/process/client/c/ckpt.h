@@ -41,6 +41,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -211,6 +212,19 @@ long long ckpt_query(const char *name);
 void *ckpt_alloc(const char *name, size_t bytes, int type);
 
 /*
+ * ckpt_file has a file that grows, such as a log or a table of results, belong to the
+ * checkpoint: its length is kept, and ckpt_restore cuts off what was written after. So the
+ * file is in the end that of a run without failures. The rank that writes it calls this,
+ * before ckpt_restore, and flushes it (fflush) before each boundary. Bytes that were written
+ * over are not kept. The path is printable ASCII, at most 250 characters, and means the same
+ * file after a restart.
+ *
+ * CKPT_OK. CKPT_ARGUMENT: a bad path. ckpt_restore returns CKPT_MISMATCH if a file is
+ * shorter than it was.
+ */
+int ckpt_file(const char *path);
+
+/*
  * ckpt_finalize says that the program ends on purpose, so that nothing is restarted. Call
  * it before MPI_Finalize. Afterwards all functions but ckpt_error return CKPT_ARGUMENT.
  *
@@ -305,6 +319,13 @@ struct ckpt_i_window {
 	size_t bytes;
 };
 
+/* A file of the program, and its length at the last boundary that asked. */
+struct ckpt_i_file {
+	struct ckpt_i_file *next;
+	int64_t length;
+	char path[256];
+};
+
 struct ckpt_i_state {
 	int phase, rank, link, changed; /* changed: the agent has written to regions */
 	char *page;
@@ -312,6 +333,7 @@ struct ckpt_i_state {
 	uint64_t *buffer;
 	struct ckpt_i_region *regions;
 	struct ckpt_i_window *windows;
+	struct ckpt_i_file *files;
 	void (*progress)(void);
 	char error[512];
 };
@@ -1105,6 +1127,56 @@ CKPT_I_API void *ckpt_alloc(const char *name, size_t bytes, int type)
 	return mem;
 }
 
+CKPT_I_API int ckpt_file(const char *path)
+{
+	char name[256];
+	struct ckpt_i_file *f;
+	int status;
+	if (path == NULL || *path == 0 || strlen(path) > 250)
+		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_file: a path has 1 to 250 characters");
+	snprintf(name, sizeof name, "file:%s", path);
+	for (f = CKPT_I->files; f != NULL; f = f->next)
+		if (strcmp(f->path, path) == 0)
+			return CKPT_OK;
+	f = (struct ckpt_i_file *)calloc(1, sizeof *f);
+	if (f == NULL)
+		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_file %s: out of memory", path);
+	strcpy(f->path, path);
+	status = ckpt_protect(name, &f->length, sizeof f->length, CKPT_INT64);
+	if (status == CKPT_ARGUMENT) {
+		free(f);
+		return status;
+	}
+	f->next = CKPT_I->files;
+	CKPT_I->files = f;
+	return status;
+}
+
+/* ckpt_i_measure notes how long the files are, for the checkpoint that may be taken. */
+CKPT_I_OWN void ckpt_i_measure(void)
+{
+	struct ckpt_i_file *f;
+	struct stat s;
+	for (f = CKPT_I->files; f != NULL; f = f->next)
+		f->length = stat(f->path, &s) == 0 ? (int64_t)s.st_size : 0;
+}
+
+/* ckpt_i_cut gives the files the lengths of the checkpoint. */
+CKPT_I_OWN int ckpt_i_cut(void)
+{
+	struct ckpt_i_file *f;
+	struct stat s;
+	for (f = CKPT_I->files; f != NULL; f = f->next) {
+		int64_t is = stat(f->path, &s) == 0 ? (int64_t)s.st_size : 0;
+		if (is < f->length)
+			return ckpt_i_fail(CKPT_MISMATCH, "file %s has %lld bytes, and had %lld at the checkpoint: put it back, or restart from a checkpoint before",
+					   f->path, (long long)is, (long long)f->length);
+		if (is > f->length && truncate(f->path, f->length) != 0)
+			return ckpt_i_fail(CKPT_IO, "file %s: %s", f->path, strerror(errno));
+	}
+	return CKPT_OK;
+}
+
 CKPT_I_API long ckpt_restore(void)
 {
 	int64_t step = 0;
@@ -1115,6 +1187,8 @@ CKPT_I_API long ckpt_restore(void)
 	status = ckpt_i_call(CKPT_I_RESTORE, 0, 0, 0, NULL, &step);
 	if (status == CKPT_NONE || (status == CKPT_SERVICE && !CKPT_I->changed))
 		return 0;
+	if (status >= 0)
+		status = ckpt_i_cut();
 	return status < 0 ? status : (long)step;
 }
 
@@ -1140,6 +1214,7 @@ CKPT_I_API int ckpt_boundary(long step)
 	if (count < __atomic_load_n(ckpt_i_word(CKPT_I_LIMIT), __ATOMIC_SEQ_CST) &&
 	    __atomic_load_n(ckpt_i_word(CKPT_I_PENDING), __ATOMIC_RELAXED) == 0)
 		return CKPT_OK;
+	ckpt_i_measure();
 	return ckpt_i_call(CKPT_I_BOUNDARY, 0, count, step, NULL, NULL);
 }
 
@@ -1150,6 +1225,7 @@ CKPT_I_API int ckpt_save(long step)
 	if (!ckpt_i_ready("ckpt_save", &status))
 		return status;
 	count = ckpt_i_next();
+	ckpt_i_measure();
 	status = ckpt_i_call(CKPT_I_BOUNDARY, 1, count, step, NULL, NULL);
 	ckpt_i_passed(count, step); /* not before: the other ranks must meet this one here */
 	return status;
