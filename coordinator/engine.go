@@ -30,6 +30,8 @@ type engine interface {
 	Gone(wire.Greeting, launch.Process, error)
 	// Kill kills a rank, KillAll all ranks of a group; both return at once.
 	Kill(rank int)
+	// Strike kills a rank for an injected failure.
+	Strike(rank int)
 	KillAll(ranks []int)
 	// Manifest describes a checkpoint that was written; reported does so from what the ranks
 	// have said. Settled takes the news that it was committed or aborted.
@@ -93,6 +95,12 @@ func (p *processes) Gone(g wire.Greeting, proc launch.Process, err error) {
 const causeGrace = time.Second
 
 func (p *processes) Kill(rank int) { p.d.terminate(p.d.members[rank]) }
+
+func (p *processes) Strike(rank int) {
+	if m := p.d.members[rank]; m != nil && m.proc != nil {
+		p.d.engine.Kill(rank)
+	}
+}
 
 func (p *processes) KillAll(ranks []int) {
 	for _, rank := range ranks {
@@ -178,9 +186,7 @@ func (g *group) processEnded(incarnation, rank int, cause string) {
 }
 
 func (d *driver) kill(rank int) {
-	if m := d.members[rank]; m != nil && m.proc != nil {
-		d.engine.Kill(rank)
-	}
+	d.engine.Strike(rank)
 }
 
 // Lose tells the protocol, once, that a rank is gone.

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"ckpt/coordinator/dmtcp"
 	"ckpt/coordinator/job"
@@ -20,7 +21,7 @@ type dmtcpEngine struct {
 
 func beginDMTCP(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 	described := job.Resolved{Spec: spec}
-	if err := errors.Join(dmtcp.Check(&spec), job.CheckCombinations(opt.failing(described.Lookup("")))); err != nil {
+	if err := errors.Join(dmtcp.Check(&spec), job.CheckCombinations(described.Lookup("")), opt.checkFailures(&spec, true)); err != nil {
 		return nil, err
 	}
 	tools, err := dmtcp.Find(ctx)
@@ -37,7 +38,7 @@ func beginDMTCP(ctx context.Context, spec job.Spec, opt Options) (*Result, error
 }
 
 func resumeDMTCP(ctx context.Context, spec *job.Resolved, j *image.Job, opt RestartOptions) (*Result, error) {
-	if err := job.CheckCombinations(opt.failing(opt.lookup(spec, spec.Mapping))); err != nil {
+	if err := errors.Join(job.CheckCombinations(opt.lookup(spec, spec.Mapping)), opt.checkFailures(&spec.Spec, false)); err != nil {
 		return nil, err
 	}
 	tools, err := dmtcp.Find(ctx)
@@ -51,14 +52,22 @@ func resumeDMTCP(ctx context.Context, spec *job.Resolved, j *image.Job, opt Rest
 	})
 }
 
-// failing has a lookup tell of failures as well.
-func (o Options) failing(of job.Lookup) job.Lookup {
-	return func(name string) (value string, given bool) {
-		if name == "fail" {
-			return "", len(o.Failures) > 0
+// checkFailures refuses failures that cannot happen to a program under DMTCP. How many ranks a new
+// one has is not known.
+func (o Options) checkFailures(spec *job.Spec, anew bool) error {
+	for _, f := range o.Failures {
+		s := *spec
+		if anew {
+			s.NP = max(s.NP, f.Rank+1)
 		}
-		return of(name)
+		if f.Iter > 0 {
+			return job.Clash(job.ClashBoundary, fmt.Sprintf("failure at iteration %d", f.Iter), "")
+		}
+		if err := f.check(&s); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // runDMTCP runs a job that this process has locked, from a checkpoint that is chosen once
@@ -107,12 +116,19 @@ func (d dmtcpDriver) Redescribe(ctx context.Context, s *job.Resolved) error {
 
 // Tx returns the checkpoint that is being written.
 func (d dmtcpDriver) Tx(ctx context.Context) (tx *image.Tx, err error) {
-	err = d.inLoop(ctx, func() { tx = d.groups[0].tx })
+	err = d.inLoop(ctx, func() {
+		if tx = d.groups[0].tx; tx != nil && d.turns.client != nil {
+			tx = tx.Through(d.groups[0].turn.FS(d.job.FS()))
+		}
+	})
 	if err == nil && tx == nil {
 		err = errors.New("the checkpoint was aborted")
 	}
 	return tx, err
 }
+
+// Waits reports whether the bytes of a checkpoint wait for a turn on the storage.
+func (d dmtcpDriver) Waits() bool { return d.turns.turnsOn.Load().Waits() }
 
 // inLoop has f done in the loop, and waits for it.
 func (d *driver) inLoop(ctx context.Context, f func()) error {
@@ -160,6 +176,13 @@ func (e *dmtcpEngine) Open() error {
 		})
 	}
 	return nil
+}
+
+// Strike kills the process of a rank.
+func (e *dmtcpEngine) Strike(rank int) {
+	if !e.KillRank(rank) {
+		e.d.Warn(fmt.Sprintf("no failure is injected into rank %d: the program has no such rank", rank))
+	}
 }
 
 // Settle waits until the program has ended, which takes a while after it was told to.

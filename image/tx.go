@@ -135,6 +135,12 @@ func (t *Tx) Build(path string, h container.Header, pool *container.Pool) (*cont
 	return t.job.Place().Build(path, h, pool)
 }
 
+// Through returns the checkpoint as written through a file system around its own. The checkpoint
+// itself is committed or aborted.
+func (t *Tx) Through(fsys vfs.FS) *Tx {
+	return &Tx{job: t.job.Through(fsys), number: t.number, dir: t.dir, Trace: t.Trace}
+}
+
 // LibraryPath returns the path of the library zone of an imported checkpoint.
 func (t *Tx) LibraryPath() string { return filepath.Join(t.dir, "library.img") }
 

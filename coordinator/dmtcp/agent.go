@@ -121,7 +121,7 @@ func (a *agent) beat(period time.Duration) {
 				progress++
 			}
 		}
-		a.link.Send(protocol.Beat{Progress: progress})
+		a.link.Send(protocol.Beat{Progress: progress, Waits: a.e.driver.Waits()})
 		select {
 		case <-t.C:
 		case <-a.ctx.Done():

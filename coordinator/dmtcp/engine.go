@@ -40,6 +40,8 @@ import (
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
+	"ckpt/image/codec"
+	"ckpt/image/container"
 	"ckpt/image/dmtcp"
 	"ckpt/internal/durable"
 	"ckpt/internal/family"
@@ -84,8 +86,10 @@ type Driver interface {
 	Scratch(ctx context.Context) (string, error)
 	// Redescribe notes what the ranks and the first images tell of the job.
 	Redescribe(ctx context.Context, s *job.Resolved) error
-	// Tx returns the checkpoint that is being written.
+	// Tx returns the checkpoint that is being written. Waits reports whether its bytes wait for a
+	// turn on the storage.
 	Tx(ctx context.Context) (*image.Tx, error)
+	Waits() bool
 	// StopWithout ends the run after its last checkpoint, which could not be stored.
 	StopWithout(number int, err error)
 }
@@ -105,6 +109,7 @@ type Engine struct {
 	begun   bool      // the program has read its standard input,
 	inputAt int64     // a file from here on
 	tried   map[int]int
+	codec   *container.Codec
 	came    atomic.Bool // it computes, or has begun with a checkpoint
 	agent   *agent      // of the present incarnation; the driver's
 
@@ -163,6 +168,13 @@ func Forsake(j *image.Job) error {
 // driver.
 func TakeOver(ctx context.Context, run Run, t *Tools, opt Options) (*Engine, *job.CheckpointEvent, error) {
 	e := &Engine{Run: run, opt: opt, tools: t, rules: zones.DefaultRules(), tried: map[int]int{}, written: map[int]*image.Manifest{}}
+	if run.Spec.Codec != "" {
+		setting, err := codec.ParseSetting(run.Spec.Codec)
+		if err != nil {
+			return nil, nil, err
+		}
+		e.codec = container.NewCodec(setting, 0)
+	}
 	e.opt.Settle = cmp.Or(opt.Settle, usualSettle)
 	if opt.Environ == nil {
 		e.opt.Environ = os.Environ
@@ -227,7 +239,7 @@ func (e *Engine) storePending(ctx context.Context, set *rawSet) (*job.Checkpoint
 		return nil, fmt.Errorf("the images that an earlier run has left are no checkpoint: %w", err)
 	}
 	began := time.Now()
-	m, err := files.Import(ctx, e.Job, dmtcp.Options{Notice: e.warn, Describe: func(m *image.Manifest) {
+	m, err := files.Import(ctx, e.Job, dmtcp.Options{Notice: e.warn, Codec: e.codec, Describe: func(m *image.Manifest) {
 		m.Latency.Total = set.Pause.Seconds() + time.Since(began).Seconds()
 		m.Parent, m.Pause, m.Latency.Storage = set.From, set.Pause.Seconds(), m.Latency.Total
 	}})
@@ -263,6 +275,21 @@ func (e *Engine) Start(r launch.Rank, ended func(cause string)) (launch.Process,
 		ended(cause)
 	}()
 	return a, nil
+}
+
+// KillRank kills the process of a rank, for an injected failure. It reports whether the program has
+// such a rank; one that has not come yet is left alone.
+func (e *Engine) KillRank(rank int) bool {
+	if e.agent == nil {
+		return true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p, ok := e.agent.byRank[rank]; ok {
+		family.Signal([]family.Process{p}, syscall.SIGKILL)
+		return true
+	}
+	return len(e.agent.byRank) == 0
 }
 
 // Hopeless reports whether another incarnation would fare no better: the program has never

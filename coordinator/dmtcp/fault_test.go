@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -235,4 +236,58 @@ func TestWalltime(t *testing.T) {
 	if err != nil || r.Outcome != job.StateStopped || !r.Requeue || r.Checkpoints != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+// TestDeathWhileWriting: a rank dies while DMTCP writes, which waits for it for ever. That is noticed
+// long before the patience with a checkpoint is over.
+func TestDeathWhileWriting(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, 80, time.Millisecond)
+	s.opt.Limits.Patience = time.Hour
+	s.spec.AutoRestart = true
+	s.show("once with-rank")
+	asked := s.atStart(func(c *wire.Client) {
+		if _, err := c.Checkpoint(); err != nil {
+			t.Error(err)
+		}
+		s.show("once hang-checkpoint")
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			if _, err := c.Checkpoint(); err == nil {
+				t.Error("a checkpoint was taken without a rank")
+			}
+		}()
+		for { // until DMTCP writes
+			if b, err := os.ReadFile(s.faults); err == nil && len(strings.TrimSpace(string(b))) == 0 {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		other, err := wire.Contact(t.Context(), s.job())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer other.Close()
+		status, err := other.Status()
+		if err != nil || len(status.PIDs) < 2 {
+			t.Errorf("%+v, %v", status, err)
+			return
+		}
+		if err := syscall.Kill(status.PIDs[1], syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		<-written
+	})
+	r, err := launched(t.Context(), s.spec, s.opt)
+	asked()
+	if err != nil || r.Outcome != job.StateCompleted || r.Failures != 1 || r.Lost != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if f := of[*coordinator.FailureEvent](s.rec); !strings.Contains(f[0].Reason, "while DMTCP wrote the images") {
+		t.Errorf("%+v", f[0])
+	}
+	s.counted(80)
+	s.sound(1)
 }

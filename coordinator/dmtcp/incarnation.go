@@ -27,9 +27,10 @@ type incarnation struct {
 	read    time.Duration // of exporting the images
 	bytes   int64
 	images  []string
-	shared  []string         // files that processes shared, of the images
-	virtual []int            // numbers of the ranks, of the images
-	ranks   []family.Process // once the program computes
+	shared  []string               // files that processes shared, of the images
+	virtual []int                  // numbers of the ranks, of the images
+	ranks   []family.Process       // once the program computes
+	byRank  map[int]family.Process // guarded by the engine
 	ready   bool
 	gone    bool // it was ended
 }
@@ -178,7 +179,7 @@ func (a *agent) endProgram() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	endAll(append(below, e.state.Processes...))
-	e.state.Processes, a.pids = nil, nil
+	e.state.Processes, a.pids, a.byRank = nil, nil, nil
 	if err := e.state.write(e.Job); err != nil {
 		e.Warn(err.Error())
 	}
@@ -257,7 +258,10 @@ func (a *agent) write(t *taking, set *rawSet) (*dmtcp.Set, error) {
 	if set.Peers, _, err = a.server.status(a.ctx); err != nil {
 		return nil, err
 	}
-	err = a.server.checkpoint(a.ctx)
+	ctx, stop := context.WithCancel(a.ctx)
+	defer stop()
+	a.help(func() { a.watchWriters(ctx, t, stop) })
+	err = a.server.checkpoint(ctx)
 	set.Pause = time.Since(began)
 	if err != nil {
 		select { // DMTCP may know before us that the program has ended
@@ -311,7 +315,7 @@ func (a *agent) store(ctx context.Context, set *rawSet, files *dmtcp.Set, progre
 	if err != nil {
 		return nil, err
 	}
-	return files.Write(ctx, e.Job, tx, dmtcp.Options{Progress: progress, Notice: e.warn,
+	return files.Write(ctx, e.Job, tx, dmtcp.Options{Progress: progress, Notice: e.warn, Codec: e.codec,
 		Describe: func(m *image.Manifest) { m.Parent, m.Pause = set.From, set.Pause.Seconds() }})
 }
 

@@ -117,17 +117,20 @@ func (e *Engine) sharedFiles(files *dmtcp.Set) []string {
 // guess finds out which processes are ranks: of a restart the images tell it, before the
 // first checkpoint the variables of their launcher do.
 func (a *agent) guess(peers []worker) {
-	names := make(map[string]bool)
+	names, byRank := make(map[string]bool), make(map[int]family.Process)
 	for _, p := range peers {
 		if len(a.images) > 0 {
-			if slices.Contains(a.virtual, p.virtual) {
-				a.ranks = append(a.ranks, p.Process)
+			if rank := slices.Index(a.virtual, p.virtual); rank >= 0 {
+				a.ranks, byRank[rank] = append(a.ranks, p.Process), p.Process
 			}
 			continue
 		}
 		if rank, ok := rankOf(p.Process); ok {
 			a.ranks = append(a.ranks, p.Process)
 			names[rank] = true
+			if n, err := strconv.Atoi(rank); err == nil {
+				byRank[n] = p.Process
+			}
 		}
 	}
 	e := a.e
@@ -145,7 +148,11 @@ func (a *agent) guess(peers []worker) {
 	if len(shown) == 0 { // no MPI job; the first two are no processes of the program
 		shown = e.state.Processes[min(2, len(e.state.Processes)):]
 	}
-	for _, p := range shown {
+	for i, p := range shown {
 		a.pids = append(a.pids, p.PID)
+		if len(a.ranks) == 0 {
+			byRank[i] = p
+		}
 	}
+	a.byRank = byRank
 }

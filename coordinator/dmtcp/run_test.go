@@ -220,3 +220,69 @@ func TestTools(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestInject: failures are injected into a program that is not changed, by time and again and again.
+func TestInject(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, 150, time.Millisecond)
+	s.spec.AutoRestart, s.spec.Keep = true, 1
+	s.opt.Failures = []coordinator.Failure{{Rank: 0, Node: -1, After: 1500 * time.Millisecond}, {Rank: 9, Node: -1, After: 500 * time.Millisecond}}
+	asked := s.atStart(func(c *wire.Client) {
+		for range 2 {
+			if _, err := c.Checkpoint(); err != nil {
+				t.Error(err)
+			}
+		}
+		for len(of[*coordinator.FailureEvent](s.rec)) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	r, err := launched(t.Context(), s.spec, s.opt)
+	asked()
+	if err != nil || r.Outcome != job.StateCompleted || r.Failures != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if f := of[*coordinator.FailureEvent](s.rec); !strings.Contains(f[0].Reason, "was killed by signal 9") {
+		t.Errorf("%+v", f[0])
+	}
+	if !strings.Contains(strings.Join(s.rec.warned, "\n"), "into rank 9: the program has no such rank") {
+		t.Errorf("%q", s.rec.warned)
+	}
+	s.counted(150)
+	s.sound(1)
+	usage := new(job.UsageError)
+	s.opt.Failures = []coordinator.Failure{{Rank: 0, Node: -1, Iter: 3}}
+	if _, err := restarted(t.Context(), s.opt, 0, false); !errors.As(err, &usage) || !strings.Contains(err.Error(), "iteration 3") {
+		t.Error(err)
+	}
+}
+
+// TestPackedImages: what DMTCP wrote is packed where that pays, and restarts the program.
+func TestPackedImages(t *testing.T) {
+	t.Parallel()
+	stored := map[string]int64{}
+	for _, setting := range []string{"none", "zstd", "auto"} {
+		s := newScene(t, 60, time.Millisecond)
+		s.spec.Codec = setting
+		stopped := s.atStart(func(c *wire.Client) {
+			ev, err := c.Stop(false)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			stored[setting] = ev.StoredBytes
+		})
+		if _, err := launched(t.Context(), s.spec, s.opt); err != nil {
+			t.Fatal(err)
+		}
+		stopped()
+		if r, err := restarted(t.Context(), s.opt, 0, false); err != nil || r.Outcome != job.StateCompleted {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		s.counted(60)
+		s.sound(1)
+	}
+	if stored["zstd"] >= stored["none"] || stored["zstd"] == 0 {
+		t.Errorf("stored %v bytes", stored)
+	}
+}

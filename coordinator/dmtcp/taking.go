@@ -1,14 +1,18 @@
 package dmtcp
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/dmtcp"
-	"context"
-	"errors"
-	"fmt"
-	"sync/atomic"
+	"ckpt/internal/family"
 )
 
 // A taking is a checkpoint from the order to write to its commit.
@@ -19,6 +23,7 @@ type taking struct {
 	aborted bool
 	set     *rawSet // once DMTCP has written it: the state of the job names it as pending
 	cancel  context.CancelFunc
+	died    atomic.Int64 // the process that has died while DMTCP was writing; 0: none
 }
 
 // take takes a checkpoint.
@@ -40,6 +45,26 @@ func (a *agent) take(number int, last bool) {
 		files, err := a.write(t, set)
 		a.do(func() { a.wrote(ctx, t, set, files, err) })
 	})
+}
+
+// watchWriters gives up a checkpoint while DMTCP writes it if a process of the program has died: the
+// others, and DMTCP, would wait for it for ever.
+func (a *agent) watchWriters(ctx context.Context, t *taking, giveUp func()) {
+	a.e.mu.Lock()
+	list := slices.Clone(a.e.state.Processes)
+	a.e.mu.Unlock()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pollEvery):
+		}
+		if gone := slices.IndexFunc(list, func(p family.Process) bool { return !p.Alive() }); gone >= 0 {
+			t.died.Store(int64(list[gone].PID))
+			giveUp()
+			return
+		}
+	}
 }
 
 // captured says that DMTCP has written the images, and that the program computes again.
@@ -118,6 +143,9 @@ func (a *agent) failed(t *taking, err error) {
 	case t.aborted:
 		a.link.Send(protocol.Aborted{Number: t.number})
 	case t.raw && a.program.ended(): // which tells all
+	case t.raw && t.died.Load() > 0:
+		a.fail(fmt.Sprintf("lost its process %d while DMTCP wrote the images", t.died.Load()))
+		return
 	default:
 		a.link.Send(protocol.WriteFailed{Number: t.number, Text: err.Error(), Body: wire.EncodeError(err)})
 	}

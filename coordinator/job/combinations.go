@@ -54,6 +54,7 @@ const (
 	ClashBuffer   = "layout buffer stripe-size"
 	ClashStore    = "local store"
 	ClashLost     = "fail-lose-local !local"
+	ClashBoundary = "ranks=dmtcp fail-iter"
 	ClashArrays   = "ranks=simulated|program other-np"
 	ClashCommand  = "ranks=program other-np !command"
 	ClashMessages = "checkpoint other-np"
@@ -220,6 +221,8 @@ func label(name, value string) string {
 		name = "np"
 	case "command":
 		return "a command"
+	case "fail-iter":
+		return wording.Sprintf("{fail} rank=R@iter=I")
 	case "fail-node":
 		return wording.Sprintf("{fail} node=K")
 	case "fail-lose-local":
@@ -245,6 +248,7 @@ func ofProgram(row func(terms, because, remedy string)) {
 	row("ranks=dmtcp model", "models are of what ckpt stores, and DMTCP writes images of its own", "leave it out")
 	row("ranks=dmtcp every=epoch", "the epochs of a program that is not changed are not known", wording.Sprintf("give {every} a time"))
 	row("ranks=simulated nodes-from-launcher|grace|engine", "only programs have it", "give the command of a program after --, or leave it out")
+	row(ClashBoundary, "the iterations of a program that is not changed are not known", "write rank=R@t=DUR or mtbf=DUR[,seed=S]")
 	row("from-launcher nodes|map", "both say where the ranks of a program are", "give one of them")
 	row("ranks=simulated chdir", "only programs run in a directory of their own", "leave it out")
 	row("ranks=simulated|dmtcp command", "only programs that call ckpt are restarted with another command", "leave out what follows --")
@@ -255,9 +259,8 @@ func ofDMTCP(row func(terms, because, remedy string)) {
 	row(dmtcp+"nodes-from-launcher|nodes|map|listen", "all processes of a program under DMTCP run on this host", leave)
 	row(dmtcp+"every-n", "the iterations of a program that is not changed are not known", wording.Sprintf("give {every}, {interval} a duration like 30m, or give {overhead} a share"))
 	row(dmtcp+"grace", "DMTCP ends the program itself", leave)
-	row(dmtcp+"fail", "no failures are injected into a program that is not changed", "kill one of its processes instead")
 	row(dmtcp+"local|protect|domains|drain|drain-rate", "DMTCP writes its images into a directory of its own", leave)
-	row(dmtcp+"codec|incremental|async|staging|trace|storage-turns", "DMTCP writes the memory of the program itself", leave)
+	row(dmtcp+"incremental|async|staging|trace", "DMTCP writes the memory of the program itself, and what it has written is always stored once and behind the program", leave)
 	row(dmtcp+"layout|strategy|aggregators|buffer|stripe-size|stripe-count|first-ost|p1|p2|p3|p4", "DMTCP writes one image per process", leave)
 	row(dmtcp+"without-log|chdir", "a program under DMTCP has neither logs nor a directory to choose", "leave it out")
 	row(dmtcp+"other-np", "images of DMTCP are of as many ranks as they were taken from", "leave the number of ranks out")

@@ -289,6 +289,13 @@ func (p *Engine) Kill(rank int) {
 	p.d.Send(rank, protocol.KillProcess{})
 }
 
+// Strike kills a rank for an injected failure.
+func (p *Engine) Strike(rank int) {
+	if p.d.Members()[rank].Here {
+		p.Kill(rank)
+	}
+}
+
 // KillAll ends all ranks by their agents, where they have come, and with the command.
 func (p *Engine) KillAll([]int) {
 	begun, wait := false, time.Duration(0)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"ckpt/image/codec"
 	"ckpt/internal/durable"
 	"ckpt/zones"
 )
@@ -26,6 +27,7 @@ type Builder struct {
 	index  index
 	rank   int32
 	zones  zones.Sizes
+	pack   *codec.Encoder // nil: extents are stored as they are
 	refs   map[*poolFile]uint32
 
 	stage []byte
@@ -67,6 +69,9 @@ func (p Place) Build(path string, h Header, pool *Pool) (*Builder, error) {
 	b.out, err = createOutput(p.FS, path, tracer{}, false, 0)
 	return b, err
 }
+
+// Pack has the extents that follow packed by a codec, which may be nil, where that pays.
+func (b *Builder) Pack(c *Codec) { b.pack = c.encoder(0) }
 
 // Region begins the next region. The extents that follow cover its size, rounded up to pages.
 func (b *Builder) Region(name string, zone zones.Zone, size int64) error {
@@ -113,24 +118,32 @@ func (b *Builder) Extent(raw []byte, id ID) (stored bool, err error) {
 		return false, durable.Op("write", b.path, -1,
 			fmt.Errorf("extent of %d bytes: want whole pages, at most %d", len(raw), maxExtent))
 	}
-	e, known := b.record(raw, id)
+	e, p, known := b.record(raw, id)
 	if err := b.add(e); err != nil || known {
 		return false, err
 	}
-	return true, b.store(raw)
+	return true, b.store(p)
 }
 
-// record makes the record of an extent: a reference if it is known, else the next place.
-func (b *Builder) record(raw []byte, id ID) (e extentRec, known bool) {
+// record makes the record of an extent: a reference if it is known, else the next place, with the
+// bytes to store there.
+func (b *Builder) record(raw []byte, id ID) (e extentRec, stored []byte, known bool) {
 	key := poolKey{id, len(raw)}
 	if at, ok := b.pool.find(key); ok {
-		return b.reference(at), true
+		return b.reference(at), nil, true
 	}
-	n := int64(len(raw))
-	e = extentRec{rawLen: n, storedLen: n, id: id, fileOff: b.at + int64(b.n)}
+	e = extentRec{rawLen: int64(len(raw)), id: id, fileOff: b.at + int64(b.n)}
 	e.sum(raw)
+	stored = raw
+	if b.pack != nil {
+		if packed := b.pack.Encode(raw, zones.Bytes); packed.ID != codec.Raw && packed.ID != codec.Zero {
+			e.codec, e.filter, stored = uint8(packed.ID), uint8(packed.Filter), packed.Data
+			e.storedCRC = durable.Sum(stored)
+		}
+	}
+	e.storedLen = int64(len(stored))
 	b.pool.put(key, poolEntry{b.self, e})
-	return e, false
+	return e, stored, false
 }
 
 // Share covers the next bytes of the region with a reference to raw, which it stores at the end
@@ -193,12 +206,12 @@ func (b *Builder) storeAside() error {
 	raw := b.asideBuf[:n]
 	clear(raw[len(b.asideBuf):])
 	b.asideBuf = b.asideBuf[:0]
-	e, known := b.record(raw, IDOf(raw))
+	e, p, known := b.record(raw, IDOf(raw))
 	b.aside = append(b.aside, e)
 	if known {
 		return nil
 	}
-	return b.store(raw)
+	return b.store(p)
 }
 
 // addAside makes the region of what was put aside.
@@ -252,8 +265,16 @@ func (b *Builder) add(e extentRec) error {
 	return nil
 }
 
-// store appends raw to the payload.
-func (b *Builder) store(raw []byte) error {
+// store appends the bytes of an extent to the payload, up to a page.
+func (b *Builder) store(p []byte) error {
+	if err := b.append(p); err != nil {
+		return err
+	}
+	var zero [zones.PageSize]byte
+	return b.append(zero[:zones.PageRound(int64(len(p)))-int64(len(p))])
+}
+
+func (b *Builder) append(raw []byte) error {
 	for len(raw) > 0 {
 		if err, _ := b.failed.Load().(error); err != nil {
 			return err // no use in going on

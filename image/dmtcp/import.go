@@ -26,6 +26,8 @@ type Options struct {
 	Notice func(error)
 	// Describe, if not nil, completes the manifest before the checkpoint counts.
 	Describe func(*image.Manifest)
+	// Codec packs what is stored; nil: nothing is packed.
+	Codec *container.Codec
 }
 
 // Import stores the files as the next checkpoint of job, which is locked. After an error
@@ -184,6 +186,7 @@ func (im *importer) build(path, kind string, rank, node int, ranks []int) (*open
 	if err != nil {
 		return nil, err
 	}
+	b.Pack(im.opt.Codec)
 	return &opened{b, container.File{Path: im.rel(path), Kind: kind, Ranks: ranks, Node: node}}, nil
 }
 

@@ -14,6 +14,7 @@ type server struct {
 	mu       sync.Mutex
 	program  net.Conn // nil if there is none
 	pid      int
+	rank     int // another process, 0 without
 	peers    int
 	stopped  bool          // for a checkpoint
 	hangs    bool          // the program does not compute again
@@ -58,7 +59,7 @@ func (s *server) serve(conn net.Conn) {
 	}
 	s.mu.Lock()
 	s.program = conn
-	_, _ = fmt.Sscan(rest, &s.pid, &s.peers)
+	_, _ = fmt.Sscan(rest, &s.pid, &s.peers, &s.rank)
 	s.mu.Unlock()
 	for in.Scan() {
 		if in.Text() == "hangs" {
@@ -93,13 +94,17 @@ func (s *server) obey(what string) string {
 	if what == "-bc" && running {
 		s.stopped, s.finished = true, finished
 	}
-	pid, peers := s.pid, s.peers
+	pid, peers, rank := s.pid, s.peers, s.rank
 	s.mu.Unlock()
 	switch {
 	case what == "-s":
 		return fmt.Sprintf("Coordinator:\nStatus...\n  NUM_PEERS=%d\n  RUNNING=%s\n", peers, map[bool]string{true: "yes", false: "no"}[running])
 	case what == "-l" && program != nil:
-		return fmt.Sprintf("Client List:\n1, count[40000:%d]@host, 7f-40000-66a, WorkerState::RUNNING, \n", pid)
+		list := fmt.Sprintf("Client List:\n1, count[40000:%d]@host, 7f-40000-66a, WorkerState::RUNNING, \n", pid)
+		if rank > 0 {
+			list += fmt.Sprintf("2, count[40001:%d]@host, 7f-40001-66a, WorkerState::RUNNING, \n", rank)
+		}
+		return list
 	case what == "-k" && program != nil:
 		fmt.Fprintln(program, "kill")
 	case what == "-bc" && !running:

@@ -31,7 +31,18 @@ type program struct {
 const countName = "count"
 
 func (p *program) run() int {
-	fmt.Fprintf(p.conn, "program %d %d\n", os.Getpid(), Peers-p.missing)
+	rank := 0
+	if _, ok := fault("with-rank"); ok {
+		cmd := exec.Command("sleep", "1000")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		runtime.LockOSThread() // the signal is of this thread's end
+		if err := cmd.Start(); err != nil {
+			return complain("%v", err)
+		}
+		rank = cmd.Process.Pid
+		go func() { _ = cmd.Wait() }()
+	}
+	fmt.Fprintf(p.conn, "program %d %d %d\n", os.Getpid(), Peers-p.missing, rank)
 	orders := make(chan string)
 	go func() {
 		in := bufio.NewScanner(p.conn)

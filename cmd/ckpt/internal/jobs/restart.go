@@ -135,7 +135,7 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, name stri
 	if spec := stored(g, name); spec != nil {
 		program = spec.Program
 		if spec.Lone() {
-			flags := flagLookup(o.flags, "nodes", "map", "without-log", "exact", "fail", "listen", "storage-turns", "chdir")
+			flags := flagLookup(o.flags, "nodes", "map", "without-log", "exact", "listen", "chdir")
 			if err := job.CheckCombinations(func(name string) (value string, given bool) {
 				if name == "ranks" {
 					return "dmtcp", true
