@@ -47,9 +47,9 @@ func (a *agent) take(number int, last bool) {
 	})
 }
 
-// watchWriters gives up a checkpoint while DMTCP writes it if a process of the program has died: the
+// watchWriters ends a checkpoint while DMTCP writes it if a process of the program has died: the
 // others, and DMTCP, would wait for it for ever.
-func (a *agent) watchWriters(ctx context.Context, t *taking, giveUp func()) {
+func (a *agent) watchWriters(ctx context.Context, t *taking, end func()) {
 	a.e.mu.Lock()
 	list := slices.Clone(a.e.state.Processes)
 	a.e.mu.Unlock()
@@ -61,7 +61,7 @@ func (a *agent) watchWriters(ctx context.Context, t *taking, giveUp func()) {
 		}
 		if gone := slices.IndexFunc(list, func(p family.Process) bool { return !p.Alive() }); gone >= 0 {
 			t.died.Store(int64(list[gone].PID))
-			giveUp()
+			end()
 			return
 		}
 	}
