@@ -18,6 +18,7 @@ import (
 	"ckpt/image/plan"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
+	"ckpt/iotrace"
 )
 
 // A transition is a job that restarts on another number of ranks.
@@ -378,6 +379,57 @@ func TestWrongRanks(t *testing.T) {
 		opt := launch(c.app, c.change)
 		if _, err := Restart(t.Context(), RestartOptions{Options: opt, NP: c.np}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s on %d ranks: %v, want %q", c.app, c.np, err, c.want)
+		}
+	}
+}
+
+// A rank that restarts opens each file once, and reads its index once, whatever of it is needed.
+func TestRestartOpensOnce(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*job.Spec){
+		"per-rank":    func(s *job.Spec) { s.Incremental = true },
+		"shared":      layoutsOf["shared"],
+		"application": func(s *job.Spec) { s.Level = job.Application },
+		"groups":      func(s *job.Spec) { s.Mode, s.GroupSize = job.Semi, 2 },
+	} {
+		for _, np := range []int{4, 6} {
+			if np == 6 && name == "groups" {
+				continue // it resumes on 4 first
+			}
+			s := newSpec(t, "heat.S.4", 2)
+			s.Iterations, s.Schedule.Every, s.Trace = 20, 7, true
+			change(&s)
+			_, _, opt := mustLaunch(t, s, Options{})
+			opt.Observer = &recorder{t: t}
+			if _, err := Restart(t.Context(), RestartOptions{Options: opt, NP: np}); err != nil {
+				t.Fatal(err)
+			}
+			store, err := image.OpenStore(vfs.OS{}, opt.Store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, err := store.Job(opt.Job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trace, err := iotrace.ReadFile(job.RestartTracePath(j))
+			if err != nil {
+				t.Fatal(err)
+			}
+			opened := map[[2]int32]int{}
+			for _, e := range trace.Events {
+				if e.Op == iotrace.Open {
+					opened[[2]int32{e.Rank, e.File}]++
+				}
+			}
+			if len(opened) == 0 {
+				t.Errorf("%s on %d: nothing was opened", name, np)
+			}
+			for of, n := range opened {
+				if path := trace.Files[of[1]]; n > 1 && strings.HasSuffix(path, ".img") {
+					t.Errorf("%s on %d: rank %d opened %s %d times", name, np, of[0], path, n)
+				}
+			}
 		}
 	}
 }

@@ -34,6 +34,7 @@ type Job struct {
 	dir   string
 	// device describes the storage, as measured for the store.
 	device func() fileview.Device
+	kept   *container.Place // with files that stay open; nil: they do not
 
 	mu   sync.Mutex
 	lock io.Closer   // nil if not ours
@@ -65,6 +66,14 @@ func (j *Job) Digest() (string, error) { return j.description() }
 // Through returns the job, for reading, as a file system around its own shows it.
 func (j *Job) Through(fsys vfs.FS) *Job {
 	return &Job{fs: fsys, store: &Store{fs: fsys, dir: j.store.dir}, name: j.name, dir: j.dir, device: j.device}
+}
+
+// Keep returns the job, for reading, each of whose files is opened once, until done is called.
+func (j *Job) Keep() (again *Job, done func()) {
+	place, done := j.Place().Keep()
+	again = j.Through(j.fs)
+	again.kept = &place
+	return again, done
 }
 
 // Dir returns the directory of the job. The caller may keep files there under names that are
@@ -275,6 +284,9 @@ func onDisk(fi fs.FileInfo) int64 {
 
 // Place is where the container files of the job lie.
 func (j *Job) Place() container.Place {
+	if j.kept != nil {
+		return *j.kept
+	}
 	return container.Place{FS: j.fs, Dir: j.dir, Job: j.name, Device: j.device}
 }
 

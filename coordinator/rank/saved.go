@@ -121,6 +121,7 @@ func (s *state) restoreRecut(ctx context.Context) error {
 	}
 	defer s.reading(ctx, m)()
 	defer s.tracing(m.Number)()
+	defer s.keeping()()
 	return s.restoreDealt(ctx, m)
 }
 

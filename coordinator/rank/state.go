@@ -256,6 +256,20 @@ func (s *state) tracing(number int) (done func()) {
 	}
 }
 
+// keeping has each file of a checkpoint be opened once, until done is called.
+func (s *state) keeping() (done func()) {
+	images, job := s.images, s.job
+	kept, over := images.Keep()
+	s.images = kept
+	if job == images {
+		s.job = kept
+	}
+	return func() {
+		over()
+		s.images, s.job = images, job
+	}
+}
+
 // restore fills the memory from a checkpoint, checking all it reads. Parts of the image without a
 // place in this process are not read. The queues of the shared segments, which were drained,
 // start empty, whatever the mapping.
@@ -270,6 +284,7 @@ func (s *state) restore(ctx context.Context) error {
 	}
 	defer s.reading(ctx, m)()
 	defer s.tracing(m.Number)()
+	defer s.keeping()()
 	if m.NP != s.spec.NP {
 		return s.restoreDealt(ctx, m)
 	}

@@ -23,6 +23,7 @@ type container struct {
 	trailer trailer
 	index   *index
 	rebuilt error // why index or trailer were made again, or nil
+	stays   bool  // open, until all that are kept are closed
 }
 
 // openContainer opens path, around the page cache where that works: restored bytes are needed
@@ -50,7 +51,12 @@ func openContainer(fsys vfs.FS, path string) (*container, error) {
 	return c, nil
 }
 
-func (c *container) Close() error { return c.f.Close() }
+func (c *container) Close() error {
+	if c.stays {
+		return nil
+	}
+	return c.f.Close()
+}
 
 func readContainer(f vfs.File, path string) (*container, error) {
 	size, err := f.Size()
@@ -106,10 +112,13 @@ func (p Place) open(f File) (*container, error) {
 // openAny opens a container file as open does, and one with a damaged index or trailer if these can
 // be made again.
 func (p Place) openAny(f File) (*container, error) {
-	c, err := openContainer(p.FS, p.pathOf(f.Path))
-	if err != nil {
-		c, err = rebuild(p.FS, p.pathOf(f.Path), f.IndexBlake3, err)
-	}
+	c, err := p.kept.once(f.Path, func() (*container, error) {
+		c, err := openContainer(p.FS, p.pathOf(f.Path))
+		if err != nil {
+			c, err = rebuild(p.FS, p.pathOf(f.Path), f.IndexBlake3, err)
+		}
+		return c, err
+	})
 	return p.identified(c, err, f)
 }
 
@@ -145,10 +154,13 @@ func (p Place) identify(c *container, f File) error {
 
 // openRef opens a file that the extents of c refer to, as openAny does.
 func (p Place) openRef(c *container, ref fileRec) (*container, error) {
-	x, err := openContainer(p.FS, p.pathOf(ref.path))
-	if err != nil {
-		x, err = rebuild(p.FS, p.pathOf(ref.path), hexDigest(ref.digest), err)
-	}
+	x, err := p.kept.once(ref.path, func() (*container, error) {
+		x, err := openContainer(p.FS, p.pathOf(ref.path))
+		if err != nil {
+			x, err = rebuild(p.FS, p.pathOf(ref.path), hexDigest(ref.digest), err)
+		}
+		return x, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s refers to another file: %w", c.path, err)
 	}

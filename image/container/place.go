@@ -2,6 +2,7 @@ package container
 
 import (
 	"fmt"
+	"sync"
 
 	"ckpt/image/plan/fileview"
 	"ckpt/internal/vfs"
@@ -14,6 +15,46 @@ type Place struct {
 	Dir    string                 // of the job; paths in manifests and indexes are relative to it
 	Job    string                 // its name, which is in every header
 	Device func() fileview.Device // how fast the storage reads
+	kept   *kept                  // files that stay open; nil: each is opened anew
+}
+
+// kept are files that were opened, by their paths. One goroutine or several may use them.
+type kept struct {
+	mu    sync.Mutex
+	files map[string]*container
+}
+
+// mostKept bounds the files that stay open, since a process may have so many only.
+const mostKept = 256
+
+// Keep has each file be opened and its index be read once, whoever reads it, until done is called.
+func (p Place) Keep() (again Place, done func()) {
+	p.kept = &kept{files: make(map[string]*container)}
+	return p, func() {
+		p.kept.mu.Lock()
+		defer p.kept.mu.Unlock()
+		for _, c := range p.kept.files {
+			c.f.Close()
+		}
+		clear(p.kept.files)
+	}
+}
+
+// once returns the file that was opened before, or opens it.
+func (k *kept) once(path string, open func() (*container, error)) (*container, error) {
+	if k == nil {
+		return open()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c := k.files[path]; c != nil {
+		return c, nil
+	}
+	c, err := open()
+	if err == nil && len(k.files) < mostKept {
+		c.stays, k.files[path] = true, c
+	}
+	return c, err
 }
 
 // File is the entry of a container file in a manifest.
