@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// modelVersion is written into model files.
-const modelVersion = 1
+// modelVersion is written into model files. Version 1 had other laws.
+const modelVersion = 2
 
 // maxModel bounds the text of a model; with all built-in tables it has 60 KiB.
 const maxModel = 8 << 20
@@ -227,8 +227,14 @@ func ReadModel(r io.Reader) (*Model, error) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		return nil, fit.RefuseFor(fit.FitModel, "model: not a model of ckpt: %v", err)
 	}
-	if m.Version != modelVersion {
-		return nil, fit.RefuseFor(fit.FitModel, "model: version %d is not known, this ckpt reads version %d", m.Version, modelVersion)
+	switch m.Version {
+	case modelVersion:
+	case 1:
+		if err := m.refit(); err != nil {
+			return nil, fit.RefuseFor(fit.FitModel, "model of version 1: %v", err)
+		}
+	default:
+		return nil, fit.RefuseFor(fit.FitModel, "model: version %d is not known, this ckpt reads versions 1 to %d", m.Version, modelVersion)
 	}
 	if err := m.renew(); err != nil {
 		return nil, err
@@ -237,6 +243,45 @@ func ReadModel(r io.Reader) (*Model, error) {
 		return nil, fit.RefuseFor(fit.FitModel, "model: %v", err)
 	}
 	return &m, nil
+}
+
+// refit fits the laws of a model of version 1 anew, from the measurements that it holds. A shared
+// zone without its measurements gives way to the built-in one.
+func (m *Model) refit() error {
+	m.Version = modelVersion
+	for _, s := range m.Series {
+		if err := s.Refit(s.Fit); err != nil {
+			return err
+		}
+	}
+	for _, s := range m.Whole {
+		if err := s.Refit(func(*dataset.Workload) error { return s.FitFiles() }); err != nil {
+			return err
+		}
+	}
+	for _, f := range m.Varied {
+		if err := f.Check(); err != nil {
+			return err
+		}
+		if err := f.Fit(); err != nil {
+			return err
+		}
+	}
+	for mpi, f := range m.Shared {
+		if f != nil && len(f.Rows) > 0 {
+			f.MPI = mpi
+			continue
+		}
+		base, err := Default()
+		if err != nil {
+			return err
+		}
+		if m.Shared[mpi] = base.Shared[mpi]; !slices.Contains(m.Elsewhere, "shared "+mpi) {
+			m.Elsewhere = append(m.Elsewhere, "shared "+mpi)
+			slices.Sort(m.Elsewhere)
+		}
+	}
+	return nil
 }
 
 // renew replaces times that an older ckpt wrote. Times always come from the built-in

@@ -53,7 +53,7 @@ func TestModelRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ old, new, want string }{
-		{`"ckpt_model": 1`, `"ckpt_model": 9`, "version 9"},
+		{`"ckpt_model": 2`, `"ckpt_model": 9`, "version 9"},
 		{`"mib": 1626.72`, `"mib": -1`, "impossible"},
 		{`"weight": 0`, `"weight": 7`, "law"},
 		{`"fit": {`, `"other": {`, "have no law"},
@@ -71,6 +71,51 @@ func TestModelRefuses(t *testing.T) {
 	}
 }
 
+// TestModelOfVersion1: files of version 1 had other laws. Theirs are fitted anew from the
+// measurements that they hold, and predict as a model of the same measurements does now.
+func TestModelOfVersion1(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		row  dataset.Measurement // on as many ranks as NP, with half of what falls for each doubling
+	}{
+		{`{"ckpt_model":1,"sources":["whole.csv"],"whole":[{"app":"heat","class":"A","mpi":"mpich","tables":["whole.csv"],"points":[{"n":1,"p":2,"mib":502},{"n":1,"p":4,"mib":252},{"n":1,"p":8,"mib":127}],"laws":[{"terms":[{"n":0,"p":-1},{"n":0,"p":0}],"coef":[999.9999999999985,2.000000000000193],"gram":[1520054.810813731,-254303.16207086013,-254303.16207086013,54782.18528561257],"rss":1.752645345187343e-30,"n":3,"k":2,"loo":1e-09,"weight":1}]}]}`,
+			dataset.Measurement{App: "heat", Class: "A", MPI: "mpich", Table: "whole.csv", File: 2}},
+		{`{"ckpt_model":1,"sources":["zones.csv"],"series":[{"app":"wave","class":"A","mpi":"mpich","tables":["zones.csv"],"points":[{"p":2,"mib":502},{"p":4,"mib":252},{"p":8,"mib":127}],"fit":{"laws":[{"law":"a/p+b\u00b7p^-2/3","coef":[982.9371574001196,16.336079084126442],"gram":[9994673.209997717,-5986514.914221251,-5986514.91422125,3711852.898301297],"rss":1.120409371262389e-06,"n":3,"k":2,"loo":0.0022843765555604924,"aicc":0,"weight":0.5},{"law":"a/p+b\u00b7p^-1/2","coef":[991.524899312856,8.55792415593352],"gram":[4695527.773834789,-2099076.872431089,-2099076.872431089,1011514.2510429394],"rss":6.120537443817836e-07,"n":3,"k":2,"loo":0.0017290849837836245,"aicc":0,"weight":0.5},{"law":"constant","coef":[169.29867914086867],"gram":[12237.602169811435],"rss":0.6578710141805142,"n":3,"k":1,"loo":0.9230669276097017,"aicc":0,"weight":0}],"low":2,"high":8,"n":3}}],"library":{"mpich":{"mean":2.5,"sd":0,"n":3,"low":2.44079662587053,"high":2.560639396889894}},"shared":{"mpich":{"law":"constant + 4\u00b7pn + pn\u00b2/16","coef":[21.930356721337986],"gram":[485.71958079875003],"rss":4.79362952546385e-05,"n":3,"k":1,"offsets":{},"low":2,"high":8,"rows":[{"app":"wave","processes_per_node":2,"mib":30.1},{"app":"wave","processes_per_node":4,"mib":38.9},{"app":"wave","processes_per_node":8,"mib":58.3}],"mpi":"mpich"}}}`,
+			dataset.Measurement{App: "wave", Class: "A", MPI: "mpich", Table: "zones.csv", Data: 2, Library: 2.5}},
+	} {
+		old, err := ReadModel(strings.NewReader(c.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rows []dataset.Measurement
+		for i, shared := range []float64{30.1, 38.9, 58.3} {
+			r := c.row
+			r.NP, r.PPN = 2<<i, 2<<i
+			if r.File > 0 {
+				r.File += 1000 / float64(r.NP)
+			} else {
+				r.Data, r.Shared = r.Data+1000/float64(r.NP), shared
+			}
+			rows = append(rows, r)
+		}
+		now, err := Fit(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Request{App: App{Name: c.row.App, Class: c.row.Class, NP: 32}, MPI: "mpich"}
+		got, err := old.Size(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := now.Size(r); err != nil || got.TotalMiB != want.TotalMiB || got.LowMiB != want.LowMiB || got.HighMiB != want.HighMiB || got.Model != want.Model {
+			t.Errorf("%s: %v (%v to %v), now %v (%v to %v), %v", r.App, got.TotalMiB, got.LowMiB, got.HighMiB, want.TotalMiB, want.LowMiB, want.HighMiB, err)
+		}
+	}
+	if _, err := ReadModel(strings.NewReader(`{"ckpt_model":1,"whole":[{"app":"x","points":[{"p":-1,"mib":0}]}]}`)); err == nil || !strings.Contains(err.Error(), "impossible") {
+		t.Errorf("impossible points: %v", err)
+	}
+}
+
 func FuzzReadModel(f *testing.F) {
 	m, err := Default()
 	if err != nil {
@@ -82,6 +127,7 @@ func FuzzReadModel(f *testing.F) {
 	}
 	f.Add(text.Bytes())
 	f.Add(regexp.MustCompile(`"coef": ?\[[^\]]*\]`).ReplaceAll(text.Bytes(), []byte(`"coef":[]`)))
+	f.Add([]byte(`{"ckpt_model":2,"series":[{"app":"x","class":"A","mpi":"mpich","points":[{"p":4,"mib":1}]}],"library":{"mpich":{"mean":2,"n":1}}}`))
 	f.Add([]byte(`{"ckpt_model":1,"series":[{"app":"x","class":"A","mpi":"mpich","points":[{"p":4,"mib":1}]}],"library":{"mpich":{"mean":2,"n":1}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m, err := ReadModel(bytes.NewReader(text))

@@ -116,7 +116,11 @@ func (d *Drift) Add(p float64, arrays Arrays, mib float64) {
 		}
 	}
 	if d.Written != nil {
-		d.Written = append(d.Written, arrays.Written/arrays.All)
+		share := 1.0 // of no arrays
+		if arrays.All > 0 {
+			share = arrays.Written / arrays.All
+		}
+		d.Written = append(d.Written, share)
 	}
 }
 

@@ -158,7 +158,30 @@ func (s *Series) CheckFiles() error {
 	return s.check(filePriors)
 }
 
+// Refit fits the laws of a series from a file anew, with the structure that it has.
+func (s *Series) Refit(laws func(*dataset.Workload) error) error {
+	if err := s.checkPoints(); err != nil {
+		return err
+	}
+	s.Laws = nil
+	if err := laws(nil); err != nil || s.Laws == nil {
+		return err
+	}
+	s.Laws.described() // what check verifies
+	return nil
+}
+
 func (s *Series) check(prior priors) error {
+	if err := s.checkPoints(); err != nil {
+		return err
+	}
+	if err := errors.Join(s.Repeats.Check(), s.checkFit(prior)); err != nil {
+		return fmt.Errorf("series %s: %w", s.Name(), err)
+	}
+	return nil
+}
+
+func (s *Series) checkPoints() error {
 	if s == nil || s.App == "" || len(s.Points) == 0 || len(s.Points) > MaxPoints {
 		return errors.New("a series has no name, no points or too many")
 	}
@@ -166,9 +189,6 @@ func (s *Series) check(prior priors) error {
 		if !(pt.P >= 1 && pt.P <= 1<<20 && pt.MiB > 0 && pt.MiB < 1<<40) {
 			return fmt.Errorf("series %s: point (%g, %g MiB) is impossible", s.Name(), pt.P, pt.MiB)
 		}
-	}
-	if err := errors.Join(s.Repeats.Check(), s.checkFit(prior)); err != nil {
-		return fmt.Errorf("series %s: %w", s.Name(), err)
 	}
 	return nil
 }
