@@ -83,8 +83,9 @@ type benchModes struct {
 	Digest     string      `json:"digest"` // of every run
 	Base       float64     `json:"base_s"` // total time without checkpoints and failures
 	Modes      []benchRow  `json:"modes"`
-	// Of all comparisons: how many lie in their intervals, and the median differences.
+	// Of all comparisons: how many lie in their intervals, how wide these are, and the median differences.
 	Inside  *float64 `json:"inside_share"`
+	Width   *float64 `json:"median_half_width"` // of the intervals, over the measured values
 	Added   *float64 `json:"round_added_difference"`
 	Logged  *float64 `json:"run_logged_difference"`
 	Restart *float64 `json:"restarted_difference"`

@@ -44,7 +44,7 @@ func (b *benchModes) predictMode(i int, base *job.Spec) error {
 		return err
 	}
 	logged := float64(b.Iterations) * o.Iteration
-	if r.PredictedLog = int64(logged); r.LogBytes > 0 && logged > 0 {
+	if r.PredictedLog = int64(logged); r.LogBytes >= leastLog && logged > 0 {
 		r.Logged = &sizeBeside{r.LogBytes, predict.BesideBytes(float64(r.LogBytes), r.logRange(logged, b))}
 	}
 	if m.Service != nil {
@@ -55,6 +55,9 @@ func (b *benchModes) predictMode(i int, base *job.Spec) error {
 	b.restart(i, m.Modes)
 	return nil
 }
+
+// leastLog is the least log that is compared: less is 0.00 MiB.
+const leastLog = 10 << 10
 
 // modelWithout fits a model to the runs of all modes but one, as ckpt predict fit does to jobs.
 func (b *benchModes) modelWithout(i int) (*predict.Model, error) {
@@ -254,24 +257,24 @@ func (b *benchModes) restart(i int, m *service.Machine) {
 
 // sum counts what lies in its interval.
 func (b *benchModes) sum() {
-	var added, logged, restarted []float64
-	inside, all := 0.0, 0.0
-	count := func(list *[]float64, difference float64, in bool) {
-		*list = append(*list, math.Abs(difference))
-		if all++; in {
+	var added, logged, restarted, widths []float64
+	inside := 0.0
+	count := func(list *[]float64, difference, width float64, in bool) {
+		*list, widths = append(*list, math.Abs(difference)), append(widths, width)
+		if in {
 			inside++
 		}
 	}
 	for i := range b.Modes {
 		r := &b.Modes[i]
 		if a := r.Added; a != nil {
-			count(&added, a.Error, a.Inside)
+			count(&added, a.Error, (a.High-a.Low)/2/a.Measured, a.Inside)
 		}
 		if l := r.Logged; l != nil {
-			count(&logged, l.Error, l.Inside)
+			count(&logged, l.Error, float64(l.High-l.Low)/2/float64(l.Measured), l.Inside)
 		}
 		if s := r.Restarts; s != nil {
-			count(&restarted, s.Error, s.Inside)
+			count(&restarted, s.Error, (s.High-s.Low)/2/s.Measured, s.Inside)
 		}
 	}
 	middle := func(list []float64) *float64 {
@@ -282,9 +285,9 @@ func (b *benchModes) sum() {
 		return &v
 	}
 	b.Added, b.Logged, b.Restart = middle(added), middle(logged), middle(restarted)
-	if all > 0 {
-		share := inside / all
-		b.Inside = &share
+	if len(widths) > 0 {
+		share := inside / float64(len(widths))
+		b.Inside, b.Width = &share, middle(widths)
 	}
 }
 
@@ -351,7 +354,7 @@ func (b *benchModes) printPredictions(g *ui.Globals) {
 		}
 	}
 	if b.Inside != nil {
-		g.Printf("\n%s inside the interval\noff in the median: %s\n", ui.Percent1(*b.Inside), strings.TrimPrefix(text, ", "))
+		g.Printf("\n%s inside the interval, ±%s in the median\noff in the median: %s\n", ui.Percent1(*b.Inside), ui.Percent1(*b.Width), strings.TrimPrefix(text, ", "))
 	}
 }
 
