@@ -257,6 +257,8 @@ void ckpt_progress(void (*function)(void));
 #ifndef __cplusplus
 /* Strict C99 hides these declarations of libc, and O_CLOEXEC, which SOCK_CLOEXEC equals. */
 extern long syscall(long number, ...);
+extern int truncate(const char *path, off_t length);
+extern int ftruncate(int fd, off_t length);
 extern int madvise(void *mem, size_t bytes, int advice);
 extern char **environ;
 #endif
