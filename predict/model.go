@@ -41,6 +41,8 @@ type Model struct {
 	// what ckpt itself stored of jobs, and how long that took.
 	Engine  dataset.Engine `json:"engine,omitempty"`
 	Service *service.Fit   `json:"service,omitempty"`
+	// Exchanges are the messages of programs, as their libraries counted them.
+	Exchanges []service.Exchange `json:"exchanges,omitempty"`
 	// ImageTimes is how long images of another checkpointer took to write, by codec.
 	ImageTimes map[string]*service.Times `json:"image_times,omitempty"`
 }

@@ -23,10 +23,13 @@ var python string
 //go:embed client/veloc/veloc.h
 var veloc string
 
+//go:embed client/pmpi/ckpt_pmpi.c
+var pmpi string
+
 // sources has the source for each language. The sources for c++, fortran and veloc
 // include the one for c.
 var sources = map[string]string{
-	"c": header, "c++": plusplus, "fortran": fortran, "python": python, "veloc": veloc,
+	"c": header, "c++": plusplus, "fortran": fortran, "pmpi": pmpi, "python": python, "veloc": veloc,
 }
 
 // Languages returns the languages that Source knows, sorted.

@@ -98,9 +98,16 @@ func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.S
 	if inst != nil {
 		c.Traffic, c.IterationS = service.CountTraffic(inst, groups), p.AppSeconds/float64(inst.Iterations)
 	}
+	counted := slices.IndexFunc(m.Exchanges, func(e service.Exchange) bool { return e.NP == r.App.NP })
+	if counted >= 0 && (inst == nil || len(inst.Messages) == 0) {
+		e := &m.Exchanges[counted]
+		c.Traffic, c.IterationS = e.Traffic(groups), e.Seconds
+	} else if len(m.Exchanges) > 0 && inst != nil && len(inst.Messages) == 0 && mode != service.Coordinated && log != service.None {
+		return nil, fit.Refuse("count them in a run on as many (ckpt sdk pmpi), and fit a model to the counts", "the messages of %s were counted on another number of ranks", r.App)
+	}
 	c.LoggedBytes = m.Modes.Logged(r.App.Name, r.App.Class, r.App.NP, mode, log, groups)
-	if mode != service.Coordinated && (inst == nil || len(inst.Messages) == 0) && c.LoggedBytes == nil && log != service.None {
-		return nil, fit.Refuse("describe its messages in a YAML file, see docs/WORKLOADS.md, or fit a model to a job with groups", "the messages of %s are not known", r.App)
+	if mode != service.Coordinated && counted < 0 && (inst == nil || len(inst.Messages) == 0) && c.LoggedBytes == nil && log != service.None {
+		return nil, fit.Refuse("count them with ckpt sdk pmpi and fit a model to the counts, describe them in a YAML file (docs/WORKLOADS.md), or fit a model to a job with groups", "the messages of %s are not known", r.App)
 	}
 	return c, nil
 }

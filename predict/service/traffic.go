@@ -1,7 +1,12 @@
 package service
 
 import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io/fs"
 	"math"
+	"strconv"
 
 	"ckpt/dataset"
 )
@@ -55,6 +60,94 @@ func CountTraffic(inst *dataset.Instance, groups []int) Traffic {
 				messages[to] += m.Each
 				bytes[to] += m.Each * m.Mean
 			}
+		}
+	}
+	for r := range messages {
+		t.Busiest, t.BusiestBytes = max(t.Busiest, messages[r]), max(t.BusiestBytes, bytes[r])
+	}
+	return t
+}
+
+// An Exchange is the messages of a run that a library between a program and MPI has counted.
+type Exchange struct {
+	NP        int     `json:"np"`
+	Seconds   float64 `json:"run_s"`
+	AnySource float64 `json:"any_source_receives"`
+	Pairs     []Pair  `json:"pair_list"`
+}
+
+// A Pair is what one rank has sent to another.
+type Pair struct {
+	From     int     `json:"from_rank"`
+	To       int     `json:"to_rank"`
+	Messages float64 `json:"messages"`
+	Bytes    float64 `json:"bytes"`
+}
+
+// ReadExchange reads the files of all ranks of a run, RANK.csv: two lines about the run, a head,
+// and a line for each rank that this one has sent to.
+func ReadExchange(dir fs.FS) (*Exchange, error) {
+	e := &Exchange{NP: 1}
+	for rank := 0; rank < e.NP; rank++ {
+		f, err := dir.Open(fmt.Sprintf("%d.csv", rank))
+		if err != nil {
+			return nil, err
+		}
+		r := csv.NewReader(f)
+		r.FieldsPerRecord = -1
+		lines, err := r.ReadAll()
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+		if err := e.add(rank, lines); err != nil {
+			return nil, fmt.Errorf("%d.csv: %w", rank, err)
+		}
+	}
+	return e, nil
+}
+
+var errExchange = errors.New("not a file of ckpt_pmpi")
+
+// add adds the lines of a rank.
+func (e *Exchange) add(rank int, lines [][]string) error {
+	if len(lines) < 3 || len(lines[1]) != 4 || lines[0][0] != "ranks" || lines[2][0] != "to" {
+		return errExchange
+	}
+	np, err := strconv.Atoi(lines[1][0])
+	seconds, serr := strconv.ParseFloat(lines[1][1], 64)
+	source, aerr := strconv.ParseFloat(lines[1][3], 64)
+	if err := errors.Join(err, serr, aerr); err != nil || np <= rank || np > 1<<20 || !(seconds > 0) || !(source >= 0) || rank > 0 && np != e.NP {
+		return errExchange
+	}
+	e.NP, e.Seconds, e.AnySource = np, max(e.Seconds, seconds), e.AnySource+source
+	for _, l := range lines[3:] {
+		if len(l) != 3 {
+			return errExchange
+		}
+		to, err := strconv.Atoi(l[0])
+		messages, merr := strconv.ParseFloat(l[1], 64)
+		bytes, berr := strconv.ParseFloat(l[2], 64)
+		if err := errors.Join(err, merr, berr); err != nil || to < 0 || to >= np || !(messages >= 1) || !(bytes >= 0) {
+			return errExchange
+		}
+		e.Pairs = append(e.Pairs, Pair{rank, to, messages, bytes})
+	}
+	return nil
+}
+
+// Traffic is what crosses between groups of ranks in the time of the run.
+func (e *Exchange) Traffic(groups []int) Traffic {
+	t := Traffic{Ranks: e.NP, AnySource: e.AnySource}
+	messages, bytes := make([]float64, e.NP), make([]float64, e.NP)
+	for _, p := range e.Pairs {
+		t.Messages += p.Messages
+		t.Bytes += p.Bytes
+		if groups[p.From] != groups[p.To] {
+			t.Crossing += p.Messages
+			t.CrossingBytes += p.Bytes
+			t.Framed += p.Messages * pad(p.Bytes/p.Messages)
+			messages[p.To] += p.Messages
+			bytes[p.To] += p.Bytes
 		}
 	}
 	for r := range messages {

@@ -34,6 +34,8 @@ const sdkHelp = `Print the source with which an MPI program takes checkpoints.
   c++      ckpt.hpp, a header for C++17: containers that grow; it stands on ckpt.h
   fortran  ckpt.f90, a Fortran 2018 module; it stands on ckpt.h
   python   ckpt.py, a module for numpy arrays; it needs no compiler
+  pmpi     ckpt_pmpi.c, a library to preload or link that counts messages, for
+           ckpt predict fit --messages
   veloc    veloc.h, the interface of VeloC in C; it stands on ckpt.h
 
 A program in Fortran links ckpt.h as well, compiled once:

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"fmt"
+	"os"
 
 	"slices"
 	"strconv"
@@ -24,7 +25,7 @@ type fitOptions struct {
 	output, app, class, mpi, quantity, law, plot, vary string
 	spec                                               string
 	points                                             []int
-	jobs                                               []string
+	jobs, messages                                     []string
 	timed                                              []dataset.JobRun // of tables
 	programs                                           programs
 }
@@ -77,6 +78,7 @@ fits these process counts only and shows the errors at the others.`,
 	f.StringVarP(&o.output, "output", "o", "", "write the model to this file")
 	f.StringSliceVar(&o.jobs, "from-job", nil, "fit what these jobs in the store occupied, stored and took")
 	f.StringVar(&o.vary, "vary", "", "fit laws in this column of the tables, a problem size")
+	f.StringSliceVar(&o.messages, "messages", nil, "directories with the messages of the program that the library of ckpt sdk pmpi has counted, one for each number of ranks")
 	f.StringVar(&o.spec, "spec", "", "write the arrays of the program of --from-job to this workload file (.yaml)")
 	f.StringVar(&o.app, "app", "", "fit this application only")
 	f.StringVar(&o.class, "class", "", "fit this class only; of jobs of a program, their class")
@@ -244,6 +246,13 @@ func runPredictFit(ctx context.Context, g *ui.Globals, o *fitOptions, tables []s
 	}
 	m.AddTimes(runs)
 	m.Modes = service.FitMachine(runs)
+	for _, dir := range o.messages {
+		e, err := service.ReadExchange(os.DirFS(dir))
+		if err != nil {
+			return ui.BadUsage(fmt.Sprintf("--messages %s: %v", dir, err), "give the directory that CKPT_MESSAGES named in a run with the library of ckpt sdk pmpi")
+		}
+		m.Exchanges = append(m.Exchanges, *e)
+	}
 	if err := errors.Join(o.writeSpec(ctx, g), o.write(ctx, g, m)); err != nil {
 		return err
 	}

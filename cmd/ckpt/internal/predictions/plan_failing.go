@@ -155,7 +155,7 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 // onlyTogether says why modes of groups are left out of a comparison, "" if they are not.
 func (o *planOptions) onlyTogether(p *plan.Planning) string {
 	if inst := p.App.Instance(); inst != nil && inst.Workload.IsProgram() && len(inst.Messages) == 0 {
-		return fmt.Sprintf("the messages of %s are not known; its workload file may have them", p.App)
+		return fmt.Sprintf("the messages of %s are not known, or counted on as many ranks (ckpt sdk pmpi) and not asked for by --mode; its workload file may have them", p.App)
 	}
 	return ""
 }
