@@ -197,7 +197,7 @@ func (m *Member) Step(ev MemberEvent) []MemberAction {
 		return m.drained(Aborted{m.number})
 	case CaptureDone:
 		if c := m.copyOf(ev.Number); c != nil {
-			return m.copied(c, Captured{ev.Number})
+			return m.copied(c, Captured(ev))
 		}
 		w := &m.write
 		if w.number == 0 || ev.Number != w.number || w.captured || w.abandon {
