@@ -101,7 +101,7 @@ type end struct {
 	outcome *protocol.Outcome
 	broken  error // of the driver itself
 	full    error // why the run was stopped, if the storage was full
-	noRoom  noRoom
+	fullness  fullness
 	hurried bool // somebody has interrupted it twice
 }
 
@@ -400,8 +400,8 @@ func (e *fullError) Hint() string {
 	return free + wording.Sprintf("; {restart %s} continues then", e.job.Name())
 }
 
-// NoRoom notes checkpoints that did not fit into the store, and programs that ended since.
-type noRoom struct {
+// Fullness notes checkpoints that did not fit into the store, and programs that ended since.
+type fullness struct {
 	err    error // of the last checkpoint; nil if that was taken
 	when   time.Duration
 	deaths int // in a row, of runs that took no checkpoint
@@ -412,7 +412,7 @@ const reaction = 5 * time.Second
 
 // endsAt reports whether a program that has ended did so since it could not save: another run
 // would end at the same place.
-func (n *noRoom) endsAt(now time.Duration) bool {
+func (n *fullness) endsAt(now time.Duration) bool {
 	if n.err == nil {
 		return false
 	}

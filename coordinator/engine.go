@@ -196,8 +196,8 @@ func (d *driver) Lose(incarnation, rank int, cause string) {
 		return
 	}
 	m.lost = true
-	if d.spec.Program != nil && d.noRoom.endsAt(d.now()) {
-		d.full = &fullError{job: d.job, others: true, err: fmt.Errorf("%w; rank %d %s", d.noRoom.err, rank, cause)}
+	if d.spec.Program != nil && d.fullness.endsAt(d.now()) {
+		d.full = &fullError{job: d.job, others: true, err: fmt.Errorf("%w; rank %d %s", d.fullness.err, rank, cause)}
 		d.Fail(d.full)
 		return
 	}

@@ -170,7 +170,7 @@ func (g *group) report(n protocol.Notice) {
 		g.d.result.Lost++
 		if errors.Is(err, durable.ErrStorageFull) {
 			g.d.result.Full++
-			g.d.noRoom.err, g.d.noRoom.when = err, g.d.now()
+			g.d.fullness.err, g.d.fullness.when = err, g.d.now()
 		}
 		g.d.engine.Settled(n.Checkpoint, false)
 		g.d.Event(&AbortedEvent{Type: "checkpoint_lost", Number: n.Checkpoint, Rank: n.Rank, Reason: n.Text})
@@ -239,7 +239,7 @@ func (d *driver) stopIfFull(err error) {
 func (g *group) tell(n protocol.Notice) {
 	m := g.taken
 	g.d.engine.Settled(m.Number, true)
-	g.d.noRoom = noRoom{}
+	g.d.fullness = fullness{}
 	ev := job.DescribeCheckpoint(m.Summary())
 	ev.Job = g.job.Name()
 	ev.StorageLevel = g.landed
