@@ -98,11 +98,11 @@ func (r *reporter) progress(iteration, iterations, writing int) {
 
 // An end is how a run ends.
 type end struct {
-	outcome *protocol.Outcome
-	broken  error // of the driver itself
-	full    error // why the run was stopped, if the storage was full
-	fullness  fullness
-	hurried bool // somebody has interrupted it twice
+	outcome  *protocol.Outcome
+	broken   error // of the driver itself
+	full     error // why the run was stopped, if the storage was full
+	fullness fullness
+	hurried  bool // somebody has interrupted it twice
 }
 
 // Over reports whether nothing more is to be done.

@@ -196,7 +196,7 @@ func (p *Program) Run(r Rank) (*ProgramRun, error) {
 	cmd := exec.Command(path, p.of.Command[1:]...)
 	cmd.Args[0] = p.of.Command[0]
 	cmd.Dir = p.of.Dir
-	cmd.Env = forCommand(p.of.Command, append(append(os.Environ(), r.environment()...), wire.EnvAgent+"="+agent))
+	cmd.Env = forCommand(p.of.Command, append(append(forSrun(os.Environ()), r.environment()...), wire.EnvAgent+"="+agent))
 	stdin, done, err := p.input.open()
 	if err != nil {
 		return nil, fmt.Errorf("standard input: %w", err)
@@ -358,6 +358,18 @@ func forCommand(command, env []string) []string {
 		return env
 	}
 	return forOpenMPI(env)
+}
+
+// killBadExit has srun end all tasks when one has died, as other launchers do: the others
+// would wait for it in ckpt_init.
+const killBadExit = "SLURM_KILL_BAD_EXIT"
+
+// forSrun sets that, unless the user has.
+func forSrun(env []string) []string {
+	if slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, killBadExit+"=") }) {
+		return env
+	}
+	return append(env, killBadExit+"=1")
 }
 
 // forOpenMPI has Open MPI pass our variables on, besides those that the user has it pass.
