@@ -52,7 +52,7 @@ var effectValues = map[string]string{
 	"app-time": "12h", "checkpoint-time": "30s", "size": "3GiB", "restart": "40s", "downtime": "50s", "strategy": "static", "stripe-size": "2MiB",
 	"stripe-count": "4", "first-ost": "1", "rank": "4", "with": "bt.B.16,nodes=4", "policy": "fifo", "objective": "bytes", "memory": "40MiB",
 	"cost": "70s", "replay": "2", "logging": "3%", "logged": "50%", "log-growth": "1%", "seed": "4", "shape": "0.7", "waste": "4%",
-	"node-rate": "7GiB/s", "level": "application", "machine-nodes": "500", "store": "elsewhere",
+	"node-rate": "7GiB/s", "level": "application", "machine-nodes": "500", "store": "elsewhere", "async": "2", "lag": "20s",
 }
 
 // effectElsewhere are flags that need files, change only texts, or are shown to change nothing
