@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
@@ -55,7 +56,7 @@ func TestCollectAll(t *testing.T) {
 			_, err := Restart(t.Context(), RestartOptions{Options: opt})
 			return err
 		}
-		opt.Failures = []Failure{{Rank: 0, Node: -1, Iter: fail}}
+		opt.Failures = []launch.Failure{{Rank: 0, Node: -1, Iter: fail}}
 		if left == "" {
 			_, err := Launch(t.Context(), s, opt)
 			return err
@@ -225,16 +226,16 @@ func TestTakeOverOnFullDisk(t *testing.T) {
 
 // TestFailureOfNodes: node-mtbf is of each node, mtbf of the job.
 func TestFailureOfNodes(t *testing.T) {
-	for text, want := range map[string]Failure{
+	for text, want := range map[string]launch.Failure{
 		"mtbf=4s":             {Rank: -1, Node: -1, MTBF: 4e9},
 		"node-mtbf=8s,seed=3": {Rank: -1, Node: -1, MTBF: 8e9, OfNode: true, Seed: 3},
 	} {
-		if got, err := ParseFailure(text); err != nil || got != want {
+		if got, err := launch.ParseFailure(text); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"node-mtbf=0s", "node-mtbf=1s,3", "node-rank=1@iter=2"} {
-		if f, err := ParseFailure(text); err == nil {
+		if f, err := launch.ParseFailure(text); err == nil {
 			t.Errorf("%s: %+v", text, f)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -111,30 +110,6 @@ func (d *driver) status() *wire.Status {
 	return s
 }
 
-// AwaitEnd returns when the job has lost its coordinator, so that it can be
-// restarted: a coordinator answers a stop before it clears up.
-func AwaitEnd(ctx context.Context, job *image.Job) error {
-	was, _ := wire.Announced(job)
-	for {
-		err := job.Lock()
-		if err == nil {
-			return job.Unlock()
-		}
-		next, runs := wire.Announced(job)
-		if errors.Is(err, image.ErrJobNotFound) || runs && next != was {
-			return nil // another command waited to remove it, or to run it
-		}
-		if !errors.Is(err, image.ErrInUse) {
-			return err
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 // phase says in words what the job is doing, and whether ranks wait for their turn on the
 // storage.
 func (d *driver) phase() string {
@@ -145,61 +120,10 @@ func (d *driver) phase() string {
 	return d.machine.Phase()
 }
 
-// Inspect describes a job of a store and asks its coordinator how it is.
-func Inspect(ctx context.Context, store *image.Store, name string) (*job.Status, error) {
-	s, err := job.Describe(store, name)
-	if err != nil {
-		return nil, err
-	}
-	j, err := store.Job(name)
-	if err != nil {
-		return nil, err
-	}
-	if run, ok := wire.Announced(j); ok {
-		s.Started, s.Host = run.Started, run.Host
-	}
-	client, err := wire.Contact(ctx, j)
-	if errors.Is(err, wire.ErrSilent) {
-		s.State = job.StateSilent
-		return s, nil
-	}
-	if unreachable := (*wire.UnreachableError)(nil); errors.As(err, &unreachable) {
-		s.State, s.Digest, s.Failure = job.StateRunning, "", ""
-		s.Unreachable, s.Coordinator = unreachable.Err.Error(), unreachable.PID
-		if !s.Started.IsZero() {
-			s.Elapsed = max(0, time.Since(s.Started).Seconds())
-		}
-		return s, nil
-	}
-	if errors.Is(err, wire.ErrNotRunning) && s.State == job.StateInterrupted {
-		// It may have ended this moment: then it has noted how.
-		return again(store, s)
-	}
-	if errors.Is(err, wire.ErrNotRunning) {
-		return s, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	client.Close()
-	live, now := client.First, time.Now()
-	s.State, s.Phase, s.Iteration, s.Mapping, s.PIDs = job.StateRunning, live.Phase, live.Iteration, live.Mapping, live.PIDs
-	s.NP, s.Digest, s.Failure = len(live.Mapping.Nodes()), "", ""
-	s.Started, s.Updated = live.Since.UTC().Truncate(time.Millisecond), now.UTC().Truncate(time.Millisecond)
-	s.Elapsed, s.Rate = now.Sub(live.Since).Seconds(), live.Rate
-	if s.Rate > 0 && s.Iterations > 0 {
-		left := float64(max(0, s.Iterations-s.Iteration)) / s.Rate
-		s.Left = &left
-	}
-	s.NextIteration, s.NextSeconds = live.NextIteration, live.NextSeconds
-	s.AtRisk, s.InFlight = live.AtRisk, live.InFlight
-	return s, nil
-}
-
 // Completed returns the result of a job whose last run has completed, nil if it has not or a
 // run goes on.
 func Completed(ctx context.Context, store *image.Store, name string) (*Result, error) {
-	s, err := Inspect(ctx, store, name)
+	s, err := wire.Inspect(ctx, store, name)
 	if err != nil || s.State != job.StateCompleted {
 		return nil, err
 	}
@@ -218,24 +142,68 @@ func Completed(ctx context.Context, store *image.Store, name string) (*Result, e
 	return r, nil
 }
 
-// again describes a job once more, with what is known of its last run.
-func again(store *image.Store, was *job.Status) (*job.Status, error) {
-	s, err := job.Describe(store, was.Job)
-	if err == nil && s.State == job.StateInterrupted {
-		s.Started, s.Host = was.Started, was.Host
+// prune does so for a running job. It waits for the checkpoint under way, which
+// may refer to files of an earlier one. No checkpoint is taken away from ranks that
+// read.
+func (d *driver) prune(keep int, answers chan<- wire.Reply, do func(j *image.Job, keep int, also ...int) (*job.Pruned, error)) {
+	var keepAlso []int
+	for _, g := range d.groups {
+		if g.checked != g.incarnation || !g.started {
+			answers <- wire.Reply{Error: "the job is just starting; try again in a moment"}
+			return
+		}
 	}
-	return s, err
+	if d.spec.Several() {
+		answers <- wire.Reply{Error: "the ranks of job " + d.job.Name() + " take checkpoints apart from each other, and its recovery needs those that are there"}
+		return
+	}
+	d.prunes = append(d.prunes, func() {
+		// Newer checkpoints may be of a future that this run has left aside.
+		for _, g := range d.groups {
+			keepAlso = append(keepAlso, g.lineage.newest())
+		}
+		p, err := do(d.job, keep, keepAlso...)
+		r := wire.Reply{Pruned: p}
+		if err != nil {
+			detail := wire.ReportError(err)
+			r = wire.Reply{Error: err.Error(), Detail: &detail}
+		}
+		answers <- r
+	})
+	d.startPrunes()
 }
 
-// LastRun says where and when the run of a job began that runs now or was killed; false
-// if its last run has ended.
-func LastRun(j *image.Job) (job.Beginning, bool) { return wire.Announced(j) }
-
-// FindLine finds the recovery line of a job of a store, running or not.
-func FindLine(ctx context.Context, store *image.Store, name string) (*job.StoredLine, error) {
-	j, err := store.Job(name)
-	if err != nil {
-		return nil, err
+// thin removes the checkpoints that this run is not to keep, and only those: what
+// cannot be removed now, the next commit removes. No checkpoint is taken
+// away from ranks that read.
+func (d *driver) thin() {
+	g := d.groups[0]
+	if !d.crowded || d.writing() || g.checked != g.incarnation || !g.started {
+		return
 	}
-	return job.FindLine(ctx, j, func() (*job.Status, error) { return Inspect(ctx, store, name) })
+	d.crowded = false
+	facts := g.level.Facts()
+	removed, err := job.Thin(d.job, facts.Keep, facts.Of)
+	d.result.Removed += len(removed)
+	if err != nil {
+		d.Warn(job.NotRemoved + err.Error())
+	}
+}
+
+// writing reports whether any group has a checkpoint under way.
+func (d *driver) writing() bool {
+	return slices.ContainsFunc(d.groups, func(g *group) bool { return g.level.Facts().Busy })
+}
+
+// startPrunes does what has waited, in the loop: what a checkpoint is to refer
+// to must not go between its beginning and its commit.
+func (d *driver) startPrunes() {
+	if d.writing() {
+		return
+	}
+	for _, p := range d.prunes {
+		p()
+	}
+	d.prunes = nil
+	d.thin()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/protocol"
 	"ckpt/image/codec"
@@ -92,12 +93,12 @@ func disturbed(t *testing.T, rng *rand.Rand, s job.Spec) *Result {
 	switch kind {
 	case 0: // ranks killed at random times
 		for range 1 + rng.IntN(2) {
-			opt.Failures = append(opt.Failures, Failure{Rank: rng.IntN(s.NP), Node: -1, After: at()})
+			opt.Failures = append(opt.Failures, launch.Failure{Rank: rng.IntN(s.NP), Node: -1, After: at()})
 		}
 	case 1: // a node killed at a random time
-		opt.Failures = []Failure{{Rank: -1, Node: rng.IntN(len(s.Mapping)), After: at()}}
+		opt.Failures = []launch.Failure{{Rank: -1, Node: rng.IntN(len(s.Mapping)), After: at()}}
 	case 2: // a rank killed at an iteration
-		opt.Failures = []Failure{{Rank: rng.IntN(s.NP), Node: -1, Iter: 1 + rng.IntN(s.Iterations)}}
+		opt.Failures = []launch.Failure{{Rank: rng.IntN(s.NP), Node: -1, Iter: 1 + rng.IntN(s.Iterations)}}
 	case 3: // killed for good, then restarted under another mapping
 		return remapped(t, rng, s)
 	}
@@ -133,7 +134,7 @@ func remapped(t *testing.T, rng *rand.Rand, s job.Spec) *Result {
 		last = 2*s.Schedule.Every + 1
 	}
 	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t},
-		Failures: []Failure{{Rank: rng.IntN(s.NP), Node: -1, Iter: last}}}
+		Failures: []launch.Failure{{Rank: rng.IntN(s.NP), Node: -1, Iter: last}}}
 	_, err := Launch(t.Context(), s, opt)
 	if failed, ok := err.(*JobFailedError); !ok || !failed.Restartable {
 		t.Fatalf("launch: %v, want a job that can be restarted", err)

@@ -243,7 +243,7 @@ func (g *group) Later(ev protocol.Event) {
 type Options struct {
 	Store    string // directory
 	Job      string // name; Launch makes one up if it is empty
-	Failures []Failure
+	Failures []launch.Failure
 	Limits   protocol.Limits // zero: protocol.DefaultLimits
 	Observer Observer
 	Log      *slog.Logger // of the coordinator's actions; may be nil

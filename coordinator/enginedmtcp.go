@@ -63,7 +63,7 @@ func (o Options) checkFailures(spec *job.Spec, anew bool) error {
 		if f.Iter > 0 {
 			return job.Clash(job.ClashBoundary, fmt.Sprintf("failure at iteration %d", f.Iter), "")
 		}
-		if err := f.check(&s); err != nil {
+		if err := f.Check(&s); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/internal/vfs"
 )
@@ -33,7 +34,7 @@ func TestExamineAgain(t *testing.T) {
 	s.AutoRestart, s.Schedule.Every = true, 2
 	want := undisturbed(t, s)
 	disk := &shortDisk{Buffered: vfs.Through(vfs.OS{})}
-	r, rec, _ := mustLaunch(t, s, Options{FS: disk, Failures: []Failure{{Rank: 1, Node: -1, Iter: 9}}, watch: func(a protocol.Action) {
+	r, rec, _ := mustLaunch(t, s, Options{FS: disk, Failures: []launch.Failure{{Rank: 1, Node: -1, Iter: 9}}, watch: func(a protocol.Action) {
 		if e, ok := a.(protocol.Examine); ok && e.Rank == 1 {
 			disk.left.Store(int64(len(e.Numbers))) // each is opened for once
 		}

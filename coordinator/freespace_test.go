@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
@@ -41,7 +41,7 @@ func TestNoRoomInFlight(t *testing.T) {
 	s := newSpec(t, "ring.S.4", 2)
 	s.Async, s.InFlight = true, 4
 	_, err := Launch(t.Context(), s, Options{Store: t.TempDir(), Job: "job", FS: fullDisk{vfs.OS{}}, Observer: &recorder{t: t}})
-	var room *job.RoomError
+	var room *launch.RoomError
 	if !errors.As(err, &room) || room.Versions != 5 || !errors.Is(err, durable.ErrStorageFull) {
 		t.Errorf("%v, want a refusal of 5 versions", err)
 	}

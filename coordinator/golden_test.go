@@ -94,7 +94,7 @@ func writeGolden(t *testing.T, kind string, spec job.Spec) {
 	whole, _, _ := mustLaunch(t, spec, Options{})
 	spec.AutoRestart = false
 	opt := Options{Store: dir, Job: "job", Observer: &recorder{t: t},
-		Failures: []Failure{{Rank: spec.NP - 1, Node: -1, Iter: spec.Iterations*3/4 + 2}}}
+		Failures: []launch.Failure{{Rank: spec.NP - 1, Node: -1, Iter: spec.Iterations*3/4 + 2}}}
 	if _, err := Launch(t.Context(), spec, opt); err == nil {
 		t.Fatal("the job was not stopped by its failure")
 	}

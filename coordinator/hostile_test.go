@@ -22,6 +22,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/durable"
 	"ckpt/internal/testkit"
@@ -118,7 +120,7 @@ func newHostileStore(t *testing.T, name string, spec job.Spec) *hostileStore {
 	whole := undisturbed(t, spec)
 	s.want = whole.Digest
 	fail := func(job string, spec job.Spec, rank, iter int) {
-		opt := Options{Store: s.dir, Job: job, Observer: &recorder{t: t}, Failures: []Failure{{Rank: rank, Node: -1, Iter: iter}}}
+		opt := Options{Store: s.dir, Job: job, Observer: &recorder{t: t}, Failures: []launch.Failure{{Rank: rank, Node: -1, Iter: iter}}}
 		if _, err := Launch(t.Context(), spec, opt); !errors.As(err, new(*JobFailedError)) {
 			t.Fatalf("launch %s: %v, want it to fail", name, err)
 		}
@@ -141,7 +143,7 @@ type look struct {
 var looks = []look{
 	{"list", lookAtList},
 	{"show --recovery-line", func(ctx context.Context, store *image.Store, _ *recorder) (string, error) {
-		_, err := FindLine(ctx, store, "job")
+		_, err := wire.FindLine(ctx, store, "job")
 		return "", err
 	}},
 	{"verify", lookAtAll},
@@ -160,7 +162,7 @@ func lookAtList(ctx context.Context, store *image.Store, _ *recorder) (string, e
 	if err != nil {
 		return "", err
 	}
-	_, err = Inspect(ctx, store, "job")
+	_, err = wire.Inspect(ctx, store, "job")
 	list, lerr := j.Summaries(0)
 	err = errors.Join(err, lerr)
 	history := job.ReadEvents(j, 0)

@@ -94,7 +94,7 @@ func TestStatusWhileItEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		close(served)
-		s, err := Inspect(t.Context(), store, opt.Job)
+		s, err := wire.Inspect(t.Context(), store, opt.Job)
 		if err != nil || s.State != want {
 			t.Errorf("%d answers: %+v, %v, want it %s", answers, s, err, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/image"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
@@ -130,7 +131,7 @@ func TestCostOfKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p, err := Prune(t.Context(), job, PruneOptions{Keep: len(numbers) - 1}); err != nil || len(p.Removed) != 1 {
+			if p, err := levels.Prune(t.Context(), job, levels.PruneOptions{Keep: len(numbers) - 1}); err != nil || len(p.Removed) != 1 {
 				t.Fatalf("removed %+v, %v", p, err)
 			}
 		})

@@ -93,10 +93,10 @@ func checkRun(text job.Spec, opt Options) (*job.Resolved, error) {
 		return nil, err
 	}
 	if opt.Listen == "" { // else other hosts have memory as well
-		if err := job.CheckMemory(spec); err != nil {
+		if err := launch.CheckMemory(spec); err != nil {
 			return nil, err
 		}
-		if err := job.CheckRoom(spec, opt.fileSystem(), opt.Store); err != nil {
+		if err := launch.CheckRoom(spec, opt.fileSystem(), opt.Store); err != nil {
 			return nil, err
 		}
 		if opt.Room != nil && spec.Program == nil {
@@ -106,7 +106,7 @@ func checkRun(text job.Spec, opt Options) (*job.Resolved, error) {
 		}
 	}
 	for _, f := range opt.Failures {
-		if err := f.check(&spec.Spec); err != nil {
+		if err := f.Check(&spec.Spec); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/levels"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
@@ -113,7 +114,7 @@ func TestLevels(t *testing.T) {
 				s.AutoRestart, s.Iterations = true, 40
 				want := undisturbed(t, s)
 				opt := Options{Store: t.TempDir(), Job: "level-" + name + "-" + state,
-					Failures: []Failure{{Rank: 1, Node: -1, Iter: 25}}}
+					Failures: []launch.Failure{{Rank: 1, Node: -1, Iter: 25}}}
 				dir := map[string]string{"store": opt.Store, "second": t.TempDir()}[name]
 				if name == "nodes" {
 					dir = s.Tier.NodeDir(0)

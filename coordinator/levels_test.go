@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/nodes"
 	"ckpt/internal/durable"
@@ -83,7 +85,7 @@ func TestUnseen(t *testing.T) {
 			if !strings.Contains(answer, dirs[0]) || !strings.Contains(answer, "node 1") || strings.Contains(answer, "damaged") {
 				t.Errorf("the answer is %s", answer)
 			}
-			status, err := Inspect(t.Context(), store, "job")
+			status, err := wire.Inspect(t.Context(), store, "job")
 			if err != nil || status.Latest != 1 || status.Checkpoints != 1 || !slices.Equal(status.LatestUnseen, unseen.Nodes) {
 				t.Errorf("status %+v, %v", status, err)
 			}
@@ -95,7 +97,7 @@ func TestUnseen(t *testing.T) {
 			}
 			_, _, err = l.Open(1)
 			same("open", err)
-			_, err = FindLine(t.Context(), store, "job")
+			_, err = wire.FindLine(t.Context(), store, "job")
 			same("recovery line", err)
 			again := opt
 			again.Observer = &recorder{t: t}
@@ -230,7 +232,7 @@ func TestLostRecord(t *testing.T) {
 	s := tiered(t, "ring.S.4", 2, "partner", "none")
 	s.Schedule.Every = s.Iterations/3 + 1
 	want := undisturbed(t, s)
-	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []Failure{{Rank: 1, Node: -1, Iter: s.Schedule.Every + 1}}}
+	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []launch.Failure{{Rank: 1, Node: -1, Iter: s.Schedule.Every + 1}}}
 	if _, err := Launch(t.Context(), s, opt); !errors.As(err, new(*JobFailedError)) {
 		t.Fatal(err)
 	}

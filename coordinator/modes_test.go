@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image"
 	"ckpt/internal/durable"
@@ -101,7 +102,7 @@ func TestModesOfArrays(t *testing.T) {
 			if aborted := eventsOf[*AbortedEvent](rec); len(aborted) > 0 || r.Digest != want.Digest {
 				t.Errorf("digest %s, want %s; aborted %+v", r.Digest, want.Digest, aborted)
 			}
-			opt.Observer, opt.Failures = &recorder{t: t}, []Failure{{Rank: 1, Node: -1, Iter: s.Iterations - 1}}
+			opt.Observer, opt.Failures = &recorder{t: t}, []launch.Failure{{Rank: 1, Node: -1, Iter: s.Iterations - 1}}
 			again, err := Restart(t.Context(), RestartOptions{Options: opt, AutoRestart: true})
 			if err != nil || again.Digest != want.Digest {
 				t.Errorf("restarted: %+v, %v; want digest %s", again, err, want.Digest)
@@ -138,12 +139,12 @@ func TestOtherCells(t *testing.T) {
 }
 
 // anyFailures draws one to three failures.
-func anyFailures(rng *rand.Rand, s *job.Spec, length time.Duration) []Failure {
-	var list []Failure
+func anyFailures(rng *rand.Rand, s *job.Spec, length time.Duration) []launch.Failure {
+	var list []launch.Failure
 	for range 1 + rng.IntN(3) {
-		f := Failure{Rank: rng.IntN(s.NP), Node: -1}
+		f := launch.Failure{Rank: rng.IntN(s.NP), Node: -1}
 		if rng.IntN(4) == 0 {
-			f = Failure{Rank: -1, Node: rng.IntN(len(s.Mapping))}
+			f = launch.Failure{Rank: -1, Node: rng.IntN(len(s.Mapping))}
 		}
 		if rng.IntN(2) == 0 {
 			f.Iter = 1 + rng.IntN(s.Iterations)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 )
 
 // TestOutages counts failures and what they cost.
@@ -83,7 +84,7 @@ func TestUnusableNewest(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			s := newSpec(t, "ring.S.4", 2)
 			s.Mode, s.AutoRestart, s.Incremental, s.Schedule.Every = mode, true, false, 10
-			opt := Options{Store: t.TempDir(), Failures: []Failure{{Rank: 1, Node: -1, Iter: 25}}}
+			opt := Options{Store: t.TempDir(), Failures: []launch.Failure{{Rank: 1, Node: -1, Iter: 25}}}
 			rec := &recorder{t: t}
 			rec.on = func(ev any) {
 				if c, ok := ev.(*job.CheckpointEvent); !ok || c.Iteration != 20 || c.Of != nil && c.Of[0] != 0 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image"
@@ -29,7 +30,7 @@ func TestCutOutput(t *testing.T) {
 		t.Run(string(mode.Mode), func(t *testing.T) {
 			s := newSpec(t, "ring.S.4", 1)
 			s.Mode, s.Iterations, s.Residuals, s.Schedule.Every = mode.Mode, 20, 2, 4
-			stop := Options{Store: t.TempDir(), Job: "job", Failures: []Failure{{Rank: 0, Node: -1, Iter: 11}}}
+			stop := Options{Store: t.TempDir(), Job: "job", Failures: []launch.Failure{{Rank: 0, Node: -1, Iter: 11}}}
 			rec := &recorder{t: t}
 			stop.Observer = rec
 			if _, err := Launch(t.Context(), s, stop); err == nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/plan"
@@ -75,7 +76,7 @@ func TestOtherRanks(t *testing.T) {
 			layoutsOf[c.layout](&s)
 			want, _, opt := mustLaunch(t, s, Options{})
 			died := 8 + rng.IntN(20)
-			opt.Failures = []Failure{{Rank: rng.IntN(c.to), Node: -1, Iter: died}}
+			opt.Failures = []launch.Failure{{Rank: rng.IntN(c.to), Node: -1, Iter: died}}
 			rec := &recorder{t: t}
 			opt.Observer = rec
 			got, err := Restart(t.Context(), RestartOptions{Options: opt, Checkpoint: 1, NP: c.to, AutoRestart: true})
@@ -143,9 +144,9 @@ func TestOtherRanksOfGroups(t *testing.T) {
 			if one {
 				first = 10 + rng.IntN(15)
 			}
-			dies := func(np, at int) Failure { return Failure{Rank: rng.IntN(np), Node: -1, Iter: at} }
+			dies := func(np, at int) launch.Failure { return launch.Failure{Rank: rng.IntN(np), Node: -1, Iter: at} }
 			rec := &recorder{t: t}
-			opt := Options{Store: t.TempDir(), Job: "job", Observer: rec, Failures: []Failure{dies(c.np, first)}}
+			opt := Options{Store: t.TempDir(), Job: "job", Observer: rec, Failures: []launch.Failure{dies(c.np, first)}}
 			if _, err := Launch(t.Context(), s, opt); !errors.As(err, new(*JobFailedError)) {
 				t.Fatal(err)
 			}
@@ -153,13 +154,13 @@ func TestOtherRanksOfGroups(t *testing.T) {
 				damaged, _ := filepath.Glob(filepath.Join(opt.Store, "jobs", opt.Job, fmt.Sprintf("%04d", newest), "rank-*.img"))
 				flipByte(t, damaged[0])
 			}
-			opt.Failures = []Failure{dies(c.then[0], second), dies(c.then[0], third)}
+			opt.Failures = []launch.Failure{dies(c.then[0], second), dies(c.then[0], third)}
 			_, err := Restart(t.Context(), RestartOptions{Options: opt, NP: c.then[0]})
 			if !errors.As(err, new(*JobFailedError)) {
 				t.Fatalf("rank %d dies at %d, after one at %d: %v\n%s", opt.Failures[0].Rank, second, first, err, strings.Join(rec.warned, "\n"))
 			}
 			verifyAll(t, opt)
-			opt.Failures = []Failure{dies(c.then[1], third+1)}
+			opt.Failures = []launch.Failure{dies(c.then[1], third+1)}
 			got, err := Restart(t.Context(), RestartOptions{Options: opt, NP: c.then[1], AutoRestart: true})
 			if err != nil || got.Digest != want.Digest || got.NP != c.then[1] {
 				t.Errorf("deaths at %d, %d, %d: %+v, %v; want digest %s", first, second, third+1, got, err, want.Digest)
@@ -233,7 +234,7 @@ func TestFallBackToOtherRanks(t *testing.T) {
 	want, _, opt := mustLaunch(t, s, Options{})
 	rec := &recorder{t: t}
 	opt.Observer = damager{rec, filepath.Join(opt.Store, "jobs", opt.Job), 5}
-	opt.Failures = []Failure{{Rank: 2, Node: -1, Iter: 18}}
+	opt.Failures = []launch.Failure{{Rank: 2, Node: -1, Iter: 18}}
 	got, err := Restart(t.Context(), RestartOptions{Options: opt, Checkpoint: 1, NP: 6, AutoRestart: true})
 	if err != nil || got.Digest != want.Digest {
 		t.Fatalf("%+v, %v; want digest %s", got, err, want.Digest)

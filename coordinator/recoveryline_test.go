@@ -11,6 +11,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/coordinator/protocol/supervisor"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/vfs"
 )
@@ -34,7 +35,7 @@ func TestFindLine(t *testing.T) {
 			if err != nil || len(names) != 1 {
 				t.Fatalf("jobs %v, %v", names, err)
 			}
-			l, err := FindLine(context.Background(), store, names[0])
+			l, err := wire.FindLine(context.Background(), store, names[0])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +119,7 @@ func TestFindLineAnew(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(job.LogDir(j, 0), "00000001.seg"), []byte("torn"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			l, err := FindLine(t.Context(), store, opt.Job)
+			l, err := wire.FindLine(t.Context(), store, opt.Job)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol/channel"
 )
 
@@ -34,7 +35,7 @@ func TestRestarted(t *testing.T) {
 			if c.mode != job.Coordinated {
 				s.Log = c.log.String()
 			}
-			r, rec, opt := mustLaunch(t, s, Options{Failures: []Failure{{Rank: 2, Node: -1, Iter: 30}}})
+			r, rec, opt := mustLaunch(t, s, Options{Failures: []launch.Failure{{Rank: 2, Node: -1, Iter: 30}}})
 			events := eventsOf[*job.RestartedEvent](rec)
 			if len(events) != 1 {
 				t.Fatalf("%d restarts were reported, want 1", len(events))

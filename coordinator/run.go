@@ -18,7 +18,7 @@ import (
 
 // drive runs the job to its end. The caller holds the job's lock. The error is a
 // refusedError if no rank was to compute.
-func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []Failure, interrupts <-chan struct{}) (*Result, error) {
+func (d *driver) drive(ctx context.Context, from *image.Manifest, failures []launch.Failure, interrupts <-chan struct{}) (*Result, error) {
 	if err := d.open(); err != nil {
 		return nil, &job.RefusedError{Err: err}
 	}

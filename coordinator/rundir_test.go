@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 )
 
 // TestRunDirGone: a job restarts after a failure although a cleaner has removed everything
@@ -29,7 +30,7 @@ func TestRunDirGone(t *testing.T) {
 				}
 			}}
 			s.AutoRestart = true
-			r, _, _ := mustLaunch(t, s, Options{Observer: rec, Failures: []Failure{{Rank: 1, Node: -1, Iter: 12}}})
+			r, _, _ := mustLaunch(t, s, Options{Observer: rec, Failures: []launch.Failure{{Rank: 1, Node: -1, Iter: 12}}})
 			if r.Failures != 1 || r.Digest != want.Digest {
 				t.Errorf("%d failures, digest %s, want %s", r.Failures, r.Digest, want.Digest)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/internal/vfs"
 )
@@ -115,7 +116,7 @@ func TestStalledStore(t *testing.T) {
 			}}
 			s := newSpec(t, "ring.S.4", 2)
 			s.Mode, s.AutoRestart, s.Schedule.Every = mode, true, 10
-			opt := Options{Job: name, FS: disk, Limits: protocol.DefaultLimits, Failures: []Failure{{Rank: 1, Node: -1, Iter: 25}}}
+			opt := Options{Job: name, FS: disk, Limits: protocol.DefaultLimits, Failures: []launch.Failure{{Rank: 1, Node: -1, Iter: 25}}}
 			opt.Limits.Silence = silence
 			opt.Observer = &recorder{t: t, on: func(ev any) {
 				switch ev.(type) {
@@ -175,7 +176,7 @@ func TestInFlight(t *testing.T) {
 				}
 			}}
 			if fail {
-				opt.Failures = []Failure{{Rank: 1, Node: -1, Iter: 35}}
+				opt.Failures = []launch.Failure{{Rank: 1, Node: -1, Iter: 35}}
 			}
 			r, rec, opt := mustLaunch(t, s, opt)
 			if want := undisturbed(t, s); r.Digest != want.Digest {

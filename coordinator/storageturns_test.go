@@ -18,9 +18,11 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/levels"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/turns"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/iosched"
 	"ckpt/image/nodes"
@@ -416,7 +418,7 @@ func TestTurnsStall(t *testing.T) {
 				time.Sleep(opt.Limits.Phase * 3 / 2) // a rank that does nothing counts as stuck by then
 				if store, err := image.OpenStore(vfs.OS{}, opt.Store); err != nil {
 					t.Error(err)
-				} else if s, err := Inspect(t.Context(), store, "job"); err != nil || !strings.HasSuffix(s.Phase, "waits for its turn") {
+				} else if s, err := wire.Inspect(t.Context(), store, "job"); err != nil || !strings.HasSuffix(s.Phase, "waits for its turn") {
 					t.Errorf("status %+v, error %v, want a phase that says that the job waits", s, err)
 				}
 				letGo()
@@ -554,7 +556,7 @@ func (v *victimJob) run(t *testing.T) string {
 	rec := &recorder{t: t}
 	opt := Options{Store: v.dir, Job: v.name, Observer: rec}
 	for range 1 + v.rng.IntN(2) {
-		f := Failure{Rank: v.rng.IntN(s.NP), Node: -1}
+		f := launch.Failure{Rank: v.rng.IntN(s.NP), Node: -1}
 		if v.rng.IntN(2) == 0 {
 			f.After = time.Duration(v.rng.Int64N(int64(2 * v.length)))
 		} else {

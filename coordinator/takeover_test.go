@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/image"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
@@ -20,7 +21,7 @@ import (
 // failed launches a job that fails at an iteration, before it has any checkpoint.
 func failed(t *testing.T, s job.Spec, iter int) Options {
 	t.Helper()
-	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []Failure{{Rank: 0, Node: -1, Iter: iter}}}
+	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []launch.Failure{{Rank: 0, Node: -1, Iter: iter}}}
 	if _, err := Launch(t.Context(), s, opt); !errors.As(err, new(*JobFailedError)) {
 		t.Fatalf("launch %s: %v, want it to fail", s.App, err)
 	}
@@ -104,7 +105,7 @@ func TestHintWithoutCheckpoint(t *testing.T) {
 	}{{job.Coordinated, "", false}, {job.Semi, "", true}, {job.Uncoordinated, "none", true}} {
 		t.Run(string(c.mode), func(t *testing.T) {
 			s := short(t, "ring.S.4", c.mode, c.log)
-			opt := Options{Store: t.TempDir(), Job: "failed", Observer: &recorder{t: t}, Failures: []Failure{{Rank: 0, Node: -1, Iter: 9}}}
+			opt := Options{Store: t.TempDir(), Job: "failed", Observer: &recorder{t: t}, Failures: []launch.Failure{{Rank: 0, Node: -1, Iter: 9}}}
 			_, err := Launch(t.Context(), s, opt)
 			var lost *JobFailedError
 			if !errors.As(err, &lost) || strings.Contains(lost.Hint(), "{restart failed} continues") != c.restarts {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/levels"
 	"ckpt/dataset"
 	"ckpt/image"
@@ -154,7 +155,7 @@ func TestTierApplicationLevel(t *testing.T) {
 	s.Level, s.AutoRestart, s.Incremental = job.Application, true, true
 	s.Schedule.Every = s.Iterations / 3
 	want := undisturbed(t, s)
-	r, rec, opt := mustLaunch(t, s, Options{Failures: []Failure{{Rank: -1, Node: 2, Iter: s.Iterations/3 + 2, LoseLocal: true}}})
+	r, rec, opt := mustLaunch(t, s, Options{Failures: []launch.Failure{{Rank: -1, Node: 2, Iter: s.Iterations/3 + 2, LoseLocal: true}}})
 	if r.Digest != want.Digest {
 		t.Errorf("digest %s, without failures %s", r.Digest, want.Digest)
 	}
@@ -182,7 +183,7 @@ func TestTierLostNode(t *testing.T) {
 	s := tiered(t, "bt.S.4", 2, "partner", "none")
 	s.Schedule.Every, s.AutoRestart, s.Iterations = 20, true, 30 // one checkpoint
 	want := undisturbed(t, s)
-	r, rec, opt := mustLaunch(t, s, Options{Job: "lost", Failures: []Failure{{Rank: -1, Node: 1, Iter: 25, LoseLocal: true}}})
+	r, rec, opt := mustLaunch(t, s, Options{Job: "lost", Failures: []launch.Failure{{Rank: -1, Node: 1, Iter: 25, LoseLocal: true}}})
 	if r.Digest != want.Digest {
 		t.Errorf("digest %s, without failures %s", r.Digest, want.Digest)
 	}
@@ -208,7 +209,7 @@ func TestTierNothingLeft(t *testing.T) {
 	s := tiered(t, "bt.S.4", 2, "none", "none")
 	s.Schedule.Every, s.AutoRestart = 20, true
 	want := undisturbed(t, s)
-	r, rec, _ := mustLaunch(t, s, Options{Failures: []Failure{{Rank: -1, Node: 1, Iter: 50, LoseLocal: true}}})
+	r, rec, _ := mustLaunch(t, s, Options{Failures: []launch.Failure{{Rank: -1, Node: 1, Iter: 50, LoseLocal: true}}})
 	if r.Digest != want.Digest {
 		t.Errorf("digest %s, without failures %s", r.Digest, want.Digest)
 	}
@@ -385,7 +386,7 @@ func loseRandomly(t *testing.T, rng *rand.Rand, app string, iterations int, leng
 		opt.Observer, cure = breakRandomly(t, rng, s)
 	}
 	for range 1 + rng.IntN(2) {
-		f := Failure{Rank: -1, Node: rng.IntN(4), LoseLocal: rng.IntN(3) > 0}
+		f := launch.Failure{Rank: -1, Node: rng.IntN(4), LoseLocal: rng.IntN(3) > 0}
 		if rng.IntN(2) == 0 {
 			f.After = time.Duration(rng.Int64N(int64(length)))
 		} else {
@@ -463,7 +464,7 @@ func TestTierAllLost(t *testing.T) {
 			lost.Do(func() { loseDirs(t, s, 0, 1) }) // before a restart looks there
 		}
 	}
-	r, _, _ := mustLaunch(t, s, Options{Observer: rec, Failures: []Failure{{Rank: -1, Node: 0, Iter: 30}}})
+	r, _, _ := mustLaunch(t, s, Options{Observer: rec, Failures: []launch.Failure{{Rank: -1, Node: 0, Iter: 30}}})
 	if r.Digest != want.Digest {
 		t.Errorf("digest %s, without failures %s", r.Digest, want.Digest)
 	}

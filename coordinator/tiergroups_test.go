@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image/codec"
 	"ckpt/image/nodes"
@@ -115,8 +116,8 @@ func (g *groupsRun) describe(app string, mode job.Spec, iterations int) {
 }
 
 // failure draws one.
-func (g *groupsRun) failure(count int) Failure {
-	f := Failure{Rank: -1, Node: g.rng.IntN(count), LoseLocal: g.rng.IntN(3) > 0}
+func (g *groupsRun) failure(count int) launch.Failure {
+	f := launch.Failure{Rank: -1, Node: g.rng.IntN(count), LoseLocal: g.rng.IntN(3) > 0}
 	if g.rng.IntN(4) == 0 {
 		f.Rank, f.Node = g.rng.IntN(g.spec.NP), -1
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/levels"
 	"ckpt/image/nodes"
 	"ckpt/internal/durable"
@@ -264,8 +265,8 @@ func TestTierLost(t *testing.T) {
 	t.Parallel()
 	s := tiered(t, "ring.S.4", 4, "none", "none")
 	s.Schedule.Every = s.Iterations / 2
-	fails := Failure{Rank: -1, Node: 3, Iter: s.Iterations/2 + 1, LoseLocal: true}
-	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []Failure{fails}}
+	fails := launch.Failure{Rank: -1, Node: 3, Iter: s.Iterations/2 + 1, LoseLocal: true}
+	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []launch.Failure{fails}}
 	if _, err := Launch(t.Context(), s, opt); !errors.As(err, new(*JobFailedError)) {
 		t.Fatal(err)
 	}
@@ -291,8 +292,8 @@ func TestTierRestartWithoutNode(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			s := tiered(t, "ring.S.4", 4, scheme, "none")
 			s.Schedule.Every = s.Iterations / 4
-			half, dies := s.Iterations/2, func(at int) Failure { return Failure{Rank: 1, Node: -1, Iter: at} }
-			opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []Failure{dies(half + 1)}}
+			half, dies := s.Iterations/2, func(at int) launch.Failure { return launch.Failure{Rank: 1, Node: -1, Iter: at} }
+			opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []launch.Failure{dies(half + 1)}}
 			if _, err := Launch(t.Context(), s, opt); !errors.As(err, new(*JobFailedError)) {
 				t.Fatal(err)
 			}
@@ -300,7 +301,7 @@ func TestTierRestartWithoutNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			rec := &recorder{t: t}
-			opt.Observer, opt.Failures = rec, []Failure{dies(half + half/4), dies(half + half/2 + half/4)} // all have said what they found
+			opt.Observer, opt.Failures = rec, []launch.Failure{dies(half + half/4), dies(half + half/2 + half/4)} // all have said what they found
 			r, err := Restart(t.Context(), RestartOptions{Options: opt, AutoRestart: true})
 			if err != nil || r.Digest != want.Digest {
 				t.Fatalf("digest %v, want %s: %v", r, want.Digest, err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/image"
 	"ckpt/image/plan"
 	"ckpt/internal/vfs"
@@ -35,7 +36,7 @@ func TestTuning(t *testing.T) {
 	before := s.Way()
 	s.Codec = "zstd"
 	s.Tuning = &job.Tuning{Storage: misjudged, Objective: "latency", Before: before, Why: "for a test"}
-	r, rec, opt := mustLaunch(t, s, Options{Failures: []Failure{{Rank: 1, Node: -1, Iter: 25}, {Rank: 2, Node: -1, Iter: 41}}})
+	r, rec, opt := mustLaunch(t, s, Options{Failures: []launch.Failure{{Rank: 1, Node: -1, Iter: 25}, {Rank: 2, Node: -1, Iter: 41}}})
 	if r.Digest != plain.Digest {
 		t.Errorf("digest %s, want %s", r.Digest, plain.Digest)
 	}

@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol/channel"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
@@ -75,10 +77,10 @@ func TestRestartWithoutLog(t *testing.T) {
 					t.Fatalf("restart: %v", err)
 				}
 				store, j := storedJobOf(t, opt)
-				if _, err := FindLine(t.Context(), store, opt.Job); !errors.As(err, &shown) || !slices.Equal(shown.From, offer.From) {
+				if _, err := wire.FindLine(t.Context(), store, opt.Job); !errors.As(err, &shown) || !slices.Equal(shown.From, offer.From) {
 					t.Errorf("line: %v, want %+v", err, offer)
 				}
-				opt.Observer, opt.Failures = &recorder{t: t}, []Failure{{Rank: 1, Node: -1, Iter: offer.Iteration + 1}}
+				opt.Observer, opt.Failures = &recorder{t: t}, []launch.Failure{{Rank: 1, Node: -1, Iter: offer.Iteration + 1}}
 				r, err := Restart(t.Context(), RestartOptions{Options: opt, WithoutLog: true, AutoRestart: true})
 				if err != nil || r.Digest != want.Digest || r.Failures != 1 {
 					t.Fatalf("%+v, %v, want digest %s; offered %+v", r, err, want.Digest, offer)
@@ -93,7 +95,7 @@ func TestRestartWithoutLog(t *testing.T) {
 				if _, damage, err := job.VerifyLogs(j); err != nil || len(damage) > 0 {
 					t.Errorf("damage %v, %v", damage, err)
 				}
-				if _, err := FindLine(t.Context(), store, opt.Job); err != nil {
+				if _, err := wire.FindLine(t.Context(), store, opt.Job); err != nil {
 					t.Errorf("line: %v", err)
 				}
 			})
@@ -118,7 +120,7 @@ func TestRestartWithoutLogCutShort(t *testing.T) {
 		spoilLog(t, begun, 3)
 		store, _ := storedJobOf(t, begun)
 		var offer *job.LogError
-		if _, err := FindLine(t.Context(), store, begun.Job); !errors.As(err, &offer) || tries == 50 {
+		if _, err := wire.FindLine(t.Context(), store, begun.Job); !errors.As(err, &offer) || tries == 50 {
 			t.Fatalf("line: %v", err)
 		}
 		if !offer.Anew() {

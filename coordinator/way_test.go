@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/image/plan"
 )
 
@@ -36,7 +37,7 @@ func TestWaysChange(t *testing.T) {
 			s.Schedule.Every = 3
 			plain := undisturbed(t, s)
 			opt := Options{ways: func(n int) *job.Way { return &ways[n%len(ways)] },
-				Failures: []Failure{{Rank: 1, Node: -1, Iter: 8}, {Rank: 3, Node: -1, Iter: 17}}}
+				Failures: []launch.Failure{{Rank: 1, Node: -1, Iter: 8}, {Rank: 3, Node: -1, Iter: 17}}}
 			r, rec, opt := mustLaunch(t, s, opt)
 			if r.Digest != plain.Digest {
 				t.Errorf("digest %s, without changes %s", r.Digest, plain.Digest)

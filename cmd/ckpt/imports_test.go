@@ -30,7 +30,7 @@ func TestImports(t *testing.T) {
 		"coordinator/rank": {"internal/family", "internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/turns", "coordinator/launch", "coordinator/app", "coordinator/mpi",
 			"coordinator/msglog", "coordinator/process", "coordinator/protocol", "image", "zones"},
 		"coordinator/process": {"zones"},
-		"coordinator/launch":  {"internal/family", "internal/wording", "internal/vfs", "coordinator/job", "coordinator/mpi", "coordinator/wire", "image"},
+		"coordinator/launch":  {"internal/family", "internal/wording", "internal/vfs", "internal/durable", "image/nodes", "coordinator/job", "coordinator/mpi", "coordinator/wire", "image"},
 		"coordinator/wire": {"internal/durable", "internal/family", "internal/vfs", "coordinator/job", "coordinator/mpi", "coordinator/protocol",
 			"image", "zones"},
 		"coordinator/turns": {"internal/wording", "internal/vfs", "internal/durable", "coordinator/job", "coordinator/mpi", "coordinator/wire", "image"},
@@ -164,7 +164,7 @@ func within(dir, pkg string) bool { return pkg == dir || strings.HasPrefix(pkg, 
 // files of a store.
 func TestFilesOfCoordinator(t *testing.T) {
 	exceptions := map[string]string{
-		"coordinator/job/memory.go":      "/proc/meminfo",
+		"coordinator/launch/memory.go":   "/proc/meminfo",
 		"coordinator/dmtcp/directory.go": "files that DMTCP writes",
 		"coordinator/mpi/memory.go":      "the program of the ranks, mapped",
 		"coordinator/mpi/segment.go":     "shared memory in /dev/shm",

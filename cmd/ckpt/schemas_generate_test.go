@@ -63,7 +63,7 @@ var results = map[string]string{
 	"predict-time":       "predictions.runPredictTime() predictions.runTimeOfMode()",
 	"prune":              "images.runPrune()",
 	"restart":            events,
-	"rm":                 "coordinator.Removed",
+	"rm":                 "coordinator/levels.Removed",
 	"scrub":              "images.scrubResult",
 	"show":               "images.runShow() images.showLine()",
 	"status":             "coordinator/job.Status []coordinator/job.Status",

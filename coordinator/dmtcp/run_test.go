@@ -13,6 +13,7 @@ import (
 	"ckpt/coordinator"
 	"ckpt/coordinator/dmtcp"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/wire"
 	imagedmtcp "ckpt/image/dmtcp"
 )
@@ -226,7 +227,7 @@ func TestInject(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 150, time.Millisecond)
 	s.spec.AutoRestart, s.spec.Keep = true, 1
-	s.opt.Failures = []coordinator.Failure{{Rank: 0, Node: -1, After: 1500 * time.Millisecond}, {Rank: 9, Node: -1, After: 500 * time.Millisecond}}
+	s.opt.Failures = []launch.Failure{{Rank: 0, Node: -1, After: 1500 * time.Millisecond}, {Rank: 9, Node: -1, After: 500 * time.Millisecond}}
 	asked := s.atStart(func(c *wire.Client) {
 		for range 2 {
 			if _, err := c.Checkpoint(); err != nil {
@@ -251,7 +252,7 @@ func TestInject(t *testing.T) {
 	s.counted(150)
 	s.sound(1)
 	usage := new(job.UsageError)
-	s.opt.Failures = []coordinator.Failure{{Rank: 0, Node: -1, Iter: 3}}
+	s.opt.Failures = []launch.Failure{{Rank: 0, Node: -1, Iter: 3}}
 	if _, err := restarted(t.Context(), s.opt, 0, false); !errors.As(err, &usage) || !strings.Contains(err.Error(), "iteration 3") {
 		t.Error(err)
 	}

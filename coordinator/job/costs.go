@@ -29,7 +29,7 @@ func MeasureCosts(j *image.Job) (*CostRun, *Resolved, error) {
 	}
 	r := &CostRun{}
 	groups := map[int]int{} // by the first rank
-	err = readJournal(j, 0, func(line []byte) {
+	err = ReadJournal(j, 0, func(line []byte) {
 		var ev CheckpointEvent
 		if json.Unmarshal(line, &ev) != nil || ev.Type != "checkpoint" {
 			return

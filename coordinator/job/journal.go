@@ -60,7 +60,7 @@ const tailBytes = 4 << 10
 // its end, for the newest so many. It returns what it can read of a missing or damaged history.
 func ReadEvents(job *image.Job, last int) Events {
 	h := Events{}
-	_ = readJournal(job, int64(last)*tailBytes, func(line []byte) {
+	_ = ReadJournal(job, int64(last)*tailBytes, func(line []byte) {
 		var ev CheckpointEvent
 		if json.Unmarshal(line, &ev) == nil && ev.Type == "checkpoint" {
 			h[ev.Number] = ev
@@ -69,9 +69,9 @@ func ReadEvents(job *image.Job, last int) Events {
 	return h
 }
 
-// readJournal passes the lines of a job's journal on, only of its last bytes if tail is over
+// ReadJournal passes the lines of a job's journal on, only of its last bytes if tail is over
 // 0. The first of these may be cut.
-func readJournal(job *image.Job, tail int64, take func(line []byte)) error {
+func ReadJournal(job *image.Job, tail int64, take func(line []byte)) error {
 	f, err := job.FS().Open(filepath.Join(job.Dir(), journalName))
 	if err != nil {
 		return err
@@ -276,7 +276,7 @@ func NewestRestarts(j *image.Job, most int) []RestartedEvent {
 
 // newest returns the events of a type in the end of a job's journal.
 func newest[T any](j *image.Job, kind string) (list []T) {
-	_ = readJournal(j, newestBytes, func(line []byte) {
+	_ = ReadJournal(j, newestBytes, func(line []byte) {
 		var ev struct {
 			Type string `json:"type"`
 		}

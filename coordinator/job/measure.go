@@ -257,7 +257,7 @@ func add(sum *dataset.JobRegion, t container.RegionTally) {
 // far as the journal knows them.
 func readCosts(j *image.Job, spec *Resolved) (*dataset.JobLogs, []dataset.JobRestart) {
 	c := &costReader{np: float64(spec.NP), last: make(map[int]int), known: true}
-	_ = readJournal(j, 0, c.line)
+	_ = ReadJournal(j, 0, c.line)
 	if !spec.Several() {
 		return nil, c.restarts
 	}

@@ -175,7 +175,7 @@ func (t *TunedWay) way(usual Way) Way {
 // journal, or the description's.
 func ReadWay(job *image.Job, spec *Resolved) Way {
 	way := spec.Way()
-	_ = readJournal(job, 0, func(line []byte) {
+	_ = ReadJournal(job, 0, func(line []byte) {
 		var ev TunedEvent
 		if json.Unmarshal(line, &ev) != nil || ev.Type != "tuned" {
 			return

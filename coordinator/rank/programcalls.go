@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	client "ckpt/coordinator/process"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/turns"
@@ -329,8 +330,8 @@ func (p *program) makeRoom(ctx context.Context) error {
 		for _, r := range regions {
 			need += r.Size * int64(n*p.spec.Mapping[p.spec.Nodes[p.id]])
 		}
-		if have, ok := job.AvailableMemory(); ok && need > have {
-			return &job.MemoryError{Need: need, Have: have, InFlight: n}
+		if have, ok := launch.AvailableMemory(); ok && need > have {
+			return &launch.MemoryError{Need: need, Have: have, InFlight: n}
 		}
 	}
 	_ = p.client.Prepare(ctx, n) // the first checkpoint meets the same error, and tells it

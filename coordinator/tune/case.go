@@ -30,7 +30,7 @@ type Case struct {
 	// Memory replaces what the ranks of Instance hold: images of another checkpointer,
 	// which are stored as they are. Packing is the time that one processor needs before
 	// the image of a rank is written.
-	Memory  *job.PlannedMemory
+	Memory  *PlannedMemory
 	Packing func(rank int) float64
 	// OneStream says that a rank has one write under way, as other checkpointers do.
 	OneStream bool
@@ -75,7 +75,7 @@ func (c *Case) load(codec string, usual float64) (*load, error) {
 	m := c.Memory
 	if m == nil {
 		var err error
-		if m, err = job.PlanMemory(c.Instance, c.Mapping, c.MPI); err != nil {
+		if m, err = PlanMemory(c.Instance, c.Mapping, c.MPI); err != nil {
 			return nil, err
 		}
 	}

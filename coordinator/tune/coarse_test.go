@@ -22,7 +22,7 @@ func TestCoarse(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared, "static"} {
-			memory := &job.PlannedMemory{Regions: []string{"u"}}
+			memory := &PlannedMemory{Regions: []string{"u"}}
 			for node, n := range mapping {
 				for range n {
 					memory.Sources = append(memory.Sources, plan.Source{Rank: len(memory.Sources), Node: node, Pieces: []plan.Piece{{Bytes: 256 << 20}}})
@@ -69,7 +69,7 @@ func TestCoarseBound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Case{Mapping: mapping, Settings: plan.Defaults(), Memory: &job.PlannedMemory{Regions: []string{"u"}}}
+	c := Case{Mapping: mapping, Settings: plan.Defaults(), Memory: &PlannedMemory{Regions: []string{"u"}}}
 	for rank := range ranks {
 		c.Memory.Sources = append(c.Memory.Sources, plan.Source{Rank: rank, Node: rank / (ranks / nodes), Pieces: []plan.Piece{{Bytes: 5 << 30}}})
 	}

@@ -3,7 +3,6 @@ package tune_test
 import (
 	"testing"
 
-	"ckpt/coordinator/job"
 	"ckpt/coordinator/tune"
 	"ckpt/image/iosched"
 	"ckpt/image/plan"
@@ -20,7 +19,7 @@ func TestAccesses(t *testing.T) {
 	}{{plan.PerRank, false}, {plan.Aggregated, false}, {plan.Shared, true}} {
 		one := caseOf(t, "bt.A.16", 4)
 		one.Settings.Layout = c.layout
-		m, err := job.PlanMemory(one.Instance, one.Mapping, one.MPI)
+		m, err := tune.PlanMemory(one.Instance, one.Mapping, one.MPI)
 		if err != nil {
 			t.Fatal(err)
 		}

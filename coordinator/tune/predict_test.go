@@ -75,7 +75,7 @@ func TestPredictAddsUp(t *testing.T) {
 // A forecast of the whole memory is of the plan that ckpt layout shows.
 func TestPredictStoresThePlan(t *testing.T) {
 	c := caseOf(t, "bt.A.4", 2)
-	m, err := job.PlanMemory(c.Instance, c.Mapping, c.MPI)
+	m, err := tune.PlanMemory(c.Instance, c.Mapping, c.MPI)
 	if err != nil {
 		t.Fatal(err)
 	}

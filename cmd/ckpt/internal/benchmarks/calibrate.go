@@ -148,7 +148,7 @@ func (r *trials) keep(inst *dataset.Instance, s *job.Spec, checkpoints int) (int
 
 // checkpointBytes is how large a checkpoint of a job is at most.
 func checkpointBytes(inst *dataset.Instance, s *job.Spec) (int64, error) {
-	m, err := job.PlanMemory(inst, s.Mapping, s.MPI)
+	m, err := tune.PlanMemory(inst, s.Mapping, s.MPI)
 	if err != nil {
 		return 0, err
 	}

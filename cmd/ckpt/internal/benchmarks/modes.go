@@ -13,6 +13,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/dataset"
 	"ckpt/image"
@@ -180,7 +181,7 @@ func (o *benchModesOptions) spec(name string) (job.Spec, error) {
 }
 
 // failures returns the failures that are injected in all modes.
-func (o *benchModesOptions) failures(s *job.Spec) (texts []string, list []coordinator.Failure, err error) {
+func (o *benchModesOptions) failures(s *job.Spec) (texts []string, list []launch.Failure, err error) {
 	if o.mtbf != "" {
 		if _, err := ui.ParseDuration("--mtbf", o.mtbf); err != nil {
 			return nil, nil, err
@@ -191,7 +192,7 @@ func (o *benchModesOptions) failures(s *job.Spec) (texts []string, list []coordi
 		texts = append(texts, fmt.Sprintf("rank=%d@iter=%d", s.NP/2, max(1, 2*s.Iterations/3)))
 	}
 	for _, text := range texts {
-		f, err := coordinator.ParseFailure(text)
+		f, err := launch.ParseFailure(text)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -286,7 +287,7 @@ func median(runs []benchRow, base float64) benchRow {
 }
 
 // runMode runs a job once.
-func runMode(ctx context.Context, g *ui.Globals, dir string, s job.Spec, failures []coordinator.Failure) (row benchRow, digest string, err error) {
+func runMode(ctx context.Context, g *ui.Globals, dir string, s job.Spec, failures []launch.Failure) (row benchRow, digest string, err error) {
 	var run dataset.JobRun
 	r, err := runJob(ctx, g, dir, s, coordinator.Options{Failures: failures}, func(store string) (err error) {
 		if s.Schedule.Every > 0 {

@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/channel"
 	rec "ckpt/coordinator/recovery"
+	"ckpt/coordinator/wire"
 )
 
 // lineResult is the recovery line of a job as JSON.
@@ -61,7 +61,7 @@ func showLine(ctx context.Context, g *ui.Globals, job, plot string) error {
 	if err != nil {
 		return err
 	}
-	l, err := coordinator.FindLine(ctx, store, job)
+	l, err := wire.FindLine(ctx, store, job)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 )
 
@@ -134,7 +134,7 @@ func describeJob(ctx context.Context, g *ui.Globals, store *image.Store, name st
 			line.App, line.NP = status.App, status.NP
 		}
 	}
-	if run, ok := coordinator.LastRun(j); ok {
+	if run, ok := wire.Announced(j); ok {
 		line.Started, line.Host = run.Started, run.Host
 	}
 	line.StoredBytes, err = j.Stored()

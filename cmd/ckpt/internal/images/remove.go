@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/image"
 )
 
@@ -25,7 +25,7 @@ func (r *removal) addFlags(cmd *cobra.Command) {
 func (r *removal) asks(g *ui.Globals) bool { return !r.yes && !r.dryRun && g.Asks() }
 
 func newPruneCommand(g *ui.Globals) *cobra.Command {
-	var opt coordinator.PruneOptions
+	var opt levels.PruneOptions
 	var r removal
 	var w ui.Wait
 	cmd := &cobra.Command{
@@ -58,7 +58,7 @@ On a terminal, prune says what it would remove and asks. In scripts it does not 
 	return cmd
 }
 
-func runPrune(ctx context.Context, g *ui.Globals, name string, opt coordinator.PruneOptions, r *removal) error {
+func runPrune(ctx context.Context, g *ui.Globals, name string, opt levels.PruneOptions, r *removal) error {
 	j, err := g.OpenJob(name)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func runPrune(ctx context.Context, g *ui.Globals, name string, opt coordinator.P
 		}
 	}
 	opt.DryRun = r.dryRun
-	p, err := coordinator.Prune(ctx, j, opt)
+	p, err := levels.Prune(ctx, j, opt)
 	if err != nil {
 		return err
 	}
@@ -86,9 +86,9 @@ func runPrune(ctx context.Context, g *ui.Globals, name string, opt coordinator.P
 }
 
 // askPrune asks whether to remove what a prune would remove, if that is anything.
-func askPrune(ctx context.Context, g *ui.Globals, j *image.Job, opt coordinator.PruneOptions) error {
+func askPrune(ctx context.Context, g *ui.Globals, j *image.Job, opt levels.PruneOptions) error {
 	opt.DryRun = true
-	p, err := coordinator.Prune(ctx, j, opt)
+	p, err := levels.Prune(ctx, j, opt)
 	if err != nil || p.Empty() {
 		return err
 	}
@@ -155,7 +155,7 @@ func runRemove(ctx context.Context, g *ui.Globals, name string, r *removal) erro
 		return err
 	}
 	if r.dryRun || r.asks(g) {
-		p, err := coordinator.PreviewRemove(j)
+		p, err := levels.PreviewRemove(j)
 		if err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func runRemove(ctx context.Context, g *ui.Globals, name string, r *removal) erro
 			return err
 		}
 	}
-	p, err := coordinator.Remove(j)
+	p, err := levels.Remove(j)
 	if err != nil {
 		return err
 	}
@@ -180,13 +180,13 @@ func runRemove(ctx context.Context, g *ui.Globals, name string, r *removal) erro
 }
 
 // warnLeft names the nodes on which files of the job may stay.
-func warnLeft(g *ui.Globals, p *coordinator.Removed) {
+func warnLeft(g *ui.Globals, p *levels.Removed) {
 	for _, err := range p.Wrong {
 		g.Warn("%s: what is there of job %s stays", ui.OneLine(err.Error()), p.Job)
 	}
 }
 
-func describeRemove(p *coordinator.Removed) string {
+func describeRemove(p *levels.Removed) string {
 	which := "no checkpoint"
 	if len(p.Removed) > 0 {
 		which = fmt.Sprintf("%s (%s)", ui.Count(len(p.Removed), "checkpoint"), ui.Numbers(p.Removed))

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/process"
 	"ckpt/coordinator/rank"
@@ -214,7 +213,7 @@ func awaitEnd(ctx context.Context, g *ui.Globals, name string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
-	if err := coordinator.AwaitEnd(ctx, job); errors.Is(err, context.DeadlineExceeded) {
+	if err := wire.AwaitEnd(ctx, job); errors.Is(err, context.DeadlineExceeded) {
 		g.Warn("%s has stopped, but its coordinator is still cleaning up", name)
 	} else if err != nil && !errors.Is(err, os.ErrPermission) {
 		return err

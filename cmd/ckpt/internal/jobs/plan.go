@@ -123,7 +123,7 @@ func runPlan(ctx context.Context, g *ui.Globals, o *layoutOptions, app string) e
 		return err
 	}
 	settings.Header = containerHeader
-	m, err := job.PlanMemory(inst, d.Mapping, o.mpi)
+	m, err := tune.PlanMemory(inst, d.Mapping, o.mpi)
 	if err != nil {
 		return err
 	}

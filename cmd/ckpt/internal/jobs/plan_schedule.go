@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator/job"
+	"ckpt/coordinator/tune"
 	"ckpt/image/plan"
 )
 
@@ -37,7 +37,7 @@ type scheduleWrite struct {
 }
 
 // schedule lists the rounds of the rank that the user named, at most most.
-func (o *layoutOptions) schedule(p *plan.Plan, m *job.PlannedMemory, most int) (*schedule, error) {
+func (o *layoutOptions) schedule(p *plan.Plan, m *tune.PlannedMemory, most int) (*schedule, error) {
 	s := &schedule{Rank: p.Writers[0].Rank, Rounds: []scheduleRound{}}
 	if o.flags.Changed("rank") {
 		s.Rank = o.rank

@@ -19,6 +19,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
 	"ckpt/internal/vfs/slowfs"
 )
@@ -201,7 +202,7 @@ func (r *running) options(g *ui.Globals) (coordinator.Options, error) {
 		return opt, err
 	}
 	for _, s := range r.fail {
-		f, err := coordinator.ParseFailure(s)
+		f, err := launch.ParseFailure(s)
 		if err != nil {
 			return opt, err
 		}

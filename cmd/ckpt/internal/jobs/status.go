@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/durable"
 )
@@ -54,7 +54,7 @@ func runStatusOf(ctx context.Context, g *ui.Globals, name string, w *ui.Watch) e
 		return err
 	}
 	return w.Run(ctx, g, func(ctx context.Context) (ui.View, error) {
-		s, err := coordinator.Inspect(ctx, store, name)
+		s, err := wire.Inspect(ctx, store, name)
 		if err != nil {
 			return ui.View{}, err
 		}
@@ -112,7 +112,7 @@ func runStatus(ctx context.Context, g *ui.Globals, w *ui.Watch) error {
 		jobs := []*job.Status{}
 		var failed error
 		for _, name := range names {
-			s, err := coordinator.Inspect(ctx, store, name)
+			s, err := wire.Inspect(ctx, store, name)
 			switch {
 			case errors.Is(err, image.ErrJobNotFound) || ctx.Err() != nil:
 				continue // it was removed this moment

@@ -12,6 +12,7 @@ import (
 	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/tune"
 	"ckpt/dataset"
 	"ckpt/image/codec"
@@ -373,7 +374,7 @@ func caseOfJob(r *job.Resolved) (tune.Case, error) {
 	if err != nil {
 		return c, err
 	}
-	if have, ok := job.AvailableMemory(); ok && r.Launcher == job.LocalLauncher {
+	if have, ok := launch.AvailableMemory(); ok && r.Launcher == job.LocalLauncher {
 		c.Limit = max(1, (have-data-shared)/int64(len(r.Mapping))/2)
 	}
 	return c, nil

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
 	"ckpt/coordinator/tune"
 	"ckpt/dataset"
@@ -258,7 +257,7 @@ func (o *otherJob) toCase() (tune.Case, error) {
 
 // tryPlan says which setting does not suit the job.
 func (o *otherJob) tryPlan(c *tune.Case) error {
-	m, err := job.PlanMemory(c.Instance, c.Mapping, c.MPI)
+	m, err := tune.PlanMemory(c.Instance, c.Mapping, c.MPI)
 	if err != nil {
 		return err
 	}

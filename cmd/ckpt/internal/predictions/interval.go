@@ -11,6 +11,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/interval"
 )
 
@@ -152,7 +153,7 @@ func (o *intervalOptions) complete(cmd *cobra.Command, g *ui.Globals, args []str
 	if err != nil {
 		return err
 	}
-	if o.tier, err = job.MeasureTier(j); err != nil || len(o.tier.Pauses) > 0 {
+	if o.tier, err = levels.MeasureTier(j); err != nil || len(o.tier.Pauses) > 0 {
 		return err
 	}
 	o.tier = nil

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/interval"
 )
 
@@ -46,7 +46,7 @@ func (o *levelOptions) fittedShare(fit *interval.LevelFit) (float64, error) {
 	return fit.Share.Value, nil
 }
 
-func newLevelFit(name string, run *job.TierRun) (*interval.LevelFit, error) {
+func newLevelFit(name string, run *levels.TierRun) (*interval.LevelFit, error) {
 	if len(run.Drains) == 0 {
 		return nil, ui.BadUsage(fmt.Sprintf("--from-job %s: no checkpoint went from the nodes into the store", name), "launch it with --drain behind")
 	}

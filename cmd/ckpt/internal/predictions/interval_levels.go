@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/image/nodes"
 	"ckpt/interval"
 )
@@ -21,7 +21,7 @@ type levelOptions struct {
 	async               ui.InFlight
 	lag                 string // until a checkpoint behind the job is durable
 	shareLocal, fromJob string
-	tier                *job.TierRun // of the job, if its checkpoints went to its nodes first
+	tier                *levels.TierRun // of the job, if its checkpoints went to its nodes first
 }
 
 func (o *levelOptions) addFlags(f *pflag.FlagSet) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator/job"
 	"ckpt/coordinator/tune"
 	"ckpt/image/pfs"
 	"ckpt/image/plan"
@@ -62,8 +61,8 @@ func factorOf(f *tune.Forecast) float64 {
 
 // imagesOf gives each rank an image of the predicted size, after compression: those of a
 // node that are aggregators first.
-func imagesOf(t *predict.Time) *job.PlannedMemory {
-	m := &job.PlannedMemory{Regions: []string{"image"}}
+func imagesOf(t *predict.Time) *tune.PlannedMemory {
+	m := &tune.PlannedMemory{Regions: []string{"image"}}
 	share := 1.0
 	if t.TotalMiB > 0 {
 		share = float64(t.StoredMiB / t.TotalMiB)
@@ -130,13 +129,13 @@ func (s *shared) Stored(m *predict.Model, r predict.Request, p *predict.Stored) 
 // Part times what some ranks of each node write at the same time.
 func (s *shared) Part(t *predict.Time, stored *predict.Stored, perNode []int) (seconds fit.Range, mib float64, err error) {
 	c := tune.Case{Settings: plan.Defaults(), OneStream: stored == nil, Background: s.background}
-	var all *job.PlannedMemory
+	var all *tune.PlannedMemory
 	if stored != nil {
 		all, c.Doubt = equalShares(stored, &stored.Next), doubtOf(&stored.Next)
 	} else {
 		all, c.Doubt = imagesOf(t), t.Doubt()
 	}
-	c.Memory = &job.PlannedMemory{Regions: all.Regions}
+	c.Memory = &tune.PlannedMemory{Regions: all.Regions}
 	left, bytes := slices.Clone(perNode), int64(0)
 	for _, n := range perNode {
 		if n > 0 {
@@ -188,8 +187,8 @@ func doubtOf(c *service.Checkpoint) float64 {
 }
 
 // equalShares gives each rank as many bytes, where no arrays are known.
-func equalShares(p *predict.Stored, of *service.Checkpoint) *job.PlannedMemory {
-	m := &job.PlannedMemory{Regions: []string{"data"}}
+func equalShares(p *predict.Stored, of *service.Checkpoint) *tune.PlannedMemory {
+	m := &tune.PlannedMemory{Regions: []string{"data"}}
 	bytes := zones.PageRound(int64(of.Total.Value / float64(p.NP)))
 	for node, n := range p.Mapping {
 		for range n {

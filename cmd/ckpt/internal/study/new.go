@@ -13,6 +13,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/dataset"
 )
 
@@ -65,7 +66,7 @@ func (s *Study) ofApp() error {
 			return ui.BadUsage(fmt.Sprintf("--np %d: want fewer ranks than the %d of the target", n, s.Target), "")
 		}
 	}
-	memory, known := job.AvailableMemory()
+	memory, known := launch.AvailableMemory()
 	if !known {
 		memory = math.MaxInt64
 	}

@@ -8,6 +8,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/tune"
 	"ckpt/dataset"
 )
 
@@ -125,7 +126,7 @@ func (s *Study) runsOf(target *dataset.Instance, class string, list []int) (runs
 		if err != nil {
 			return nil, 0, err
 		}
-		memory, err := job.PlanMemory(inst, mapping, s.mpi())
+		memory, err := tune.PlanMemory(inst, mapping, s.mpi())
 		if err != nil {
 			return nil, 0, err
 		}

@@ -1,6 +1,8 @@
-package job
+package levels
 
 import (
+	"ckpt/image"
+	"ckpt/internal/vfs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,7 +13,15 @@ import (
 // TestMeasureTier reads a journal with each kind of failure, a restart by a user, one that
 // failed and needed the store the second time, and a torn line.
 func TestMeasureTier(t *testing.T) {
-	j := makeJob(t)
+	store, err := image.CreateStore(vfs.OS{}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.CreateJob("job", []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Unlock()
 	text := `{"type":"start"}
 {"type":"checkpoint","number":1,"storage_level":"protected","pause_s":0.5}
 {"type":"storage_level","number":1,"storage_level":"draining","bytes":9}
@@ -30,7 +40,7 @@ func TestMeasureTier(t *testing.T) {
 {"type":"restarted","after_failure":true,"restart_s":3}
 {"type":"restarted","after_failure":true,"restart_s":4}
 {"type":"recovered","local_ra`
-	if err := os.WriteFile(filepath.Join(j.Dir(), journalName), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(j.Dir(), "history.jsonl"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got, err := MeasureTier(j)

@@ -1,14 +1,13 @@
-package coordinator
+package levels
 
 import (
-	"context"
-	"errors"
-	"slices"
-
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/wording"
+	"context"
+	"errors"
+	"slices"
 )
 
 // PruneOptions say what Prune is to keep.
@@ -92,72 +91,6 @@ func pruneNodes(ctx context.Context, j *image.Job, p *job.Pruned, opt PruneOptio
 	}
 	slices.Sort(p.Kept)
 	return errors.Join(unread, err)
-}
-
-// prune does so for a running job. It waits for the checkpoint under way, which
-// may refer to files of an earlier one. No checkpoint is taken away from ranks that
-// read.
-func (d *driver) prune(keep int, answers chan<- wire.Reply, do func(j *image.Job, keep int, also ...int) (*job.Pruned, error)) {
-	var keepAlso []int
-	for _, g := range d.groups {
-		if g.checked != g.incarnation || !g.started {
-			answers <- wire.Reply{Error: "the job is just starting; try again in a moment"}
-			return
-		}
-	}
-	if d.spec.Several() {
-		answers <- wire.Reply{Error: "the ranks of job " + d.job.Name() + " take checkpoints apart from each other, and its recovery needs those that are there"}
-		return
-	}
-	d.prunes = append(d.prunes, func() {
-		// Newer checkpoints may be of a future that this run has left aside.
-		for _, g := range d.groups {
-			keepAlso = append(keepAlso, g.lineage.newest())
-		}
-		p, err := do(d.job, keep, keepAlso...)
-		r := wire.Reply{Pruned: p}
-		if err != nil {
-			detail := wire.ReportError(err)
-			r = wire.Reply{Error: err.Error(), Detail: &detail}
-		}
-		answers <- r
-	})
-	d.startPrunes()
-}
-
-// thin removes the checkpoints that this run is not to keep, and only those: what
-// cannot be removed now, the next commit removes. No checkpoint is taken
-// away from ranks that read.
-func (d *driver) thin() {
-	g := d.groups[0]
-	if !d.crowded || d.writing() || g.checked != g.incarnation || !g.started {
-		return
-	}
-	d.crowded = false
-	facts := g.level.Facts()
-	removed, err := job.Thin(d.job, facts.Keep, facts.Of)
-	d.result.Removed += len(removed)
-	if err != nil {
-		d.Warn(job.NotRemoved + err.Error())
-	}
-}
-
-// writing reports whether any group has a checkpoint under way.
-func (d *driver) writing() bool {
-	return slices.ContainsFunc(d.groups, func(g *group) bool { return g.level.Facts().Busy })
-}
-
-// startPrunes does what has waited, in the loop: what a checkpoint is to refer
-// to must not go between its beginning and its commit.
-func (d *driver) startPrunes() {
-	if d.writing() {
-		return
-	}
-	for _, p := range d.prunes {
-		p()
-	}
-	d.prunes = nil
-	d.thin()
 }
 
 // Removed says what went with a job.
