@@ -92,6 +92,19 @@ func (p *Process) Companion() int64 {
 	return n
 }
 
+// Accelerator returns the device file of a GPU that the process has mapped (CUDA, ROCm,
+// Intel), or "": what the memory of the device holds is in no image of the process.
+func (p *Process) Accelerator() string {
+	for i := range p.Areas {
+		for _, device := range []string{"/dev/nvidia", "/dev/kfd", "/dev/dri/render", "/dev/accel/"} {
+			if strings.HasPrefix(p.Areas[i].Name, device) {
+				return p.Areas[i].Name
+			}
+		}
+	}
+	return ""
+}
+
 // Image returns the length of an uncompressed image of the process: its areas and the
 // overhead of the format.
 func (p *Process) Image() int64 {

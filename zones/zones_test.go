@@ -46,3 +46,14 @@ func TestPageRound(t *testing.T) {
 		}
 	}
 }
+
+// TestAccelerator recognises mappings of GPUs by their device files.
+func TestAccelerator(t *testing.T) {
+	for name, want := range map[string]bool{"/dev/nvidiactl": true, "/dev/nvidia-uvm": true, "/dev/kfd": true, "/dev/dri/renderD128": true,
+		"/dev/infiniband/uverbs0": false, "/dev/zero (deleted)": false, "/usr/lib/libcuda.so.450": false, "": false} {
+		p := &Process{Areas: []Area{{Name: "[heap]"}, {Name: name, Shared: true}}}
+		if got := p.Accelerator() != ""; got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}

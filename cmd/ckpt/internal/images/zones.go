@@ -146,6 +146,12 @@ func (o *zonesOptions) show(g *ui.Globals, args []string, ps []*zones.Process) e
 			source.CountRuntime(p)
 		}
 	}
+	for _, p := range ps {
+		if device := p.Accelerator(); device != "" {
+			g.Warn("%s maps %s: memory of the GPU is not in the image. Before a checkpoint, copy it to the host and protect the copy (docs/PROGRAMS.md, GPUs)", zones.Printable(p.Name), zones.Printable(device))
+			break // one says it for all
+		}
+	}
 	checkpoints := source.Checkpoints(ps)
 	switch {
 	case o.csv:
