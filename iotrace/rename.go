@@ -17,11 +17,20 @@ func (t *Trace) FollowRenames() {
 	if len(t.Renames) == 0 {
 		return
 	}
-	f := &follower{from: make(map[int32][]Renaming), apart: make(map[Renaming]bool)}
+	f := &follower{from: make(map[int32][]Renaming), gone: make(map[int32][]int64), apart: make(map[Renaming]bool)}
 	for _, r := range t.Renames {
 		if r.From != r.To {
 			f.from[r.From] = append(f.from[r.From], r)
+			f.gone[r.To] = append(f.gone[r.To], r.At)
 		}
+	}
+	for i := range t.Events {
+		if e := &t.Events[i]; e.Op == Unlink && len(f.from[e.File]) > 0 {
+			f.gone[e.File] = append(f.gone[e.File], e.End)
+		}
+	}
+	for _, times := range f.gone {
+		slices.Sort(times)
 	}
 	for _, list := range f.from {
 		slices.SortStableFunc(list, func(a, b Renaming) int { return cmp.Compare(a.At, b.At) })
@@ -80,6 +89,7 @@ func follow(files []WarnedFile, became map[int32]int32) (out []WarnedFile) {
 // A follower finds the last names of files.
 type follower struct {
 	from  map[int32][]Renaming // by the old name, in the order of time
+	gone  map[int32][]int64    // when the file of a name was removed or replaced, in order
 	apart map[Renaming]bool    // those whose file does not get the new name
 }
 
@@ -89,6 +99,10 @@ func (f *follower) next(file int32, at int64) (r Renaming, ok bool) {
 	i, _ := slices.BinarySearchFunc(list, at, func(r Renaming, at int64) int { return cmp.Compare(r.At, at) })
 	if i == len(list) {
 		return r, false
+	}
+	gone := f.gone[file]
+	if j, _ := slices.BinarySearch(gone, at); j < len(gone) && gone[j] < list[i].At {
+		return r, false // another file has the name by then
 	}
 	return list[i], true
 }

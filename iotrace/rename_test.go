@@ -41,6 +41,12 @@ func TestFollowRenames(t *testing.T) {
 			[]event{{iotrace.Open, tmp, 1}, {iotrace.Open, other, 2}, {iotrace.Write, other, 3}, {iotrace.Rename, tmp, 5}, {iotrace.Rename, other, 6}, {iotrace.Open, x, 7}}, "tmp other other tmp other x"},
 		{"one name after the other", []iotrace.Renaming{{From: tmp, To: x, At: 5}, {From: other, To: x, At: 9}},
 			[]event{{iotrace.Open, tmp, 1}, {iotrace.Write, tmp, 2}, {iotrace.Open, other, 6}, {iotrace.Rename, other, 9}}, "x x x x"},
+		{"a file that was replaced, and is used on", []iotrace.Renaming{{From: tmp, To: x, At: 5}, {From: x, To: old, At: 9}},
+			[]event{{iotrace.Open, x, 1}, {iotrace.Open, tmp, 2}, {iotrace.Write, x, 6}, {iotrace.Write, x, 10}, {iotrace.Write, tmp, 10}}, "x old x x old"},
+		{"a file that was removed, and is used on", []iotrace.Renaming{{From: tmp, To: x, At: 9}},
+			[]event{{iotrace.Open, tmp, 1}, {iotrace.Unlink, tmp, 3}, {iotrace.Write, tmp, 4}, {iotrace.Rename, tmp, 9}}, "tmp tmp tmp x"},
+		{"a name that is taken after the rename", []iotrace.Renaming{{From: tmp, To: x, At: 5}, {From: other, To: tmp, At: 7}},
+			[]event{{iotrace.Open, tmp, 1}, {iotrace.Open, other, 2}, {iotrace.Write, tmp, 8}}, "x tmp x"},
 		{"to itself", []iotrace.Renaming{{From: x, To: x, At: 5}}, []event{{iotrace.Open, x, 1}}, "x"},
 	} {
 		t.Run(c.what, func(t *testing.T) {

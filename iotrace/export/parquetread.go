@@ -79,7 +79,7 @@ func ReadParquet(r io.ReaderAt, size int64) (*iotrace.Trace, error) {
 	}
 	i := slices.IndexFunc(x.meta.KeyValueMetadata, func(kv format.KeyValue) bool { return kv.Key == tablesKey })
 	if i < 0 {
-		return nil, &iotrace.FormatError{Reason: "this Parquet file is not of ckpt: it has no metadata " + tablesKey, Err: iotrace.ErrWrongFormat}
+		return nil, &iotrace.FormatError{Reason: "this Parquet file is not of ckpt, or another program wrote it anew: it has no metadata " + tablesKey + ". CSV of its rows is read (DuckDB: COPY (SELECT func_id AS op, rank, hostname AS node, file_name AS file, ckpt_offset AS offset, ckpt_bytes AS bytes, ckpt_start_ns AS start_ns, ckpt_end_ns AS end_ns FROM 'in.parquet') TO 'out.csv')", Err: iotrace.ErrWrongFormat}
 	}
 	if err := x.schema(); err != nil {
 		return nil, err

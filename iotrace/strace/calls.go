@@ -21,6 +21,7 @@ type call struct {
 	ranked int32
 	result
 	start, end int64
+	unnoted    bool  // a descriptor has no note of -y
 	timeless   bool  // its duration is not known
 	err        error // the reason why the call is impossible
 }
@@ -168,6 +169,7 @@ func (c *call) resolve(text []byte, begun bool) (*open, bool) {
 	}
 	switch {
 	case note == nil:
+		c.unnoted = true
 	case d.open == nil || c.denied(note, d):
 		d = descriptor{open: &open{kind: kindOfNote(note), offset: iotrace.None, unseen: true}}
 		if d.kind == "" {
@@ -259,10 +261,32 @@ func (c *call) emit(op iotrace.Op, name string, offset, bytes int64) *iotrace.Ev
 
 // on is emit for an operation on an open file. It is the most frequent case.
 func (c *call) on(o *open, op iotrace.Op, offset, bytes int64) {
+	if o.node != nil && o.node.gone {
+		c.keepApart(o)
+	}
 	if o.index == 0 && o.name != "" {
 		o.index = c.im.tables.File(o.name) + 1
 	}
 	c.event(op, o.index-1, offset, bytes)
+}
+
+// keepApart gives a file that was renamed or removed another name, if its own is that of
+// another file by now: its last one, or the one that the kernel gives deleted files.
+//
+// The process that opened a file goes on with the name that it used (FollowRenames).
+func (c *call) keepApart(o *open) {
+	n := c.im.nodes[o.name]
+	switch there := c.im.nodes[o.node.path] == o.node; {
+	case there && (o.by == c.task.process || o.name == o.node.path):
+		return
+	case there:
+		o.name = o.node.path
+	case n == nil, n == o.node:
+		return
+	default:
+		o.name += " (deleted)"
+	}
+	o.index, o.noted = 0, false
 }
 
 func (c *call) event(op iotrace.Op, file int32, offset, bytes int64) *iotrace.Event {

@@ -77,7 +77,9 @@ func (c *call) move(op iotrace.Op, o *open, at int64) {
 	if c.err != nil {
 		return
 	}
-	c.im.requests++
+	if c.unnoted {
+		c.im.unnoted++
+	}
 	if c.timeless {
 		c.im.unseen.of(noDurations, o.index-1, n)
 	}

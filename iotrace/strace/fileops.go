@@ -31,6 +31,9 @@ func (c *call) open(dir, pathArg, flags []byte) bool {
 	if hasFlag(flags, "O_TMPFILE") && c.note == nil {
 		name += "/(O_TMPFILE)"
 	}
+	if was := c.task.fds.fds[c.value]; was.open != nil && was.kind == "" && !was.noted {
+		c.im.reused = true
+	}
 	d := descriptor{open: &open{kind: kindOfPath(name)}, closeOnExec: hasFlag(flags, "O_CLOEXEC")}
 	if c.note != nil {
 		d.kind = kindOfNote(c.note)
@@ -43,7 +46,7 @@ func (c *call) open(dir, pathArg, flags []byte) bool {
 	}
 	empty := hasFlag(flags, "O_TRUNC") || hasFlag(flags, "O_TMPFILE") || hasFlag(flags, "O_EXCL") && hasFlag(flags, "O_CREAT")
 	made := empty || hasFlag(flags, "O_CREAT") && !c.im.known(name)
-	d.name = name
+	d.name, d.by = name, c.task.process
 	d.node = c.im.nodeOf(name)
 	d.append, d.direct = hasFlag(flags, "O_APPEND"), hasFlag(flags, "O_DIRECT")
 	d.sync = hasFlag(flags, "O_SYNC") || hasFlag(flags, "O_DSYNC")

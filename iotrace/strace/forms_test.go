@@ -97,7 +97,7 @@ func TestNotedNames(t *testing.T) {
 			[]string{"/s/1 1", "/s/2 2", "/s/3 4"}},
 		{"the same with relative names", []string{write("/s/tmp>", 1), `rename("tmp", "1") = 0`, write("/s/tmp>", 2), `rename("tmp", "2") = 0`}, []string{"/s/1 1", "/s/2 2"}},
 		{"written on after a rename", []string{write("/s/tmp>", 1), `rename("/s/tmp", "/s/1") = 0`, write("/s/1>", 2), write("/s/tmp>", 4)}, []string{"/s/1 3", "/s/tmp 4"}},
-		{"a file that replaces another", []string{write("/s/old>", 1), `rename("/s/new", "/s/old") = 0`, write("/s/old>(deleted)", 2), write("/s/old>", 4)}, []string{"/s/old 7"}},
+		{"a file that replaces another", []string{write("/s/old>", 1), `rename("/s/new", "/s/old") = 0`, write("/s/old>(deleted)", 2), write("/s/old>", 4)}, []string{"/s/old (deleted) 2", "/s/old 5"}},
 		{"NFS", []string{write("/s/a>", 1), `unlink("/s/a") = 0`, write("/s/.nfs0001>", 2)}, []string{"/s/a 3"}},
 		{"another link", []string{`link("/s/a", "/s/b") = 0`, write("/s/a>", 1), `unlink("/s/a") = 0`, write("/s/b>", 2)}, []string{"/s/a 3"}},
 	} {

@@ -13,6 +13,7 @@ import (
 type node struct {
 	path string // the last path that it was given
 	size int64  // iotrace.None if it is not known
+	gone bool   // its first name may be that of another file by now
 }
 
 // names holds the paths seen so far and their files.
@@ -62,6 +63,9 @@ func parent(name string) string {
 
 // remove forgets a path, but not what is below it.
 func (ns *names) remove(name string) {
+	if n := ns.nodes[name]; n != nil {
+		n.gone = true
+	}
 	delete(ns.nodes, name)
 	if len(ns.entries[name]) > 0 {
 		return
@@ -113,7 +117,12 @@ func (ns *names) moved(from, to string) (taken map[string]*node) {
 	}
 	ns.nodeOf(from)
 	taken = ns.take(from)
-	ns.take(to) // is replaced
+	for _, n := range taken {
+		n.gone = true
+	}
+	for _, n := range ns.take(to) { // is replaced
+		n.gone = true
+	}
 	ns.give(taken, from, to)
 	return taken
 }

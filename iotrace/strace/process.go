@@ -44,11 +44,12 @@ type open struct {
 	node   *node
 	offset int64 // position; iotrace.None if it is not known
 	append bool
-	sync   bool  // each write waits for the storage
-	direct bool  // around the page cache
-	unseen bool  // it was opened before the trace began, perhaps to append
-	noted  bool  // its open was not seen: the name is the one of -y at each call
-	index  int32 // of the name among the files of the trace, plus one; 0 at first
+	sync   bool     // each write waits for the storage
+	direct bool     // around the page cache
+	by     *process // that opened it; nil if that was not seen
+	unseen bool     // it was opened before the trace began, perhaps to append
+	noted  bool     // its open was not seen: the name is the one of -y at each call
+	index  int32    // of the name among the files of the trace, plus one; 0 at first
 }
 
 // pending is a call that ends on another line.

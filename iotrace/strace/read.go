@@ -86,7 +86,8 @@ type importer struct {
 	base  int64   // the first time, or the midnight before it if there is no date
 	seen  *course // of the current text
 
-	requests   int64  // reads and writes
+	unnoted    int64  // reads and writes on descriptors without a note of -y
+	reused     bool   // an open returned a number that was not closed
 	timed      bool   // some call has a duration
 	summary    bool   // the table of -C has begun
 	broken     []byte // an interrupted line, see mend

@@ -28,6 +28,7 @@ const (
 	cutOff        gap = "cut"
 	rawCalls      gap = "raw-arguments"
 	cutNames      gap = "cut-names"
+	closesUnseen  gap = "closes-unseen"
 	noDurations   gap = iotrace.WarnNoDurations
 	storageFull   gap = "storage-full"
 	storageError  gap = "storage-error"
@@ -117,6 +118,8 @@ func (g gap) text(x extent) string {
 		return fmt.Sprintf("%s printed with addresses for names (strace -e raw or -e verbose): their files, and which threads share descriptors, are unknown. Run strace without that option", amount(n, "call was", "calls were"))
 	case cutNames:
 		return fmt.Sprintf("%s a name that is cut short (\"...\"): their files are unknown. Run strace with -y", amount(n, "call has", "calls have"))
+	case closesUnseen:
+		return fmt.Sprintf("an open returned a number that was not closed: a filter leaves out closes, and perhaps others that give numbers away, so that the files of %s are not certain. Run strace with -y, or with -e trace=%%desc", amount(n, "read or write", "reads and writes"))
 	case noDurations:
 		return "reads and writes have no duration: times, bandwidth and gains are unknown. Run strace with -T"
 	case cutOff:
@@ -169,6 +172,9 @@ func (im *importer) close(reports ...*iotrace.Report) {
 				e.End = e.Start
 			}
 		}
+	}
+	if im.reused {
+		im.unseen.add(closesUnseen, im.unnoted, 0)
 	}
 	im.t.Warnings = im.unseen.warnings()
 	im.ranks()

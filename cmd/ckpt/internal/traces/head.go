@@ -145,9 +145,17 @@ func accessText(a *analyze.Activity) string {
 	case a.Writes+a.Reads == 0:
 		return string(a.Access) + "; nothing is read or written"
 	case differ(a):
-		return fmt.Sprintf("%s; writes %s (%s), reads %s (%s)", a.Access, a.WriteSpatial, a.WriteDetail, a.ReadSpatial, a.ReadDetail)
+		return fmt.Sprintf("%s; writes %s, reads %s", a.Access, patternText(a.WriteSpatial, a.WriteDetail), patternText(a.ReadSpatial, a.ReadDetail))
 	}
-	return fmt.Sprintf("%s, %s (%s)", a.Access, a.Spatial, a.Detail)
+	return fmt.Sprintf("%s, %s", a.Access, patternText(a.Spatial, a.Detail))
+}
+
+// patternText is a pattern with its finer class, if that says more.
+func patternText(s pattern.Spatial, d pattern.Detail) string {
+	if string(s) == string(d) {
+		return string(s)
+	}
+	return fmt.Sprintf("%s (%s)", s, d)
 }
 
 // differ reports whether writes and reads have different patterns.

@@ -21,7 +21,7 @@ func TestAccessText(t *testing.T) {
 		a          *analyze.Activity
 		text, word string
 	}{
-		{&both, "shared; writes sequential (contiguous), reads random (random)", "seq./random"},
+		{&both, "shared; writes sequential (contiguous), reads random", "seq./random"},
 		{&same, "shared, sequential (contiguous)", "sequential"},
 		{&none, "independent; nothing is read or written", "none"},
 	} {
