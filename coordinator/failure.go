@@ -1,9 +1,10 @@
 package coordinator
 
 import (
-	"ckpt/coordinator/launch"
 	"math/rand/v2"
 	"time"
+
+	"ckpt/coordinator/launch"
 )
 
 // injector carries the failures of a run out. It belongs to the driver's loop.

@@ -29,6 +29,7 @@ type drawn struct {
 	dir   string
 	next  int
 	Moved map[string]moved // by the number of bytes
+	kept  []*os.File       // whose end would close their descriptors
 }
 
 // moved is a read or write: the names that its file had, from its open to its end.
@@ -178,15 +179,16 @@ func (p *drawn) child(d drawnFD) {
 	n := p.length()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), programEnv+"=drawnchild", fmt.Sprint("CHILD=", n))
-	cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(d.fd), "x")}
+	p.kept = append(p.kept, os.NewFile(uintptr(d.fd), "x"))
+	cmd.ExtraFiles = p.kept[len(p.kept)-1:]
 	(*program)(nil).must(cmd.Run())
-	runtime.KeepAlive(cmd)
 	p.said(n, true, d.file)
 }
 
 func drawnChild(*program) {
-	n, _ := strconv.Atoi(os.Getenv("CHILD"))
-	_, err := unix.Write(3, make([]byte, n))
+	n, err := strconv.Atoi(os.Getenv("CHILD"))
+	(*program)(nil).must(err)
+	_, err = unix.Write(3, make([]byte, n))
 	(*program)(nil).must(err)
 }
 
