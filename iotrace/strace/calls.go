@@ -275,13 +275,16 @@ func (c *call) on(o *open, op iotrace.Op, offset, bytes int64) {
 //
 // The process that opened a file goes on with the name that it used (FollowRenames).
 func (c *call) keepApart(o *open) {
-	n := c.im.nodes[o.name]
-	switch there := c.im.nodes[o.node.path] == o.node; {
-	case there && (o.by == c.task.process || o.name == o.node.path):
+	there, taken := c.im.nodes[o.node.path] == o.node, c.im.left[o.name]
+	switch {
+	case there && o.name == o.node.path, !taken && o.by == c.task.process, c.im.nodes[o.name] == o.node:
+		return
+	case there && o.by == c.task.process:
+		c.im.unseen.of(nameTaken, c.im.tables.File(o.name), 0)
 		return
 	case there:
 		o.name = o.node.path
-	case n == nil, n == o.node:
+	case !taken:
 		return
 	default:
 		o.name += " (deleted)"

@@ -344,9 +344,10 @@ func drawnCompare(tr *iotrace.Trace, truth map[string]moved, work string, option
 	}
 	filtered := slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(o, "trace=") })
 	_, raw := warned["raw-arguments"]
-	if _, ok := warned["closes-unseen"]; ok && !slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(o, "-y") }) {
-		raw = true
-	}
+	_, taken := warned["name-taken"]
+	// Without -y, a text that leaves out unlinks or closes has the names of opens only.
+	noted := slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(o, "-y") })
+	raw = raw || taken || filtered && !noted
 	tr.FollowRenames()
 	seen, right, reads := make(map[string]bool), make(map[string]bool), make(map[string]string)
 	timed := false

@@ -20,11 +20,12 @@ type node struct {
 type names struct {
 	nodes   map[string]*node
 	entries map[string]map[string]bool // paths by directory, for renames of directories
+	left    map[string]bool            // paths that files have lost; true once another has it
 	links   map[string]string          // paths that contain a symbolic link, and their targets
 }
 
 func newNames() names {
-	return names{make(map[string]*node), make(map[string]map[string]bool), make(map[string]string)}
+	return names{make(map[string]*node), make(map[string]map[string]bool), make(map[string]bool), make(map[string]string)}
 }
 
 func (ns *names) nodeOf(name string) *node {
@@ -38,6 +39,9 @@ func (ns *names) nodeOf(name string) *node {
 
 func (ns *names) put(name string, n *node) {
 	ns.nodes[name] = n
+	if _, ok := ns.left[name]; ok {
+		ns.left[name] = true
+	}
 	for dir := parent(name); dir != ""; name, dir = dir, parent(dir) {
 		of := ns.entries[dir]
 		if of[name] {
@@ -65,6 +69,7 @@ func parent(name string) string {
 func (ns *names) remove(name string) {
 	if n := ns.nodes[name]; n != nil {
 		n.gone = true
+		ns.left[name] = ns.left[name]
 	}
 	delete(ns.nodes, name)
 	if len(ns.entries[name]) > 0 {
@@ -82,6 +87,7 @@ func (ns *names) take(name string) map[string]*node {
 	walk = func(at string) {
 		if n := ns.nodes[at]; n != nil {
 			taken[at[len(name):]] = n
+			ns.left[at] = ns.left[at]
 		}
 		for entry := range ns.entries[at] {
 			walk(entry)

@@ -28,6 +28,7 @@ const (
 	cutOff        gap = "cut"
 	rawCalls      gap = "raw-arguments"
 	cutNames      gap = "cut-names"
+	nameTaken     gap = "name-taken"
 	closesUnseen  gap = "closes-unseen"
 	noDurations   gap = iotrace.WarnNoDurations
 	storageFull   gap = "storage-full"
@@ -118,6 +119,8 @@ func (g gap) text(x extent) string {
 		return fmt.Sprintf("%s printed with addresses for names (strace -e raw or -e verbose): their files, and which threads share descriptors, are unknown. Run strace without that option", amount(n, "call was", "calls were"))
 	case cutNames:
 		return fmt.Sprintf("%s a name that is cut short (\"...\"): their files are unknown. Run strace with -y", amount(n, "call has", "calls have"))
+	case nameTaken:
+		return "a file was used on after it was renamed and another had taken its name: the operations may be those of the other"
 	case closesUnseen:
 		return fmt.Sprintf("an open returned a number that was not closed: a filter leaves out closes, and perhaps others that give numbers away, so that the files of %s are not certain. Run strace with -y, or with -e trace=%%desc", amount(n, "read or write", "reads and writes"))
 	case noDurations:
