@@ -69,7 +69,7 @@ func parent(name string) string {
 func (ns *names) remove(name string) {
 	if n := ns.nodes[name]; n != nil {
 		n.gone = true
-		ns.left[name] = ns.left[name]
+		ns.leave(name)
 	}
 	delete(ns.nodes, name)
 	if len(ns.entries[name]) > 0 {
@@ -77,6 +77,13 @@ func (ns *names) remove(name string) {
 	}
 	delete(ns.entries, name)
 	delete(ns.entries[parent(name)], name)
+}
+
+// leave notes that a file has lost a path.
+func (ns *names) leave(name string) {
+	if !ns.left[name] {
+		ns.left[name] = false // as long as no other file has it
+	}
 }
 
 // take removes the nodes at and below a path. It returns them by the rest of their
@@ -87,7 +94,7 @@ func (ns *names) take(name string) map[string]*node {
 	walk = func(at string) {
 		if n := ns.nodes[at]; n != nil {
 			taken[at[len(name):]] = n
-			ns.left[at] = ns.left[at]
+			ns.leave(at)
 		}
 		for entry := range ns.entries[at] {
 			walk(entry)
