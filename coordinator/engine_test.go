@@ -328,7 +328,7 @@ func TestNewEngine(t *testing.T) {
 func TestRefusedEngines(t *testing.T) {
 	t.Parallel()
 	spec := engines["dmtcp"](t, true)
-	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []launch.Failure{{Rank: 0, Node: -1, MTBF: time.Millisecond}}}
+	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t}, Failures: []launch.Failure{{Rank: 0, Node: -1, Iter: 5}}}
 	if _, err := Launch(t.Context(), spec, opt); !errors.As(err, new(*job.UsageError)) {
 		t.Errorf("%v", err)
 	}
