@@ -26,7 +26,7 @@ import (
 // are more runs, and run 17 alone.
 func TestGroupsOnNodes(t *testing.T) {
 	t.Parallel()
-	usual := 6
+	usual := 4
 	if testkit.Enabled {
 		usual = 3
 	}
