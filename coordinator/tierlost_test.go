@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"errors"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -237,7 +238,7 @@ func breakRandomly(t *testing.T, rng *rand.Rand, s job.Spec) (*recorder, func())
 	broken := false
 	cure := func() {
 		if broken && o.cure != nil {
-			if err := o.cure(dir); err != nil {
+			if err := o.cure(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // the job may have removed it
 				t.Error(err)
 			}
 		}
