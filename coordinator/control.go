@@ -142,9 +142,9 @@ func Completed(ctx context.Context, store *image.Store, name string) (*Result, e
 	return r, nil
 }
 
-// prune does so for a running job. It waits for the checkpoint under way, which
-// may refer to files of an earlier one. No checkpoint is taken away from ranks that
-// read.
+// prune removes all but the newest checkpoints of the running job. It waits for the
+// checkpoint under way, which may refer to files of an earlier one. No checkpoint is taken
+// away from ranks that read.
 func (d *driver) prune(keep int, answers chan<- wire.Reply, do func(j *image.Job, keep int, also ...int) (*job.Pruned, error)) {
 	var keepAlso []int
 	for _, g := range d.groups {

@@ -400,7 +400,7 @@ func (e *fullError) Hint() string {
 	return free + wording.Sprintf("; {restart %s} continues then", e.job.Name())
 }
 
-// Fullness notes checkpoints that did not fit into the store, and programs that ended since.
+// A fullness is what is known of checkpoints that did not fit into the store, and programs that ended since.
 type fullness struct {
 	err    error // of the last checkpoint; nil if that was taken
 	when   time.Duration

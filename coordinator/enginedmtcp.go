@@ -128,7 +128,7 @@ func (d dmtcpDriver) Tx(ctx context.Context) (tx *image.Tx, err error) {
 }
 
 // Waits reports whether the bytes of a checkpoint wait for a turn on the storage.
-func (d dmtcpDriver) Waits() bool { return d.turns.turnsOn.Load().Waits() }
+func (d dmtcpDriver) Waits() bool { return d.turns.client.Waits() }
 
 // inLoop has f done in the loop, and waits for it.
 func (d *driver) inLoop(ctx context.Context, f func()) error {

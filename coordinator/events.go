@@ -116,7 +116,7 @@ type StoppingEvent struct {
 	Iteration int    `json:"iteration"`
 	// AtRisk is how many iterations a restart repeats if there is no last checkpoint.
 	AtRisk int `json:"iterations_at_risk"`
-	// Walltime is whether the time of the run is up, and nobody has interrupted it.
+	// Walltime says that the run stops because its time is up, or a batch system says so.
 	Walltime bool `json:"walltime"`
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"ckpt/coordinator/job"
@@ -26,10 +25,9 @@ type TurnsEvent struct {
 // A turnTaker takes the turns of the coordinator itself, and knows whether the ranks get
 // theirs. Its fields belong to the driver's loop, but for the client.
 type turnTaker struct {
-	client  *turns.Client                // nil: the run takes no turns
-	turnsOn atomic.Pointer[turns.Client] // the same, for other goroutines
-	starts  bool                         // a controller is being started again
-	without string                       // why bytes pass without turns, as the user was told; empty if they do not
+	client  *turns.Client // nil: the run takes no turns; set before the ranks start
+	starts  bool          // a controller is being started again
+	without string        // why bytes pass without turns, as the user was told; empty if they do not
 }
 
 // openTurns finds the controller of the storage, or has one started, and tells the user
@@ -39,7 +37,6 @@ func (d *driver) openTurns(ctx context.Context) {
 		return
 	}
 	d.turns.client = turns.OfJob(d.spec, d.job)
-	d.turns.turnsOn.Store(d.turns.client)
 	ev := &TurnsEvent{Type: "storage_turns"}
 	unit, started, err := d.controller(ctx)
 	ev.Unit, ev.Started = unit, started

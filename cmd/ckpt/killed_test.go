@@ -22,10 +22,10 @@ import (
 // TestProgramsKilled runs the heat programs of docs/examples, of each language and on each
 // implementation of MPI, on one host or on two names of it, and kills a rank, an agent, the
 // launcher, its daemon on a host, its session with it or the coordinator at random times
-// from the start on. Each time the final field and the set of lines printed are those of a
-// run without failures and without ckpt, and nothing of the job is left behind. A killed coordinator is followed
-// by ckpt restart, all else by the coordinator itself. Five runs have each program, role and
-// way to write once; there are 100 at night.
+// from the start on. Each time the final field and the set of lines printed equal those of a
+// run without failures and without ckpt, and nothing of the job is left behind. A killed
+// coordinator is followed by ckpt restart, all else by the coordinator itself. Five runs have
+// each program, role and way to write once; there are 200 at night.
 //
 //	CKPT_KILL_RUNS=200 go test -run TestProgramsKilled ./cmd/ckpt
 //	CKPT_KILL_SEED=17 CKPT_KILL_RUNS=1 go test -v -run TestProgramsKilled ./cmd/ckpt

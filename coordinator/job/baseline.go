@@ -35,7 +35,7 @@ type Baseline struct {
 	// Unlogged says that the job resumes from Base alone: newer checkpoints and the content of
 	// the logs are to be removed.
 	Unlogged bool `json:"unlogged,omitempty"`
-	// Recut says that the ranks are not those of the launch; nil: they are.
+	// Recut has the ranks with which the job goes on; nil: the ranks of its launch.
 	Recut *Recut `json:"dealt,omitempty"`
 	// Left are the checkpoints that groups have gone back behind: nodes may still have some.
 	Left []LeftSpan `json:"left,omitempty"`

@@ -64,12 +64,12 @@ type ProgramRun struct {
 	mu          sync.Mutex
 }
 
-// launchers are the programs that start ranks on a host and look after them, as the kernel
-// calls them: those of MPICH, Open MPI, Slurm and PALS.
+// launchers are the programs of MPICH, Open MPI, Slurm and PALS that start ranks on a host and
+// look after them, as the kernel calls them.
 var launchers = []string{"hydra_", "pmi_proxy", "orted", "prte", "orterun", "mpiexec", "mpirun", "srun", "slurmstepd", "palsd"}
 
-// LauncherOf returns the process that looks after one of a program on this host. If it ends
-// before the process does, nobody passes its output on, or ends it with the others.
+// LauncherOf returns the launcher's process that looks after one of a program on this host: it
+// passes the output on, and ends the process with the others.
 func LauncherOf(p family.Process) (family.Process, bool) { return p.Above(launchers, os.Getpid()) }
 
 // Orphaned tells which rank has lost the process of its launcher, whatever that was doing.

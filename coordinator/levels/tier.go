@@ -18,8 +18,8 @@ import (
 	"ckpt/internal/wording"
 )
 
-// Directories are those of the nodes of a run, which all its groups share. Like a Tier's,
-// their fields belong to the driver's loop.
+// Directories are what the nodes of a run keep, shared by all its groups. Their fields belong
+// to the driver's loop, as those of a Tier do.
 type Directories struct {
 	nodes  *nodes.Tier
 	record *recordKeeper

@@ -62,21 +62,21 @@ func lostEarly(err error) bool {
 	return errors.As(err, &gather) && gather.lost
 }
 
-// Likeness counts failures of the same kind in a row.
+// A likeness counts failures of the same kind in a row.
 type likeness struct {
 	text  string
 	since time.Time
 	times int
 }
 
-// hasty and mostAlike bound them: a command that fails in the same way so often, each time
+// hasty and mostAlike bound the failures of one kind: a command that fails in the same way so often, each time
 // within this time and before any rank came, does not do better for being run again.
 const (
 	hasty     = 2 * time.Second
 	mostAlike = 5
 )
 
-// again reports whether that is enough.
+// again counts a failure, and reports whether the command is not to be run again.
 func (l *likeness) again(err error) bool {
 	now, text := time.Now(), err.Error()
 	var early *EarlyError

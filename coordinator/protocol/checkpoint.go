@@ -154,7 +154,8 @@ func (c *Coordinator) progress(r *rankState, m Message) {
 }
 
 // store has the ranks write, or copy what they write when its turn comes: a job that may have
-// several checkpoints in flight needs no storage to go on. A checkpoint that stops the job is written at once.
+// several checkpoints in flight needs no storage to go on. A checkpoint that stops the job is
+// written at once.
 func (c *Coordinator) store() {
 	c.enter(storing)
 	c.wrote, c.held = c.now, 0

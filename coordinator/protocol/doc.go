@@ -45,12 +45,13 @@
 // checkpoint n is behind, and n+1 the number of the next. The two never mix: what a message is
 // about its number tells.
 //
-// There is at most one checkpoint behind, or with Config.InFlight several; see below. Requests and schedules by time begin no other until it
-// is committed or aborted. At a scheduled boundary the ranks stop all the same, and are drained
-// only then: that is the back-pressure. The end of the job waits for it too. As long as nothing
-// waits, a write behind may take its time; when something does, a rank that writes nothing for
-// Limits.Phase has the checkpoint aborted, and one that does not stop writing for as long again
-// is declared dead.
+// There is at most one checkpoint behind; with Config.InFlight there are several, see below.
+// Requests and schedules by time begin no other until it is committed or aborted. At a
+// scheduled boundary the ranks stop all the same, and are drained only then: that is the
+// back-pressure. The end of the job waits for it too. As long as nothing waits, a write
+// behind may take its time; when something does, a rank that writes nothing for Limits.Phase
+// has the checkpoint aborted, and one that does not stop writing for as long again is
+// declared dead.
 //
 // Abort of a checkpoint behind ends its writing, and holds no application; the debris is
 // discarded when all ranks have answered Aborted. The death of a rank loses the one behind,

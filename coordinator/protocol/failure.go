@@ -299,15 +299,18 @@ func (c *Coordinator) ordered(ev Ordered) {
 // waitedForSlot aborts a checkpoint that has waited for a slot as long as a phase may last. The
 // computation goes on without it.
 func (c *Coordinator) waitedForSlot() bool {
-	why := fmt.Sprintf("the checkpoints before it were not stored within %v, and no slot is free for another", c.cfg.Limits.Phase)
-	if b := c.behind; b != nil && b.late && b.awaited && c.now-b.since >= c.cfg.Limits.Phase {
-		c.dropBehind(-1, why, nil)
+	limit := c.cfg.Limits.Phase
+	why := func() string {
+		return fmt.Sprintf("the checkpoints before it were not stored within %v, and no slot is free for another", limit)
+	}
+	if b := c.behind; b != nil && b.late && b.awaited && c.now-b.since >= limit {
+		c.dropBehind(-1, why(), nil)
 		return true
 	}
-	if !c.lacksSlot() || c.now-c.wrote < c.cfg.Limits.Phase {
+	if !c.lacksSlot() || c.now-c.wrote < limit {
 		return false
 	}
-	c.abort(-1, why, nil)
+	c.abort(-1, why(), nil)
 	return true
 }
 

@@ -136,13 +136,10 @@ func (r *process) join(ctx context.Context) error {
 	if err := json.Unmarshal(w.Body, &r.cfg); err != nil {
 		return err
 	}
-	r.spec, err = r.cfg.Spec.Resolve()
-	if err == nil {
-		r.spec.Recut = r.cfg.Recut
-	}
-	if err != nil {
+	if r.spec, err = r.cfg.Spec.Resolve(); err != nil {
 		return err
 	}
+	r.spec.Recut = r.cfg.Recut
 	r.group = r.spec.Groups[r.spec.GroupOf[r.id]]
 	if r.spec.StorageTurns != job.NoTurns {
 		r.turns.Store(newTurns(r.fs, &r.cfg, r.id))

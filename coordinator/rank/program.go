@@ -184,8 +184,8 @@ func (p *program) serve(ctx context.Context) error {
 	return nil
 }
 
-// orphaned is closed when the launcher that looks after the process on this host has ended,
-// and the process goes on: nobody would end it with the others.
+// orphaned is closed when the launcher that looks after the process on this host has ended and
+// the process goes on: the launcher would have ended it with the others.
 func (p *program) orphaned(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})
 	of, ok := family.Find(p.client.Hello().PID)

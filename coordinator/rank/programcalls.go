@@ -291,7 +291,7 @@ func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, 
 }
 
 // take takes the memory of the process for a checkpoint, which may refer to base or a later one.
-// Pages that were not written since are neither read nor compared.
+// Only the pages written since then are read and compared.
 func (p *program) take(ctx context.Context, number, base int) (*taken, error) {
 	take := p.client.View
 	if p.spec.Async {

@@ -214,7 +214,7 @@ void *ckpt_alloc(const char *name, size_t bytes, int type);
 /*
  * ckpt_file has a file that grows, such as a log or a table of results, belong to the
  * checkpoint: its length is kept, and ckpt_restore cuts off what was written after. So the
- * file is in the end that of a run without failures. The rank that writes it calls this,
+ * file ends as in a run without failures. The rank that writes it calls this,
  * before ckpt_restore, and flushes it (fflush) before each boundary. Bytes that were written
  * over are not kept. The path is printable ASCII, at most 250 characters, and means the same
  * file after a restart.

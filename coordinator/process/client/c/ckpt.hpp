@@ -102,6 +102,7 @@ class session {
         std::function<detail::memory()> where;
         std::function<void(long long)> resize; /* empty: its size is the program's */
         std::function<int(const char *, const detail::memory &)> tell;
+        detail::memory told;
     };
     std::map<std::string, region> regions;
     int passing = std::uncaught_exceptions();
@@ -112,9 +113,14 @@ class session {
         return status;
     }
 
-    /* refresh tells where memory is now. */
+    /* refresh tells where memory is that has moved or grown. */
     void refresh() {
-        for (auto &[name, r] : regions) check(r.tell(name.c_str(), r.where()));
+        for (auto &[name, r] : regions) {
+            detail::memory now = r.where();
+            if (now.at == r.told.at && now.bytes == r.told.bytes) continue;
+            check(r.tell(name.c_str(), now));
+            r.told = now;
+        }
     }
 
     template <class T, class F> void add(const std::string &name, T &value, F tell) {
@@ -126,7 +132,8 @@ class session {
         if constexpr (detail::growing<T>::value)
             r.resize = [&value](long long bytes) { value.resize(static_cast<std::size_t>(bytes) / sizeof(*value.data())); };
         r.tell = tell;
-        check(tell(name.c_str(), r.where()));
+        r.told = r.where();
+        check(tell(name.c_str(), r.told));
         regions[name] = std::move(r);
     }
 
@@ -166,7 +173,7 @@ public:
     template <class T> void global(const std::string &name, T &&value, const ckpt_global &part) {
         own<T>();
         add(name, value, [part](const char *n, const detail::memory &m) { return ckpt_protect_global(n, m.at, m.bytes, m.type, &part); });
-        regions[name].resize = nullptr; /* its size is that of the part */
+        regions[name].resize = nullptr; /* the part says its size */
     }
 
     void forget(const std::string &name) {

@@ -5,8 +5,8 @@
  *     ckpt launch --auto-restart -- mpiexec -n 8 ./heat 4096 10000
  *
  * Programs that protect memory by VELOC_Mem_protect, or write files that VELOC_Route_file
- * names, compile unchanged. The names and arguments are those of VeloC's public interface;
- * the code is our own.
+ * names, compile unchanged. Names and arguments come from VeloC's public interface; the code
+ * is our own.
  *
  * Differences from VeloC:
  *   - The configuration file is not read: the options of "ckpt launch" say where
@@ -17,7 +17,7 @@
  *   - If "ckpt stop" or the end of the walltime stops the job, the program ends inside
  *     VELOC_Checkpoint, after the checkpoint.
  *   - A file of VELOC_Route_file is memory of the process, and a part of the checkpoint: it
- *     has the hashes, the levels and the retention of all others. A restart gives the files
+ *     has hashes, levels and retention like all others. A restart gives the files
  *     back in the order of the calls. Only the rank itself can open it.
  *   - VELOC_Checkpoint_finished waits. VELOC_Cleanup removes nothing: "ckpt prune" does.
  *   - All regions are saved with each checkpoint, those of VELOC_Region_protect too.
@@ -60,7 +60,7 @@ struct veloc_state {
     int saving;      /* between VELOC_Checkpoint_begin and _end */
     int restarting;  /* between VELOC_Restart_begin and _end */
     int failed;      /* the memory of this rank was not saved or recovered */
-    int restored;    /* ckpt_restore has filled the memory */
+    int restored;    /* ckpt_restore has filled the memory in this restart */
     int files;       /* routed in this checkpoint or restart */
     int *ids;        /* of regions that VELOC_Mem_clear forgets */
     int id_count;
@@ -356,7 +356,7 @@ VELOC_ONCE int VELOC_Restart_begin(const char *name, int version) {
     if (VELOC_Restart_test(name, 0) != version)
         return veloc_refuse("VELOC_Restart_begin", "this version is not the newest: call VELOC_Restart_test");
     veloc_state.restarting = veloc_state.failed = 1; /* until VELOC_Recover_mem or _Route_file */
-    veloc_state.files = 0;
+    veloc_state.restored = veloc_state.files = 0;
     return VELOC_SUCCESS;
 }
 
