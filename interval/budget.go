@@ -80,8 +80,9 @@ func (b *Budget) Schedule() (Schedule, error) {
 	n := max(1, int(affordable)) // intervals
 	s := Schedule{Count: n - 1, Limit: LimitOverhead}
 	length := (1 + b.Overhead) * app / float64(n)
-	if b.Lag > 0 && float64(s.Count) > app/float64(b.Lag) {
-		s.Count, s.Limit = int(app/float64(b.Lag)), LimitStorage
+	// Of n checkpoints n + 1 lags apart the last is durable at the end of the run.
+	if b.Lag > 0 && float64(s.Count+1) > app/float64(b.Lag) {
+		s.Count, s.Limit = max(0, int(app/float64(b.Lag))-1), LimitStorage
 		length = b.evenly(s.Count)
 	}
 	if images := b.images(); int64(s.Count) > images {

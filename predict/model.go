@@ -311,6 +311,11 @@ func (m *Model) check() error {
 			return fmt.Errorf("whole files: %w", err)
 		}
 	}
+	for i := range m.Exchanges {
+		if err := m.Exchanges[i].Check(); err != nil {
+			return fmt.Errorf("exchanges: %w", err)
+		}
+	}
 	for mpi, c := range m.Library {
 		if c == nil || !(c.Mean >= 0 && c.Mean < 1<<40 && c.SD >= 0 && c.SD < 1<<40 && (c.High == 0 || c.Low >= 0 && c.Low <= c.Mean && c.Mean <= c.High)) {
 			return fmt.Errorf("library zone of %s is impossible", mpi)

@@ -189,6 +189,9 @@ func (o *Option) fill(p *Planning, c Cost) error {
 		cost, stored := c.Mean(n)
 		o.CheckpointS, o.LowS, o.HighS, o.GstoredMiB = cost.Value, cost.Low, cost.High, stored
 		o.lag = c.Lag(n)
+		if o.lag != nil && p.MTBFS != 0 && p.Checkpoints == 0 { // as the pause of modes
+			o.lag = &c.Stored.NextTime.Total
+		}
 		if err := o.schedule(p); err != nil {
 			return err
 		}

@@ -98,15 +98,16 @@ func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.S
 	if inst != nil {
 		c.Traffic, c.IterationS = service.CountTraffic(inst, groups), p.AppSeconds/float64(inst.Iterations)
 	}
-	counted := slices.IndexFunc(m.Exchanges, func(e service.Exchange) bool { return e.NP == r.App.NP })
-	if counted >= 0 && (inst == nil || len(inst.Messages) == 0) {
-		e := &m.Exchanges[counted]
-		c.Traffic, c.IterationS = e.Traffic(groups), e.Seconds
-	} else if len(m.Exchanges) > 0 && inst != nil && len(inst.Messages) == 0 && mode != service.Coordinated && log != service.None {
-		return nil, fit.Refuse("count them in a run on as many (ckpt sdk pmpi), and fit a model to the counts", "the messages of %s were counted on another number of ranks", r.App)
+	unknown := inst == nil || len(inst.Messages) == 0
+	counts := slices.DeleteFunc(slices.Clone(m.Exchanges), func(e service.Exchange) bool { return e.App != r.App.Name })
+	if i := slices.IndexFunc(counts, func(e service.Exchange) bool { return e.NP == r.App.NP }); i >= 0 && unknown {
+		c.Traffic, c.IterationS, unknown = counts[i].Traffic(groups), counts[i].StepS, false
 	}
 	c.LoggedBytes = m.Modes.Logged(r.App.Name, r.App.Class, r.App.NP, mode, log, groups)
-	if mode != service.Coordinated && counted < 0 && (inst == nil || len(inst.Messages) == 0) && c.LoggedBytes == nil && log != service.None {
+	if unknown && c.LoggedBytes == nil && mode != service.Coordinated && log != service.None {
+		if len(counts) > 0 {
+			return nil, fit.Refuse("count them in a run on as many (ckpt sdk pmpi), and fit a model to the counts", "the messages of %s were counted on another number of ranks", r.App)
+		}
 		return nil, fit.Refuse("count them with ckpt sdk pmpi and fit a model to the counts, describe them in a YAML file (docs/WORKLOADS.md), or fit a model to a job with groups", "the messages of %s are not known", r.App)
 	}
 	return c, nil
@@ -279,6 +280,9 @@ func (p *Planning) expected(f failing) (tau, total float64, err error) {
 	return tau, t.Seconds(), nil
 }
 
+// GroupsLag says why groups of ranks have no prediction with checkpoints behind the job.
+const GroupsLag = "the lag of groups of ranks is not predicted"
+
 // inFlight is expected of checkpoints behind the job: they follow each other no faster than the
 // storage takes them, and a failure also costs what is not durable.
 func (p *Planning) inFlight(f failing, m interval.Model) (tau, total float64, err error) {
@@ -288,12 +292,12 @@ func (p *Planning) inFlight(f failing, m interval.Model) (tau, total float64, er
 		if best, err = h.Best(best); err != nil {
 			return f.appS, math.Inf(1), outOfRange(err)
 		}
+		least := f.lag.Value
+		if p.Overhead > 0 {
+			least = max(least, f.costS/p.Overhead)
+		}
+		best.Interval = min(max(best.Interval, durationOf(least)), durationOf(f.appS))
 	}
-	least := f.lag.Value
-	if p.Overhead > 0 {
-		least = max(least, f.costS/p.Overhead)
-	}
-	best.Interval = max(best.Interval, durationOf(least))
 	t, err := h.Expected(durationOf(f.appS), best)
 	if err != nil {
 		return best.Interval.Seconds(), math.Inf(1), outOfRange(err)

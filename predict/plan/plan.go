@@ -290,7 +290,7 @@ func (o *Option) schedule(p *Planning) error {
 	if n := float64(p.Checkpoints); n > 0 {
 		o.Count, o.TotalS = p.Checkpoints, o.AppS+n*o.CheckpointS
 		if o.lag != nil { // the last of them is durable before the run ends
-			o.TotalS = max(o.TotalS, n*o.lag.Value)
+			o.TotalS = max(o.TotalS, (n+1)*o.lag.Value)
 		}
 		o.IntervalS = o.TotalS / (n + 1)
 	} else if p.MTBFS != 0 {

@@ -1,10 +1,12 @@
 package service
 
 import (
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/fstest"
 
 	"ckpt/dataset"
 	"ckpt/predict/fit"
@@ -297,6 +299,29 @@ func TestModesCheck(t *testing.T) {
 	} {
 		if m.Check() == nil {
 			t.Errorf("%+v passes", m)
+		}
+	}
+}
+
+// TestExchange: counts are of a step where the program marks steps, and senseless ones are refused.
+func TestExchange(t *testing.T) {
+	of := func(np, steps, to string) fs.FS {
+		dir := fstest.MapFS{}
+		for _, name := range []string{"0.csv", "1.csv"} {
+			dir[name] = &fstest.MapFile{Data: []byte("ranks,seconds,steps,any_source\n" + np + ",8," + steps + ",4\nto,messages,bytes\n" + to + ",20,400\n")}
+		}
+		return dir
+	}
+	e, err := ReadExchange(of("2", "4", "1"))
+	if err != nil || e.StepS != 2 || e.AnySource != 2 || e.Pairs[0] != (Pair{0, 1, 5, 100}) {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if e, err = ReadExchange(of("2", "0", "1")); err != nil || e.StepS != 8 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	for _, bad := range []fs.FS{of("2", "4", "2"), of("2", "4", "-1"), of("2", "-4", "1"), of("0", "4", "0"), of("x", "4", "1")} {
+		if e, err := ReadExchange(bad); err == nil {
+			t.Errorf("%+v was read", e)
 		}
 	}
 }

@@ -69,9 +69,11 @@ func CountTraffic(inst *dataset.Instance, groups []int) Traffic {
 }
 
 // An Exchange is the messages of a run that a library between a program and MPI has counted.
+// Its numbers are of a step of the program, or of the run if that marks no steps.
 type Exchange struct {
+	App       string  `json:"app"`
 	NP        int     `json:"np"`
-	Seconds   float64 `json:"run_s"`
+	StepS     float64 `json:"step_s"`
 	AnySource float64 `json:"any_source_receives"`
 	Pairs     []Pair  `json:"pair_list"`
 }
@@ -87,7 +89,7 @@ type Pair struct {
 // ReadExchange reads the files of all ranks of a run, RANK.csv: two lines about the run, a head,
 // and a line for each rank that this one has sent to.
 func ReadExchange(dir fs.FS) (*Exchange, error) {
-	e := &Exchange{NP: 1}
+	e, steps := &Exchange{NP: 1}, 1.
 	for rank := 0; rank < e.NP; rank++ {
 		f, err := dir.Open(fmt.Sprintf("%d.csv", rank))
 		if err != nil {
@@ -99,43 +101,65 @@ func ReadExchange(dir fs.FS) (*Exchange, error) {
 		if err = errors.Join(err, f.Close()); err != nil {
 			return nil, err
 		}
-		if err := e.add(rank, lines); err != nil {
+		own, err := e.add(rank, lines)
+		if err != nil {
 			return nil, fmt.Errorf("%d.csv: %w", rank, err)
 		}
+		steps = max(steps, own)
 	}
-	return e, nil
+	e.StepS, e.AnySource = e.StepS/steps, e.AnySource/steps
+	for i := range e.Pairs {
+		e.Pairs[i].Messages, e.Pairs[i].Bytes = e.Pairs[i].Messages/steps, e.Pairs[i].Bytes/steps
+	}
+	return e, e.Check()
 }
 
-var errExchange = errors.New("not a file of ckpt_pmpi")
-
-// add adds the lines of a rank.
-func (e *Exchange) add(rank int, lines [][]string) error {
-	if len(lines) < 3 || len(lines[1]) != 4 || lines[0][0] != "ranks" || lines[2][0] != "to" {
-		return errExchange
+// Check verifies the properties that predictions rely on.
+func (e *Exchange) Check() error {
+	bad := e.NP < 1 || e.NP > 1<<20 || !(e.StepS > 0) || !(e.AnySource >= 0)
+	for _, p := range e.Pairs {
+		bad = bad || p.From < 0 || p.From >= e.NP || p.To < 0 || p.To >= e.NP || !(p.Messages > 0) || !(p.Bytes >= 0)
 	}
-	np, err := strconv.Atoi(lines[1][0])
-	seconds, serr := strconv.ParseFloat(lines[1][1], 64)
-	source, aerr := strconv.ParseFloat(lines[1][3], 64)
-	if err := errors.Join(err, serr, aerr); err != nil || np <= rank || np > 1<<20 || !(seconds > 0) || !(source >= 0) || rank > 0 && np != e.NP {
+	if bad {
 		return errExchange
-	}
-	e.NP, e.Seconds, e.AnySource = np, max(e.Seconds, seconds), e.AnySource+source
-	for _, l := range lines[3:] {
-		if len(l) != 3 {
-			return errExchange
-		}
-		to, err := strconv.Atoi(l[0])
-		messages, merr := strconv.ParseFloat(l[1], 64)
-		bytes, berr := strconv.ParseFloat(l[2], 64)
-		if err := errors.Join(err, merr, berr); err != nil || to < 0 || to >= np || !(messages >= 1) || !(bytes >= 0) {
-			return errExchange
-		}
-		e.Pairs = append(e.Pairs, Pair{rank, to, messages, bytes})
 	}
 	return nil
 }
 
-// Traffic is what crosses between groups of ranks in the time of the run.
+var errExchange = errors.New("not what ckpt_pmpi counts")
+
+// add adds the lines of a rank, and returns how many steps it has marked.
+func (e *Exchange) add(rank int, lines [][]string) (steps float64, err error) {
+	if len(lines) < 3 || len(lines[1]) != 4 || lines[0][0] != "ranks" || lines[2][0] != "to" {
+		return 0, errExchange
+	}
+	var values [4]float64
+	for i := range values {
+		if values[i], err = strconv.ParseFloat(lines[1][i], 64); err != nil {
+			return 0, errExchange
+		}
+	}
+	np, seconds, steps, source := int(values[0]), values[1], values[2], values[3]
+	if np <= rank || np > 1<<20 || !(seconds > 0) || !(steps >= 0) || rank > 0 && np != e.NP {
+		return 0, errExchange
+	}
+	e.NP, e.StepS, e.AnySource = np, max(e.StepS, seconds), e.AnySource+source
+	for _, l := range lines[3:] {
+		if len(l) != 3 {
+			return 0, errExchange
+		}
+		to, err := strconv.Atoi(l[0])
+		messages, merr := strconv.ParseFloat(l[1], 64)
+		bytes, berr := strconv.ParseFloat(l[2], 64)
+		if errors.Join(err, merr, berr) != nil {
+			return 0, errExchange
+		}
+		e.Pairs = append(e.Pairs, Pair{rank, to, messages, bytes})
+	}
+	return steps, nil
+}
+
+// Traffic is what crosses between groups of ranks in a step.
 func (e *Exchange) Traffic(groups []int) Traffic {
 	t := Traffic{Ranks: e.NP, AnySource: e.AnySource}
 	messages, bytes := make([]float64, e.NP), make([]float64, e.NP)

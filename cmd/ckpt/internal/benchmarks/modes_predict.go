@@ -56,7 +56,7 @@ func (b *benchModes) predictMode(i int, base *job.Spec) error {
 	return nil
 }
 
-// leastLog is the least log that is compared: less is 0.00 MiB.
+// leastLog is the least log that is compared: of less, frames and pages are most.
 const leastLog = 10 << 10
 
 // modelWithout fits a model to the runs of all modes but one, as ckpt predict fit does to jobs.

@@ -301,6 +301,9 @@ func (o *countOptions) print(g *ui.Globals, b *interval.Budget, s *interval.Sche
 	}
 	if s.Count == 0 {
 		why := fmt.Sprintf("two intervals need an overhead of %s", ui.Percent(2*b.Checkpoint.Seconds()/b.App.Seconds()))
+		if s.Limit == interval.LimitStorage {
+			why = fmt.Sprintf("one is durable after %s, and the run takes %s", ui.Seconds(b.Lag.Seconds()), ui.Seconds(b.App.Seconds()))
+		}
 		if s.Limit == interval.LimitCapacity {
 			why = fmt.Sprintf("one takes %s, the store has %s", ui.Bytes(float64(b.Size)), ui.Bytes(float64(b.Capacity)))
 		}

@@ -246,11 +246,19 @@ func runPredictFit(ctx context.Context, g *ui.Globals, o *fitOptions, tables []s
 	}
 	m.AddTimes(runs)
 	m.Modes = service.FitMachine(runs)
+	apps := map[string]bool{}
+	for _, r := range rows {
+		apps[r.App] = true
+	}
+	if len(o.messages) > 0 && len(apps) != 1 {
+		return ui.BadUsage("--messages: the rows are of several applications", "fit a model to the application whose messages were counted")
+	}
 	for _, dir := range o.messages {
 		e, err := service.ReadExchange(os.DirFS(dir))
 		if err != nil {
 			return ui.BadUsage(fmt.Sprintf("--messages %s: %v", dir, err), "give the directory that CKPT_MESSAGES named in a run with the library of ckpt sdk pmpi")
 		}
+		e.App = rows[0].App
 		m.Exchanges = append(m.Exchanges, *e)
 	}
 	if err := errors.Join(o.writeSpec(ctx, g), o.write(ctx, g, m)); err != nil {

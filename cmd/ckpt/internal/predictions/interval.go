@@ -153,7 +153,10 @@ func (o *intervalOptions) complete(cmd *cobra.Command, g *ui.Globals, args []str
 	if err != nil {
 		return err
 	}
-	if o.tier, err = levels.MeasureTier(j); err != nil || len(o.tier.Pauses) > 0 {
+	if o.tier, err = levels.MeasureTier(j); err == nil && len(o.tier.Pauses) > 0 && o.async > 0 {
+		return ui.BadUsage("--async and --from-job "+o.fromJob+": the checkpoints of the job wait on its nodes until they are safe", "leave --async out")
+	}
+	if err != nil || len(o.tier.Pauses) > 0 {
 		return err
 	}
 	o.tier = nil

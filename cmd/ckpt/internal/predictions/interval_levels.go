@@ -13,6 +13,7 @@ import (
 	"ckpt/coordinator/levels"
 	"ckpt/image/nodes"
 	"ckpt/interval"
+	"ckpt/predict/plan"
 )
 
 // levelOptions are the flags of ckpt interval for several levels of storage.
@@ -44,7 +45,7 @@ func (o *levelOptions) check(f *pflag.FlagSet) error {
 	case o.async > 0 && (len(o.levels) > 0 || o.shareLocal != ""):
 		return ui.BadUsage("--async and --storage-level both say where checkpoints wait until they are safe", "leave one of them out")
 	case o.async > 0 && (f.Changed("mode") || f.Changed("logging")):
-		return ui.BadUsage("--async with --mode: the lag of groups of ranks is not predicted", "leave one of them out")
+		return ui.BadUsage("--async with --mode: "+plan.GroupsLag, "leave one of them out")
 	case o.async == 0 && o.lag != "":
 		return ui.BadUsage("--lag "+o.lag+": the job waits for its checkpoints", "add --async")
 	}

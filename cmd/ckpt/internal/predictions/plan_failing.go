@@ -107,6 +107,9 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 	if name := changed(f, "capacity", "keep", "top"); name != "" && o.levelRates.given() {
 		return ui.BadUsage("--"+name+" and --local-rate exclude each other: levels reclaim what they need no more", "leave one of the two out")
 	}
+	if o.async > 0 && o.levelRates.given() {
+		return ui.BadUsage("--async and --local-rate both say where checkpoints wait until they are safe", "leave one of them out")
+	}
 	if !f.Changed("mpi") {
 		p.MPI = []string{"mpich"}
 	}
@@ -124,6 +127,9 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 	}
 	if err := o.groups(p); err != nil {
 		return err
+	}
+	if o.async > 0 && slices.ContainsFunc(o.modes, func(mode string) bool { return mode != string(service.Coordinated) }) {
+		return ui.BadUsage("--async with --mode: "+plan.GroupsLag, "leave one of them out")
 	}
 	if len(o.modes) == 0 && o.onlyTogether(p) != "" {
 		p.Modes = []service.Mode{service.Coordinated}
@@ -154,8 +160,11 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 
 // onlyTogether says why modes of groups are left out of a comparison, "" if they are not.
 func (o *planOptions) onlyTogether(p *plan.Planning) string {
+	if o.async > 0 {
+		return plan.GroupsLag
+	}
 	if inst := p.App.Instance(); inst != nil && inst.Workload.IsProgram() && len(inst.Messages) == 0 {
-		return fmt.Sprintf("the messages of %s are not known, or counted on as many ranks (ckpt sdk pmpi) and not asked for by --mode; its workload file may have them", p.App)
+		return fmt.Sprintf("the messages of %s are not known: its workload file may have them, or ckpt sdk pmpi counts them for --mode", p.App)
 	}
 	return ""
 }

@@ -92,7 +92,7 @@ func (s *Study) ofCommand() error {
 	if s.Name == "" {
 		s.Name = programOf(list)
 	}
-	if s.Every == 0 && slices.ContainsFunc(programFiles(list), callsCkpt) {
+	if s.Every == 0 && slices.ContainsFunc(list, callsCkpt) {
 		s.Every = someBoundaries
 	}
 	return s.chooseAny()
@@ -131,11 +131,18 @@ func programOf(list []string) string {
 // someBoundaries lie between the checkpoints of a program that calls ckpt, if the user says nothing.
 const someBoundaries = 10
 
+// largestProgram is far above the size of a program, and below that of much input.
+const largestProgram = 256 << 20
+
 // callsCkpt reports whether a program has the client of ckpt: a compiled one keeps the name of the
 // call in its messages, a script names it.
 func callsCkpt(file string) bool {
+	if fi, err := os.Stat(file); err != nil || !fi.Mode().IsRegular() || fi.Size() > largestProgram {
+		return false
+	}
 	b, err := os.ReadFile(file)
-	return err == nil && (bytes.Contains(b, []byte("ckpt_boundary")) || bytes.Contains(b, []byte("ckpt.boundary")))
+	return err == nil && slices.ContainsFunc([]string{"ckpt_boundary", "ckpt.boundary", "ckpt.save", "ckpt.epoch", "import ckpt"},
+		func(call string) bool { return bytes.Contains(b, []byte(call)) })
 }
 
 // programFiles returns the files that a command line names: another build of the
