@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,7 +84,8 @@ func TestOtherRanks(t *testing.T) {
 			if err != nil {
 				t.Fatalf("rank %d dies at iteration %d: %v", opt.Failures[0].Rank, died, err)
 			}
-			if got.Digest != want.Digest || got.NP != c.to || got.Failures != 1 {
+			// Sums of other parts have other rounding errors.
+			if got.Digest != want.Digest || got.NP != c.to || got.Failures != 1 || math.Abs(*got.Residual / *want.Residual - 1) > 1e-9 {
 				t.Errorf("rank %d died at iteration %d: %d ranks, %d failures, digest %s; want %s", opt.Failures[0].Rank, died, got.NP, got.Failures, got.Digest, want.Digest)
 			}
 			if ev := eventsOf[*StartEvent](rec)[0]; c.from != c.to && ev.FromNP != c.from || c.from == c.to && ev.FromNP != 0 {
@@ -91,7 +93,7 @@ func TestOtherRanks(t *testing.T) {
 			}
 			opt.Failures = nil
 			back, err := Restart(t.Context(), RestartOptions{Options: opt, NP: c.from})
-			if err != nil || back.Digest != want.Digest || math.Abs(*back.Residual / *want.Residual - 1) > 1e-9 {
+			if err != nil || back.Digest != want.Digest || *back.Residual != *want.Residual {
 				t.Errorf("back on %d ranks: %+v, %v; want digest %s", c.from, back, err, want.Digest)
 			}
 			verifyAll(t, opt)
@@ -150,8 +152,8 @@ func TestOtherRanksOfGroups(t *testing.T) {
 			if _, err := Launch(t.Context(), s, opt); !errors.As(err, new(*JobFailedError)) {
 				t.Fatal(err)
 			}
-			if newest := newestOf(t, opt); newest > 0 && !one && rng.IntN(2) == 0 {
-				damaged, _ := filepath.Glob(filepath.Join(opt.Store, "jobs", opt.Job, fmt.Sprintf("%04d", newest), "rank-*.img"))
+			if numbers := storedNumbers(t, opt); len(numbers) > 0 && !one && rng.IntN(2) == 0 {
+				damaged, _ := filepath.Glob(filepath.Join(opt.Store, "jobs", opt.Job, fmt.Sprintf("%04d", slices.Max(numbers)), "rank-*.img"))
 				flipByte(t, damaged[0])
 			}
 			opt.Failures = []launch.Failure{dies(c.then[0], second), dies(c.then[0], third)}
@@ -166,33 +168,9 @@ func TestOtherRanksOfGroups(t *testing.T) {
 				t.Errorf("deaths at %d, %d, %d: %+v, %v; want digest %s", first, second, third+1, got, err, want.Digest)
 			}
 			verifyAll(t, opt)
-			lines := map[string]int{}
-			for _, out := range eventsOf[*job.OutputEvent](rec) {
-				lines[out.Text]++
-			}
-			for text, n := range lines {
-				if n > 1 || len(lines) != s.Iterations/s.Residuals {
-					t.Errorf("%q was shown %d times, of %d lines", text, n, len(lines))
-				}
-			}
+			checkOutputs(t, &s, eventsOf[*job.OutputEvent](rec))
 		})
 	}
-}
-
-func newestOf(t *testing.T, opt Options) int {
-	store, err := image.OpenStore(vfs.OS{}, opt.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := store.Job(opt.Job)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := j.Latest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // A damager damages a file of each checkpoint from a number on.
@@ -384,7 +362,7 @@ func TestWrongRanks(t *testing.T) {
 	}
 }
 
-// A rank that restarts opens each file once, and reads its index once, whatever of it is needed.
+// A rank that restarts opens each file once, whatever of it is needed.
 func TestRestartOpensOnce(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*job.Spec){
@@ -405,14 +383,7 @@ func TestRestartOpensOnce(t *testing.T) {
 			if _, err := Restart(t.Context(), RestartOptions{Options: opt, NP: np}); err != nil {
 				t.Fatal(err)
 			}
-			store, err := image.OpenStore(vfs.OS{}, opt.Store)
-			if err != nil {
-				t.Fatal(err)
-			}
-			j, err := store.Job(opt.Job)
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, j := storedJobOf(t, opt)
 			trace, err := iotrace.ReadFile(job.RestartTracePath(j))
 			if err != nil {
 				t.Fatal(err)

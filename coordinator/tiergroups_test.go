@@ -142,8 +142,9 @@ func (g *groupsRun) run() *Result {
 		switch {
 		case errors.As(err, &failed):
 			g.died++
-		case errors.As(err, &lost) || errors.Is(err, nodes.ErrNotHere):
+		case errors.As(err, &lost) && g.spec.Tier.Drain.Mode == nodes.DrainNone:
 			g.anew++ // it is beyond what the scheme protects from
+		case errors.Is(err, nodes.ErrNotHere):
 		case err != nil:
 			g.t.Fatal(err)
 		case r.Outcome == job.StateCompleted:
@@ -157,7 +158,7 @@ func (g *groupsRun) run() *Result {
 			g.cure()
 			loseDirs(g.t, g.spec, g.rng.IntN(len(g.spec.Mapping)))
 		}
-		if failed != nil && !failed.Restartable || lost != nil {
+		if lost != nil {
 			g.cure()
 			g.opt.Job = fmt.Sprint("anew-", g.anew)
 			r, err = Launch(g.t.Context(), g.spec, g.opt)

@@ -149,15 +149,14 @@ func isStraceLine(line []byte) bool {
 			word, line, again = bytes.Cut(line, []byte("*/"))
 		case bytes.HasPrefix(line, []byte("<")) && !bytes.HasPrefix(line, []byte("<...")): // the name of the process, of -Y
 			word, line, again = bytes.Cut(line, []byte(">"))
+		case bytes.HasPrefix(line, []byte("+")) && !bytes.HasPrefix(line, []byte("+++")): // a time relative to the last line
+			line = line[1:]
 		default:
 			again = false
 		}
 		if bytes.HasPrefix(word, []byte("[ Process ")) {
 			return true
 		}
-	}
-	if bytes.HasPrefix(line, []byte("+")) && !bytes.HasPrefix(line, []byte("+++")) { // a time relative to the last line
-		line = bytes.TrimLeft(line[1:], numbers)
 	}
 	for _, prefix := range []string{"<... ", "+++ ", "--- ", "strace: "} {
 		if bytes.HasPrefix(line, []byte(prefix)) {

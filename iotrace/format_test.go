@@ -39,6 +39,8 @@ var heads = []struct {
 	{"12:00:00 (+     0.000012) close(3</etc/passwd>) = 0\n", FormatStrace},
 	{"     0.000012 close(3) = 0\n", FormatStrace},
 	{"12:00:00 (+0.5) close(3) = 0\n", FormatStrace},
+	{"1 12:00:00 (+     0.000012) [00007fe68f00838f] close(3) = 0\n", FormatStrace},
+	{"1 12:00:00 (+     0.000012) [   3] close(3) = 0\n", FormatStrace},
 	{"[pid 11<cat>] 12:00:00 close(3) = 0\n", FormatStrace},
 	{"11<cat> 12:00:00 <... close resumed>) = 0\n", FormatStrace},
 	{"hello\nwrite(1, \"x\", 1) = 1\nwrite(1, \"y\", 1) = 1\n", FormatStrace},

@@ -46,8 +46,8 @@ A job that has completed stays as it is: its result is printed once more, with t
 of its run. --again runs it again from its newest checkpoint, JOB@N from checkpoint N.
 
 --np restarts a job on another number of ranks, if these hold its arrays together, as
-in heat and minighost (docs/GLOBAL.md), or a program, if it protects all memory with
-ckpt_protect_global or ckpt_protect_replicated. The command that the job was launched
+in bt, cg, heat, lu, minighost and sp, in each --mode (docs/GLOBAL.md), or a program, if
+it protects all memory with ckpt_protect_global or ckpt_protect_replicated. The command that the job was launched
 with starts so many ranks where it says their number once, as in mpiexec -n 4; COMMAND
 takes its place otherwise.
 

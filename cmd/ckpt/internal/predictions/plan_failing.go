@@ -164,7 +164,7 @@ func (o *planOptions) onlyTogether(p *plan.Planning) string {
 		return plan.GroupsLag
 	}
 	if inst := p.App.Instance(); inst != nil && inst.Workload.IsProgram() && len(inst.Messages) == 0 {
-		return fmt.Sprintf("the messages of %s are not known: its workload file may have them, or ckpt sdk pmpi counts them for --mode", p.App)
+		return fmt.Sprintf("the messages of %s are not known: its workload file may have them, or ckpt sdk pmpi counts them", p.App)
 	}
 	return ""
 }
