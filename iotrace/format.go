@@ -49,6 +49,9 @@ var formatNames = [...]string{
 // String describes a file of the format.
 func (f Format) String() string { return formatNames[f] }
 
+// Readable reports whether files of the format are read as traces.
+func (f Format) Readable() bool { return f > FormatUnknown && f < FormatKernel }
+
 // HeadBytes are enough of a file to tell its format.
 const HeadBytes = 4096
 

@@ -72,7 +72,7 @@ var results = map[string]string{
 	"storage-status":     "machine.unitStatus",
 	"storage-turn":       "machine.tellTurn()",
 	"study":              "study.Result",
-	"trace-analyze":      "traces.runTraceAnalyze() traces.showFiles() traces.showThresholds()",
+	"trace-analyze":      "traces.runTraceAnalyze() traces.showFiles() traces.showRuns() traces.showThresholds()",
 	"trace-diff":         "traces.newDiffCommand()",
 	"trace-record":       "traces.tellRecord()",
 	"trace-replay":       "traces.runTraceReplay()",

@@ -186,7 +186,11 @@ func (p *parser) comment(l []byte) error {
 	case bytes.HasPrefix(l, []byte("# exe: ")):
 		p.t.Job = strings.TrimSpace(string(l[len("# exe: "):]))
 	case bytes.HasPrefix(l, []byte("# jobid: ")):
-		p.job = strings.TrimSpace(string(l[len("# jobid: "):]))
+		p.job = p.property("job", l)
+	case bytes.HasPrefix(l, []byte("# uid: ")):
+		p.property("user", l)
+	case bytes.HasPrefix(l, []byte("# nprocs: ")):
+		p.property("processes", l)
 	case bytes.HasPrefix(l, []byte("# start_time: ")):
 		n, ok := iotrace.Int(bytes.TrimSpace(l[len("# start_time: "):]))
 		if !ok || n < 0 || n > lastSecond {
@@ -203,6 +207,14 @@ func (p *parser) comment(l []byte) error {
 		return iotrace.WrongFormat([]byte("# darshan log version:\n# description of columns:"), iotrace.FormatDXT)
 	}
 	return nil
+}
+
+// property keeps what a line of the head says of the job.
+func (p *parser) property(name string, l []byte) string {
+	_, value, _ := bytes.Cut(l, []byte(": "))
+	v := string(bytes.TrimSpace(value))
+	p.t.Properties = append(p.t.Properties, iotrace.Property{Name: name, Value: v})
+	return v
 }
 
 // sourceLine stands in texts that earlier versions of ckpt wrote.

@@ -22,8 +22,8 @@ import (
 // same prefix are read as one text. Other texts are numbered from 0 in the order of
 // the names. Two texts with a process of the same number are of different machines or
 // containers: the name of the text becomes the node of their ranks.
-func Files(names []string, o iotrace.Options, one func(name string) (*iotrace.Trace, *iotrace.Report, error)) ([]*iotrace.Trace, []*iotrace.Report, error) {
-	var all []*iotrace.Trace
+func Files(names []string, o iotrace.Options, one func(name string) (*iotrace.Trace, *iotrace.Report, error)) ([]Recording, []*iotrace.Report, error) {
+	var all []Recording
 	reports := make([]*iotrace.Report, len(names))
 	families := familiesOf(names)
 	taken := make(map[int]bool)
@@ -43,7 +43,7 @@ func Files(names []string, o iotrace.Options, one func(name string) (*iotrace.Tr
 		if err != nil {
 			return nil, nil, err
 		}
-		all = append(all, t)
+		all = append(all, Recording{name, t})
 		if unnumbered[i] == nil && reports[i].Format == iotrace.FormatStrace {
 			texts = append(texts, text{name, t})
 		}

@@ -56,7 +56,7 @@ func TestFiles(t *testing.T) {
 		var got [][]int
 		for _, tr := range all {
 			var ranks []int
-			for _, r := range tr.Ranks {
+			for _, r := range tr.Trace.Ranks {
 				ranks = append(ranks, r.Rank)
 				if apart := c.what == "-f to files of such names"; apart != (r.Node != "") || !strings.HasPrefix(r.Node, dir) && apart {
 					t.Errorf("%s: rank %d is of node %q", c.what, r.Rank, r.Node)

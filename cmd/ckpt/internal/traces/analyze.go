@@ -42,7 +42,8 @@ bytes moved, then of the time taken.
 ` + scopeHelp + `
 
 ` + traceInputHelp + ` Several are merged, as recorded by the
-ranks of one job.`,
+ranks of one job. Logs of several runs, and directories of logs, are a set: the
+command lists its runs, and the median and the range over them.`,
 		Example: `  ckpt trace analyze bt.S.4-1@2
   ckpt trace analyze job.trace --exclude '*.log' --files all
   ckpt trace analyze job.strace --gap 10ms --insights
@@ -88,10 +89,23 @@ type analyzeResult struct {
 }
 
 func runTraceAnalyze(g *ui.Globals, o *traceAnalyzeOptions, args []string) error {
-	t, r, err := o.analysis.read(g, &o.traceInput, args)
+	opt, err := o.options()
 	if err != nil {
 		return err
 	}
+	set, t, err := o.setOf(g, args, opt)
+	switch {
+	case err != nil:
+		return err
+	case set != nil && o.file != "":
+		return ui.BadUsage("--file of several runs", "name the recordings of one run")
+	case set != nil && o.insights:
+		return ui.BadUsage("--insights of several runs", "name the recordings of one run")
+	case set != nil:
+		return showRuns(g, set, o.list)
+	}
+	opt.Codec = o.codec
+	r := characterise(g, t, opt)
 	if o.file != "" {
 		found, err := o.matches(r.Files, o.file)
 		if err != nil {

@@ -27,7 +27,7 @@ func (in *traceInput) exportEvents(ctx context.Context, g *ui.Globals, args []st
 	if err != nil {
 		return err
 	}
-	t, err := merged(all)
+	t, err := oneRun(all)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (in *traceInput) addFlags(f *pflag.FlagSet, keeps bool) {
 	in.scoping.addFlags(f, keeps)
 }
 
-// traces reads all named traces.
+// traces reads all named traces, each by itself.
 func (in *traceInput) traces(g *ui.Globals, args []string) ([]*iotrace.Trace, error) {
 	if len(args) == 0 {
 		return nil, ui.BadUsage("no trace given", "name a file or a job")
@@ -57,13 +57,13 @@ func (in *traceInput) traces(g *ui.Globals, args []string) ([]*iotrace.Trace, er
 			return nil, err
 		}
 		warnImport(g, name, reports[0])
-		all = append(all, some...)
+		all = append(all, some[0].Trace)
 	}
 	return all, nil
 }
 
 // read reads files and jobs that were recorded together; there is a report for each.
-func (in *traceInput) read(g *ui.Globals, args []string) ([]*iotrace.Trace, []*iotrace.Report, error) {
+func (in *traceInput) read(g *ui.Globals, args []string) ([]read.Recording, []*iotrace.Report, error) {
 	opt := iotrace.Options{Lenient: in.lenient}
 	if len(args) > 1 {
 		total := int64(0)
@@ -96,12 +96,17 @@ func (in *traceInput) trace(g *ui.Globals, args []string) (*iotrace.Trace, error
 
 // whole reads one trace with all that is in it.
 func (in *traceInput) whole(g *ui.Globals, args []string) (*iotrace.Trace, error) {
-	if len(args) < 2 {
-		all, err := in.traces(g, args)
-		if err != nil {
-			return nil, err
-		}
-		return merged(all)
+	all, err := in.recordings(g, args)
+	if err != nil {
+		return nil, err
+	}
+	return oneRun(all)
+}
+
+// recordings reads files and jobs, and reports what of them was not understood.
+func (in *traceInput) recordings(g *ui.Globals, args []string) ([]read.Recording, error) {
+	if len(args) == 0 {
+		return nil, ui.BadUsage("no trace given", "name a file or a job")
 	}
 	all, reports, err := in.read(g, args)
 	if err != nil {
@@ -110,14 +115,27 @@ func (in *traceInput) whole(g *ui.Globals, args []string) (*iotrace.Trace, error
 	for i, rep := range reports {
 		warnImport(g, args[i], rep)
 	}
+	return all, nil
+}
+
+// oneRun merges recordings, which must be of one run.
+func oneRun(all []read.Recording) (*iotrace.Trace, error) {
+	runs := read.Runs(all, true)
+	if len(runs) > 1 {
+		return nil, severalRuns(runs)
+	}
 	return merged(all)
 }
 
-func merged(all []*iotrace.Trace) (*iotrace.Trace, error) {
+func merged(all []read.Recording) (*iotrace.Trace, error) {
 	if len(all) == 1 {
-		return all[0], nil
+		return all[0].Trace, nil
 	}
-	t, err := iotrace.Merge(all...)
+	var traces []*iotrace.Trace
+	for _, r := range all {
+		traces = append(traces, r.Trace)
+	}
+	t, err := iotrace.Merge(traces...)
 	if err != nil {
 		return nil, ui.AsUsage(err)
 	}
@@ -177,7 +195,7 @@ func (in *traceInput) all(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.
 	if err != nil {
 		return nil, nil, err
 	}
-	var traces []*iotrace.Trace
+	var traces []read.Recording
 	whole := &iotrace.Report{}
 	for _, n := range numbers {
 		path := job.TracePath(j, n)
@@ -190,7 +208,7 @@ func (in *traceInput) all(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.
 			return nil, nil, in.failure(err)
 		}
 		whole.Format, whole.Cut = rep.Format, errors.Join(whole.Cut, rep.Cut)
-		traces = append(traces, t)
+		traces = append(traces, read.Recording{Name: path, Trace: t})
 	}
 	if len(traces) == 0 {
 		return nil, nil, ui.AsNotFound(fmt.Errorf("no checkpoint of %s has a trace", name))
@@ -198,13 +216,13 @@ func (in *traceInput) all(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.
 	// A rank that was restarted on another node is still the same rank.
 	nodes := make(map[int]string)
 	for _, t := range traces {
-		for _, r := range t.Ranks {
+		for _, r := range t.Trace.Ranks {
 			nodes[r.Rank] = r.Node
 		}
 	}
 	for _, t := range traces {
-		for i := range t.Ranks {
-			t.Ranks[i].Node = nodes[t.Ranks[i].Rank]
+		for i, r := range t.Trace.Ranks {
+			t.Trace.Ranks[i].Node = nodes[r.Rank]
 		}
 	}
 	t, err := merged(traces)
@@ -273,7 +291,7 @@ func traceError(err error) error {
 	case errors.Is(err, iotrace.ErrWrongFormat):
 		return ui.AsUsage(err)
 	case errors.Is(err, syscall.EISDIR):
-		return ui.BadUsage(ui.OneLine(err.Error()), "name a file in it")
+		return ui.BadUsage(ui.OneLine(err.Error()), "name a file in it; ckpt trace analyze takes a directory, and shows its runs")
 	case errors.Is(err, iotrace.ErrNewerVersion):
 		return ui.WithHint(err, "use the version of ckpt that wrote it, or a newer one")
 	case errors.Is(err, fs.ErrNotExist):
