@@ -262,12 +262,16 @@ func showRuns(g *ui.Globals, s *runSet, most int) error {
 		if form.adds {
 			total = form.text(x.Total)
 		}
-		rows = append(rows, []string{form.name, strconv.Itoa(x.Runs), form.text(x.Least), form.text(x.Median.Value),
+		name := form.name
+		if x.Runs < len(s.Runs) {
+			name += fmt.Sprintf(" of %d", x.Runs)
+		}
+		rows = append(rows, []string{name, form.text(x.Least), form.text(x.Median.Value),
 			form.text(x.Median.Low) + " to " + form.text(x.Median.High), form.text(x.Most), total})
 	}
 	g.Printf("\n")
-	g.Table([]string{"per run", "|runs", "|least", "|median", "|its 95 %", "|most", "|all runs"}, rows)
-	g.Printf("%s", wrapped("", "Columns are of the runs that know the quantity. The interval of the median is a 95 % one; of fewer than six runs it is all of them."))
+	g.Table([]string{"per run", "|least", "|median", "|its 95 %", "|most", "|all runs"}, rows)
+	g.Printf("%s", wrapped("", "The interval of the median is a 95 % one; of fewer than six runs it is all of them. Bytes/s are bytes by the time of I/O, in which any process reads or writes."))
 	s.showFindings(g)
 	if n := len(s.LeftOut); n > 0 {
 		g.Printf("%s", wrapped("left out  ", fmt.Sprintf("%s no trace, like %s", ui.Plural(n, "file is", "files are"), zones.Printable(s.LeftOut[0]))))
@@ -314,12 +318,12 @@ func (r *recordedRun) row() []string {
 	}
 	began, rate := "", "unknown"
 	if t, err := time.Parse(time.RFC3339, r.Began); err == nil {
-		began = t.Format("2006-01-02 15:04")
+		began = t.Format("2006-01-02")
 	}
 	if r.Rate != nil {
 		rate = brief(int64(min(*r.Rate, 1<<62)))
 	}
-	return []string{name, began, strconv.Itoa(r.Processes), rough(r.Runtime), brief(r.BytesRead), brief(r.BytesWritten), rough(r.Busy), rate}
+	return []string{name, began, strconv.Itoa(r.Processes), threeDigits(r.Runtime), brief(r.BytesRead), brief(r.BytesWritten), threeDigits(r.Busy), rate}
 }
 
 // statisticForms say how a person reads a quantity, and whether its sum means something.
@@ -329,11 +333,20 @@ var statisticForms = map[string]struct {
 	adds bool
 }{
 	"processes":        {"processes", quantity, true},
-	"runtime_s":        {"time", rough, true},
+	"runtime_s":        {"time", threeDigits, true},
 	"bytes_read":       {"read", briefly, true},
 	"bytes_written":    {"written", briefly, true},
-	"busy_s":           {"I/O", rough, true},
-	"busy_bytes_per_s": {"bytes/s of I/O", briefly, false},
+	"busy_s":           {"I/O", threeDigits, true},
+	"busy_bytes_per_s": {"bytes/s", briefly, false},
 }
 
 func briefly(bytes float64) string { return brief(int64(min(bytes, 1<<62))) }
+
+// threeDigits is rough in a table. From 1000 s on it has all seconds.
+func threeDigits(s float64) string {
+	d, unit := time.Duration(s*float64(time.Second)), time.Duration(1)
+	for d/unit >= 1000 && unit < time.Second {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
