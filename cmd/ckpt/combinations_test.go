@@ -64,7 +64,7 @@ type combining struct {
 }
 
 // combinedApps are the simulated jobs; half of them can change their number of ranks.
-var combinedApps = []string{"ring.S", "bt.S", "heat.S", "cg.S", "minighost.S"}
+var combinedApps = []string{"ring.S", "bt.S", "heat.S", "cg.S", "minighost.S", "lu.S", "sp.S"}
 
 // combinedSettings are lists of which one setting each is drawn, or none.
 var combinedSettings = [][][]string{
@@ -72,22 +72,28 @@ var combinedSettings = [][][]string{
 		{"--mode", "uncoordinated", "--log", "none"}, {"--mode", "semi", "--group-size", "2"}, {"--mode", "semi", "--stagger", "random", "--seed", "3"}},
 	{{"--layout", "aggregated"}, {"--layout", "shared"}, {"--layout", "shared", "--aggregators", "2"}, {"--layout", "shared", "--strategy", "individual"},
 		{"--layout", "shared", "--p4", "--stripe-count", "2"}, {"--aggregators", "2"}, {"--layout", "shared", "--buffer", "64KiB"}},
+	{{"--strategy", "static"}, {"--layout", "shared", "--strategy", "dynamic"}, {"--layout", "shared", "--p1=false"}, {"--layout", "shared", "--p2=false", "--p3"},
+		{"--layout", "aggregated", "--stripe-size", "64KiB", "--first-ost", "1"}},
 	{{"--level", "application"}},
 	{{"--codec", "none"}, {"--codec", "zstd"}, {"--codec", "gzip"}, {"--codec", "s2"}},
 	{{"--async"}, {"--async", "--staging", "4MiB"}, {"--async=2"}, {"--async=4"}, {"--async=3", "--staging", "4MiB"}},
 	{{"--storage-turns"}, {"--storage-turns=auto"}},
 	{{"--keep", "1"}, {"--keep", "2"}},
 	{{"--incremental=false"}},
-	{{"--tune", "local-nvme"}},
+	{{"--tune", "local-nvme"}, {"--tune", "local-nvme", "--objective", "bytes"}, {"--tune", "local-nvme", "--background", "10%"}},
 	{{"--local", "n/{node}"}, {"--local", "n/{node}", "--protect", "partner"}, {"--local", "n/{node}", "--protect", "xor:2", "--drain", "every=2"},
-		{"--local", "n/{node}", "--drain", "none"}, {"--protect", "partner"}},
-	{{"--nodes", "2"}, {"--nodes", "2"}, {"--nodes", "3"}, {"--map", "1,3"}},
-	{{"--count", "3"}},
-	{{"--shared-once=false"}, {"--library-once=false"}, {"--trace=false"}},
+		{"--local", "n/{node}", "--drain", "none"}, {"--local", "n/{node}", "--protect", "rs:2+1"}, {"--local", "n/{node}", "--protect", "partner", "--domains", "0,1"},
+		{"--local", "n/{node}", "--drain-rate", "50MiB"}, {"--protect", "partner"}},
+	{{"--nodes", "2"}, {"--nodes", "2"}, {"--nodes", "3"}, {"--map", "1,3"}, {"--nodes-from-launcher"}},
+	{{"--shared-once=false"}, {"--library-once=false"}, {"--trace=false"}, {"--mpi", "openmpi"}, {"--jitter", "20%"}, {"--listen", "127.0.0.1:0"}, {"--launcher", "mpiexec"}},
 }
 
 // combinedDraws are how likely each list is, of 12.
-var combinedDraws = []int{3, 3, 2, 5, 4, 2, 1, 2, 1, 3, 8, 1, 1}
+var combinedDraws = []int{3, 3, 1, 2, 5, 4, 2, 1, 2, 1, 4, 8, 2}
+
+// combinedSchedules are when checkpoints are taken, of jobs of 30 iterations.
+var combinedSchedules = [][]string{{"--every", "6"}, {"--every", "6"}, {"--every", "6"}, {"--count", "3"}, {"--interval", "100ms"}, {"--every", "50ms"}, {"--overhead", "20%"},
+	{"--every", "epoch"}, {"--every", "6", "--count", "3"}, {"--every", "15"}}
 
 // line draws a command line, runs it, and restarts the job if it has stopped.
 func (w *combining) line(seed int) {
@@ -101,16 +107,20 @@ func (w *combining) line(seed int) {
 	switch k := w.rng.IntN(10); {
 	case k == 0:
 		command = []string{"--", "count", "30", "10ms"}
-		args = append(args, "--engine", "dmtcp", "--interval", "100ms")
+		args = append(args, "--engine", "dmtcp")
 	case k < 3 && w.program != "":
 		command = []string{"--", "mpiexec.mpich", "-n", "4", w.program, "60", "7"}
-		args, want = append(args, "--every", "15"), w.clean("program", command)
+		want = w.clean("program", command)
+		if w.rng.IntN(4) == 0 {
+			args = append(args, "--iterations", "60")
+		}
 	default:
 		app := draw(w.rng, combinedApps)
-		np = draw(w.rng, []int{4, 4, 4, 4, 3})
-		args = append(args, fmt.Sprintf("%s.%d", app, np), "--iterations", "30", "--every", "6")
+		np = draw(w.rng, []int{4, 4, 4, 4, 3, 6, 2, 1})
+		args = append(args, fmt.Sprintf("%s.%d", app, np), "--iterations", "30")
 		want = w.clean(args[3], []string{args[3], "--iterations", "30"})
 	}
+	args = append(args, draw(w.rng, combinedSchedules)...)
 	for i, list := range combinedSettings {
 		if w.rng.IntN(12) < combinedDraws[i] {
 			args = append(args, draw(w.rng, list)...)
@@ -138,7 +148,8 @@ func (w *combining) line(seed int) {
 // followed by a plain restart.
 func (w *combining) restart(name, want string) {
 	w.t.Helper()
-	ways := [][]string{nil, nil, {"--np", "6"}, {"--np", "2"}, {"--nodes", "2"}, {"--map", "1,3"}, {"--checkpoint", "1"}, {"--without-log"}}
+	ways := [][]string{nil, nil, {"--np", "6"}, {"--np", "2"}, {"--np", "4", "--nodes", "2"}, {"--nodes", "2"}, {"--map", "1,3"}, {"--checkpoint", "1"}, {"--without-log"},
+		{"--exact"}, {"--storage-turns"}}
 	for _, way := range [][]string{draw(w.rng, ways), nil} {
 		status := w.judge(name, want, slices.Concat([]string{"restart", name, "--auto-restart"}, way))
 		if status != 1 {

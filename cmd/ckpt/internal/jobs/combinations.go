@@ -101,12 +101,13 @@ func combinationAxes() []combinationAxis {
 	add("--engine dmtcp", "ranks=dmtcp")
 	add("--mode semi", "mode=semi", "groups=several")
 	add("--mode uncoordinated", "mode=uncoordinated", "groups=several")
-	add("--mode uncoordinated --log optimistic", "mode=uncoordinated", "groups=several", "log=optimistic")
+	add("--log optimistic", "mode=uncoordinated", "groups=several", "log=optimistic")
 	add("--layout aggregated", "layout=aggregated")
 	add("--layout shared", "layout=shared")
 	add("--level application", "level=application")
 	add("--local DIR", "local=DIR")
-	add("--local DIR --protect partner", "local=DIR", "protect=partner")
+	add("--local --protect partner", "local=DIR", "protect=partner")
+	add("--local --drain none", "local=DIR", "drain=none")
 	add("--codec zstd", "codec=zstd")
 	add("--incremental=false", "incremental=false")
 	add("--async", "async=true")
@@ -115,10 +116,11 @@ func combinationAxes() []combinationAxis {
 	add("--keep N", "keep=N")
 	add("--tune STORAGE", "tune=STORAGE")
 	add("--every N", "every=N", "every-n=N")
+	add("--interval T", "interval=T")
 	add("--count N", "count=N")
 	add("--fail rank=R@t=DUR", "fail=rank")
 	add("restart --np N", "other-np=N")
-	add("restart --map", "other-map=yes")
+	add("restart --map", "map=LIST", "other-map=yes")
 	add("restart JOB@N", "checkpoint=N")
 	return axes
 }
@@ -178,35 +180,46 @@ func ShowCombinations(g *ui.Globals) error {
 	return g.Show(t, func() error { return printCombinations(g, &t) })
 }
 
+// Widths of what printCombinations prints.
+const tableWidth, labelWidth = 80, 25
+
+// printCombinations prints the table with settings as capitals and reasons as small letters, so
+// that it fits 80 columns. Reasons of the table come first, as its cells name them.
 func printCombinations(g *ui.Globals, t *combinationTable) error {
-	header := []string{"|", ""}
-	for i := range t.Settings[1:] {
-		header = append(header, "|"+strconv.Itoa(i+1))
+	capitals, small := "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
+	letters := make(map[int]string) // of reasons, by row
+	for _, p := range t.Pairs {
+		if !p.Works && letters[p.Row] == "" {
+			letters[p.Row] = small[len(letters):][:1]
+		}
 	}
-	var rows [][]string
 	cells := make(map[[2]string]string)
 	for _, p := range t.Pairs {
-		cells[[2]string{p.A, p.B}] = "·"
-		if !p.Works {
-			cells[[2]string{p.A, p.B}] = strconv.Itoa(p.Row)
-		}
+		cells[[2]string{p.A, p.B}] = cmp.Or(letters[p.Row], "·")
+	}
+	text, blank := strings.Repeat(" ", 2+labelWidth), strings.Repeat(" ", labelWidth)
+	for i := range t.Settings[1:] {
+		text += " " + capitals[i:i+1]
 	}
 	for i, s := range t.Settings {
-		row := []string{strconv.Itoa(i + 1), s}
-		for _, other := range t.Settings[:len(t.Settings)-1] {
-			row = append(row, cells[[2]string{s, other}])
+		line := capitals[i:i+1] + " " + s + blank[len(s):]
+		for _, other := range t.Settings[:i] {
+			line += " " + cmp.Or(cells[[2]string{s, other}], " ")
 		}
-		rows = append(rows, row)
+		text += "\n" + strings.TrimRight(line, " ")
 	}
-	if err := g.Table(header, rows); err != nil {
-		return err
-	}
-	text := "\n· works; blank: one setting, or the pair stands elsewhere; a number is the reason why the two make no sense together:\n"
-	for _, r := range t.Rows {
-		text += fmt.Sprintf("\n%3d  %s\n     %s\n", r.Row, strings.Join(r.Settings, "; "), r.Because)
+	text += "\n\n· works; blank: values of one setting. A small letter is the reason why the two\nmake no sense together:\n"
+	slices.SortStableFunc(t.Rows, func(a, b combinationRow) int {
+		return cmp.Compare(cmp.Or(letters[a.Row], "~"), cmp.Or(letters[b.Row], "~"))
+	})
+	for i, r := range t.Rows {
+		if letters[r.Row] == "" && i > 0 && letters[t.Rows[i-1].Row] != "" {
+			text += "\nReasons of other settings, of more than two, and of numbers:\n"
+		}
+		text += fmt.Sprintf("\n%-3s%s\n   %s\n", letters[r.Row], strings.Join(r.Settings, "; "), r.Because)
 		if r.Remedy != "" {
-			text += "     hint: " + r.Remedy + "\n"
+			text += "   hint: " + r.Remedy + "\n"
 		}
 	}
-	return g.Printf("%s", text)
+	return g.Printf("%s", ui.Folded(text, tableWidth))
 }
