@@ -186,7 +186,7 @@ func (g *group) report(n protocol.Notice) {
 			node = g.spec.Nodes[n.Rank]
 		}
 		g.d.endRestarting(g.ranks[0])
-		g.d.outages.died(g.id, node, n.Iter, g.d.now())
+		g.d.outages.died(g.id, node, n.Iter, g.d.deathOf(n.Rank))
 		reason := n.Text
 		if g.spec.Lone() {
 			reason = "the program " + reason
@@ -219,6 +219,18 @@ func (g *group) report(n protocol.Notice) {
 			Incarnation: n.Incarnation, Unusable: g.fellBack})
 		g.fellBack = ""
 	}
+}
+
+// deathOf returns when a rank died: now, unless its process knows better.
+func (d *driver) deathOf(rank int) time.Duration {
+	if rank >= 0 && d.members[rank] != nil {
+		if p, ok := d.members[rank].proc.(interface{ Died() (time.Time, bool) }); ok {
+			if at, known := p.Died(); known {
+				return at.Sub(d.since)
+			}
+		}
+	}
+	return d.now()
 }
 
 // stopIfFull ends the job, if that is asked for when the storage is full.

@@ -32,6 +32,7 @@ type agent struct {
 	link    *wire.Link
 	measure atomic.Pointer[func() int64] // what grows while the work of the moment makes progress
 	pids    []int                        // guarded by the engine
+	died    atomic.Int64                 // when a process of the program was first seen to be gone, in ns; 0: none was
 
 	incarnation
 	proposed int     // checkpoint for which the program is to hold, or 0
@@ -48,6 +49,16 @@ func (a *agent) Kill()                 { a.cancel() }
 func (a *agent) Done() <-chan struct{} { return a.over }
 func (a *agent) PID() int              { return 0 }
 func (a *agent) Explains() bool        { return true }
+
+// Died returns when the program was first seen to miss a process, which ends the incarnation
+// later; false if it misses none.
+func (a *agent) Died() (time.Time, bool) {
+	at := a.died.Load()
+	return time.Unix(0, at), at > 0
+}
+
+// lost notes that a process of the program has gone.
+func (a *agent) lost() { a.died.CompareAndSwap(0, time.Now().UnixNano()) }
 
 // do has f called by the agent, in order, unless it is over.
 func (a *agent) do(f func()) {
@@ -242,6 +253,7 @@ func (a *agent) fetched(err error, again bool) {
 	a.help(func() {
 		select {
 		case <-program.over:
+			a.lost()
 			a.do(func() { a.programEnded(program.err) })
 		case <-a.ctx.Done():
 		}
@@ -364,6 +376,7 @@ func (a *agent) watchRanks() {
 		case gone < 0 || !slices.ContainsFunc(a.ranks, family.Process.Alive):
 			since = time.Time{}
 		case since.IsZero():
+			a.lost()
 			since = time.Now()
 		case time.Since(since) > silence:
 			since = time.Now() // again, unless that was heard

@@ -217,6 +217,9 @@ type state struct {
 	// Boot is the identity of the host on which the processes run, as wire.ThisHost says it.
 	Boot      string           `json:"boot"`
 	Session   string           `json:"session"` // directory of the MPI library's files
+	// Segments is the directory of files in memory that ranks share: names in /dev/shm itself
+	// are the same for every job of Open MPI on a host.
+	Segments string `json:"segments,omitempty"`
 	Processes []family.Process `json:"processes,omitempty"`
 	// Pending is a set that is whole and not stored yet, Spare one that is stored.
 	Pending *rawSet `json:"pending,omitempty"`
@@ -257,8 +260,9 @@ func (s *state) write(j *image.Job) error {
 	return durable.Op("write", job.StatePath(j), -1, durable.ReplaceSealed(j.FS(), job.StatePath(j), s))
 }
 
-// openSession makes the directory in which MPI libraries keep files, unless it is there. A
-// restarted program looks for them, and for the mark of its end, at the same place. It returns a
+// openSession makes the directories in which MPI libraries keep files, unless they are there. A
+// restarted program looks for them, and for the mark of its end, at the same place. Segments of
+// earlier processes go: a rank that finds one reads what another job has written. It returns a
 // scratch directory, too.
 func (e *Engine) openSession(ctx context.Context, begins bool) (scratch string, err error) {
 	if scratch, err = e.driver.Scratch(ctx); err != nil {
@@ -267,18 +271,64 @@ func (e *Engine) openSession(ctx context.Context, begins bool) (scratch string, 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.state.Session == "" {
-		sum := sha256.Sum256([]byte(e.Job.Dir()))
-		e.state.Session = filepath.Join(filepath.Dir(filepath.Dir(scratch)), "mpi-"+hex.EncodeToString(sum[:6]))
+		e.state.Session = filepath.Join(filepath.Dir(filepath.Dir(scratch)), sessionName(e.Job))
 	}
 	if begins {
 		e.state.Mark = filepath.Join(e.state.Session, markName)
+		e.state.Segments = segmentsOf(e.state.Session)
 	}
 	for _, dir := range []string{filepath.Dir(e.state.Session), e.state.Session} {
 		if err := disk.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
 			return "", err
 		}
 	}
-	return scratch, e.holdSession()
+	if err := e.holdSession(); err != nil {
+		return "", err
+	}
+	return scratch, e.state.renewSegments()
+}
+
+// sessionName names the directory of the MPI library's files. A copy of a job has another one.
+func sessionName(j *image.Job) string {
+	sum := sha256.Sum256([]byte(j.Dir()))
+	return "mpi-" + hex.EncodeToString(sum[:6])
+}
+
+// inMemory is the file system in memory of every Linux.
+const inMemory = "/dev/shm"
+
+// segmentsOf returns the directory of shared files that belongs to a session: in memory where
+// that can be, else in the session.
+func segmentsOf(session string) string {
+	if _, err := disk.Stat(inMemory); err != nil {
+		return filepath.Join(session, "segments")
+	}
+	return filepath.Join(inMemory, fmt.Sprintf("ckpt-%d-%s", os.Geteuid(), filepath.Base(session)))
+}
+
+// renewSegments makes the directory of segments, empty. Jobs of earlier versions have none.
+func (s *state) renewSegments() error {
+	if s.Segments == "" {
+		return nil
+	}
+	return errors.Join(removeTree(s.Segments), disk.Mkdir(s.Segments))
+}
+
+// Remove removes what a job has outside its store, unless a copy of the job runs there. A copy
+// that was never started has nothing.
+func Remove(j *image.Job) error {
+	s, err := readState(j)
+	if err != nil || filepath.Base(s.Session) != sessionName(j) {
+		return nil // it says nothing of our files
+	}
+	held, err := s.hold()
+	if err != nil {
+		return err
+	}
+	if held != nil {
+		defer held.Close()
+	}
+	return errors.Join(removeTree(s.Session), removeTree(segmentsOf(s.Session)))
 }
 
 // holdSession keeps the directory from cleaners of temporary files and from other runs.

@@ -365,8 +365,13 @@ func (e *Engine) Close(completed bool) {
 	e.state.Spare = nil
 	e.keepSpare()
 	err := e.dir.discard(liveName)
+	if e.state.Segments != "" { // images have the contents
+		err = errors.Join(err, removeTree(e.state.Segments))
+	}
 	if completed {
 		err = errors.Join(err, removeTree(e.state.Session))
+	} else {
+		_ = disk.Remove(e.state.Session) // an empty one is made again
 	}
 	if err != nil {
 		e.Warn("files of DMTCP stay: " + err.Error())

@@ -84,7 +84,7 @@ func (a *agent) start() error {
 	scratch, serr := e.openSession(a.ctx, a.from == 0)
 	err = errors.Join(err, serr, e.dir.remove(e.state.Mark))
 	if err == nil {
-		a.server, err = startServer(a.ctx, e.tools, e.dir, e.opt.Environ(), scratch, e.state.Session)
+		a.server, err = startServer(a.ctx, e.tools, e.dir, e.opt.Environ(), scratch, e.state.advice())
 	}
 	if err != nil {
 		return err

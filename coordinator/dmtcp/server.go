@@ -32,7 +32,7 @@ type server struct {
 const startTime = 20 * time.Second
 
 // startServer starts a coordinator of DMTCP for one run. Its files lie in dir.
-func startServer(ctx context.Context, t *Tools, dir *directory, own []string, temp, session string) (*server, error) {
+func startServer(ctx context.Context, t *Tools, dir *directory, own []string, temp string, advised map[string]string) (*server, error) {
 	port, status, log := dir.path("port"), dir.path("status"), dir.path(logName)
 	if err := errors.Join(dir.remove(port), dir.remove(status)); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func startServer(ctx context.Context, t *Tools, dir *directory, own []string, te
 		return nil, err
 	}
 	defer out.Close()
-	env := environment(own, dir.path(liveName), temp, session, 0)
+	env := environment(own, dir.path(liveName), temp, advised, 0)
 	cmd := exec.Command(t.coordinator, "-q", "-p", "0", option("port-file"), port, option("status-file"), status,
 		option("ckptdir"), dir.path(liveName), option("stale-timeout"), "-1", "-i", "0")
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir.root, env, out, out
@@ -72,7 +72,7 @@ func startServer(ctx context.Context, t *Tools, dir *directory, own []string, te
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	s.env = environment(own, dir.path(liveName), temp, session, s.port)
+	s.env = environment(own, dir.path(liveName), temp, advised, s.port)
 	return s, nil
 }
 
@@ -301,31 +301,35 @@ func clean(env []string) []string {
 
 // advice are settings of MPI libraries under which checkpoints of their programs can be
 // restarted. They do not replace settings of the user.
-func advice(session string) map[string]string {
-	return map[string]string{
+func (s *state) advice() map[string]string {
+	set := map[string]string{
 		// UCX of MPICH: no hooks in malloc, and transports that DMTCP can restore.
 		"UCX_MEM_EVENTS": "no",
 		"UCX_TLS":        "posix,tcp,self",
 		// These parts of hwloc open files in /sys that are not there in containers.
 		"HWLOC_COMPONENTS": "-linuxio,-pci,-opencl,-gl",
 		// Open MPI: transports that DMTCP can restore, and its files where they are found
-		// again after a restart.
+		// again after a restart. The file of rtc hwloc goes with the first mpiexec.
 		"OMPI_MCA_pml":              "ob1",
 		"OMPI_MCA_btl":              "self,vader",
-		"OMPI_MCA_orte_tmpdir_base": session,
-		"PRTE_MCA_prte_tmpdir_base": session,
+		"OMPI_MCA_rtc":              "^hwloc",
+		"OMPI_MCA_orte_tmpdir_base": s.Session,
+		"PRTE_MCA_prte_tmpdir_base": s.Session,
 	}
+	if s.Segments != "" {
+		set["OMPI_MCA_btl_vader_backing_directory"] = s.Segments
+	}
+	return set
 }
 
 // environment returns the variables of the programs of DMTCP and of the user's program. DMTCP keeps
 // its temporary files in temp, and writes images to images.
-func environment(env []string, images, temp, session string, port int) []string {
+func environment(env []string, images, temp string, advised map[string]string, port int) []string {
 	env = clean(env)
-	set := advice(session)
-	for _, name := range slices.Sorted(maps.Keys(set)) {
+	for _, name := range slices.Sorted(maps.Keys(advised)) {
 		given := slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 		if !given {
-			env = append(env, name+"="+set[name])
+			env = append(env, name+"="+advised[name])
 		}
 	}
 	return append(env, "DMTCP_COORD_HOST="+loopback, "DMTCP_COORD_PORT="+strconv.Itoa(port), "DMTCP_CHECKPOINT_DIR="+images,

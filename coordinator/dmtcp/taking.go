@@ -60,6 +60,7 @@ func (a *agent) watchWriters(ctx context.Context, t *taking, end func()) {
 		case <-time.After(pollEvery):
 		}
 		if gone := slices.IndexFunc(list, func(p family.Process) bool { return !p.Alive() }); gone >= 0 {
+			a.lost()
 			t.died.Store(int64(list[gone].PID))
 			end()
 			return

@@ -1,13 +1,15 @@
 package levels
 
 import (
+	"context"
+	"errors"
+	"slices"
+
+	"ckpt/coordinator/dmtcp"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/wording"
-	"context"
-	"errors"
-	"slices"
 )
 
 // PruneOptions say what Prune is to keep.
@@ -119,6 +121,9 @@ func Remove(j *image.Job) (*Removed, error) {
 	}
 	r := &Removed{Job: j.Name()}
 	r.fromNodes(j, false)
+	if err := dmtcp.Remove(j); err != nil {
+		return nil, err
+	}
 	numbers, freed, err := j.Remove()
 	r.Removed, r.Freed = merged(r.Removed, numbers), r.Freed+freed
 	return r, err

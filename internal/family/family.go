@@ -243,10 +243,16 @@ func sumOf(list []Process, counters ...string) int64 {
 	return sum
 }
 
-// Resident adds up the memory that processes hold, as far as that is known.
+// Resident adds up the memory that processes hold, as far as that is known. A process that the
+// list names twice counts once.
 func Resident(list []Process) int64 {
 	var sum int64
+	seen := make(map[int]bool)
 	for _, p := range list {
+		if seen[p.PID] {
+			continue
+		}
+		seen[p.PID] = true
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.PID))
 		if err != nil {
 			continue
