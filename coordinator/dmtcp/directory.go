@@ -215,11 +215,11 @@ type state struct {
 	Format int    `json:"format"`           // 1
 	ID     string `json:"job_id,omitempty"` // random, of the description of the job, whose digest changes
 	// Boot is the identity of the host on which the processes run, as wire.ThisHost says it.
-	Boot      string           `json:"boot"`
-	Session   string           `json:"session"` // directory of the MPI library's files
+	Boot    string `json:"boot"`
+	Session string `json:"session"` // directory of the MPI library's files
 	// Segments is the directory of files in memory that ranks share: names in /dev/shm itself
 	// are the same for every job of Open MPI on a host.
-	Segments string `json:"segments,omitempty"`
+	Segments  string           `json:"segments,omitempty"`
 	Processes []family.Process `json:"processes,omitempty"`
 	// Pending is a set that is whole and not stored yet, Spare one that is stored.
 	Pending *rawSet `json:"pending,omitempty"`

@@ -109,6 +109,7 @@ type Engine struct {
 	begun   bool      // the program has read its standard input,
 	inputAt int64     // a file from here on
 	tried   map[int]int
+	setting codec.Setting // how images are packed,
 	codec   *container.Codec
 	came    atomic.Bool // it computes, or has begun with a checkpoint
 	agent   *agent      // of the present incarnation; the driver's
@@ -169,11 +170,10 @@ func Forsake(j *image.Job) error {
 func TakeOver(ctx context.Context, run Run, t *Tools, opt Options) (*Engine, *job.CheckpointEvent, error) {
 	e := &Engine{Run: run, opt: opt, tools: t, rules: zones.DefaultRules(), tried: map[int]int{}, written: map[int]*image.Manifest{}}
 	if run.Spec.Codec != "" {
-		setting, err := codec.ParseSetting(run.Spec.Codec)
-		if err != nil {
+		var err error
+		if e.setting, err = codec.ParseSetting(run.Spec.Codec); err != nil {
 			return nil, nil, err
 		}
-		e.codec = container.NewCodec(setting, 0)
 	}
 	e.opt.Settle = cmp.Or(opt.Settle, usualSettle)
 	if opt.Environ == nil {
@@ -239,7 +239,7 @@ func (e *Engine) storePending(ctx context.Context, set *rawSet) (*job.Checkpoint
 		return nil, fmt.Errorf("the images that an earlier run has left are no checkpoint: %w", err)
 	}
 	began := time.Now()
-	m, err := files.Import(ctx, e.Job, dmtcp.Options{Notice: e.warn, Codec: e.codec, Describe: func(m *image.Manifest) {
+	m, err := files.Import(ctx, e.Job, dmtcp.Options{Notice: e.warn, Codec: e.packing(set, files), Describe: func(m *image.Manifest) {
 		m.Latency.Total = set.Pause.Seconds() + time.Since(began).Seconds()
 		m.Parent, m.Pause, m.Latency.Storage = set.From, set.Pause.Seconds(), m.Latency.Total
 	}})
@@ -250,6 +250,15 @@ func (e *Engine) storePending(ctx context.Context, set *rawSet) (*job.Checkpoint
 	ev := job.DescribeCheckpoint(m.Summary())
 	ev.Job = e.Job.Name()
 	return ev, nil
+}
+
+// packing returns the codec of images. What DMTCP has just written tells what the storage takes.
+func (e *Engine) packing(set *rawSet, files *dmtcp.Set) *container.Codec {
+	if e.codec == nil && e.Spec.Codec != "" && set.Pause > 0 {
+		_, bytes := files.Files()
+		e.codec = container.NewCodec(e.setting, float64(bytes)/set.Pause.Seconds())
+	}
+	return e.codec
 }
 
 func (e *Engine) warn(err error) { e.Warn(err.Error()) }

@@ -315,7 +315,7 @@ func (a *agent) store(ctx context.Context, set *rawSet, files *dmtcp.Set, progre
 	if err != nil {
 		return nil, err
 	}
-	return files.Write(ctx, e.Job, tx, dmtcp.Options{Progress: progress, Notice: e.warn, Codec: e.codec,
+	return files.Write(ctx, e.Job, tx, dmtcp.Options{Progress: progress, Notice: e.warn, Codec: e.packing(set, files),
 		Describe: func(m *image.Manifest) { m.Parent, m.Pause = set.From, set.Pause.Seconds() }})
 }
 

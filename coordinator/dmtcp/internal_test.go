@@ -6,6 +6,7 @@ import (
 	"ckpt/image/dmtcp"
 	"ckpt/internal/family"
 	"ckpt/internal/testkit"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 	"errors"
 	"os"
@@ -65,6 +66,57 @@ func TestSharedFiles(t *testing.T) {
 	}
 	if _, err := os.Stat(want[1]); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// TestRemove: what a job has outside its store goes with it, unless a copy of the job runs there;
+// what belongs to the original of a copy stays.
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	store, err := image.CreateStore(vfs.OS{}, filepath.Join(t.TempDir(), "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.CreateJob("job", []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(j.Dir(), engineName), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tmp := t.TempDir()
+	for _, c := range []struct {
+		name  string
+		runs  bool
+		stays bool
+		want  error
+	}{{name: sessionName(j)}, {name: "mpi-of-another", stays: true}, {name: sessionName(j), runs: true, stays: true, want: image.ErrInUse}} {
+		s := state{Session: filepath.Join(tmp, c.name)}
+		s.Segments = segmentsOf(s.Session)
+		for _, dir := range []string{s.Session, s.Segments} {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		}
+		if err := s.write(j); err != nil {
+			t.Fatal(err)
+		}
+		if c.runs {
+			held, err := s.hold()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer held.Close()
+		}
+		if err := Remove(j); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+		for _, dir := range []string{s.Session, s.Segments} {
+			if _, err := os.Stat(dir); (err == nil) != c.stays {
+				t.Errorf("%s stays: %v, want %v", dir, err == nil, c.stays)
+			}
+		}
 	}
 }
 

@@ -227,7 +227,7 @@ func TestInject(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 150, time.Millisecond)
 	s.spec.AutoRestart, s.spec.Keep = true, 1
-	s.opt.Failures = []launch.Failure{{Rank: 0, Node: -1, After: 1500 * time.Millisecond}, {Rank: 9, Node: -1, After: 500 * time.Millisecond}}
+	s.opt.Failures = []launch.Failure{{Rank: 0, Node: -1, After: 1500 * time.Millisecond}, {Rank: 9, Node: -1, After: 1400 * time.Millisecond}}
 	taken := 0
 	asked := s.atStart(func(c *wire.Client) {
 		for range 2 {

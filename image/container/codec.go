@@ -25,8 +25,8 @@ func NewCodec(setting codec.Setting, bandwidth float64) *Codec {
 		learns: bandwidth <= 0 && setting == codec.UseAuto}
 }
 
-// none reports that nothing is compressed.
-func (c *Codec) none() bool { return c == nil || c.setting == codec.UseNone }
+// None reports that nothing is compressed.
+func (c *Codec) None() bool { return c == nil || c.setting == codec.UseNone }
 
 // effort is what writing has cost.
 type effort struct {
@@ -94,7 +94,7 @@ func (e *effort) conditions() codec.Conditions {
 
 // encoder returns the encoder of a worker, before the workers run.
 func (c *Codec) encoder(worker int) *codec.Encoder {
-	if c.none() {
+	if c.None() {
 		return nil
 	}
 	for len(c.encoders) <= worker {

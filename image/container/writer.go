@@ -95,7 +95,7 @@ func newWriter(fsys vfs.FS, j Joint, h Header, rank int32, regions []zones.Regio
 	}
 	w := &writer{start: start, held: opt.held(), fs: fsys, joint: j, me: me, path: j.Paths[0], trace: opt.Trace.of(j.Paths[0]), regions: regions, opt: opt,
 		number: h.Number, header: aligned(BlockSize), region: -1, ends: make([]int64, files), outputs: make([]*output, files),
-		sumsLater: opt.History == nil && opt.Codec.none() && opt.Fetch == nil}
+		sumsLater: opt.History == nil && opt.Codec.None() && opt.Fetch == nil}
 	h.encode(w.header)
 	w.index.header = digestOf(w.header)
 	if err := w.cut(rank, opt.extent()); err != nil {

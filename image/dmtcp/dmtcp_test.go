@@ -2,17 +2,21 @@ package dmtcp_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"ckpt/image"
+	"ckpt/image/codec"
+	"ckpt/image/container"
 	"ckpt/image/dmtcp"
 	"ckpt/internal/durable"
 	"ckpt/internal/testkit"
@@ -160,6 +164,42 @@ func TestExportIsIdentical(t *testing.T) {
 				t.Errorf("manifest: np %d, %d ranks, origin %q, MPI %q", m.NP, len(m.Ranks), m.Origin, m.MPI)
 			}
 		})
+	}
+}
+
+// TestJoinedRuns: pages between which few zeros lie are packed together. A page by itself cannot
+// be, and the export is the same.
+func TestJoinedRuns(t *testing.T) {
+	for _, gap := range []int64{1, 16, 17, 63} {
+		c := dmtcptest.Job(1, dmtcptest.Options{Seed: 8})
+		const pages = 200
+		var runs []dmtcptest.Run
+		for range pages {
+			runs = append(runs, dmtcptest.Touched(1), dmtcptest.Untouched(gap))
+		}
+		im := c.Images[0]
+		im.Areas = slices.Insert(im.Areas, 1, dmtcptest.Anonymous(0x7e0000000000, "", dmtcptest.Repeated(dmtcptest.Noise(1), 64), runs...))
+		slices.SortFunc(im.Areas, func(a, b dmtcptest.Area) int { return cmp.Compare(a.Start, b.Start) })
+		dir, stored := scratch(t), map[string]int64{}
+		if err := c.WriteDir(dir); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"none", "zstd"} {
+			job := newJob(t, vfs.OS{})
+			setting, err := codec.ParseSetting(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := collect(t, dir).Import(context.Background(), job, dmtcp.Options{Codec: container.NewCodec(setting, 0)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameTree(t, export(t, job, m), dir)
+			stored[name] = m.StoredBytes
+		}
+		if saved := stored["none"] - stored["zstd"]; gap <= 16 && saved < pages*zones.PageSize/2 {
+			t.Errorf("a gap of %d pages: %d KiB stored, without a codec %d", gap, stored["zstd"]>>10, stored["none"]>>10)
+		}
 	}
 }
 

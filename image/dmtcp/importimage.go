@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,7 +34,10 @@ func (im *importer) image(ctx context.Context, i int, img *Image) error {
 	}
 	im.images = append(im.images, o)
 	w := &imageWriter{im: im, img: img, o: o, area: -1}
-	sum, n, err := run(ctx, func(p *pipeline) error { return p.image(img.Path) }, w.store)
+	sum, n, err := run(ctx, func(p *pipeline) error {
+		p.joins = !im.opt.Codec.None()
+		return p.image(img.Path)
+	}, w.store)
 	if err == nil {
 		err = o.Rest()
 	}
@@ -69,7 +73,10 @@ type imageWriter struct {
 const layoutHead = 4 + 4 + 8 + 8
 
 func (w *imageWriter) store(x *piece) error {
-	if x.rec == nil {
+	switch {
+	case x.zeros > 0:
+		return w.o.Zeros(x.zeros)
+	case x.rec == nil:
 		if w.im.opt.Progress != nil {
 			w.im.opt.Progress(int64(len(x.buf)))
 		}
@@ -101,9 +108,6 @@ func (w *imageWriter) store(x *piece) error {
 			return err
 		}
 	}
-	if rec.Kind == source.RunHeader && rec.Zero {
-		return w.o.Zeros(int64(rec.Area.End - rec.Area.Start))
-	}
 	return nil
 }
 
@@ -133,10 +137,11 @@ func (w *imageWriter) changed() error {
 	return &zones.FormatError{File: w.img.Path, Reason: "the image has changed while it was read"}
 }
 
-// A piece of a file on its way into the store: a header of an image, or up to chunkBytes of
-// data.
+// A piece of a file on its way into the store: a header of an image, zeros, or up to chunkBytes
+// of data.
 type piece struct {
-	rec   *source.ImageRecord // a header; nil for data
+	rec   *source.ImageRecord // a header
+	zeros int64               // so many
 	buf   []byte              // data, padded with zeros to whole pages
 	id    container.ID        // of buf
 	ready chan struct{}       // closed when id is known
@@ -154,7 +159,15 @@ type pipeline struct {
 	free  chan []byte
 	sum   *blake3.Hasher // of the file
 	bytes int64
+
+	joins bool   // data is joined across few zeros:
+	open  []byte // the extent that may grow; nil: none
+	gap   int64  // zeros behind it
 }
+
+// joinBytes is the greatest number of zeros that an extent takes in. A page by itself cannot be
+// packed, and the memory of programs with many small objects is full of such pages.
+const joinBytes = 64 << 10
 
 // run reads with produce and stores with store. It returns the blake3 and the length of the
 // file.
@@ -181,7 +194,7 @@ func run(ctx context.Context, produce func(*pipeline) error, store func(*piece) 
 	}
 	g.Go(func() error {
 		for x := range p.out {
-			if x.rec == nil {
+			if x.isData() {
 				select {
 				case <-x.ready:
 				case <-ctx.Done():
@@ -191,7 +204,7 @@ func run(ctx context.Context, produce func(*pipeline) error, store func(*piece) 
 			if err := store(x); err != nil {
 				return err
 			}
-			if x.rec == nil {
+			if x.isData() {
 				p.free <- x.buf[:0]
 			}
 		}
@@ -201,8 +214,10 @@ func run(ctx context.Context, produce func(*pipeline) error, store func(*piece) 
 	return hex.EncodeToString(p.sum.Sum(nil)), p.bytes, err
 }
 
+func (x *piece) isData() bool { return x.rec == nil && x.zeros == 0 }
+
 func (p *pipeline) send(x *piece) error {
-	if x.rec == nil {
+	if x.isData() {
 		x.ready = make(chan struct{})
 		select {
 		case p.work <- x:
@@ -228,28 +243,70 @@ func (p *pipeline) hash(b []byte) {
 func (p *pipeline) data(r io.Reader, at uint64, n int64) error {
 	for n > 0 {
 		k := min(n, chunkBytes-int64(at%chunkBytes))
-		var buf []byte
-		select {
-		case buf = <-p.free:
-		case <-p.ctx.Done():
-			return p.ctx.Err()
-		}
-		if buf == nil {
-			buf = make([]byte, chunkBytes)
-		}
-		buf = buf[:zones.PageRound(k)]
-		if _, err := io.ReadFull(r, buf[:k]); err != nil {
+		if err := p.grow(); err != nil {
 			return err
 		}
-		clear(buf[k:])
-		p.hash(buf[:k])
-		if err := p.send(&piece{buf: buf}); err != nil {
+		was := len(p.open)
+		p.open = p.open[:was+int(zones.PageRound(k))]
+		part := p.open[was:]
+		if _, err := io.ReadFull(r, part[:k]); err != nil {
 			return err
 		}
+		clear(part[k:])
+		p.hash(part[:k])
 		at += uint64(k)
 		n -= k
+		if !p.joins || at%chunkBytes == 0 {
+			if err := p.flush(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// grow makes the open extent ready for more data, or begins one.
+func (p *pipeline) grow() error {
+	if p.open != nil {
+		was := len(p.open)
+		p.open = p.open[:was+int(p.gap)]
+		clear(p.open[was:])
+		p.gap = 0
+		return nil
+	}
+	select {
+	case p.open = <-p.free:
+	case <-p.ctx.Done():
+		return p.ctx.Err()
+	}
+	if p.open == nil {
+		p.open = make([]byte, 0, chunkBytes)
+	}
+	return nil
+}
+
+// zeros takes n zeros that belong at address at.
+func (p *pipeline) zeros(at uint64, n int64) error {
+	if p.open != nil && n <= joinBytes && int64(at%chunkBytes)+n < chunkBytes {
+		p.gap = n
+		return nil
+	}
+	if err := p.flush(); err != nil {
+		return err
+	}
+	return p.send(&piece{zeros: n})
+}
+
+// flush sends the open extent and the zeros behind it.
+func (p *pipeline) flush() (err error) {
+	if p.open != nil {
+		err = p.send(&piece{buf: p.open})
+	}
+	if err == nil && p.gap > 0 {
+		err = p.send(&piece{zeros: p.gap})
+	}
+	p.open, p.gap = nil, 0
+	return err
 }
 
 // image reads an image record by record.
@@ -270,7 +327,10 @@ func (p *pipeline) image(path string) error {
 	for {
 		rec, err := s.Next()
 		if err == io.EOF {
-			return nil
+			return p.flush()
+		}
+		if err == nil && rec.Kind == source.AreaHeader {
+			err = p.flush()
 		}
 		if err != nil {
 			return err
@@ -280,10 +340,14 @@ func (p *pipeline) image(path string) error {
 		if err := p.send(&piece{rec: &rec}); err != nil {
 			return err
 		}
-		if rec.Data > 0 {
-			if err := p.data(s, rec.Area.Start, rec.Data); err != nil {
-				return err
-			}
+		switch {
+		case rec.Data > 0:
+			err = p.data(s, rec.Area.Start, rec.Data)
+		case rec.Kind == source.RunHeader && rec.Zero:
+			err = p.zeros(rec.Area.Start, int64(rec.Area.End-rec.Area.Start))
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
@@ -295,7 +359,7 @@ func (p *pipeline) whole(path string, size int64) error {
 		return err
 	}
 	defer f.Close()
-	if err := p.data(f, 0, size); err != nil {
+	if err := errors.Join(p.data(f, 0, size), p.flush()); err != nil {
 		return fmt.Errorf("%s has changed: %w", path, err)
 	}
 	if n, _ := f.Read(make([]byte, 1)); n > 0 {
