@@ -252,7 +252,8 @@ func (e *Engine) storePending(ctx context.Context, set *rawSet) (*job.Checkpoint
 	return ev, nil
 }
 
-// packing returns the codec of images. What DMTCP has just written tells what the storage takes.
+// packing returns the codec of images. The pause for which DMTCP wrote them tells the speed of the
+// storage.
 func (e *Engine) packing(set *rawSet, files *dmtcp.Set) *container.Codec {
 	if e.codec == nil && e.Spec.Codec != "" && set.Pause > 0 {
 		_, bytes := files.Files()
