@@ -124,7 +124,7 @@ func closeAll(files []*os.File) {
 // Version is the version of the link, which a client sends in its first message. A client of
 // OldestVersion tells of no arrays of all ranks, and is served like any other.
 const (
-	Version       = 2
+	Version       = 3
 	OldestVersion = 1
 )
 
@@ -136,6 +136,7 @@ const (
 	kindCopied   = 9
 	kindTracked  = 10
 	saveBit      = 1 // in the value of a Boundary
+	listValue    = 1 // of a Query by number
 	maxMessage   = 64 << 10
 	headerLength = 32
 	rangeLength  = 24

@@ -251,8 +251,10 @@ type Call struct {
 	// boundaries so far, and the program's own number of the step.
 	Save        bool
 	Count, Step int64
-	// Name is the region that a Query asks for. An empty one asks for the step.
-	Name string
+	// Name is the region that a Query asks for. An empty one asks for the step, or with a Number
+	// for the region of that number, from 1.
+	Name   string
+	Number int64
 }
 
 // A Status is the result of a call, as the program sees it.
@@ -292,6 +294,9 @@ func parseCall(m message) (c Call, ok bool) {
 		return c, c.Count > 0
 	case Query:
 		c.Name = string(m.payload)
+		if m.value == listValue {
+			c.Number = max(0, m.a) + 1
+		}
 		return c, c.Name == "" || validName(c.Name) == nil
 	}
 	return c, false

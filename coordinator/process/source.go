@@ -1,35 +1,24 @@
 package process
 
 import (
-	_ "embed" // the sources
+	"embed"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 )
 
-//go:embed client/c/ckpt.h
-var header string
+//go:embed client
+var client embed.FS
 
-//go:embed client/c/ckpt.hpp
-var plusplus string
-
-//go:embed client/fortran/ckpt.f90
-var fortran string
-
-//go:embed client/python/ckpt.py
-var python string
-
-//go:embed client/veloc/veloc.h
-var veloc string
-
-//go:embed client/pmpi/ckpt_pmpi.c
-var pmpi string
-
-// sources has the source for each language. The sources for c++, fortran and veloc
-// include the one for c.
-var sources = map[string]string{
-	"c": header, "c++": plusplus, "fortran": fortran, "pmpi": pmpi, "python": python, "veloc": veloc,
+// sources names the files whose texts, one after the other, are the source for a language. Those
+// for c++, fortran and other libraries include the one for c.
+var sources = map[string][]string{
+	"c": {"c/ckpt.h"}, "c++": {"c/ckpt.hpp"}, "fortran": {"fortran/ckpt.f90"}, "python": {"python/ckpt.py"},
+	"pmpi": {"pmpi/ckpt_pmpi.c"},
+	"fti":  {"shim/shim.h", "fti/fti.h"}, "fti-fortran": {"fti/fti.f90"},
+	"scr": {"shim/shim.h", "scr/scr.h"}, "scr-fortran": {"scr/scrf.h"},
+	"veloc": {"shim/shim.h", "veloc/veloc.h"}, "veloc-c++": {"veloc/veloc.hpp"},
 }
 
 // Languages returns the languages that Source knows, sorted.
@@ -37,9 +26,17 @@ func Languages() []string { return slices.Sorted(maps.Keys(sources)) }
 
 // Source returns what a program in the language includes.
 func Source(language string) (string, error) {
-	text, ok := sources[language]
+	files, ok := sources[language]
 	if !ok {
 		return "", fmt.Errorf("unknown language %q (want %s)", language, strings.Join(Languages(), ", "))
 	}
-	return text, nil
+	var text strings.Builder
+	for _, name := range files {
+		b, err := client.ReadFile("client/" + name)
+		if err != nil {
+			return "", err
+		}
+		text.Write(b)
+	}
+	return text.String(), nil
 }

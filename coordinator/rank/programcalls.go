@@ -57,7 +57,7 @@ func (p *program) called(ctx context.Context, c client.Call) {
 		p.finished = p.finished || c.Kind == client.Finalize
 		p.answer(p.farewell(c.Kind))
 	case c.Kind == client.Query:
-		p.answer(p.query(c.Name))
+		p.answer(p.query(c.Name, c.Number))
 	case c.Kind == client.Wait:
 		if p.writing == 0 {
 			p.answer(p.outcome())
@@ -217,14 +217,14 @@ func (s *state) restoreParts(ctx context.Context, m *image.Manifest, regions []z
 	return nil
 }
 
-// query says how many bytes a region has in the checkpoint to resume from, or without a name the
-// step of that checkpoint.
-func (p *program) query(name string) client.Answer {
+// query says how many bytes a region has in the checkpoint to resume from, which region has a
+// number from 1, or without both the step of that checkpoint.
+func (p *program) query(name string, number int64) client.Answer {
 	none := client.Answer{Status: client.None, Value: -1}
 	if p.cfg.From == 0 {
 		return none
 	}
-	if name == "" {
+	if name == "" && number == 0 {
 		return client.Answer{Status: client.OK, Value: p.cfg.Step}
 	}
 	if err := p.state.lost; err != nil {
@@ -241,12 +241,28 @@ func (p *program) query(name string) client.Answer {
 	if err != nil {
 		return client.Answer{Status: statusOf(err), Value: -1, Text: err.Error()}
 	}
+	if number > 0 {
+		return listed(arrays, number)
+	}
 	i := slices.IndexFunc(arrays, func(a image.Array) bool { return a.Name == name && a.Zone == zones.Data })
 	if i < 0 {
 		none.Text = fmt.Sprintf("checkpoint %d has no region %q of rank %d", p.cfg.From, name, p.id)
 		return none
 	}
 	return client.Answer{Status: client.OK, Value: arrays[i].Bytes}
+}
+
+// listed answers a query by number: with the name of the region, its bytes and its type.
+func listed(arrays []image.Array, number int64) client.Answer {
+	for _, a := range arrays {
+		if a.Zone != zones.Data {
+			continue
+		}
+		if number--; number == 0 {
+			return client.Answer{Status: client.OK, Value: a.Bytes<<3 | int64(a.Elem), Text: a.Name}
+		}
+	}
+	return client.Answer{Status: client.None, Value: -1}
 }
 
 // queryOther answers a query about a checkpoint of another number of ranks: the program knows the

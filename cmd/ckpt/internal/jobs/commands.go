@@ -35,7 +35,12 @@ const sdkHelp = `Print the source with which an MPI program takes checkpoints.
   python   ckpt.py, a module for numpy arrays; it needs no compiler
   pmpi     ckpt_pmpi.c, a library to preload or link that counts messages, for
            ckpt predict fit --messages
-  veloc    veloc.h, the interface of VeloC in C; it stands on ckpt.h
+
+The interfaces of other libraries, which stand on ckpt.h:
+
+  veloc, veloc-c++   veloc.h; veloc.hpp for C++17, which includes it
+  fti, fti-fortran   fti.h; fti.f90, a module, which needs it
+  scr, scr-fortran   scr.h; scrf.h, which needs it
 
 A program in Fortran links ckpt.h as well, compiled once:
 

@@ -274,7 +274,7 @@ extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *
 #define CKPT_I_API __attribute__((weak, visibility("default")))
 #define CKPT_I_OWN static __attribute__((unused))
 
-#define CKPT_I_VERSION 2
+#define CKPT_I_VERSION 3
 #define CKPT_I_MESSAGE 65536
 #define CKPT_I_MAGIC INT64_C(0x6567617074706b63)
 #define CKPT_I_PASSED 64
@@ -1090,6 +1090,25 @@ CKPT_I_API int ckpt_forget(const char *name)
 		munmap(r->ptr, r->owned);
 	free(r);
 	return status;
+}
+
+/* ckpt_i_list tells the i-th region of this rank in the checkpoint to resume from, from 0. */
+CKPT_I_API int ckpt_i_list(int i, char *name, size_t room, long long *bytes, int *type)
+{
+	struct ckpt_i_header end;
+	long text = 0;
+	int fd = -1, status;
+	if (!ckpt_i_ready("ckpt_i_list", &status))
+		return CKPT_NONE;
+	if (ckpt_i_send(CKPT_I_QUERY, 1, i, 0, 0, NULL, 0, NULL, 0) != 0)
+		return ckpt_i_broken("the agent (ckpt rank) is gone");
+	status = ckpt_i_await(CKPT_I_GO, &end, &fd, &text);
+	if (status != CKPT_OK || (int32_t)end.value != CKPT_OK)
+		return status != CKPT_OK ? status : (int)(int32_t)end.value;
+	snprintf(name, room, "%.*s", (int)text, (const char *)CKPT_I->buffer);
+	*bytes = end.a / 8;
+	*type = (int)(end.a % 8);
+	return CKPT_OK;
 }
 
 CKPT_I_API void *ckpt_alloc(const char *name, size_t bytes, int type)

@@ -59,7 +59,7 @@ _LOCAL, _REPLICATED, _GLOBAL = range(3)
 _AXES = 8
 
 # Messages to the agent, and from it.
-_VERSION = 2
+_VERSION = 3
 _HELLO, _PROTECT, _FORGET, _RESTORE, _BOUNDARY, _WAIT, _QUERY, _FINALIZE, _COPIED, _TRACKED = range(1, 11)
 _WELCOME, _GO, _MAP, _UNMAP, _OUT, _IN, _TRACK, _TRACER = range(100, 108)
 _HEADER = struct.Struct("<IIqqq")
