@@ -176,7 +176,7 @@ func Scaled(sys *pfs.System, bottleneck string, factor float64) *pfs.System {
 		s.Metadata.Opens /= factor
 		longer(&s.Metadata.Latency, &s.Metadata.Rename, &s.Metadata.SyncDir)
 	default:
-		slower(&s.Host.Stream, &s.Routers.Rate, &s.Servers.Rate, &s.Servers.CacheRate, &s.Targets.Rate, &s.Targets.ReadRate)
+		slower(&s.Host.Stream, &s.Routers.Rate, &s.Servers.Rate, &s.Servers.CacheRate, &s.Targets.Rate, &s.Targets.ReadRate, &s.Locks.Drop)
 		longer(&s.Targets.Seek, &s.Targets.PerRequest, &s.Sync, &s.Locks.Grant, &s.Locks.Callback)
 	}
 	return &s

@@ -311,6 +311,7 @@ type lock struct {
 	sim    *Sim
 	holder *lane
 	start  int64 // of what is locked
+	before int64 // bytes that the holder had pushed when it got the lock
 	queue  []claim
 	moving bool // on its way to the next process
 }
@@ -337,7 +338,8 @@ func (k *lock) ask(l *lane, r run, o *op) {
 }
 
 // recall takes the lock from its holder as soon as the bytes written under it are
-// at the server. The call back, and each process that waits, take time.
+// at the server. The call back, each process that waits, and dropping the pages that the holder has
+// cached take time.
 func (k *lock) recall() {
 	if k.moving || len(k.queue) == 0 {
 		return
@@ -347,7 +349,11 @@ func (k *lock) recall() {
 		if h.pushed != h.answered {
 			return // idle calls again
 		}
-		wait += float64(k.sim.sys.Locks.Callback) + float64(len(k.queue))*float64(k.sim.sys.Locks.PerWaiter)
+		locks := &k.sim.sys.Locks
+		wait += float64(locks.Callback) + float64(len(k.queue))*float64(locks.PerWaiter)
+		if locks.Drop > 0 {
+			wait += float64(h.pushed-k.before) / float64(locks.Drop)
+		}
 	}
 	k.moving = true
 	k.sim.schedule(k.sim.now+wait, k, 0)
@@ -360,7 +366,10 @@ func (k *lock) act(int32) {
 	if len(k.queue) == 0 {
 		k.queue = nil
 	}
-	k.moving, k.holder, k.start = false, c.lane, c.run.offset
+	if k.holder != c.lane {
+		k.holder, k.before = c.lane, c.lane.pushed
+	}
+	k.moving, k.start = false, c.run.offset
 	c.op.granted()
 	c.lane.push(c.run, c.op)
 	k.recall()

@@ -11,7 +11,7 @@ func (s *System) Coarser(k float64) *System {
 	}
 	out := *s
 	for _, r := range []*Rate{&out.Host.Copy, &out.Host.Network, &out.Host.Stream, &out.Host.Gather.Rate, &out.Host.Gather.Parallel,
-		&out.Routers.Rate, &out.Servers.Rate, &out.Servers.CacheRate, &out.Targets.Rate, &out.Targets.ReadRate} {
+		&out.Routers.Rate, &out.Servers.Rate, &out.Servers.CacheRate, &out.Targets.Rate, &out.Targets.ReadRate, &out.Locks.Drop} {
 		*r = Rate(float64(*r) / k)
 	}
 	for _, d := range []*Duration{&out.Host.Latency, &out.Host.Gather.Latency, &out.Host.Gather.PerRank, &out.Servers.PerRequest, &out.Servers.PerRead,

@@ -111,6 +111,25 @@ func TestLock(t *testing.T) {
 	}
 }
 
+// TestDrop has a process drop what it has written when its lock is called back: 10 MiB at first, and
+// no more than it has written since later.
+func TestDrop(t *testing.T) {
+	const mib = 1 << 20
+	sim := NewSim(read(t, "locks: {kind: extent-to-end, drop: 1000MiB/s}\nhost: {dirty: 32MiB}"), Options{})
+	f := sim.File(FileSpec{StripeSize: mib, StripeCount: 1})
+	a, b := sim.Client(0), sim.Client(1)
+	var again, third float64
+	a.Write(f, 0, 10*mib, func() {})
+	b.Write(f, 500*mib, 5*mib, func() {})
+	sim.At(0.2, func() { a.Write(f, 10*mib, 20*mib, func() { again = sim.Now() }) })
+	sim.At(0.3, func() { b.Write(f, 505*mib, mib, func() { third = sim.Now() }) })
+	if err := sim.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "the first has its lock again", again, 0.2+0.005)
+	near(t, "and has written 20 MiB when it loses it", third, 0.2+0.005+0.2+0.020)
+}
+
 // TestOwnLock has one process write on and on, for which it needs the lock once.
 func TestOwnLock(t *testing.T) {
 	sim := NewSim(read(t, "locks: {kind: extent-to-end, grant: 10ms, callback: 1, per_waiter: 1}"), Options{})

@@ -139,6 +139,9 @@ type Locks struct {
 	// PerWaiter is what a change of hands takes more for each process that waits: the
 	// server goes through its queue, and calls back for each.
 	PerWaiter Duration `yaml:"per_waiter,omitempty" json:"per_waiter"`
+	// Drop is the rate at which a process drops from its cache what it has written under a lock
+	// that is called back; 0 takes no time.
+	Drop Rate `yaml:"drop,omitempty" json:"drop"`
 }
 
 // Service is what ckpt itself needs beside the storage, in seconds per checkpoint.

@@ -93,6 +93,22 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestFourth: one writer after the other loses by P4 (section 2.4.5), since each of many aggregators
+// has a target's lock called back from another, which drops the pages that it has cached.
+func TestFourth(t *testing.T) {
+	s := mustLoad(t, "eos-spider2")
+	without := *s
+	without.Locks.Drop = 0
+	for _, ranks := range []int{32, 64} {
+		for _, c := range [][2]int{{0, 0}, {1, 0}, {0, 1}} {
+			off := larrosa(t, s, ranks, switches(0, c[0], c[1], 0))
+			on := larrosa(t, s, ranks, switches(0, c[0], c[1], 1))
+			between(t, fmt.Sprintf("%d ranks, (0,%d,%d,1) over (0,%[2]d,%[3]d,0)", ranks, c[0], c[1]), on/off, 0.9, 0.99)
+			between(t, "the same with nothing dropped", larrosa(t, &without, ranks, switches(0, c[0], c[1], 1))/off, 1.01, 1.1)
+		}
+	}
+}
+
 // uncached is a system without any cache.
 func uncached(s System) *System {
 	s.Host.Dirty, s.Routers.Cache, s.Servers.Cache, s.Servers.WriteBehind = 0, 0, 0, false
