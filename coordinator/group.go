@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -49,7 +48,7 @@ type attempt struct {
 	reuse    *container.File  // the library zone of an earlier checkpoint,
 	storing  *libraryWrite    // or that it is written
 	paths    []string         // of the files that ranks write together
-	exchange *exchange        // what the ranks tell each other
+	exchange *wire.Exchange   // what the ranks tell each other
 	passed   string           // why bytes passed without turns on the storage; empty if they did not
 	recorded *job.Recording   // what the coordinator writes; nil if that is not traced
 }
@@ -226,40 +225,3 @@ func (d *driver) Send(rank int, m protocol.Message) {
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-// exchange collects what the ranks that write a checkpoint together tell each
-// other, round after round. It belongs to the driver's loop.
-type exchange struct {
-	number, round int
-	ranks         []int
-	told          [][]byte
-	left          int
-}
-
-func newExchange(number int, ranks []int) *exchange {
-	return &exchange{number: number, ranks: ranks, told: make([][]byte, len(ranks)), left: len(ranks)}
-}
-
-// add takes what a rank tells and, when it was the last of its round, returns what
-// all have told.
-func (x *exchange) add(rank int, m protocol.Share) (all []byte, complete bool) {
-	if x == nil || m.Number != x.number || m.Round != x.round {
-		return nil, false // of a checkpoint that was aborted
-	}
-	i, ok := slices.BinarySearch(x.ranks, rank)
-	if !ok || x.told[i] != nil {
-		return nil, false
-	}
-	x.told[i] = append([]byte{}, m.Body...)
-	if x.left--; x.left > 0 {
-		return nil, false
-	}
-	for _, b := range x.told {
-		all = binary.AppendUvarint(all, uint64(len(b)))
-		all = append(all, b...)
-	}
-	clear(x.told)
-	x.left = len(x.told)
-	x.round++
-	return all, true
-}

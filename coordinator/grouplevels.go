@@ -10,6 +10,7 @@ import (
 	"ckpt/coordinator/levels"
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/turns"
+	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/container"
 )
@@ -56,7 +57,7 @@ func (d *driver) Reads(number int) (*image.Job, *image.Manifest, error) {
 // begin begins a checkpoint on the first level.
 func (g *group) begin(number int) {
 	g.begun = max(g.begun, number)
-	g.attempt = attempt{exchange: newExchange(number, g.ranks), turn: g.turn}
+	g.attempt = attempt{exchange: wire.NewExchange(number, g.ranks), turn: g.turn}
 	if g.spec.Trace {
 		g.recorded = job.NewRecording(g.job.Name())
 	}

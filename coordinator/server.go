@@ -158,7 +158,7 @@ func (d *driver) fromRank(incarnation, rank int, m *member, msg protocol.Message
 	case protocol.Placed:
 		g.placed(rank, msg)
 	case protocol.Share:
-		if all, ok := g.exchange.add(rank, msg); ok {
+		if all, ok := g.exchange.Add(rank, msg); ok {
 			g.broadcast(protocol.Shares{Number: msg.Number, Round: msg.Round, Body: all})
 		}
 	}

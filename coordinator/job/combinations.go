@@ -286,7 +286,6 @@ func ofGroups(row func(terms, because, remedy string)) {
 func ofStorage(row func(terms, because, remedy string)) {
 	row("local groups=several drain=none log=none|optimistic", "such groups go back to a line of older checkpoints, and the nodes keep the newest", wording.Sprintf("leave {drain} out, or {log}"))
 	row("local groups=several listen", "groups of ranks run on one host", wording.Sprintf("leave {listen} out"))
-	row("local layout=aggregated|shared", "each node keeps the files of its own ranks, and such a file is of several nodes", wording.Sprintf("leave {layout} out, or {local}"))
 	row("local tune", "tuning looks for the best way into the store", wording.Sprintf("leave {tune} out, or {local}"))
 	row("tune level=application", "only a job of one group that stores all its memory can be tuned", wording.Sprintf("leave {tune} or {level} out"))
 	row("tune background", "a running job measures what others leave of the storage", wording.Sprintf("leave {background} out"))

@@ -180,47 +180,105 @@ type Part struct {
 	Limit   *nodes.Limiter // may be nil
 }
 
-// Copy stores the part, and returns its entry in the store, nil if the rank has nothing to
-// store. If its node or its file is lost, it is made anew from what protects it.
-func (p *Part) Copy(ctx context.Context) (*container.File, error) {
-	i := partOf(p.Version, p.Rank)
-	if i < 0 {
-		return nil, nil
+// Copied is what has come into the store of a rank's part of a version.
+type Copied struct {
+	Rank  int              `json:"rank"`
+	File  string           `json:"file,omitempty"`  // that holds it; empty: the rank has nothing to store
+	Files []container.File `json:"files,omitempty"` // that the rank has completed
+}
+
+// Copy stores the part in a file of its own. If its node or its file is lost, it is made anew from
+// what protects it.
+func (p *Part) Copy(ctx context.Context) (Copied, error) {
+	done := Copied{Rank: p.Rank}
+	f := p.file()
+	if f.Path == "" {
+		return done, nil
 	}
-	f := p.Version.Files[i]
 	how := nodes.DrainOptions{Limit: p.Limit, Since: p.Basis.of(p.Store, p.Rank)}
-	copied := func(from *image.Job) (*container.File, error) {
+	copied := func(from *image.Job) (Copied, error) {
 		stored, err := nodes.DrainFile(ctx, from, f, p.Through, p.Path, how)
-		return &stored, err
+		done.File, done.Files = stored.Path, []container.File{stored}
+		return done, err
 	}
 	local, err := p.Nodes.Job(p.Nodes.Topology().NodeOf[p.Rank])
 	if err == nil {
-		var stored *container.File
-		if stored, err = copied(local); err == nil || ctx.Err() != nil {
-			return stored, err
+		if done, err = copied(local); err == nil || ctx.Err() != nil {
+			return done, err
 		}
 	}
 	from, rerr := p.Nodes.Recover(ctx, p.Version, p.Rank)
 	if rerr != nil {
-		return nil, errors.Join(err, rerr)
+		return done, errors.Join(err, rerr)
 	}
 	if from.Source == nodes.FromLocal && local != nil {
-		return nil, err // of the store
+		return done, err // of the store
 	}
 	return copied(from.Job)
 }
 
+// CopyJoint is Copy into files that the ranks write together, of a kind.
+func (p *Part) CopyJoint(ctx context.Context, j container.Joint, kind string) (Copied, error) {
+	from := container.JointSource{File: p.file(), Base: p.Basis.of(p.Store, p.Rank), Pace: p.Limit.Wait}
+	if local, err := p.Nodes.Job(p.Nodes.Topology().NodeOf[p.Rank]); err == nil {
+		from.Place = local.Place()
+	}
+	from.Again = func(ctx context.Context, err error) (container.Place, error) {
+		again, rerr := p.Nodes.Recover(ctx, p.Version, p.Rank)
+		if rerr != nil {
+			return container.Place{}, errors.Join(err, rerr)
+		}
+		return again.Job.Place(), nil
+	}
+	h := container.Header{Job: p.Store.Name(), Number: p.Version.Number, Kind: kind}
+	info, err := container.CopyJoint(ctx, from, p.Through, j, h)
+	if err != nil {
+		return Copied{}, err
+	}
+	done := Copied{Rank: p.Rank, File: container.JobPath(info.File)}
+	for _, f := range info.Closed {
+		done.Files = append(done.Files, container.File{Path: container.JobPath(f.Path), Kind: kind, Node: -1,
+			Bytes: f.Bytes, Holes: f.Holes, IndexBlake3: f.IndexBlake3})
+	}
+	return done, nil
+}
+
+// file is the entry of the rank's file on the nodes, without a path if it has none.
+func (p *Part) file() container.File {
+	if i := partOf(p.Version, p.Rank); i >= 0 {
+		return p.Version.Files[i]
+	}
+	return container.File{}
+}
+
 // InStore returns the manifest of a version as the store has it: with the library zone, which
 // may be nil, and the files as they were stored.
-func InStore(m *image.Manifest, library *container.File, parts []*container.File) *image.Manifest {
+func InStore(m *image.Manifest, library *container.File, parts []Copied) *image.Manifest {
 	in := *m
-	in.Files, in.Ranks = slices.Clone(m.Files), slices.Clone(m.Ranks)
+	in.Files, in.Ranks = nil, slices.Clone(m.Ranks)
+	slices.SortFunc(parts, func(a, b Copied) int { return a.Rank - b.Rank })
+	at, moved := map[string]int{}, map[string]string{} // places in Files; names of before
 	for _, part := range parts {
-		if part == nil {
+		for _, f := range part.Files {
+			f.Ranks = nil
+			at[f.Path] = len(in.Files)
+			in.Files = append(in.Files, f)
+		}
+	}
+	for i := range in.Ranks {
+		r := &in.Ranks[i]
+		k := slices.IndexFunc(parts, func(p Copied) bool { return p.Rank == r.Rank })
+		if k < 0 || parts[k].File == "" {
 			continue
 		}
-		if i := slices.IndexFunc(in.Files, func(f container.File) bool { return f.Path == part.Path }); i >= 0 {
-			in.Files[i] = *part
+		moved[r.File], r.File = parts[k].File, parts[k].File
+		if f, ok := at[r.File]; ok {
+			in.Files[f].Ranks = append(in.Files[f].Ranks, r.Rank)
+		}
+	}
+	for i := range in.Ranks {
+		if r := &in.Ranks[i]; r.Shared != "" {
+			r.Shared = moved[r.Shared]
 		}
 	}
 	in.AddLibrary(library)

@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"ckpt/image"
 	"ckpt/image/codec"
@@ -42,6 +43,14 @@ func (s *Resolved) Joint(group int, w Way) (*JointLayout, error) {
 	return l, err
 }
 
+// JointAs is Joint, in the description's way if w is nil.
+func (s *Resolved) JointAs(group int, w *Way) (*JointLayout, error) {
+	if w == nil {
+		return s.Layouts[group], nil
+	}
+	return s.Joint(group, *w)
+}
+
 // fitted returns settings for some of np ranks. A small group has as many aggregators as it can.
 func fitted(s plan.Settings, np, ranks int) plan.Settings {
 	if s.Aggregators > np {
@@ -54,6 +63,11 @@ type JointLayout struct {
 	Settings plan.Settings
 	Ranks    []plan.Source
 	Files    int
+}
+
+// Of reports whether the ranks of a version are those that the layout is for.
+func (g *JointLayout) Of(m *image.Manifest) bool {
+	return g != nil && slices.EqualFunc(g.Ranks, m.Ranks, func(s plan.Source, r image.Rank) bool { return s.Rank == r.Rank })
 }
 
 // resolveLayouts finds out how the ranks of each group write.

@@ -27,11 +27,12 @@ import (
 type copying struct {
 	number int
 	m      *image.Manifest
-	room                     // nil Tx while the store makes it
-	left   map[int]bool      // ranks that owe an answer
-	parts  []*container.File // as they were copied
-	waited time.Duration     // of the turns of a rank, the longest
-	passed string            // why bytes passed without turns
+	room                  // nil Tx while the store makes it
+	left   map[int]bool   // ranks that owe an answer
+	told   *wire.Exchange // what they tell each other
+	parts  []job.Copied
+	waited time.Duration // of the turns of a rank, the longest
+	passed string        // why bytes passed without turns
 	began  time.Time
 	err    error         // the first
 	ended  bool          // it is being committed or removed
@@ -43,6 +44,8 @@ type room struct {
 	tx      *image.Tx
 	library *container.File
 	basis   job.Basis // of the copies
+	joint   *job.JointLayout
+	paths   []string // of the files that the ranks write together
 }
 
 // errRestarted ends a copy whose ranks were restarted. It begins again.
@@ -56,7 +59,7 @@ func (t *Tier) copy(number int) {
 	t.g.AgainTurns()
 	whole := t.alarmed
 	t.g.Go(func() {
-		made, err := t.makeRoom(c.m, whole)
+		made, err := makeRoom(t.Spec, t.Job, c.m, t.g.Library, whole)
 		t.g.Post(func() {
 			c.room = made
 			switch {
@@ -76,9 +79,13 @@ func (t *Tier) copy(number int) {
 // orderCopies tells each rank where its part belongs.
 func (t *Tier) orderCopies(c *copying) {
 	rate := t.nodes.Setting().Rate
+	c.told = wire.NewExchange(c.number, t.Ranks)
 	for _, rank := range t.Ranks {
 		c.left[rank] = true
-		o := wire.StoreOrder{Path: c.tx.RankPath(rank), ID: c.m.ID, Basis: c.basis}
+		o := wire.StoreOrder{ID: c.m.ID, Basis: c.basis}
+		if o.Group = c.paths; c.joint == nil {
+			o.Path = c.tx.RankPath(rank)
+		}
 		if rate > 0 {
 			o.Rate = max(1, rate/int64(t.Spec.NP))
 		}
@@ -88,15 +95,34 @@ func (t *Tier) orderCopies(c *copying) {
 
 // makeRoom makes room for a version in the store, and sees to its library zone. After a copy
 // that failed, the next refers to no earlier checkpoint: a file of one may be damaged.
-func (t *Tier) makeRoom(m *image.Manifest, whole bool) (r room, err error) {
-	if r.library, err = t.g.Library(m.Number); err != nil {
+func makeRoom(spec *job.Resolved, j *image.Job, m *image.Manifest, library func(number int) (*container.File, error), whole bool) (r room, err error) {
+	if r.library, err = library(m.Number); err != nil {
 		return r, err
 	}
 	if !whole {
-		r.basis = t.Spec.BasisOf(t.Job, m)
+		r.basis = spec.BasisOf(j, m)
 	}
-	r.tx, err = beginStoring(t.Job, m.Number)
+	if r.tx, err = beginStoring(j, m.Number); err != nil {
+		return r, err
+	}
+	if joint := spec.Layouts[m.Group]; joint.Of(m) {
+		r.joint = joint
+		r.paths, err = r.tx.CreateJoint(r.joint.Settings.Layout, r.joint.Files)
+	}
 	return r, err
+}
+
+// tells passes on what a rank tells those that copy with it.
+func (t *Tier) tells(rank int, m protocol.Share) {
+	c := t.copying
+	if c == nil || c.number != m.Number {
+		return
+	}
+	if all, complete := c.told.Add(rank, m); complete {
+		for _, to := range t.Ranks {
+			t.g.Send(to, protocol.Shares{Number: m.Number, Round: m.Round, Body: all})
+		}
+	}
 }
 
 // answered takes what a rank says of its copy.
@@ -111,7 +137,7 @@ func (t *Tier) answered(rank int, m protocol.Message) {
 		if m.Number != c.number || json.Unmarshal(m.Body, &report) != nil {
 			return
 		}
-		c.parts = append(c.parts, report.Part)
+		c.parts = append(c.parts, report.Copied)
 		c.waited, c.passed = max(c.waited, report.TurnWait), cmp.Or(c.passed, report.TurnPassed)
 	case protocol.StoreFailed:
 		if m.Number != c.number {
@@ -119,6 +145,7 @@ func (t *Tier) answered(rank int, m protocol.Message) {
 		}
 		if c.err == nil {
 			c.err = fmt.Errorf("rank %d: %w", rank, wire.DecodeError(m.Body, m.Text))
+			t.endCopies(c, rank)
 		}
 	}
 	if !c.left[rank] {
@@ -131,6 +158,18 @@ func (t *Tier) answered(rank int, m protocol.Message) {
 		t.drop(c)
 	default:
 		t.commitCopy(c)
+	}
+}
+
+// endCopies has the ranks give up a copy that one has failed in: they may wait for it.
+func (t *Tier) endCopies(c *copying, failed int) {
+	if c.joint == nil {
+		return
+	}
+	for rank := range c.left {
+		if rank != failed {
+			t.g.Send(rank, protocol.Abort{Number: c.number})
+		}
 	}
 }
 
@@ -150,11 +189,11 @@ func (t *Tier) commitCopy(c *copying) {
 	})
 }
 
-// bytesOf adds up the lengths of parts.
-func bytesOf(parts []*container.File) (n int64) {
-	for _, f := range parts {
-		if f != nil {
-			n += f.Bytes
+// bytesOf adds up what parts have taken.
+func bytesOf(parts []job.Copied) (n int64) {
+	for _, p := range parts {
+		for _, f := range p.Files {
+			n += f.Bytes - f.Holes
 		}
 	}
 	return n
@@ -261,35 +300,44 @@ type storing struct {
 // store copies a version, and returns how many bytes that took.
 func (s *storing) store(ctx context.Context, m *image.Manifest, library func(number int) (*container.File, error)) (turns.Report, int64, error) {
 	var report turns.Report
-	zone, err := library(m.Number)
-	if err != nil {
-		return report, 0, err
-	}
-	basis := job.Basis{}
-	if !s.whole {
-		basis = s.spec.BasisOf(s.job, m)
-	}
-	tx, err := beginStoring(s.job, m.Number)
-	if err != nil {
-		return report, 0, err
-	}
-	parts := make([]*container.File, len(m.Ranks))
-	report, err = s.client.Move(ctx, s.job.FS(), partsBurst(m), func(through vfs.FS) error {
-		all, ctx := errgroup.WithContext(ctx)
-		all.SetLimit(storersAtOnce)
-		for i, r := range m.Ranks {
-			part := job.Part{Nodes: s.nodes, Version: m, Rank: r.Rank, Store: s.job, Through: through, Path: tx.RankPath(r.Rank), Basis: basis}
-			all.Go(func() (err error) {
-				parts[i], err = part.Copy(ctx)
-				return err
-			})
+	r, err := makeRoom(s.spec, s.job, m, library, s.whole)
+	if err == nil {
+		parts := make([]job.Copied, len(m.Ranks))
+		report, err = s.client.Move(ctx, s.job.FS(), partsBurst(m), func(through vfs.FS) error {
+			return s.copy(ctx, m, &r, through, parts)
+		})
+		if err == nil {
+			return report, bytesOf(parts), r.tx.Commit(context.WithoutCancel(ctx), job.InStore(m, r.library, parts))
 		}
-		return all.Wait()
-	})
-	if err != nil {
-		return report, 0, errors.Join(err, tx.Abort())
 	}
-	return report, bytesOf(parts), tx.Commit(context.WithoutCancel(ctx), job.InStore(m, zone, parts))
+	if r.tx != nil {
+		err = errors.Join(err, r.tx.Abort())
+	}
+	return report, 0, err
+}
+
+// copy copies the parts of all ranks.
+func (s *storing) copy(ctx context.Context, m *image.Manifest, r *room, through vfs.FS, parts []job.Copied) error {
+	all, ctx := errgroup.WithContext(ctx)
+	copied := (*job.Part).Copy
+	if joint := r.joint; joint == nil {
+		all.SetLimit(storersAtOnce)
+	} else {
+		table := container.NewTable(joint.Ranks)
+		copied = func(p *job.Part, ctx context.Context) (job.Copied, error) {
+			return p.CopyJoint(ctx, container.Joint{Settings: joint.Settings, Ranks: joint.Ranks, Rank: p.Rank, Paths: r.paths,
+				Network: table.Seat(p.Rank)}, joint.Kind())
+		}
+	}
+	for i, rank := range m.Ranks {
+		part := &job.Part{Nodes: s.nodes, Version: m, Rank: rank.Rank, Store: s.job, Through: through, Basis: r.basis}
+		part.Path = r.tx.RankPath(part.Rank)
+		all.Go(func() (err error) {
+			parts[i], err = copied(part, ctx)
+			return err
+		})
+	}
+	return all.Wait()
 }
 
 // partsBurst describes the burst of a version on its way into the store.

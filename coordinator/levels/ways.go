@@ -50,6 +50,8 @@ func (t *Tier) Hear(rank int, msg protocol.Message) protocol.Message {
 	switch msg := msg.(type) {
 	case protocol.Stored, protocol.StoreFailed:
 		t.answered(rank, msg)
+	case protocol.Share:
+		t.tells(rank, msg)
 	case protocol.Restored:
 		var r wire.RestoreReport
 		if err := json.Unmarshal(msg.Body, &r); err == nil && r.Source != "" {

@@ -54,7 +54,7 @@ func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
 	if err := r.join(ctx); err != nil {
 		return fmt.Errorf("rank %d: %w", r.id, err)
 	}
-	defer r.closeGatherer()
+	defer r.together.close()
 	defer r.closePeers()
 	defer func() { r.turns.Load().Close() }()
 	if r.network.Remote() {
@@ -72,7 +72,7 @@ func Run(ctx context.Context, fsys vfs.FS, getenv func(string) string) error {
 }
 
 func newProcess(fsys vfs.FS, token string) *process {
-	return &process{fs: fsys, peers: map[int]*wire.PeerClient{}, mail: make(chan protocol.MemberEvent, 16), told: make(chan protocol.Shares, 16),
+	return &process{fs: fsys, peers: map[int]*wire.PeerClient{}, mail: make(chan protocol.MemberEvent, 16), together: newMeeting(),
 		channelMail: make(chan protocol.Message, 64), joined: make(chan *mpi.Comm, 1), proceed: make(chan struct{}, 1),
 		failed: make(chan error, 1), token: token}
 }
@@ -243,7 +243,7 @@ func (r *process) write(ctx context.Context, a protocol.BeginWrite) (*wire.Write
 	var net *layoutNetwork
 	if len(order.Group) > 0 {
 		var err error
-		if net, err = r.openLayoutNetwork(ctx, number); err != nil {
+		if net, err = r.open(ctx, &r.together, number, r.state.joint.Ranks); err != nil {
 			return nil, err
 		}
 	}

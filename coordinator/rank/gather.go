@@ -16,6 +16,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/image/container"
 	"ckpt/image/exec"
+	"ckpt/image/plan"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -278,19 +279,6 @@ func (s *state) follow(way *job.Way) error {
 	return nil
 }
 
-func split(b []byte, ranks int) ([][]byte, error) {
-	all := make([][]byte, 0, ranks)
-	for range ranks {
-		n, k := binary.Uvarint(b)
-		if k <= 0 || n > uint64(len(b)-k) {
-			return nil, fmt.Errorf("what %d ranks tell each other ends with rank %d", ranks, len(all))
-		}
-		all = append(all, b[k:k+int(n)])
-		b = b[k+int(n):]
-	}
-	return all, nil
-}
-
 // layoutNetwork connects this rank with the others that write a checkpoint: through the
 // coordinator for what all have to know, directly for the bytes.
 type layoutNetwork struct {
@@ -303,25 +291,39 @@ type layoutNetwork struct {
 	told   <-chan protocol.Shares
 }
 
-// openLayoutNetwork prepares to write checkpoint number with the others. They tell each other
-// where to pull; an earlier checkpoint may have ended before all knew.
-func (r *process) openLayoutNetwork(ctx context.Context, number int) (*layoutNetwork, error) {
-	if r.gatherer == nil {
+// A meeting is how this rank writes files together with others.
+type meeting struct {
+	gatherer *gatherer            // nil until it first does
+	told     chan protocol.Shares // what they tell each other
+}
+
+func newMeeting() meeting { return meeting{told: make(chan protocol.Shares, 16)} }
+
+func (m *meeting) close() {
+	if m.gatherer != nil {
+		m.gatherer.close()
+	}
+}
+
+// open prepares to write checkpoint number with other ranks. They tell each other where to pull;
+// an earlier checkpoint may have ended before all knew.
+func (r *process) open(ctx context.Context, m *meeting, number int, ranks []plan.Source) (*layoutNetwork, error) {
+	if m.gatherer == nil {
 		var err error
-		if r.gatherer, err = newGatherer(wire.Self{Rank: r.id, Token: r.token, Network: r.network}); err != nil {
+		if m.gatherer, err = newGatherer(wire.Self{Rank: r.id, Token: r.token, Network: r.network}); err != nil {
 			return nil, err
 		}
 	}
-	n := &layoutNetwork{gatherer: r.gatherer, ctx: ctx, link: r.link, number: number, ranks: len(r.state.joint.Ranks), told: r.told}
-	all, err := n.Exchange(ctx, []byte(r.gatherer.address()))
+	n := &layoutNetwork{gatherer: m.gatherer, ctx: ctx, link: r.link, number: number, ranks: len(ranks), told: m.told}
+	all, err := n.Exchange(ctx, []byte(m.gatherer.address()))
 	if err != nil {
 		return nil, err
 	}
 	peers := make([]string, r.spec.NP)
 	for i, b := range all {
-		peers[r.state.joint.Ranks[i].Rank] = string(b)
+		peers[ranks[i].Rank] = string(b)
 	}
-	r.gatherer.setPeers(peers)
+	m.gatherer.setPeers(peers)
 	return n, nil
 }
 
@@ -338,7 +340,7 @@ func (n *layoutNetwork) Exchange(ctx context.Context, mine []byte) ([][]byte, er
 				continue // of a checkpoint that was aborted
 			}
 			n.round++
-			return split(m.Body, n.ranks)
+			return wire.Split(m.Body, n.ranks)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

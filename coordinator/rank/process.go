@@ -44,7 +44,6 @@ type process struct {
 	peers           map[int]*wire.PeerClient // by rank
 
 	mail    chan protocol.MemberEvent
-	told    chan protocol.Shares // what the ranks that write together tell each other
 	proceed chan struct{}
 	failed  chan error // of the application
 
@@ -55,7 +54,8 @@ type process struct {
 	channelComm *mpi.Comm
 	news        []protocol.Message
 
-	gatherer *gatherer // of a rank that writes together with others; nil until it first does
+	together meeting // to write checkpoints
+	drain    *drain  // the last copy into the store; may be nil. It belongs to hear.
 
 	program *program // of which this is the agent; nil if the rank is simulated
 
@@ -65,12 +65,6 @@ type process struct {
 	early, logWaits          atomic.Bool
 	logTimer                 *time.Timer // ends this rank if its log stays broken; may be nil
 	cancelDrain, cancelWrite context.CancelFunc
-}
-
-func (r *process) closeGatherer() {
-	if r.gatherer != nil {
-		r.gatherer.close()
-	}
 }
 
 // worked counts a sign of progress beside iterations.
@@ -121,9 +115,20 @@ func (r *process) hear(ctx context.Context) error {
 				hand(ctx, r.channelMail, m)
 			}
 		case protocol.Shares:
-			hand(ctx, r.told, m)
+			if d := r.drain; d.of(m.Number) {
+				hand(d.ctx, d.together.told, m)
+			} else {
+				hand(ctx, r.together.told, m)
+			}
 		case protocol.Store:
-			go r.storePart(ctx, m)
+			r.drain = newDrain(ctx, m.Number)
+			go r.storePart(r.drain, m)
+		case protocol.Abort:
+			if d := r.drain; d.of(m.Number) {
+				d.end()
+				continue
+			}
+			hand(ctx, r.mail, protocol.MemberEvent(protocol.Received{Message: m}))
 		default:
 			hand(ctx, r.mail, protocol.MemberEvent(protocol.Received{Message: m}))
 		}

@@ -65,7 +65,7 @@ func runProgram(ctx context.Context, fsys vfs.FS, getenv func(string) string, te
 	if err := p.admitted(ctx); err != nil {
 		return fmt.Errorf("rank %d: %w", p.id, err)
 	}
-	defer p.closeGatherer()
+	defer p.together.close()
 	defer p.closePeers()
 	defer func() { p.turns.Load().Close() }()
 	return p.serve(ctx)

@@ -159,13 +159,32 @@ func (s *state) writeNothing(ctx context.Context, number int, report *wire.Write
 	return nil
 }
 
-// storePart copies this rank's part of a checkpoint into the store, beside the computation.
-func (r *process) storePart(ctx context.Context, m protocol.Store) {
+// A drain is a copy of this rank's part of a checkpoint into the store, beside the computation.
+type drain struct {
+	number   int
+	ctx      context.Context
+	end      context.CancelFunc
+	together meeting
+}
+
+func newDrain(ctx context.Context, number int) *drain {
+	d := &drain{number: number, together: newMeeting()}
+	d.ctx, d.end = context.WithCancel(ctx)
+	return d
+}
+
+// of reports whether a drain, which may be nil, is of a checkpoint.
+func (d *drain) of(number int) bool { return d != nil && d.number == number }
+
+// storePart makes a copy, and tells of it.
+func (r *process) storePart(d *drain, m protocol.Store) {
+	defer d.end()
+	defer d.together.close()
 	var o wire.StoreOrder
 	err := json.Unmarshal(m.Body, &o)
 	var report wire.StoreReport
 	if err == nil {
-		report, err = r.copyPart(ctx, m.Number, o)
+		report, err = r.copyPart(d, o)
 	}
 	if err != nil {
 		r.link.Send(protocol.StoreFailed{Number: m.Number, Text: err.Error(), Body: wire.EncodeError(err)})
@@ -174,18 +193,42 @@ func (r *process) storePart(ctx context.Context, m protocol.Store) {
 	r.link.Send(protocol.Stored{Number: m.Number, Body: job.Encode(report)})
 }
 
-func (r *process) copyPart(ctx context.Context, number int, o wire.StoreOrder) (report wire.StoreReport, err error) {
-	m, err := r.tier.Manifest(r.spec.Nodes[r.id], number, o.ID)
+func (r *process) copyPart(d *drain, o wire.StoreOrder) (report wire.StoreReport, err error) {
+	ctx := d.ctx
+	var net *layoutNetwork
+	var joint *job.JointLayout
+	if len(o.Group) > 0 {
+		if joint, err = r.spec.JointAs(r.spec.GroupOf[r.id], o.Way); err == nil {
+			net, err = r.open(ctx, &d.together, d.number, joint.Ranks)
+		}
+		if err != nil {
+			return report, err
+		}
+	}
+	m, err := r.tier.Manifest(r.spec.Nodes[r.id], d.number, o.ID)
 	if err != nil {
 		return report, err
 	}
-	turn := begin(ctx, r.turns.Load(), nil, turns.Burst{Kind: turns.Drain, File: container.JobPath(o.Path), Bytes: job.PartBytes(m, r.id)})
+	turn := begin(ctx, r.turns.Load(), nil, turns.Burst{Kind: turns.Drain, File: drainFile(o), Bytes: job.PartBytes(m, r.id)})
 	part := job.Part{Nodes: r.tier.Tier, Version: m, Rank: r.id, Store: r.tier.store, Through: turn.FS(r.tier.store.FS()),
 		Path: o.Path, Basis: o.Basis, Limit: nodes.NewLimiter(o.Rate, nodes.RealClock())}
-	report.Part, err = part.Copy(ctx)
+	if joint == nil {
+		report.Copied, err = part.Copy(ctx)
+	} else {
+		report.Copied, err = part.CopyJoint(ctx, container.Joint{Settings: joint.Settings, Ranks: joint.Ranks, Rank: r.id, Paths: o.Group,
+			Network: net, Buffers: &r.state.buffers}, joint.Kind())
+	}
 	told := turn.end()
 	report.TurnWait, report.TurnPassed = told.Waited, told.Passed
 	return report, err
+}
+
+// drainFile is the file that a turn to copy is asked for.
+func drainFile(o wire.StoreOrder) string {
+	if len(o.Group) > 0 {
+		return container.JobPath(o.Group[0])
+	}
+	return container.JobPath(o.Path)
 }
 
 type nodeTier struct {

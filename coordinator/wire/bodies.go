@@ -1,12 +1,15 @@
 package wire
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"time"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol"
 	"ckpt/image"
-	"ckpt/image/container"
 	"ckpt/zones"
 )
 
@@ -74,15 +77,18 @@ type WriteOrder struct {
 }
 
 type StoreOrder struct {
-	Path string `json:"path"`
-	ID   string `json:"id"`             // of the checkpoint
-	Rate int64  `json:"rate,omitempty"` // bytes per second, 0 no limit
+	Path string `json:"path,omitempty"` // of its own file,
+	// Group are the files that the ranks write together, and Way is how, as in WriteOrder.
+	Group []string `json:"group,omitempty"`
+	Way   *job.Way `json:"way,omitempty"`
+	ID    string   `json:"id"`             // of the checkpoint
+	Rate  int64    `json:"rate,omitempty"` // bytes per second, 0 no limit
 	// Basis is what the copy may refer to.
 	Basis job.Basis `json:"basis,omitzero"`
 }
 
 type StoreReport struct {
-	Part *container.File `json:"part,omitempty"` // nil: the rank has nothing to store
+	Copied job.Copied `json:"copied"`
 	// As in WriteReport.
 	TurnWait   time.Duration `json:"turn_wait,omitempty"`
 	TurnPassed string        `json:"turn_passed,omitempty"`
@@ -155,4 +161,56 @@ type ChannelSetup struct {
 	Incarnation  uint64   `json:"incarnation"`
 	Incarnations []uint64 `json:"incarnations"`
 	Line         []uint64 `json:"line,omitempty"`
+}
+
+// An Exchange collects what the ranks that write a checkpoint together tell each
+// other, round after round. It belongs to the driver's loop.
+type Exchange struct {
+	number, round int
+	ranks         []int
+	told          [][]byte
+	left          int
+}
+
+// NewExchange is for a checkpoint that ranks write together, in ascending order.
+func NewExchange(number int, ranks []int) *Exchange {
+	return &Exchange{number: number, ranks: ranks, told: make([][]byte, len(ranks)), left: len(ranks)}
+}
+
+// Add takes what a rank tells and, when it was the last of its round, returns what
+// all have told.
+func (x *Exchange) Add(rank int, m protocol.Share) (all []byte, complete bool) {
+	if x == nil || m.Number != x.number || m.Round != x.round {
+		return nil, false // of a checkpoint that was aborted
+	}
+	i, ok := slices.BinarySearch(x.ranks, rank)
+	if !ok || x.told[i] != nil {
+		return nil, false
+	}
+	x.told[i] = append([]byte{}, m.Body...)
+	if x.left--; x.left > 0 {
+		return nil, false
+	}
+	for _, b := range x.told {
+		all = binary.AppendUvarint(all, uint64(len(b)))
+		all = append(all, b...)
+	}
+	clear(x.told)
+	x.left = len(x.told)
+	x.round++
+	return all, true
+}
+
+// Split takes apart what an Exchange of so many ranks has put together.
+func Split(b []byte, ranks int) ([][]byte, error) {
+	all := make([][]byte, 0, ranks)
+	for range ranks {
+		n, k := binary.Uvarint(b)
+		if k <= 0 || n > uint64(len(b)-k) {
+			return nil, fmt.Errorf("what %d ranks tell each other ends with rank %d", ranks, len(all))
+		}
+		all = append(all, b[k:k+int(n)])
+		b = b[k+int(n):]
+	}
+	return all, nil
 }

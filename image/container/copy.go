@@ -117,9 +117,7 @@ func (s *sinceCopier) extent(ctx context.Context, r regionRec, e extentRec) erro
 	if e.codec == codecZero {
 		return s.b.add(e)
 	}
-	region := zones.Region{Name: r.name, Zone: r.zone}
-	at, ok := s.past.find(&region, e.offset, poolKey{e.id, int(e.rawLen)}, s.oldest)
-	if ok && at.file != nil && ID(e.id) != (ID{}) {
+	if at, ok := s.past.same(r, e, s.oldest); ok {
 		return s.b.add(s.b.reference(at))
 	}
 	from := e.fileOff
@@ -133,12 +131,28 @@ func (s *sinceCopier) extent(ctx context.Context, r regionRec, e extentRec) erro
 		return err
 	}
 	b := staged(&s.buf, zones.PageRound(e.storedLen))
-	s.own = []extentRec{e}
-	s.own[0].fileOff = from
-	if err := s.read(ctx, b, from); err != nil {
+	e.fileOff = from
+	if err := s.pace(ctx, len(b)); err != nil {
+		return err
+	}
+	if err := s.c.stored(&e, b); err != nil {
 		return err
 	}
 	return s.b.store(b)
+}
+
+// stored reads the stored bytes of an extent, whole pages, and checks them.
+func (c *container) stored(e *extentRec, b []byte) error {
+	if err := durable.ReadAt(c.f, c.path, b, e.fileOff); err != nil {
+		return err
+	}
+	if durable.Sum(b[:e.storedLen]) != e.storedCRC {
+		return durable.Damaged(c.path, e.fileOff, "checksum of an extent of %d bytes does not match", e.storedLen)
+	}
+	if !codec.IsZero(b[e.storedLen:]) {
+		return durable.Damaged(c.path, e.fileOff+e.storedLen, "bytes outside of all extents are not zero")
+	}
+	return nil
 }
 
 // complete opens a file that refers to no other.

@@ -58,6 +58,13 @@ func (p *past) at(r *zones.Region, offset, n int64, oldest int) (poolEntry, bool
 	return at, ok && holder >= oldest
 }
 
+// same is find for an extent of another file, whose contents may not be known.
+func (p *past) same(r regionRec, e extentRec, oldest int) (poolEntry, bool) {
+	region := zones.Region{Name: r.name, Zone: r.zone}
+	at, ok := p.find(&region, e.offset, poolKey{e.id, int(e.rawLen)}, oldest)
+	return at, ok && at.file != nil && ID(e.id) != (ID{})
+}
+
 // of returns what the process stored in checkpoint base; nil if that is not known.
 func (h *History) of(base int) *past {
 	if h == nil {

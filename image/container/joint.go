@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"ckpt/image/exec"
 	"ckpt/image/plan"
 	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
 
@@ -226,4 +229,192 @@ func (x *index) merge(part *index, refs map[string]uint32) {
 		}
 		x.extents = append(x.extents, e)
 	}
+}
+
+// A JointSource is the file of a rank that goes into files of several.
+type JointSource struct {
+	Place Place
+	File  File // without a path: the rank stores nothing
+	// Again says where the file is sound, after an error there. It may be nil, and is asked once.
+	Again func(ctx context.Context, err error) (Place, error)
+	Base  *Base // nil: what is stored is complete
+	// Pace is as in CopyOptions.
+	Pace func(ctx context.Context, n int) error
+}
+
+// CopyJoint is WriteJoint of the file of a rank, which refers to no other. Its extents are copied
+// as they are stored, and checked.
+func CopyJoint(ctx context.Context, s JointSource, to vfs.FS, j Joint, h Header) (JointInfo, error) {
+	h.Rank, h.Node = -1, -1
+	w, err := newWriter(to, j, h, int32(j.Rank), nil, WriteOptions{})
+	if err != nil {
+		return JointInfo{}, durable.Op("write", h.Job, -1, err)
+	}
+	in := &jointReader{JointSource: s, ctx: ctx}
+	defer in.close()
+	w.sumsLater, w.stored = false, in.stored
+	if s.File.Path != "" {
+		if err := in.fill(w); err != nil {
+			return JointInfo{}, err
+		}
+	}
+	return w.shared(ctx)
+}
+
+// A jointReader reads the extents of a JointSource, for several goroutines.
+type jointReader struct {
+	JointSource
+	ctx  context.Context
+	mu   sync.Mutex
+	from []*container // the last one is read
+}
+
+func (r *jointReader) close() {
+	for _, c := range r.from {
+		c.Close()
+	}
+}
+
+// fill has the writer write what the file has, and the base has not.
+func (r *jointReader) fill(w *writer) error {
+	c, err := r.Place.complete(r.File)
+	if err == nil {
+		r.from = append(r.from, c)
+	} else if c, err = r.other(nil, err); err != nil {
+		return err
+	}
+	var had *past
+	oldest := 0
+	if b, known := r.Base, NewHistory(); b != nil && known.Recall(b.Place, b.File, b.Number, w.joint.Rank) == nil {
+		had, oldest = known.of(b.Number), b.Oldest
+	}
+	w.index.regions, w.index.extents = c.index.regions, slices.Clone(c.index.extents)
+	w.holders = make([]*poolFile, len(w.index.extents))
+	for _, rec := range w.index.regions {
+		w.regions = append(w.regions, zones.Region{Name: rec.name, Zone: rec.zone, Elem: rec.elem, Size: rec.size})
+		w.info.Zones.Add(rec.zone, rec.size)
+	}
+	for i, e := range w.index.extents {
+		if at, ok := had.same(w.index.regions[e.region], e, oldest); ok && e.codec != codecZero {
+			w.refer(i, at)
+		}
+	}
+	return nil
+}
+
+// stored reads the stored bytes of an extent.
+func (r *jointReader) stored(e *extentRec, b []byte) error {
+	if r.Pace != nil {
+		if err := r.Pace(r.ctx, len(b)); err != nil {
+			return durable.Op("copy", r.File.Path, -1, err)
+		}
+	}
+	r.mu.Lock()
+	c := r.from[len(r.from)-1]
+	r.mu.Unlock()
+	err := c.stored(e, b)
+	if err == nil || r.ctx.Err() != nil {
+		return err
+	}
+	if c, err = r.other(c, err); err != nil {
+		return err
+	}
+	return c.stored(e, b)
+}
+
+// other returns the file to read after an error of one; another goroutine may have asked for it.
+func (r *jointReader) other(was *container, err error) (*container, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.from); n > 0 && r.from[n-1] != was {
+		return r.from[n-1], nil
+	}
+	again := r.Again
+	if again == nil {
+		return nil, err
+	}
+	r.Again = nil
+	place, err := again(r.ctx, err)
+	if err != nil {
+		return nil, err
+	}
+	c, err := place.complete(r.File)
+	if err != nil {
+		return nil, err
+	}
+	r.from = append(r.from, c)
+	return c, nil
+}
+
+// A Table connects the ranks of a Joint that one process writes for all of them.
+type Table struct {
+	mu     sync.Mutex
+	ranks  []plan.Source
+	round  *tableRound
+	pieces map[int]func(context.Context, int) ([]byte, error)
+}
+
+// A tableRound is what the ranks tell each other at one time.
+type tableRound struct {
+	told [][]byte
+	left int
+	full chan struct{}
+}
+
+// NewTable makes a table for ranks in the order of Joint.Ranks.
+func NewTable(ranks []plan.Source) *Table {
+	t := &Table{ranks: ranks, pieces: make(map[int]func(context.Context, int) ([]byte, error))}
+	t.round = t.next()
+	return t
+}
+
+func (t *Table) next() *tableRound {
+	return &tableRound{told: make([][]byte, len(t.ranks)), left: len(t.ranks), full: make(chan struct{})}
+}
+
+// Seat returns the network as a rank sees it.
+func (t *Table) Seat(rank int) Network { return &seat{t, rank} }
+
+type seat struct {
+	*Table
+	rank int
+}
+
+func (s *seat) Serve(piece func(context.Context, int) ([]byte, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pieces[s.rank] = piece
+}
+
+func (s *seat) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
+	s.mu.Lock()
+	r := s.round
+	r.told[slices.IndexFunc(s.ranks, func(at plan.Source) bool { return at.Rank == s.rank })] = slices.Clone(mine)
+	if r.left--; r.left == 0 {
+		close(r.full)
+		s.round = s.next()
+	}
+	s.mu.Unlock()
+	select {
+	case <-r.full:
+		return r.told, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *seat) Pull(ctx context.Context, from int, ranges []exec.Range) error {
+	s.mu.Lock()
+	piece := s.pieces[from]
+	s.mu.Unlock()
+	for _, r := range ranges {
+		b, err := piece(ctx, r.Key)
+		if err != nil {
+			return err
+		}
+		if r.Offset > int64(len(b)) || copy(r.P, b[r.Offset:]) < len(r.P) {
+			return fmt.Errorf("piece %d of rank %d has %d bytes", r.Key, from, len(b))
+		}
+	}
+	return nil
 }

@@ -50,6 +50,9 @@ func (p *packer) clock() (stop func()) {
 // pack fills in the records of a chunk, but for their places, and returns its stored bytes;
 // those in the stage are valid until the next call.
 func (p *packer) pack(c chunk) ([]run, error) {
+	if p.w.stored != nil {
+		return p.copied(c)
+	}
 	if p.encoder != nil {
 		defer p.clock()()
 	}
@@ -67,6 +70,36 @@ func (p *packer) pack(c chunk) ([]run, error) {
 	if p.staged {
 		p.runs = []run{{mem: p.stage[:p.n]}}
 	}
+	return p.runs, nil
+}
+
+// copied is pack for extents that another file has in stored form.
+func (p *packer) copied(c chunk) ([]run, error) {
+	p.runs, p.n, p.staged, p.kept = nil, 0, false, nil
+	need := int64(0)
+	for i := c.first; i < c.last; i++ {
+		if !p.w.settled(i) {
+			need += zones.PageRound(p.w.index.extents[i].storedLen)
+		}
+	}
+	if need == 0 {
+		return nil, nil
+	}
+	if p.staged = true; int64(len(p.stage)) < need {
+		p.stage = stageOf(need)
+	}
+	for i := c.first; i < c.last; i++ {
+		if p.w.settled(i) {
+			continue
+		}
+		rec := &p.w.index.extents[i]
+		end := p.n + zones.PageRound(rec.storedLen)
+		if err := p.w.stored(rec, p.stage[p.n:end]); err != nil {
+			return nil, err
+		}
+		rec.fileOff, p.n = p.n, end
+	}
+	p.runs = []run{{mem: p.stage[:p.n]}}
 	return p.runs, nil
 }
 
@@ -329,7 +362,7 @@ func (w *writer) packAll(batch []chunk, out [][]run) error {
 	var workers errgroup.Group
 	for i, c := range batch {
 		p := w.packers[i]
-		if n := len(w.free); p.encoder != nil && p.stage == nil && n > 0 {
+		if n := len(w.free); (p.encoder != nil || w.stored != nil) && p.stage == nil && n > 0 {
 			p.stage, w.free = w.free[n-1], w.free[:n-1]
 		}
 		workers.Go(func() (err error) {

@@ -70,9 +70,14 @@ func WriteJoint(ctx context.Context, fsys vfs.FS, j Joint, h Header, regions []z
 	if err != nil {
 		return JointInfo{}, durable.Op("write", h.Job, -1, err)
 	}
-	w.direct = !opt.Buffered
+	return w.shared(ctx)
+}
+
+// shared opens the files as they are needed, and closes them.
+func (w *writer) shared(ctx context.Context) (JointInfo, error) {
+	w.direct = !w.opt.Buffered
 	w.chunks = w.chunksOfRegions()
-	err = w.together(ctx)
+	err := w.together(ctx)
 	for _, o := range w.outputs {
 		if o == nil {
 			continue

@@ -55,6 +55,9 @@ type writer struct {
 
 	clean int64 // bytes of memory that have not changed since the base
 
+	// stored, if not nil, reads the stored bytes of an extent, which nothing packs.
+	stored func(*extentRec, []byte) error
+
 	copies    [][]byte // by extent, nil for some; nil without staging
 	live      int      // chunks that have no copy, which are the first
 	remaining atomic.Int64
