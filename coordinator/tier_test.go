@@ -22,6 +22,7 @@ import (
 	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/nodes"
+	"ckpt/image/plan"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
@@ -119,31 +120,40 @@ arrays:
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	inst, err := dataset.ParseApp(path, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := job.NewSpec(inst)
-	s.Mapping, s.Tier = job.Mapping{2, 2}, tiered(t, "bt.S.4", 2, "partner", "every=1").Tier
-	s.Schedule.Every, s.Incremental, s.Codec = 20, true, "none"
-	want, rec, opt := mustLaunch(t, s, Options{})
-	var copied []int64
-	for _, ev := range eventsOf[*levels.LevelEvent](rec) {
-		if ev.Level == nodes.Stored {
-			copied = append(copied, ev.Bytes)
-		}
-	}
-	if len(copied) < 2 || copied[1] > copied[0]/10 {
-		t.Errorf("drains copied %d bytes, want at most a tenth after the first", copied)
-	}
-	verifyAll(t, opt)
-	loseDirs(t, s, 0, 1)
-	again, err := Restart(t.Context(), RestartOptions{Options: opt})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again.Digest != want.Digest {
-		t.Errorf("digest %s, want %s", again.Digest, want.Digest)
+	for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared} {
+		t.Run(string(layout), func(t *testing.T) {
+			inst, err := dataset.ParseApp(path, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := job.NewSpec(inst)
+			s.Mapping, s.Tier = job.Mapping{2, 2}, tiered(t, "bt.S.4", 2, "partner", "every=1").Tier
+			// The third waits on the nodes until the first is stored.
+			s.Schedule.Every, s.Incremental, s.Codec, s.WritePath.Layout = 15, true, "none", layout
+			want, rec, opt := mustLaunch(t, s, Options{})
+			var copied []int64
+			for _, ev := range eventsOf[*levels.LevelEvent](rec) {
+				if ev.Level == nodes.Stored {
+					copied = append(copied, ev.Bytes)
+				}
+			}
+			if len(copied) < 2 || copied[1] > copied[0]/10 {
+				t.Errorf("drains copied %d bytes, want at most a tenth after the first", copied)
+			}
+			files, err := filepath.Glob(filepath.Join(opt.Store, "jobs", opt.Job, "0001", "*.img"))
+			if most := map[plan.Layout]int{plan.PerRank: 4, plan.Aggregated: 2, plan.Shared: 1}[layout]; err != nil || len(files) != most {
+				t.Errorf("the store has %v, %v, want %d files", files, err, most)
+			}
+			verifyAll(t, opt)
+			loseDirs(t, s, 0, 1)
+			again, err := Restart(t.Context(), RestartOptions{Options: opt})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again.Digest != want.Digest {
+				t.Errorf("digest %s, want %s", again.Digest, want.Digest)
+			}
+		})
 	}
 }
 
@@ -377,6 +387,10 @@ func loseRandomly(t *testing.T, rng *rand.Rand, app string, iterations int, leng
 	}
 	s.SharedOnce, s.LibraryOnce = rng.IntN(4) > 0, rng.IntN(4) > 0
 	s.Codec = codec.Setting(rng.IntN(int(codec.UseS2) + 1)).String()
+	s.WritePath, s.Incremental = anyLayout(rng), rng.IntN(2) > 0
+	if rng.IntN(4) == 0 {
+		s.Level, s.SharedOnce, s.LibraryOnce = job.Application, false, false
+	}
 	if rng.IntN(3) == 0 {
 		s.Tier.Rate = int64(1+rng.IntN(20)) << 20
 	}
@@ -420,6 +434,18 @@ func loseRandomly(t *testing.T, rng *rand.Rand, app string, iterations int, leng
 	}
 	r.Failures += died
 	return r
+}
+
+// anyLayout draws how the store is written.
+func anyLayout(rng *rand.Rand) plan.Settings {
+	s := plan.Settings{Layout: []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared}[rng.IntN(3)]}
+	switch s.Layout {
+	case plan.Aggregated:
+		s.Aggregators = rng.IntN(4) // 0: one for each node
+	case plan.Shared:
+		s.Strategy = []plan.Strategy{"", plan.TwoPhase, plan.Dynamic, plan.Static, plan.Individual}[rng.IntN(5)]
+	}
+	return s
 }
 
 // tierSchemes are the schemes that jobs run with.

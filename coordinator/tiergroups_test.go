@@ -100,7 +100,7 @@ func (g *groupsRun) describe(app string, mode job.Spec, iterations int) {
 	if rng.IntN(4) == 0 {
 		s.Level, s.SharedOnce, s.LibraryOnce = job.Application, false, false
 	}
-	s.Codec = codec.Setting(rng.IntN(int(codec.UseS2) + 1)).String()
+	s.Codec, s.WritePath = codec.Setting(rng.IntN(int(codec.UseS2)+1)).String(), anyLayout(rng)
 	if rng.IntN(4) == 0 {
 		s.Tier.Rate = int64(1+rng.IntN(20)) << 20
 	}

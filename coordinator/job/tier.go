@@ -220,15 +220,20 @@ func (p *Part) Copy(ctx context.Context) (Copied, error) {
 // CopyJoint is Copy into files that the ranks write together, of a kind.
 func (p *Part) CopyJoint(ctx context.Context, j container.Joint, kind string) (Copied, error) {
 	from := container.JointSource{File: p.file(), Base: p.Basis.of(p.Store, p.Rank), Pace: p.Limit.Wait}
-	if local, err := p.Nodes.Job(p.Nodes.Topology().NodeOf[p.Rank]); err == nil {
-		from.Place = local.Place()
-	}
 	from.Again = func(ctx context.Context, err error) (container.Place, error) {
 		again, rerr := p.Nodes.Recover(ctx, p.Version, p.Rank)
 		if rerr != nil {
 			return container.Place{}, errors.Join(err, rerr)
 		}
 		return again.Job.Place(), nil
+	}
+	local, err := p.Nodes.Job(p.Nodes.Topology().NodeOf[p.Rank])
+	if err == nil {
+		from.Place = local.Place()
+	} else if from.File.Path != "" {
+		if from.Place, err = from.Again(ctx, err); err != nil {
+			return Copied{}, err
+		}
 	}
 	h := container.Header{Job: p.Store.Name(), Number: p.Version.Number, Kind: kind}
 	info, err := container.CopyJoint(ctx, from, p.Through, j, h)
