@@ -230,27 +230,36 @@ func (o *RestartOptions) lookup(spec *job.Resolved, was job.Mapping) job.Lookup 
 
 // choose returns the checkpoint to continue from, wherever it is.
 func (o *RestartOptions) choose(j *image.Job, spec *job.Resolved) (*image.Manifest, error) {
-	m, err := o.inventory.Choose(o.Checkpoint)
-	if m == nil && err == nil {
-		m, err = job.ChooseCheckpoint(j, spec, o.Checkpoint, o.passed())
+	passed := o.passed()
+	if spec.Several() {
+		passed = func(error) {} // the recovery line tells more
 	}
-	if err == nil {
-		o.inventory.WarnUnseen(m, o.Observer.Warn)
+	m, err := o.inventory.Choose(o.Checkpoint, passed)
+	if m == nil && err == nil {
+		m, err = job.ChooseCheckpoint(j, spec, o.Checkpoint, passed)
+	}
+	if unseen := o.inventory.Unseen(m); err == nil && unseen != nil {
+		if o.Exact {
+			return nil, unseen
+		}
+		o.warnOnce(fmt.Errorf("%w: the job continues from checkpoint %d", unseen, m.Number))
 	}
 	return m, o.levels.Explain(o.Checkpoint, err)
 }
 
-// passed warns, once, of checkpoints that are passed over for an earlier one; it is nil where only
-// the newest will do.
+// passed is told why checkpoints are passed over for an earlier one; it is nil where only the
+// newest will do.
 func (o *RestartOptions) passed() func(error) {
 	if !o.fallBack {
 		return nil
 	}
-	return func(err error) {
-		if text := err.Error(); !slices.Contains(o.told, text) {
-			o.told = append(o.told, text)
-			o.Observer.Warn(text)
-		}
+	return o.warnOnce
+}
+
+func (o *RestartOptions) warnOnce(err error) {
+	if text := err.Error(); !slices.Contains(o.told, text) {
+		o.told = append(o.told, text)
+		o.Observer.Warn(text)
 	}
 }
 

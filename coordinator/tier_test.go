@@ -539,3 +539,74 @@ func TestTierKilled(t *testing.T) {
 		t.Errorf("what no version needs is still there: %v", err)
 	}
 }
+
+// TestTierDamagedNewest: a restart whose newest checkpoint is damaged on the nodes, and not in the
+// store, falls back to the one before and says so; with Exact, or if all are damaged, it ends.
+func TestTierDamagedNewest(t *testing.T) {
+	t.Parallel()
+	s := tiered(t, "ring.S.4", 2, "partner", "behind")
+	s.Schedule.Every, s.Tier.Rate = s.Iterations/4, 300<<10 // both checkpoints stay on the nodes
+	want := undisturbed(t, s)
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	opt := Options{Store: t.TempDir(), Job: "job", Observer: &recorder{t: t, on: func(ev any) {
+		if cp, ok := ev.(*job.CheckpointEvent); ok && cp.Number == 2 {
+			kill()
+		}
+	}}}
+	if _, err := Launch(ctx, s, opt); !errors.Is(err, context.Canceled) {
+		t.Fatalf("launch: %v, want it to be killed", err)
+	}
+	sound := t.TempDir()
+	dirs := filepath.Dir(s.Tier.Dir)
+	if err := errors.Join(os.CopyFS(filepath.Join(sound, "store"), os.DirFS(opt.Store)), os.CopyFS(filepath.Join(sound, "nodes"), os.DirFS(dirs))); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		damage []string // files of each node
+		exact  bool
+		from   int // 0: it ends with damage
+		warned string
+	}{
+		{"manifest", []string{"0002/manifest"}, false, 1, "checkpoint 2 is passed over"},
+		{"image", []string{"0002/rank-1.img"}, false, 1, "checkpoint 2 cannot be used"},
+		{"exact manifest", []string{"0002/manifest"}, true, 0, ""},
+		{"exact image", []string{"0002/rank-1.img"}, true, 0, ""},
+		{"all manifests", []string{"0002/manifest", "0001/manifest"}, false, 0, ""},
+		{"older", []string{"0001/manifest"}, true, 2, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := errors.Join(os.RemoveAll(filepath.Join(opt.Store, "jobs")), os.RemoveAll(dirs),
+				os.CopyFS(filepath.Join(opt.Store, "jobs"), os.DirFS(filepath.Join(sound, "store", "jobs"))), os.CopyFS(dirs, os.DirFS(filepath.Join(sound, "nodes")))); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range c.damage {
+				for node := range 2 {
+					if err := os.Truncate(filepath.Join(s.Tier.NodeDir(node), "jobs", "job", name), 200); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			rec := &recorder{t: t}
+			opt.Observer = rec
+			r, err := Restart(t.Context(), RestartOptions{Options: opt, Exact: c.exact})
+			if c.from == 0 {
+				if !job.Unrestorable(err) {
+					t.Errorf("%+v, %v, want an end because of damage", r, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			starts := eventsOf[*StartEvent](rec)
+			if from := starts[len(starts)-1].From; from != c.from || r.Digest != want.Digest {
+				t.Errorf("from checkpoint %d with digest %s, want %d and %s", from, r.Digest, c.from, want.Digest)
+			}
+			if !slices.ContainsFunc(rec.warned, func(w string) bool { return strings.Contains(w, c.warned) }) {
+				t.Errorf("warned %q, want %q", rec.warned, c.warned)
+			}
+		})
+	}
+}

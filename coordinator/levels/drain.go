@@ -161,7 +161,7 @@ func (t *Tier) answered(rank int, m protocol.Message) {
 	}
 }
 
-// endCopies has the ranks give up a copy that one has failed in: they may wait for it.
+// endCopies ends the work of the other ranks for a copy in which one has failed: they may wait for it.
 func (t *Tier) endCopies(c *copying, failed int) {
 	if c.joint == nil {
 		return

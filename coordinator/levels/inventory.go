@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"ckpt/coordinator/job"
@@ -23,10 +24,9 @@ type Inventory struct {
 	apart    bool // they are on several hosts
 	newest   bool // the nodes may have a newer checkpoint than the record says
 	versions map[int]*image.Manifest
+	damaged  map[int]error // of manifests that some node cannot read, by checkpoint
 	next     int
 	told     map[int]bool // nodes of which a warning says what is wrong with them
-
-	unseenTold bool // a warning names a newer checkpoint that is not seen
 }
 
 // TakeInventory looks into the directories of the nodes of a stored job, or nil.
@@ -44,7 +44,7 @@ func TakeInventory(ctx context.Context, spec *job.Resolved, j *image.Job, apart 
 	if err != nil {
 		return nil, err
 	}
-	v := &Inventory{spec: spec, job: j, Levels: l, nodes: l.Tier, apart: apart, versions: map[int]*image.Manifest{}, told: map[int]bool{}}
+	v := &Inventory{spec: spec, job: j, Levels: l, nodes: l.Tier, apart: apart, versions: map[int]*image.Manifest{}, damaged: map[int]error{}, told: map[int]bool{}}
 	wrong, found := l.Wrong, slices.Concat(l.Stale, l.Versions)
 	if apart {
 		wrong = append(wrong, v.remember(l.Record)...)
@@ -67,6 +67,11 @@ func TakeInventory(ctx context.Context, spec *job.Resolved, j *image.Job, apart 
 		}
 		if node := (*nodes.NodeError)(nil); errors.As(err, &node) {
 			v.told[node.Node] = true
+		}
+		if damage := (*durable.DamageError)(nil); errors.As(err, &damage) {
+			if n, ok := container.PathNumber(container.JobPath(damage.File)); ok {
+				v.damaged[n] = err
+			}
 		}
 		warn(err.Error())
 	}
@@ -99,41 +104,76 @@ func (v *Inventory) remember(record *nodes.Record) (warnings []error) {
 	return warnings
 }
 
-// Choose returns checkpoint n, 0 for the newest, wherever it is.
-func (v *Inventory) Choose(n int) (*image.Manifest, error) {
+// Choose returns checkpoint n, wherever it is, nil if only the store can tell. For 0 it is the
+// newest or, with passed, the newest sound one; passed is told why newer ones are passed over.
+func (v *Inventory) Choose(n int, passed func(error)) (*image.Manifest, error) {
 	if v == nil || n > 0 && v.versions[n] == nil {
 		return nil, nil
 	}
-	newest, err := v.job.Latest()
+	if n > 0 {
+		return v.sound(n)
+	}
+	numbers, err := v.job.Checkpoints()
 	if err != nil {
 		return nil, err
 	}
-	if n == 0 {
-		for number := range v.versions {
-			n = max(n, number)
-		}
-		if n < newest {
-			return nil, nil
-		}
+	numbers = slices.AppendSeq(slices.AppendSeq(numbers, maps.Keys(v.versions)), maps.Keys(v.damaged))
+	slices.Sort(numbers)
+	type skip struct {
+		number int
+		err    error
 	}
-	m := v.versions[n]
-	if m == nil {
-		return nil, nil
+	var skipped []skip
+	for _, n := range slices.Backward(slices.Compact(v.spec.Later(numbers))) {
+		m, err := v.sound(n)
+		if err != nil && job.Unrestorable(err) && passed != nil {
+			skipped = append(skipped, skip{n, err})
+			continue
+		}
+		if err == nil {
+			for _, s := range skipped {
+				passed(fmt.Errorf("checkpoint %d is passed over: %w", s.number, s.err))
+			}
+		}
+		return m, err
 	}
-	return m, v.spec.CheckTaken(v.job, m)
+	if len(skipped) > 0 {
+		return nil, skipped[0].err
+	}
+	return nil, nil
 }
 
-// WarnUnseen names a checkpoint that is newer than the one to continue from, and on nodes that
-// are not seen.
-func (v *Inventory) WarnUnseen(from *image.Manifest, warn func(string)) {
-	if v == nil || v.apart || v.unseenTold || from == nil {
-		return
+// sound returns a checkpoint that can be read on nodes, or else in the store.
+func (v *Inventory) sound(n int) (*image.Manifest, error) {
+	m, err := v.versions[n], v.damaged[n]
+	if m != nil {
+		if err = v.spec.CheckTaken(v.job, m); err == nil {
+			return m, nil
+		}
+	}
+	stored, serr := v.job.Manifest(n)
+	if serr == nil {
+		if serr = v.spec.CheckTaken(v.job, stored); serr == nil {
+			return stored, nil
+		}
+	}
+	if err == nil || errors.Is(err, image.ErrCheckpointNotFound) {
+		err = serr
+	}
+	return nil, err
+}
+
+// Unseen names a checkpoint that is newer than the one to continue from, and on nodes that are not
+// seen; nil if there is none.
+func (v *Inventory) Unseen(from *image.Manifest) error {
+	if v == nil || v.apart || from == nil {
+		return nil
 	}
 	unseen := v.Levels.Unseen()
 	if n := len(unseen); n > 0 && unseen[n-1].Number > from.Number {
-		v.unseenTold = true
-		warn(fmt.Sprintf("%v: the job continues from checkpoint %d", v.Levels.Explain(unseen[n-1].Number, image.ErrCheckpointNotFound), from.Number))
+		return v.Levels.Explain(unseen[n-1].Number, image.ErrCheckpointNotFound)
 	}
+	return nil
 }
 
 // isStored reports whether the store has a version.
