@@ -253,7 +253,7 @@ func NodesOf(np, by int) int { return (np + by - 1) / by }
 // StoredParts predicts the time of an incremental checkpoint of ckpt by some of the ranks:
 // their share of its bytes and files. The few full ones do not move the mean of a run.
 func (m *Model) StoredParts(s *Stored, probe *fit.Probe) service.Storing {
-	return func(perNode []int, agree int) (fit.Range, float64, error) {
+	return func(perNode []int, agree int, keptMiB float64) (fit.Range, float64, error) {
 		ranks := 0
 		for _, n := range perNode {
 			ranks += n
@@ -262,6 +262,7 @@ func (m *Model) StoredParts(s *Stored, probe *fit.Probe) service.Storing {
 			return fit.Range{}, 0, nil
 		}
 		c := s.Next.Part(float64(ranks) / float64(s.NP))
+		c.Total = c.Total.Plus(fit.Exactly(float64(ranks) * keptMiB * mebi))
 		t := m.Service.Time(&service.Job{NP: agree, Mapping: perNode, Part: ranks < s.NP}, &c, fit.Range{}, s.Async, probe.Rate())
 		return fit.Range{Value: t.Pause.Value, Low: t.Pause.Low, High: t.Pause.High}, c.Total.Value / (1 << 20), nil
 	}

@@ -158,7 +158,7 @@ func (m *Model) ImageParts(size *Size, r Request, codec string, probe *fit.Probe
 	for _, l := range Loads(size) {
 		full[l.PPN] = l
 	}
-	return func(perNode []int, agree int) (fit.Range, float64, error) {
+	return func(perNode []int, agree int, keptMiB float64) (fit.Range, float64, error) {
 		w := fit.Writing{NP: agree, Codec: c, Name: cmp.Or(codec, "none"), Probe: probe, Doubt: size.doubtOf(probe), Shared: r.IO != NoIO && r.IO != ""}
 		for i, n := range perNode {
 			if n == 0 {
@@ -166,7 +166,8 @@ func (m *Model) ImageParts(size *Size, r Request, codec string, probe *fit.Probe
 			}
 			l := full[r.Mapping[i]]
 			share := float64(n) / float64(l.PPN)
-			w.Nodes = append(w.Nodes, fit.Load{PPN: n, Data: share * l.Data, Rest: share * l.Rest, Total: share * l.Total})
+			kept := float64(n) * keptMiB
+			w.Nodes = append(w.Nodes, fit.Load{PPN: n, Data: share*l.Data + kept, Rest: share * l.Rest, Total: share*l.Total + kept})
 		}
 		if len(w.Nodes) == 0 {
 			return fit.Range{}, 0, nil

@@ -116,7 +116,7 @@ func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.S
 // simulated is the time of a checkpoint on a described storage: of all ranks as it is known, of
 // some of them in a simulation of its own. Coordination and management cost them as much as all.
 func (p *Planning) simulated(c Cost, all []int) service.Storing {
-	return func(perNode []int, agree int) (fit.Range, float64, error) {
+	return func(perNode []int, agree int, keptMiB float64) (fit.Range, float64, error) {
 		if slices.Equal(perNode, all) {
 			if s := c.Stored; s != nil {
 				return s.NextTime.Pause, s.Next.Total.Value / (1 << 20), nil
@@ -137,8 +137,20 @@ func (p *Planning) simulated(c Cost, all []int) service.Storing {
 		if agree > 0 {
 			management += coordination
 		}
-		return seconds.Plus(fit.Exactly(management)), mib, nil
+		return kept(seconds, mib, keptMiB, perNode).Plus(fit.Exactly(management)), mib, nil
 	}
+}
+
+// kept makes a time of storing longer by the messages that each rank keeps.
+func kept(seconds fit.Range, mib, keptMiB float64, perNode []int) fit.Range {
+	if mib == 0 {
+		return seconds
+	}
+	ranks := 0
+	for _, n := range perNode {
+		ranks += n
+	}
+	return seconds.Scale(1 + float64(ranks)*keptMiB/mib)
 }
 
 // expect computes what failures make of the costs of a mode.
@@ -179,8 +191,9 @@ func (p *Planning) expect(o *Option) (err error) {
 		*end.to = Finite(total)
 	}
 	o.Failing.order()
-	o.resize(predict.MiB(c.StoredMiB))
-	o.CheckpointS, o.LowS, o.HighS, g.CostS = c.AllS.Value, c.AllS.Low, c.AllS.High, c.AllS.Value
+	cost := c.Round(tau)
+	o.resize(predict.MiB(c.StoredMiB + c.KeptMiBPerS*tau))
+	o.CheckpointS, o.LowS, o.HighS, g.CostS = cost.Value, cost.Low, cost.High, cost.Value
 	if o.LostS = p.lost(c, tau); o.Lag != nil && c.GroupCount == 1 {
 		o.LostS += o.LagS
 	}

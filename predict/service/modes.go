@@ -9,8 +9,9 @@ import (
 
 // A Storing predicts the time, in seconds, of storing the memory of some ranks at the same
 // time, so many of each node. As many as agree first agree on a moment (Eq 3.5 of the
-// thesis), or 0 if each stores on its own (Eq 3.6).
-type Storing func(perNode []int, agree int) (seconds fit.Range, mib float64, err error)
+// thesis), or 0 if each stores on its own (Eq 3.6). Each rank stores keptMiB of messages beside
+// its memory.
+type Storing func(perNode []int, agree int, keptMiB float64) (seconds fit.Range, mib float64, err error)
 
 // A ModeCase is a job whose costs under one mode and log are asked for.
 type ModeCase struct {
@@ -63,6 +64,10 @@ type ModeCost struct {
 	Assumed []string
 }
 
+// Round is what a round of checkpoints costs after so many seconds of work, whose messages it
+// stores.
+func (r *ModeCost) Round(work float64) fit.Range { return r.AllS.Plus(r.KeptS.Scale(work)) }
+
 // CostOf predicts what a mode and log cost.
 func CostOf(c *ModeCase) (*ModeCost, error) {
 	by := sizes(c.Groups)
@@ -70,10 +75,12 @@ func CostOf(c *ModeCase) (*ModeCost, error) {
 	for _, n := range by {
 		r.GroupRanks = max(r.GroupRanks, n)
 	}
-	if err := c.storing(r); err != nil {
+	if err := c.storing(r, 0); err != nil {
 		return nil, err
 	}
-	c.logging(r)
+	if err := c.logging(r); err != nil {
+		return nil, err
+	}
 	if err := c.restarting(r); err != nil {
 		return nil, err
 	}
@@ -102,9 +109,9 @@ func (c *ModeCase) perNode(in func(group int) bool) []int {
 // storing adds up what it takes until all groups have stored once: groups store in
 // batches, and while a batch stores the others wait for its messages. At best the pauses
 // hide behind each other, and a rank loses its own only.
-func (c *ModeCase) storing(r *ModeCost) error {
+func (c *ModeCase) storing(r *ModeCost, keptMiB float64) error {
 	if r.GroupCount == 1 {
-		s, mib, err := c.Store(c.Mapping, len(c.Groups))
+		s, mib, err := c.Store(c.Mapping, len(c.Groups), keptMiB)
 		r.GroupS, r.AllS, r.StoredMiB = s, s, mib
 		return err
 	}
@@ -123,7 +130,7 @@ func (c *ModeCase) storing(r *ModeCost) error {
 				perNode[n.node] = n.ranks
 			}
 			var err error
-			if b.seconds, b.mib, err = c.Store(perNode, agree); err != nil {
+			if b.seconds, b.mib, err = c.Store(perNode, agree, keptMiB); err != nil {
 				return err
 			}
 			seen[key] = b
@@ -186,11 +193,11 @@ func (c *ModeCase) shape(parts []part) string {
 var memoryMiBPerS = fit.Range{Value: 4000, Low: 1000, High: 16000}
 
 // logging fills in the costs of a log while nothing fails.
-func (c *ModeCase) logging(r *ModeCost) {
+func (c *ModeCase) logging(r *ModeCost) error {
 	r.Logged = c.Traffic.Logged(c.Log)
 	if r.GroupCount == 1 {
 		r.Logged = Logging{}
-		return
+		return nil
 	}
 	if c.LoggedBytes != nil {
 		r.Logged.Bytes = *c.LoggedBytes
@@ -217,9 +224,23 @@ func (c *ModeCase) logging(r *ModeCost) {
 	}
 	share := func(s float64) float64 { return s / (c.IterationS + s) }
 	r.Slowdown = fit.Range{Value: share(wait.Value), Low: share(wait.Low), High: share(wait.High)}
-	if r.StoredMiB > 0 {
-		r.KeptS = r.AllS.Scale(r.KeptMiBPerS / r.StoredMiB)
+	return c.keeping(r)
+}
+
+// keeping finds the time that the kept messages of an iteration add to the checkpoints. They
+// make each larger, but add neither files nor commits.
+func (c *ModeCase) keeping(r *ModeCost) error {
+	if r.Logged.Kept == 0 {
+		return nil
 	}
+	with := &ModeCost{GroupCount: r.GroupCount, GroupRanks: r.GroupRanks}
+	if err := c.storing(with, r.Logged.Kept/float64(len(c.Groups))/(1<<20)); err != nil {
+		return err
+	}
+	value, low, high := with.AllS.Value-r.AllS.Value, with.AllS.Low-r.AllS.Low, with.AllS.High-r.AllS.High
+	value = max(0, value)
+	r.KeptS = fit.Range{Value: value, Low: min(value, max(0, low)), High: max(value, high)}.Scale(1 / c.IterationS)
+	return nil
 }
 
 // restarting fills in the restart of the group that failed; without logs all ranks may
@@ -245,7 +266,7 @@ func (c *ModeCase) restarting(r *ModeCost) error {
 		}
 	}
 	r.RestartS = m.starting(r, r.RestartRanks)
-	seconds, mib, err := c.Store(nodes, 0)
+	seconds, mib, err := c.Store(nodes, 0, 0)
 	if err != nil || mib == 0 {
 		return nil // storing has refused it before
 	}
@@ -271,7 +292,7 @@ func (c *ModeCase) restarting(r *ModeCost) error {
 	if r.GroupCount > 1 && c.Log != None {
 		r.ReplaySpeed = m.quantity(r, m.Replay, usual.replay, "lost work is repeated at %s times its speed", 1)
 		share := float64(r.GroupRanks) / float64(len(c.Groups))
-		r.LogReadS = read.Scale(r.LogMiBPerS * share / mib)
+		r.LogReadS = read.Scale((r.LogMiBPerS + r.KeptMiBPerS) * share / mib)
 	}
 	return nil
 }

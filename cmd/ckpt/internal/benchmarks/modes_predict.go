@@ -147,15 +147,15 @@ func (b *benchModes) added(i int, m *predict.Model, o *plan.Option, base *job.Sp
 	return &beside, nil
 }
 
-// roundCost is what plan says that a round costs: the checkpoints of all groups and the log of an
-// interval. Where ranks share processors, others compute while one waits for its log: half of the
+// roundCost is what plan says that a round costs: the checkpoints of all groups, with the
+// messages that senders keep, and the log of an interval. Where ranks share processors, others compute while one waits for its log: half of the
 // waits hide.
 func roundCost(o *plan.Option) fit.Range {
 	logs := fit.Range{Value: o.LogS, Low: o.LogLowS, High: o.LogHighS}
 	if o.GroupCount*o.GroupRanks > runtime.NumCPU() {
 		logs = fit.Range{Value: logs.Value / 2, High: logs.High}
 	}
-	return o.ModeCosts.AllS.Plus(logs)
+	return o.ModeCosts.Round(o.IntervalS).Plus(logs)
 }
 
 // added is what a round added to each run.
