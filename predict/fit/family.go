@@ -1,6 +1,10 @@
 package fit
 
-import "math"
+import (
+	"math"
+
+	"ckpt/zones/global"
+)
 
 // An abscissa is a number of processes with the powers of it that laws use, relative to the
 // smallest number that was measured, and a problem size likewise.
@@ -10,11 +14,50 @@ type abscissa struct {
 	log, square              float64
 	most                     float64 // x of the largest number that was measured
 	n                        float64
+	grid                     [2]sides // in two and in three axes
 }
 
 func abscissaOf(n, p float64, low [2]float64, most float64) abscissa {
 	x := p / low[1]
-	return abscissa{p: p, x: x, most: most / low[1], inverse: 1 / x, twoThirds: math.Pow(x, -2./3), root: 1 / math.Sqrt(x), log: math.Log2(x), square: x * x, n: n / low[0]}
+	return abscissa{p: p, x: x, grid: [2]sides{sidesOf(2, p, low[1]), sidesOf(3, p, low[1])}, most: most / low[1], inverse: 1 / x, twoThirds: math.Pow(x, -2./3), root: 1 / math.Sqrt(x), log: math.Log2(x), square: x * x, n: n / low[0]}
+}
+
+// sides are the parts of an axis that a rank has, on grids of p ranks and of the smallest number.
+type sides struct{ at, low []float64 }
+
+func sidesOf(axes int, p, low float64) sides { return sides{gridParts(axes, p), gridParts(axes, low)} }
+
+// gridParts is what a rank has of each axis on the grid of MPI_Dims_create. Between whole numbers
+// of ranks, where curves are drawn, all sides are alike.
+func gridParts(axes int, p float64) (parts []float64) {
+	if p != math.Trunc(p) || p > 1<<20 {
+		for range axes {
+			parts = append(parts, math.Pow(p, -1/float64(axes)))
+		}
+		return parts
+	}
+	for _, side := range global.Dims(int(p), axes) {
+		parts = append(parts, 1/float64(side))
+	}
+	return parts
+}
+
+// blocks is a block of a grid with a halo, which is a share of the side of the whole array.
+func blocks(halo float64, parts []float64) float64 {
+	v := 1.0
+	for _, part := range parts {
+		v *= part + halo
+	}
+	return v
+}
+
+// maxHalo is the largest halo: one cell at both ends of a side of eight.
+const maxHalo = 0.25
+
+// gridded is a block of a grid relative to the one of the smallest number of processes.
+func (s *sides) gridded(u float64) float64 {
+	halo := maxHalo * cube(u)
+	return blocks(halo, s.at) / blocks(halo, s.low)
 }
 
 // A family is a law whose parameters are open: up to two of them, u and v, each uniform
@@ -84,6 +127,8 @@ var families = []family{
 	{Volume12Floor, 2, false, func(u, v float64, x *abscissa) float64 {
 		return floored(0.85*v, surfaced(0.8*u, x.inverse, x.root))
 	}},
+	{Grid2, 2, false, func(u, v float64, x *abscissa) float64 { return floored(0.85*v, x.grid[0].gridded(u)) }},
+	{Grid3, 2, false, func(u, v float64, x *abscissa) float64 { return floored(0.85*v, x.grid[1].gridded(u)) }},
 	{Power, 1, false, func(u, _ float64, x *abscissa) float64 { return math.Pow(x.x, -0.05-1.2*u) }},
 	{Steady, 0, false, func(_, _ float64, _ *abscissa) float64 { return 1 }},
 	{Rising, 1, false, func(u, _ float64, x *abscissa) float64 { return 1 + cube(u)*(x.x-1) }},
@@ -119,11 +164,12 @@ type priors map[Law]float64
 var (
 	// No law of data is one of so many MiB, whatever is measured.
 	dataPriors = priors{
-		Inverse: 0.17, Inverse23: 0.045, Inverse12: 0.045, Volume23: 0.15, Volume12: 0.15, Volume23Floor: 0.05, Volume12Floor: 0.05, Power: 0.02,
+		Inverse: 0.17, Inverse23: 0.045, Inverse12: 0.045, Volume23: 0.11, Volume12: 0.13, Volume23Floor: 0.04, Volume12Floor: 0.04, Power: 0.02,
+		Grid2: 0.03, Grid3: 0.05,
 		Steady: 0.10, Rising: 0.10, Plateau: 0.08, Logarithm: 0.01, Levelling: 0.01,
 	}
 	filePriors = priors{
-		Inverse: 0.15, Inverse23: 0.03, Inverse12: 0.03, Volume23: 0.01, Volume12: 0.01, Volume23Floor: 0.07, Volume12Floor: 0.07,
+		Inverse: 0.15, Inverse23: 0.03, Inverse12: 0.03, Volume23: 0.01, Volume12: 0.01, Volume23Floor: 0.06, Volume12Floor: 0.06, Grid2: 0.01, Grid3: 0.01,
 		Steady: 0.05, Rising: 0.05, Plateau: 0.04, Logarithm: 0.02, Segment: 0.05, InverseRising: 0.22, InverseSegment: 0.20,
 	}
 	sharedPriors = map[string]priors{

@@ -35,6 +35,10 @@ const (
 	Volume12 Law = "a/p+b·p^-1/2"
 	// Volume12Floor adds a constant.
 	Volume12Floor Law = "a/p+b·p^-1/2+floor"
+	// Grid2 and Grid3 are blocks with halos on the grid of MPI_Dims_create, and a constant: on
+	// seven ranks they are slabs, with more surface than on eight.
+	Grid2 Law = "blocks of a 2-D grid+c"
+	Grid3 Law = "blocks of a 3-D grid+c"
 	// Steady is the same in every process: weak scaling.
 	Steady Law = "constant"
 	// Rising is a + b·p: tables with an entry for each process.
@@ -101,7 +105,7 @@ func FittedLaws() []Law {
 // params is the number of parameters of a law.
 func (l Law) params() int {
 	switch l {
-	case PowerFloor, Volume23Floor, Volume12Floor, Plateau, LogPlateau, Quadratic, InverseRising:
+	case PowerFloor, Volume23Floor, Volume12Floor, Plateau, LogPlateau, Quadratic, InverseRising, Grid2, Grid3:
 		return 3
 	case Structural, Steady, Segment:
 		return 1
@@ -109,8 +113,8 @@ func (l Law) params() int {
 	return 2
 }
 
-// basis is the row of basis functions of a law at p. Exponent is the power laws', and for
-// a plateau where it begins.
+// basis is the row of basis functions of a law at p. Exponent is the power laws', for a
+// plateau where it begins, and for a grid the halo.
 func (l Law) basis(p, exponent float64) []float64 {
 	switch l {
 	case Power, Thesis:
@@ -133,6 +137,10 @@ func (l Law) basis(p, exponent float64) []float64 {
 		return []float64{math.Pow(p, -2./3), 1}
 	case Inverse12:
 		return []float64{1 / math.Sqrt(p), 1}
+	case Grid2:
+		return []float64{blocks(exponent, gridParts(2, p)), 1}
+	case Grid3:
+		return []float64{blocks(exponent, gridParts(3, p)), 1}
 	case Steady, Segment:
 		return []float64{1}
 	case Rising:
@@ -215,7 +223,8 @@ func (f *LawFit) Coefficients() []float64 {
 
 // Power is the fitted exponent, 0 for a law with known exponents.
 func (f *LawFit) Power() float64 {
-	if f.Law == Plateau || f.Law == LogPlateau {
+	switch f.Law {
+	case Plateau, LogPlateau, Grid2, Grid3:
 		return 0
 	}
 	return f.Exponent
@@ -276,6 +285,8 @@ func fitLaw(l Law, points []Point) (*LawFit, error) {
 		return fitPower(l, points)
 	case Plateau, LogPlateau:
 		return fitPlateau(l, points)
+	case Grid2, Grid3:
+		return fitGrid(l, points)
 	}
 	return fitBasis(l, 0, points)
 }
@@ -295,14 +306,14 @@ func fitBasis(l Law, exponent float64, points []Point) (*LawFit, error) {
 
 // fitPlateau tries where the plateau begins.
 func fitPlateau(l Law, points []Point) (best *LawFit, err error) {
-	var counts []float64
-	for _, pt := range points {
-		counts = append(counts, pt.P)
-	}
-	slices.Sort(counts)
-	low, high := math.Log(counts[0]), math.Log(counts[len(counts)-1])
+	low, high := Span(points)
+	return fitFrom(l, points, func(share float64) float64 { return low * math.Pow(high/low, share) })
+}
+
+// fitFrom tries values of what is not linear in a law, from shares of its range.
+func fitFrom(l Law, points []Point, of func(share float64) float64) (best *LawFit, err error) {
 	for i := 1.; i <= 64; i++ {
-		f, ferr := fitBasis(l, math.Exp(low+(high-low)*i/64), points)
+		f, ferr := fitBasis(l, of(i/64), points)
 		if ferr == nil && (best == nil || f.RSS < best.RSS*(1-1e-9)) {
 			best = f
 		}
@@ -311,8 +322,13 @@ func fitPlateau(l Law, points []Point) (best *LawFit, err error) {
 	if best == nil {
 		return nil, err
 	}
-	best.K++ // where the plateau begins
+	best.K++ // what was tried
 	return best, nil
+}
+
+// fitGrid tries halos.
+func fitGrid(l Law, points []Point) (best *LawFit, err error) {
+	return fitFrom(l, points, func(share float64) float64 { return maxHalo * cube(share) })
 }
 
 // fitPower searches the exponent by golden section. For a given exponent the rest is

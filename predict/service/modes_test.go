@@ -208,8 +208,8 @@ func TestLogging(t *testing.T) {
 	}
 }
 
-// What senders keep makes checkpoints larger, and adds no agreement: of 20 s for 1600 MiB, 16 are
-// for bytes.
+// TestKept: kept messages make checkpoints larger, and add no agreement: of 20 s for 1600 MiB, 16
+// are for bytes.
 func TestKept(t *testing.T) {
 	c := testCase(t, Semi, Sender)
 	c.IterationS = 2
