@@ -127,7 +127,7 @@ var families = []family{
 	{Volume12Floor, 2, false, func(u, v float64, x *abscissa) float64 {
 		return floored(0.85*v, surfaced(0.8*u, x.inverse, x.root))
 	}},
-	{Grid2, 2, false, func(u, v float64, x *abscissa) float64 { return floored(0.85*v, x.grid[0].gridded(u)) }},
+	{Grid2, 1, false, func(u, _ float64, x *abscissa) float64 { return x.grid[0].gridded(u) }},
 	{Grid3, 2, false, func(u, v float64, x *abscissa) float64 { return floored(0.85*v, x.grid[1].gridded(u)) }},
 	{Power, 1, false, func(u, _ float64, x *abscissa) float64 { return math.Pow(x.x, -0.05-1.2*u) }},
 	{Steady, 0, false, func(_, _ float64, _ *abscissa) float64 { return 1 }},
@@ -164,8 +164,8 @@ type priors map[Law]float64
 var (
 	// No law of data is one of so many MiB, whatever is measured.
 	dataPriors = priors{
-		Inverse: 0.17, Inverse23: 0.045, Inverse12: 0.045, Volume23: 0.11, Volume12: 0.13, Volume23Floor: 0.04, Volume12Floor: 0.04, Power: 0.02,
-		Grid2: 0.03, Grid3: 0.05,
+		Inverse: 0.17, Inverse23: 0.045, Inverse12: 0.045, Volume23: 0.12, Volume12: 0.14, Volume23Floor: 0.04, Volume12Floor: 0.05, Power: 0.02,
+		Grid2: 0.02, Grid3: 0.06,
 		Steady: 0.10, Rising: 0.10, Plateau: 0.08, Logarithm: 0.01, Levelling: 0.01,
 	}
 	filePriors = priors{

@@ -35,9 +35,9 @@ const (
 	Volume12 Law = "a/p+b·p^-1/2"
 	// Volume12Floor adds a constant.
 	Volume12Floor Law = "a/p+b·p^-1/2+floor"
-	// Grid2 and Grid3 are blocks with halos on the grid of MPI_Dims_create, and a constant: on
-	// seven ranks they are slabs, with more surface than on eight.
-	Grid2 Law = "blocks of a 2-D grid+c"
+	// Grid2 and Grid3 are blocks with halos on the grid of MPI_Dims_create, Grid3 with a constant:
+	// on seven ranks they are slabs, with more surface than on eight.
+	Grid2 Law = "blocks of a 2-D grid"
 	Grid3 Law = "blocks of a 3-D grid+c"
 	// Steady is the same in every process: weak scaling.
 	Steady Law = "constant"
@@ -105,7 +105,7 @@ func FittedLaws() []Law {
 // params is the number of parameters of a law.
 func (l Law) params() int {
 	switch l {
-	case PowerFloor, Volume23Floor, Volume12Floor, Plateau, LogPlateau, Quadratic, InverseRising, Grid2, Grid3:
+	case PowerFloor, Volume23Floor, Volume12Floor, Plateau, LogPlateau, Quadratic, InverseRising, Grid3:
 		return 3
 	case Structural, Steady, Segment:
 		return 1
@@ -138,7 +138,7 @@ func (l Law) basis(p, exponent float64) []float64 {
 	case Inverse12:
 		return []float64{1 / math.Sqrt(p), 1}
 	case Grid2:
-		return []float64{blocks(exponent, gridParts(2, p)), 1}
+		return []float64{blocks(exponent, gridParts(2, p))}
 	case Grid3:
 		return []float64{blocks(exponent, gridParts(3, p)), 1}
 	case Steady, Segment:
