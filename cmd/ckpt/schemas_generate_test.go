@@ -36,7 +36,7 @@ var results = map[string]string{
 	"bench-codec":        "benchmarks.runBenchCodec()",
 	"bench-interference": "benchmarks.runInterference()",
 	"bench-modes":        "benchmarks.printModes()",
-	"bench-storage":      "benchmarks.runBenchStorage() benchmarks.runProbeStorage()",
+	"bench-storage":      "benchmarks.sweep benchmarks.runProbeStorage()",
 	"bench-tier":         "benchmarks.tierBench",
 	"bench-write":        "benchmarks.runBenchSieve() benchmarks.runBenchWrite()",
 	"checkpoint":         "ui.PrintCheckpoint()",

@@ -15,6 +15,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"ckpt/internal/vfs"
@@ -280,4 +281,67 @@ func SealLine(line []byte) []byte {
 func IsSealedLine(line []byte) bool {
 	at := len(line) - len(fmt.Sprintf(sealedEnd, 0))
 	return at > 0 && bytes.Equal(line, SealLine(append(line[:at:at], '}')))
+}
+
+// A Scratch has the directories that a measurement makes on FS.
+type Scratch struct {
+	FS   vfs.FS
+	Dirs []string
+	made []string // above them
+}
+
+// Mkdir makes a directory, and notes those above it that were not there.
+func (s *Scratch) Mkdir(dir string) error {
+	for at := filepath.Dir(dir); filepath.Dir(at) != at; at = filepath.Dir(at) {
+		if _, err := s.FS.Stat(at); err == nil {
+			break
+		}
+		if !slices.Contains(s.made, at) {
+			s.made = append(s.made, at)
+		}
+	}
+	s.Dirs = append(s.Dirs, dir)
+	return MkdirAll(s.FS, dir)
+}
+
+// Empty removes what is in a directory.
+func (s *Scratch) Empty(dir string) error {
+	return errors.Join(RemoveAll(s.FS, dir), Mkdir(s.FS, dir))
+}
+
+// Remove removes all that the measurement wrote and made.
+func (s *Scratch) Remove() (err error) {
+	for _, dir := range s.Dirs {
+		err = errors.Join(err, RemoveAll(s.FS, dir))
+	}
+	slices.SortFunc(s.made, func(x, y string) int { return len(y) - len(x) })
+	for _, dir := range s.made {
+		err = errors.Join(err, Remove(s.FS, dir))
+	}
+	return err
+}
+
+// Size returns the bytes of all files below some directories.
+func (s *Scratch) Size(dirs ...string) (n int64, err error) {
+	for _, dir := range dirs {
+		entries, err := s.FS.ReadDir(dir)
+		if err != nil {
+			return 0, err
+		}
+		for _, e := range entries {
+			name, below := filepath.Join(dir, e.Name()), int64(0)
+			if e.IsDir() {
+				below, err = s.Size(name)
+			} else if fi, failed := s.FS.Stat(name); failed != nil {
+				err = failed
+			} else {
+				below = fi.Size()
+			}
+			if err != nil {
+				return 0, err
+			}
+			n += below
+		}
+	}
+	return n, nil
 }

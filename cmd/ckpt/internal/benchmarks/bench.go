@@ -22,9 +22,7 @@ import (
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
-	"ckpt/internal/durable"
 	"ckpt/internal/figure"
-	"ckpt/internal/vfs"
 )
 
 // Commands returns the commands of this package.
@@ -75,69 +73,6 @@ func milliseconds(s float64) string { return fmt.Sprintf("%.2f", 1e3*s) }
 // percentOff is what a predicted time is off by.
 func percentOff(predicted, measured float64) string {
 	return fmt.Sprintf("%+.0f %%", 100*(predicted/measured-1))
-}
-
-// A scratch has the directories that a measurement makes.
-type scratch struct {
-	fs   vfs.FS
-	dirs []string
-	made []string // above them
-}
-
-// mkdir makes a directory, and notes those above it that were not there.
-func (s *scratch) mkdir(dir string) error {
-	for at := filepath.Dir(dir); filepath.Dir(at) != at; at = filepath.Dir(at) {
-		if _, err := s.fs.Stat(at); err == nil {
-			break
-		}
-		if !slices.Contains(s.made, at) {
-			s.made = append(s.made, at)
-		}
-	}
-	s.dirs = append(s.dirs, dir)
-	return durable.MkdirAll(s.fs, dir)
-}
-
-// empty removes what is in a directory.
-func (s *scratch) empty(dir string) error {
-	return errors.Join(durable.RemoveAll(s.fs, dir), durable.Mkdir(s.fs, dir))
-}
-
-// remove removes all that the measurement wrote and made.
-func (s *scratch) remove() (err error) {
-	for _, dir := range s.dirs {
-		err = errors.Join(err, durable.RemoveAll(s.fs, dir))
-	}
-	slices.SortFunc(s.made, func(x, y string) int { return len(y) - len(x) })
-	for _, dir := range s.made {
-		err = errors.Join(err, durable.Remove(s.fs, dir))
-	}
-	return err
-}
-
-// size returns the bytes of all files below some directories.
-func (s *scratch) size(dirs ...string) (n int64, err error) {
-	for _, dir := range dirs {
-		entries, err := s.fs.ReadDir(dir)
-		if err != nil {
-			return 0, err
-		}
-		for _, e := range entries {
-			name, below := filepath.Join(dir, e.Name()), int64(0)
-			if e.IsDir() {
-				below, err = s.size(name)
-			} else if fi, failed := s.fs.Stat(name); failed != nil {
-				err = failed
-			} else {
-				below = fi.Size()
-			}
-			if err != nil {
-				return 0, err
-			}
-			n += below
-		}
-	}
-	return n, nil
 }
 
 // draw draws rows of plots into a file, in the format that its name asks for. Without a

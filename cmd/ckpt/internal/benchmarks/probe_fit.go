@@ -15,7 +15,7 @@ func (p *probe) off() float64 { return math.Log(p.Median / p.Predicted) }
 
 // fit returns the description that fits the probes best, with the misfit of those that were
 // held out, and enters what it gives for each probe that writes.
-func (r *probed) fit(ctx context.Context, h probedHost) (*pfs.System, error) {
+func (r *probed) fit(ctx context.Context, h tune.Host) (*pfs.System, error) {
 	f := &fitter{ctx: ctx, res: r, base: r.start(h)}
 	for i := range r.Probes {
 		if p := &r.Probes[i]; r.fits(p) {
@@ -78,7 +78,7 @@ func (r *probed) each(k probeKind, writers int) float64 {
 
 // start is what the probes say by themselves, before the fit. The creation of many files
 // is fitted from there: where a file is written at once, its creation costs less.
-func (r *probed) start(h probedHost) *pfs.System {
+func (r *probed) start(h tune.Host) *pfs.System {
 	s := &pfs.System{Host: pfs.Host{Processors: h.Processors, Copy: pfs.Rate(h.Copy), OneHost: true,
 		Gather: pfs.Gather{Rate: pfs.Rate(h.Pull), Parallel: pfs.Rate(h.PullAll), Latency: pfs.Duration(h.PullDelay)}},
 		RPC: plan.WriteBytes, InFlight: depth}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"ckpt/coordinator/tune"
 	"ckpt/image/pfs"
 	"ckpt/internal/testkit"
 )
@@ -50,7 +51,7 @@ func TestFitFindsDescription(t *testing.T) {
 			continue
 		}
 		r := synthetic(t, known, direct)
-		s, err := r.fit(t.Context(), probedHost{Processors: 2, Copy: 5e9, Pull: 1e9, PullAll: 2e9, PullDelay: 1e-4})
+		s, err := r.fit(t.Context(), tune.Host{Processors: 2, Copy: 5e9, Pull: 1e9, PullAll: 2e9, PullDelay: 1e-4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +83,7 @@ func TestFitFindsDescription(t *testing.T) {
 
 func TestFitNeedsProbes(t *testing.T) {
 	r := &probed{Direct: true}
-	if _, err := r.fit(t.Context(), probedHost{}); err == nil {
+	if _, err := r.fit(t.Context(), tune.Host{}); err == nil {
 		t.Error("no error")
 	}
 }

@@ -113,7 +113,7 @@ func probeDir(ctx context.Context, g *ui.Globals, dir string, limit time.Duratio
 	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
 		return nil, nil, ui.BadUsage(fmt.Sprintf("bench storage %s: not a directory", dir), "give a directory on the storage to measure")
 	}
-	host, err := measureHost(ctx)
+	host, err := tune.MeasureHost(ctx, noise(dataBytes))
 	if err != nil {
 		return nil, nil, err
 	}

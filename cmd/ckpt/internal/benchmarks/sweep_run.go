@@ -29,9 +29,10 @@ type sweep struct {
 	Groups []sweepGroup `json:"sweep_list"`
 
 	system *pfs.System
-	nodes  int    // 0: one rank on each
-	ranks  int    // unless the sweep varies them
-	text   string // of --sweep
+	nodes  int       // 0: one rank on each
+	ranks  int       // unless the sweep varies them
+	text   string    // of --sweep
+	in     *sweepDir // the directory that is measured, nil for a description
 }
 
 // A sweepRun is what became of a point.
@@ -40,19 +41,26 @@ type sweepRun struct {
 	Nodes int `json:"nodes"`
 	plan.Printed
 	Bytes      int64   `json:"bytes"`
-	Seconds    float64 `json:"simulated_s"`
+	Seconds    float64 `json:"simulated_s"` // 0 in a directory
 	Rate       float64 `json:"bytes_per_s"`
 	Bottleneck string  `json:"bottleneck"`
 	LockWaits  int64   `json:"lock_waits"`
 	Writers    int     `json:"max_writers_per_ost"`
+
+	Measured *sweepMeasured `json:"measured,omitempty"` // in a directory
 
 	point sweepPoint
 }
 
 // newSweep reads what the user asked for. The base is what Larrosa settled on (section
 // 2.4), on no more OSTs than there are.
-func newSweep(system *pfs.System, o *storageOptions) (*sweep, error) {
-	s := &sweep{On: system.Name, Source: system.Source, Seed: o.seed, system: system, nodes: o.nodes, ranks: o.ranks, text: o.sweep}
+func newSweep(system *pfs.System, in *sweepDir, o *storageOptions) (*sweep, error) {
+	s := &sweep{Seed: o.seed, system: system, nodes: o.nodes, ranks: o.ranks, text: o.sweep, in: in}
+	if system != nil {
+		s.On, s.Source = system.Name, system.Source
+	} else {
+		s.On = in.dir
+	}
 	size, err := ui.ParseSize("--bytes", o.bytes)
 	if err != nil {
 		return nil, err
@@ -70,7 +78,9 @@ func newSweep(system *pfs.System, o *storageOptions) (*sweep, error) {
 	base.settings.Layout = plan.Shared
 	base.settings.Aggregators = plan.Auto
 	base.settings.Buffer = 10 << 20
-	base.settings.StripeCount = min(base.settings.StripeCount, system.Targets.Count)
+	if system != nil {
+		base.settings.StripeCount = min(base.settings.StripeCount, system.Targets.Count)
+	}
 	s.Groups = sweepGroups(terms, base)
 	for i := range s.Groups {
 		if err := s.check(&s.Groups[i]); err != nil {
@@ -86,6 +96,9 @@ func (s *sweep) check(g *sweepGroup) error {
 	var last *plan.SettingError
 	for _, p := range g.points {
 		_, err := s.plan(p)
+		if err == nil && s.in != nil {
+			err = s.suits(p)
+		}
 		setting, unsuitable := errors.AsType[*plan.SettingError](err)
 		switch {
 		case err == nil:
@@ -96,7 +109,9 @@ func (s *sweep) check(g *sweepGroup) error {
 		case g.chosen():
 			return s.refuse(setting)
 		}
-		last = setting
+		if last = setting; s.in != nil {
+			s.in.left = append(s.in.left, setting.Setting+" "+setting.Value)
+		}
 	}
 	if g.points = sound; len(sound) == 0 {
 		return s.refuse(last)
@@ -125,7 +140,7 @@ const segment = 128 << 10
 // array returns the array of a point: two-dimensional, in blocks as square as the ranks
 // allow. It is nil where ranks write for themselves.
 func (s *sweep) array(p sweepPoint) *pfs.Array {
-	if p.settings.Layout != plan.Shared || p.settings.Strategy == plan.Individual || s.Bytes%segment != 0 {
+	if s.in != nil || p.settings.Layout != plan.Shared || p.settings.Strategy == plan.Individual || s.Bytes%segment != 0 {
 		return nil
 	}
 	columns := 1
@@ -139,7 +154,7 @@ func (s *sweep) array(p sweepPoint) *pfs.Array {
 
 // plan makes the plan of a point: each rank has as many bytes. An array fills the file.
 func (s *sweep) plan(p sweepPoint) (*plan.Plan, error) {
-	if p.settings.StripeCount > s.system.Targets.Count {
+	if s.system != nil && p.settings.StripeCount > s.system.Targets.Count {
 		return nil, &plan.SettingError{Setting: "stripe-count", Value: fmt.Sprint(p.settings.StripeCount),
 			Reason: fmt.Sprintf("%s has %d", s.system.Name, s.system.Targets.Count), Remedy: fmt.Sprintf("give at most %d", s.system.Targets.Count)}
 	}
@@ -192,6 +207,9 @@ func (s *sweep) run(ctx context.Context, progress func(done int64)) error {
 
 // one carries out one run. Larrosa's benchmark closes its file, and syncs nothing.
 func (s *sweep) one(ctx context.Context, point sweepPoint, progress func(done, of int64)) (sweepRun, error) {
+	if s.in != nil {
+		return s.measure(ctx, point)
+	}
 	p, err := s.plan(point)
 	if err != nil {
 		return sweepRun{}, err
@@ -200,12 +218,17 @@ func (s *sweep) one(ctx context.Context, point sweepPoint, progress func(done, o
 	if err != nil {
 		return sweepRun{}, err
 	}
-	t, found := &point.settings, &result.Jobs[0]
-	printed := t.Printed()
+	found, r := &result.Jobs[0], s.row(point, p)
+	r.Bytes, r.Seconds, r.Rate, r.Bottleneck, r.LockWaits = found.Bytes, found.Seconds, found.Rate, found.Bottleneck, found.LockWaits
+	r.Writers = slices.Max(found.WritersPerTarget)
+	return r, nil
+}
+
+// row begins what became of a point.
+func (s *sweep) row(point sweepPoint, p *plan.Plan) sweepRun {
+	printed := point.settings.Printed()
 	printed.Aggregators = len(p.Writers)
-	return sweepRun{point: point, Ranks: point.ranks, Nodes: s.nodesOf(point), Printed: printed,
-		Bytes: found.Bytes, Seconds: found.Seconds, Rate: found.Rate,
-		Bottleneck: found.Bottleneck, LockWaits: found.LockWaits, Writers: slices.Max(found.WritersPerTarget)}, nil
+	return sweepRun{point: point, Ranks: point.ranks, Nodes: s.nodesOf(point), Printed: printed}
 }
 
 // print prints a table for each group.
@@ -215,8 +238,10 @@ func (s *sweep) print(g *ui.Globals) error {
 	if s.nodes > 0 {
 		nodes = "on " + ui.Count(s.nodes, "node")
 	}
-	title := s.system.Name
-	if s.system.Title != "" {
+	title, measures := s.On, []string{"|s", "bottleneck", "|writers per OST", "|lock waits"}
+	if s.in != nil {
+		measures = []string{"from", "to", "|read MB/s"}
+	} else if s.system.Title != "" {
 		title += ": " + s.system.Title
 	}
 	g.Printf("%s\n%s, %s, %s each\n%s, buffer %s, %s over %s\n", title, ui.Count(s.ranks, "rank"), nodes, ui.Size(s.Bytes),
@@ -233,14 +258,18 @@ func (s *sweep) print(g *ui.Globals) error {
 			for _, t := range group.terms {
 				row = append(row, t.get(&x.point))
 			}
-			rows = append(rows, append(row, fmt.Sprintf("%.0f", x.Rate/1e6), fmt.Sprintf("%.2f", x.Seconds), x.Bottleneck,
-				strconv.Itoa(x.Writers), strconv.FormatInt(x.LockWaits, 10)))
+			row = append(row, fmt.Sprintf("%.0f", x.Rate/1e6))
+			if m := x.Measured; m != nil {
+				rows = append(rows, append(row, fmt.Sprintf("%.0f", m.Low/1e6), fmt.Sprintf("%.0f", m.High/1e6), fmt.Sprintf("%.0f", m.ReadRate/1e6)))
+				continue
+			}
+			rows = append(rows, append(row, fmt.Sprintf("%.2f", x.Seconds), x.Bottleneck, strconv.Itoa(x.Writers), strconv.FormatInt(x.LockWaits, 10)))
 		}
-		if err := g.Table(append(header, "|MB/s", "|s", "bottleneck", "|writers per OST", "|lock waits"), rows); err != nil {
+		if err := g.Table(append(append(header, "|MB/s"), measures...), rows); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.in.notes(g)
 }
 
 // header is the name of a setting as the table has it.

@@ -16,7 +16,7 @@ func points(t *testing.T, text string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newSweep(system, &storageOptions{sweep: text, ranks: 32, bytes: "16MiB", seed: 1})
+	s, err := newSweep(system, nil, &storageOptions{sweep: text, ranks: 32, bytes: "16MiB", seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

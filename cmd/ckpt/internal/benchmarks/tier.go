@@ -11,6 +11,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image/nodes"
+	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -124,7 +125,7 @@ func (o *tierOptions) bench() (*tierBench, error) {
 	}
 	begin := time.Now()
 	b := &tierBench{Ranks: o.ranks, Nodes: o.nodes, Rounds: o.rounds, local: local, store: store,
-		scratch: scratch{fs: vfs.OS{}}, now: func() float64 { return time.Since(begin).Seconds() }}
+		Scratch: durable.Scratch{FS: vfs.OS{}}, now: func() float64 { return time.Since(begin).Seconds() }}
 	return b, b.begin(zones.PageRound(bytes), schemes)
 }
 

@@ -32,7 +32,7 @@ func schemesOf(t *testing.T, texts ...string) (list []nodes.Scheme) {
 func small(t *testing.T, fsys vfs.FS, ranks, nodes int, each int64, rounds int, schemes ...string) (*tierBench, error) {
 	t.Helper()
 	now := 0.0
-	b := &tierBench{Ranks: ranks, Nodes: nodes, Rounds: rounds, local: "/nodes/{node}", store: "/store", scratch: scratch{fs: fsys},
+	b := &tierBench{Ranks: ranks, Nodes: nodes, Rounds: rounds, local: "/nodes/{node}", store: "/store", Scratch: durable.Scratch{FS: fsys},
 		progress: func(int64) {}, now: func() float64 { now++; return now }}
 	return b, b.begin(each, schemesOf(t, schemes...))
 }

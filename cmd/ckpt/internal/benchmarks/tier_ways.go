@@ -28,15 +28,15 @@ type tierBench struct {
 	Ways   []*tierWay  `json:"tier_way_list"`
 	Ratios []tierRatio `json:"tier_ratio_list"`
 
-	scratch
-	local    string // directory of each node, with {node} for its number
-	store    string // directory on the storage of the store
-	progress func(int64)
-	now      func() float64 // seconds since some moment
-	topology nodes.Topology
-	job      string
-	mem      []byte
-	number   int // of the newest version
+	durable.Scratch `json:"-"`
+	local           string // directory of each node, with {node} for its number
+	store           string // directory on the storage of the store
+	progress        func(int64)
+	now             func() float64 // seconds since some moment
+	topology        nodes.Topology
+	job             string
+	mem             []byte
+	number          int // of the newest version
 }
 
 // A tierWay is a way to keep checkpoints, with a time for each round.
@@ -108,13 +108,13 @@ func (b *tierBench) total() (n int64) {
 // run measures. It fails with durable.ErrStorageFull before it writes anything if the space
 // does not suffice, and removes all that it wrote.
 func (b *tierBench) run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, b.remove()) }()
+	defer func() { err = errors.Join(err, b.Remove()) }()
 	for n := range b.Nodes {
-		if err := b.mkdir(b.nodeDir(n)); err != nil {
+		if err := b.Mkdir(b.nodeDir(n)); err != nil {
 			return err
 		}
 	}
-	if err := b.mkdir(b.storeDir()); err != nil {
+	if err := b.Mkdir(b.storeDir()); err != nil {
 		return err
 	}
 	if err := b.space(); err != nil {
@@ -149,8 +149,8 @@ const slack = 64 << 10
 func (b *tierBench) space() error {
 	const unit = 64 << 20 // others write meanwhile
 	free := make(map[int64][]string)
-	for _, dir := range b.dirs {
-		n, err := b.fs.Free(dir)
+	for _, dir := range b.Dirs {
+		n, err := b.FS.Free(dir)
 		if err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func (b *tierBench) round(ctx context.Context, w *tierWay) error {
 		return err
 	}
 	w.Saves = append(w.Saves, b.now()-begin)
-	if w.Written, err = b.size(b.dirs...); err != nil {
+	if w.Written, err = b.Size(b.Dirs...); err != nil {
 		return err
 	}
 	begin = b.now()
@@ -231,8 +231,8 @@ func (b *tierBench) round(ctx context.Context, w *tierWay) error {
 	if err := b.lose(w, k, m); err != nil {
 		return err
 	}
-	for _, dir := range b.dirs {
-		err = errors.Join(err, b.empty(dir))
+	for _, dir := range b.Dirs {
+		err = errors.Join(err, b.Empty(dir))
 	}
 	return err
 }
@@ -241,7 +241,7 @@ func (b *tierBench) round(ctx context.Context, w *tierWay) error {
 func (b *tierBench) lose(w *tierWay, k *keeper, m *image.Manifest) error {
 	node := b.Nodes - 1
 	if !w.store {
-		if err := b.empty(b.nodeDir(node)); err != nil {
+		if err := b.Empty(b.nodeDir(node)); err != nil {
 			return err
 		}
 	}
@@ -310,7 +310,7 @@ func (b *tierBench) manifest(w *tierWay, write func(rank int) (container.File, e
 
 // inStore keeps checkpoints in a store.
 func (b *tierBench) inStore(ctx context.Context, w *tierWay) (*keeper, error) {
-	store, err := image.CreateStore(b.fs, b.storeDir())
+	store, err := image.CreateStore(b.FS, b.storeDir())
 	if err != nil {
 		return nil, err
 	}
@@ -327,7 +327,7 @@ func (b *tierBench) inStore(ctx context.Context, w *tierWay) (*keeper, error) {
 		}
 		defer tx.Abort()
 		m, err = b.manifest(w, func(rank int) (container.File, error) {
-			return b.write(ctx, w, b.fs, tx.RankPath(rank), rank, b.progress)
+			return b.write(ctx, w, b.FS, tx.RankPath(rank), rank, b.progress)
 		})
 		if err == nil {
 			err = tx.Commit(ctx, m)
@@ -345,7 +345,7 @@ func (b *tierBench) onNodes(ctx context.Context, w *tierWay) (*keeper, error) {
 	setting := nodes.Setting{Dir: filepath.Join(b.local, "ckpt-"+b.job), Protect: w.scheme, Drain: nodes.Drain{Mode: nodes.DrainNone}}
 	list := make([]nodes.Node, b.Nodes)
 	for i := range list {
-		list[i] = nodes.Node{ID: i, FS: b.fs, Dir: b.nodeDir(i)}
+		list[i] = nodes.Node{ID: i, FS: b.FS, Dir: b.nodeDir(i)}
 	}
 	tier, err := nodes.Open(b.job, nil, setting, b.topology.NodeOf, list)
 	if err != nil {
@@ -404,7 +404,7 @@ func (b *tierBench) writeThrough(ctx context.Context, tier *nodes.Tier, w *tierW
 		return f, errors.Join(err, out.Abort())
 	}
 	if w.twice {
-		_, err = b.write(ctx, w, b.fs, out.Path()+".again", rank, nil)
+		_, err = b.write(ctx, w, b.FS, out.Path()+".again", rank, nil)
 	}
 	return f, err
 }

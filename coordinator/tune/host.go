@@ -1,4 +1,4 @@
-package benchmarks
+package tune
 
 import (
 	"context"
@@ -6,14 +6,15 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// A probedHost is what the host of the probes does without its storage.
-type probedHost struct {
+// A Host is what a host does without its storage.
+type Host struct {
 	Processors int
 	Copy       float64 // memory to memory, one processor
 	CopyAll    float64 // all processors together
@@ -27,9 +28,9 @@ const (
 	pulls      = 4 // connections at a time
 )
 
-// measureHost measures the host, in medians of some rounds.
-func measureHost(ctx context.Context) (probedHost, error) {
-	h, now, data := probedHost{Processors: runtime.GOMAXPROCS(0)}, time.Now, noise(dataBytes)
+// MeasureHost measures the host with some data, in medians of some rounds.
+func MeasureHost(ctx context.Context, data []byte) (Host, error) {
+	h, now := Host{Processors: runtime.GOMAXPROCS(0)}, time.Now
 	var one, all, pull, pullAll, delay []float64
 	for range hostRounds {
 		if err := ctx.Err(); err != nil {
@@ -49,6 +50,10 @@ func measureHost(ctx context.Context) (probedHost, error) {
 		}
 	}
 	size := func(n int) float64 { return float64(min(len(data), n)) }
+	medianOf := func(v []float64) float64 {
+		slices.Sort(v)
+		return v[len(v)/2] // of an odd number
+	}
 	h.Copy, h.CopyAll = medianOf(one), medianOf(all)
 	h.Pull, h.PullAll = size(16<<20)/medianOf(pull), pulls*size(8<<20)/medianOf(pullAll)
 	h.PullDelay = medianOf(delay)
