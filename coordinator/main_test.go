@@ -63,7 +63,7 @@ func TestMain(m *testing.M) {
 	}
 	if !testkit.Nightly() { // ranks live too short for their garbage to matter
 		mpi.Fallocate = func(int, uint32, int64, int64) error { return nil }
-		if err := os.Setenv("GOGC", "400"); err != nil {
+		if err := testkit.Frugal(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}

@@ -302,6 +302,12 @@ func Parallel() {
 	}
 }
 
+// Frugal has the processes that a test starts collect less garbage, for which they live too
+// short, and use one processor each, of which they share two.
+func Frugal() error {
+	return errors.Join(os.Setenv("GOGC", "400"), os.Setenv("GOMAXPROCS", "1"))
+}
+
 // Sample has rapid draw so many cases of each property in the usual form, unless the user
 // says how many, and collects garbage less often. TestMain calls it.
 func Sample(checks int) {

@@ -35,9 +35,9 @@ const (
 	testLibrary = "CKPT_TEST_LIBRARY"
 )
 
-// passed are the variables that the commands of scripts get, too. Processes that end soon
-// collect less garbage with GOGC.
-var passed = []string{Outputs, testLibrary, "GOGC"}
+// passed are the variables that the commands of scripts get, too. The last
+// two are from testkit.Frugal.
+var passed = []string{Outputs, testLibrary, "GOGC", "GOMAXPROCS"}
 
 // Noted is the output of a command with --json, as checkedMain notes it.
 type noted struct {
@@ -63,11 +63,13 @@ func (m schemaChecked) Run() int {
 		panic(err)
 	}
 	settings := map[string]string{Outputs: outputs, testLibrary: small}
-	if !testkit.Nightly() {
-		settings["GOGC"] = "400"
-	}
 	for name, value := range settings {
 		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	if !testkit.Nightly() {
+		if err := testkit.Frugal(); err != nil {
 			panic(err)
 		}
 	}
