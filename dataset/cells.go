@@ -150,10 +150,49 @@ var (
 	dotted = regexp.MustCompile(`^[-+]?[1-9][0-9]{0,2}\.[0-9]{3}$`)
 )
 
+// A thousandsMark stands between thousands, where no other reading is left: 1.112.640 or
+// 16.384,5, and the same with the marks exchanged.
+type thousandsMark struct {
+	mark, decimal string
+	certain       *regexp.Regexp // a number that shows it
+	number        *regexp.Regexp // any number in a table that has it
+}
+
+var thousandsMarks = []thousandsMark{
+	{".", ",", regexp.MustCompile(`^[-+]?[1-9][0-9]{0,2}(\.[0-9]{3}){2,}(,[0-9]+)?$|^[-+]?[1-9][0-9]{0,2}\.[0-9]{3},[0-9]+$`),
+		regexp.MustCompile(`^[-+]?([1-9][0-9]{0,2}(\.[0-9]{3})+|[0-9]+)(,[0-9]+)?$`)},
+	{",", ".", regexp.MustCompile(`^[-+]?[1-9][0-9]{0,2}(,[0-9]{3}){2,}(\.[0-9]+)?$|^[-+]?[1-9][0-9]{0,2},[0-9]{3}\.[0-9]+$`),
+		regexp.MustCompile(`^[-+]?([1-9][0-9]{0,2}(,[0-9]{3})+|[0-9]+)(\.[0-9]+)?$`)},
+}
+
+// findThousands finds the mark between thousands, if one number leaves no other reading and
+// all fit it.
+func (t *Table) findThousands() *thousandsMark {
+	for i := range thousandsMarks {
+		m, certain, all := &thousandsMarks[i], false, true
+		for _, row := range t.Rows {
+			for k, s := range row {
+				if s == "" || t.Columns[k].Unit == "" {
+					continue
+				}
+				certain = certain || m.certain.MatchString(s)
+				all = all && m.number.MatchString(s)
+			}
+		}
+		if certain && all {
+			return m
+		}
+	}
+	return nil
+}
+
 // dotted tells whether a cell of the table may have a point between thousands.
 func (t *Table) dotted(s string) bool { return t.separator != ',' && dotted.MatchString(s) }
 
 func (t *Table) findDecimals() {
+	if t.thousands = t.findThousands(); t.thousands != nil {
+		return
+	}
 	point, comma := false, false
 	for _, row := range t.Rows {
 		for i, s := range row {
@@ -177,6 +216,9 @@ func (t *Table) findDecimals() {
 // withDecimalPoint returns a number as Go writes it. A comma is the decimal mark only if
 // the table leaves no other reading.
 func (t *Table) withDecimalPoint(s string, line int, column string) (string, error) {
+	if m := t.thousands; m != nil && m.number.MatchString(s) {
+		return strings.Replace(strings.ReplaceAll(s, m.mark, ""), m.decimal, ".", 1), nil
+	}
 	if t.dotted(s) && t.decimals != decimalPoint {
 		whole := strings.Replace(s, ".", "", 1)
 		return "", t.bad(line, column, fmt.Sprintf("%q is %s or %s", s, whole, s),

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"ckpt/internal/wording"
 )
 
 //go:embed tables/*.csv
@@ -36,6 +38,7 @@ type Table struct {
 	decimals decimalMark
 	// separator stands between the cells.
 	separator rune
+	thousands *thousandsMark // nil without one
 }
 
 // A Column is one column of a [Table].
@@ -193,10 +196,14 @@ func ReadTable(r io.Reader, name string) (*Table, error) {
 }
 
 func (t *Table) readRows(text string) error {
-	rd := csv.NewReader(strings.NewReader(text))
+	if rest, ok := strings.CutPrefix(text, "sep="); ok { // Excel's; a comment, so that lines count
+		text = "#" + rest
+	}
 	t.separator = delimiter(text)
+	rd := csv.NewReader(strings.NewReader(text))
 	rd.Comment, rd.Comma = '#', t.separator
 	rd.FieldsPerRecord = -1
+	index := 0 // columns in front that number the rows
 	for {
 		cells, err := rd.Read()
 		if errors.Is(err, io.EOF) {
@@ -211,8 +218,14 @@ func (t *Table) readRows(text string) error {
 		}
 		line, _ := rd.FieldPos(0)
 		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
+			if cells[i] = strings.TrimSpace(cells[i]); wording.Absent(cells[i]) {
+				cells[i] = ""
+			}
 		}
+		if t.Columns == nil && isIndex(cells[0]) {
+			index = 1
+		}
+		cells = cells[min(index, len(cells)):]
 		if t.Columns == nil {
 			if err := t.header(cells, line); err != nil {
 				return err
@@ -300,6 +313,10 @@ func (t *Table) plainText(text []byte) (string, error) {
 	}
 	return s, nil
 }
+
+// isIndex reports whether a first column of this name numbers the rows, as pandas writes
+// its index.
+func isIndex(name string) bool { return name == "" || name == "Unnamed: 0" }
 
 // delimiter returns the character between the cells of a table: the one of comma,
 // semicolon and tab that is most frequent in the header.

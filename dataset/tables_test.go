@@ -146,7 +146,6 @@ func TestBadTables(t *testing.T) {
 		{"two units", "app,class,n_processes,dtapp_MiB,dtapp_KiB\nbt,B,4,110,112640\n", 1, "dtapp_KiB", "units are mixed", "keep one"},
 		{"unit in a cell", head + "bt,B,4,110\nbt,B,9,54000 KiB\n", 3, "dtapp_MiB", "unit of its own", "number only"},
 		{"slip of a unit", head + "bt,B,4,110\nbt,B,9,54\nbt,B,16,32000\n", 4, "dtapp_MiB", "units are mixed", "MiB"},
-		{"NaN", head + "bt,B,4,NaN\n", 2, "dtapp_MiB", "not a measurement", "leave the cell empty"},
 		{"infinite", head + "bt,B,4,+Inf\n", 2, "dtapp_MiB", "not a measurement", "leave the cell empty"},
 		{"negative", head + "bt,B,4,110\nbt,B,9,-54\n", 3, "dtapp_MiB", "not a positive size", "positive"},
 		{"zero", head + "bt,B,4,0\n", 2, "dtapp_MiB", "not a positive size", "empty"},
@@ -207,9 +206,29 @@ func TestForms(t *testing.T) {
 		"tabs, commas":   strings.ReplaceAll(strings.ReplaceAll(comma, ",", "\t"), ".", ","),
 		"empty rows":     semicolons + ";;;\n\n;;;\n",
 		"no last line":   strings.TrimSuffix(comma, "\n"),
+		"exponents":      strings.ReplaceAll(comma, "1100.5", "1.1005e3"),
+		"sep=":           "sep=;\n" + semicolons,
+		"sep=, BOM":      "\ufeffsep=;\r\n" + semicolons,
+		"sep=, tabs":     "sep=\t\n" + strings.ReplaceAll(comma, ",", "\t"),
+		"index":          ",app,class,n_processes,dtapp_MiB\n0,bt,B,4,1100.5\n1,bt,B,9,54.25\n",
+		"index read":     "Unnamed: 0,app,class,n_processes,dtapp_MiB\n0,bt,B,4,1100.5\n1,bt,B,9,54.25\n",
+		"R's index":      "\"\";\"app\";\"class\";\"n_processes\";\"dtapp_MiB\"\n\"1\";\"bt\";\"B\";4;1100,5\n\"2\";\"bt\";\"B\";9;54,25\n",
+		"NA":             "app,class,n_processes,lb_MiB,dtapp_MiB\nbt,B,4,NA,1100.5\nbt,B,9,NaN,54.25\n",
+		"thousands":      "app;class;n_processes;dtapp_MiB\nbt;B;4;1.100,5\nbt;B;9;54,25\n",
 	} {
 		got, err := read(text)
 		if err != nil || len(got) != 2 || got[0].Data != want[0].Data || got[1].Data != want[1].Data || got[1].NP != 9 {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	// Several marks in one number stand between thousands, and so do single ones beside it.
+	for name, text := range map[string]string{
+		"points": "app;class;n_processes;dtapp_B\nbt;B;4;1.112.640\nbt;B;9;524.288\n",
+		"commas": "app;class;n_processes;dtapp_B\nbt;B;4;1,112,640\nbt;B;9;524,288\n",
+		"quoted": "app,class,n_processes,dtapp_B\nbt,B,4,\"1,112,640\"\nbt,B,9,\"524,288.0\"\n",
+	} {
+		got, err := read(text)
+		if err != nil || len(got) != 2 || got[0].Data != 1112640./(1<<20) || got[1].Data != 0.5 {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}

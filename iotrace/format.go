@@ -98,15 +98,41 @@ var firstDarshan = regexp.MustCompile(`^1\.\d\d?\x00{4}`)
 
 // isCSVHeader reports whether the first line names the columns that events need.
 func isCSVHeader(text []byte) bool {
-	first, _, _ := bytes.Cut(text, []byte("\n"))
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if first, rest, _ := bytes.Cut(text, []byte("\n")); NamesSeparator(first) {
+		text = rest
+	}
 	found := 0
-	for name := range bytes.SplitSeq(bytes.TrimPrefix(first, []byte("\ufeff")), []byte(",")) {
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	for name := range bytes.SplitSeq(first, []byte{Separator(text)}) {
 		switch string(bytes.Trim(name, "\" \r")) {
 		case "op", "start_ns", "end_ns":
 			found++
 		}
 	}
 	return found >= 3
+}
+
+// NamesSeparator reports whether the first line of a table names what stands between its
+// fields, as Excel has it: sep=;
+func NamesSeparator(line []byte) bool {
+	return bytes.HasPrefix(bytes.TrimPrefix(line, []byte("\ufeff")), []byte("sep="))
+}
+
+// Separator returns what stands between the fields of a table that begins with head: the
+// comma, semicolon or tab that is most frequent among the names of its columns.
+func Separator(head []byte) byte {
+	first, rest, _ := bytes.Cut(bytes.TrimSpace(head), []byte("\n"))
+	if NamesSeparator(first) {
+		first, _, _ = bytes.Cut(rest, []byte("\n"))
+	}
+	best, most := byte(','), bytes.Count(first, []byte(","))
+	for _, c := range []byte(";\t") {
+		if n := bytes.Count(first, []byte{c}); n > most {
+			best, most = c, n
+		}
+	}
+	return best
 }
 
 // isDarshanLog recognises the header of a binary log: the version as text in 8 bytes,

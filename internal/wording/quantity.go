@@ -180,3 +180,13 @@ func Share(s string) (float64, error) {
 	digits := func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 	return 0, &AmbiguousError{Percent: digits(n) + "%", Share: digits(n / 100), Whole: digits(n*100) + "%"}
 }
+
+// Absent reports whether a cell of a table says that there is no value, in the words of R,
+// pandas, polars, DuckDB and spreadsheets.
+func Absent(cell string) bool {
+	switch cell {
+	case "", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NaT", "None", "NULL", "null":
+		return true
+	}
+	return false
+}

@@ -133,6 +133,8 @@ func appendField(b []byte, s string) []byte {
 // in the report, and returns the events of a truncated text.
 func ReadCSV(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
 	c := &csvReader{rows: newRows(o), in: iotrace.NewLines(r), o: o, rep: &iotrace.Report{}}
+	c.sep = iotrace.Separator(c.in.Head())
+	c.marked = c.sep != ','
 	if f := iotrace.Detect(c.in.Head()); f != iotrace.FormatCSV {
 		return nil, c.rep, iotrace.WrongFormat(c.in.Head(), iotrace.FormatCSV)
 	}
@@ -155,6 +157,7 @@ type csvReader struct {
 	o   iotrace.Options
 	rep *iotrace.Report
 
+	sep     byte   // stands between the fields
 	first   int64  // line at which the record begins
 	width   int    // fields of a line; the column of those that are missing
 	joined  []byte // a record that spans lines
@@ -312,6 +315,9 @@ func (c *csvReader) next() error {
 	if err != nil {
 		return err
 	}
+	if c.first == 1 && iotrace.NamesSeparator(l) {
+		return c.next()
+	}
 	if bytes.IndexByte(l, '"') < 0 {
 		if !c.in.Whole() {
 			return c.in.Truncated("the last line has no end")
@@ -321,7 +327,7 @@ func (c *csvReader) next() error {
 		}
 		c.fields = c.fields[:0]
 		for {
-			i := bytes.IndexByte(l, ',')
+			i := bytes.IndexByte(l, c.sep)
 			if i < 0 {
 				break
 			}
@@ -380,7 +386,7 @@ func (c *csvReader) quoted() error {
 				rest = rest[1:]
 			}
 		} else {
-			i := bytes.IndexByte(rest, ',')
+			i := bytes.IndexByte(rest, c.sep)
 			if i < 0 {
 				i = len(rest)
 			}
@@ -394,7 +400,7 @@ func (c *csvReader) quoted() error {
 		if len(rest) == 0 {
 			return nil
 		}
-		if rest[0] != ',' {
+		if rest[0] != c.sep {
 			return c.badQuotes()
 		}
 		rest = rest[1:]

@@ -278,3 +278,49 @@ func FuzzCSV(f *testing.F) {
 		}
 	})
 }
+
+// Spreadsheets, R and pandas write the same rows in their own forms.
+func TestCSVOfOthers(t *testing.T) {
+	const plain = "op,rank,node,file,offset,bytes,start_ns,end_ns\n" +
+		"open,3,,/f,,0,1234567000,1234567100\n" +
+		"write,3,,/f,0,4096,1234567200,1234568000\n"
+	want, _, err := ReadCSV(strings.NewReader(plain), iotrace.Options{})
+	if err != nil || len(want.Events) != 2 {
+		t.Fatal(want, err)
+	}
+	semicolons := strings.ReplaceAll(plain, ",", ";")
+	for name, text := range map[string]string{
+		"semicolons":      semicolons,
+		"tabs":            strings.ReplaceAll(plain, ",", "\t"),
+		"sep=;":           "sep=;\r\n" + strings.ReplaceAll(semicolons, "\n", "\r\n"),
+		"BOM and sep=;":   "\ufeffsep=;\n" + semicolons,
+		"exponents":       strings.ReplaceAll(strings.ReplaceAll(plain, "4096", "4.096E+03"), "1234567000", "1.234567e9"),
+		"fractions":       strings.ReplaceAll(plain, "4096", "4096.0"),
+		"decimal commas":  strings.ReplaceAll(semicolons, "4096", "4096,0"),
+		"thousands":       strings.NewReplacer("1234567", "1.234.567.", "1234568", "1.234.568.").Replace(semicolons),
+		"quoted":          strings.ReplaceAll(plain, "1234567000", "\"1,234,567,000\""),
+		"NA":              strings.ReplaceAll(strings.ReplaceAll(plain, "/f,,0", "/f,NA,0"), "3,,", "3,NA,"),
+		"NaN":             strings.ReplaceAll(plain, "/f,,0", "/f,NaN,0"),
+		"index of pandas": ",op,rank,node,file,offset,bytes,start_ns,end_ns\n0,open,3,,/f,,0,1234567000,1234567100\n1,write,3,,/f,0,4096,1234567200,1234568000\n",
+	} {
+		if f := iotrace.Detect([]byte(text)); f != iotrace.FormatCSV {
+			t.Errorf("%s: seen as %v", name, f)
+		}
+		got, _, err := ReadCSV(strings.NewReader(text), iotrace.Options{})
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		} else if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	for text, want := range map[string]string{
+		strings.ReplaceAll(semicolons, "4096", "4.096"):          "invalid bytes: 4.096 may be thousands or a fraction",
+		strings.ReplaceAll(plain, "4096", "\"4,096\""):           "invalid bytes: 4,096 may be thousands or a fraction",
+		strings.ReplaceAll(plain, "1234567000", "1.7012345E+18"): "invalid start: 1.7012345E+18 has lost digits",
+		strings.ReplaceAll(plain, "4096", "4096.5"):              "invalid bytes",
+	} {
+		if _, _, err := ReadCSV(strings.NewReader(text), iotrace.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

@@ -2,11 +2,14 @@ package export
 
 import (
 	"bytes"
+	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"ckpt/internal/wording"
 	"ckpt/iotrace"
 )
 
@@ -18,6 +21,7 @@ type rows struct {
 	ops     map[string]iotrace.Op
 	zones   map[string]iotrace.Zone
 	fields  [][]byte
+	marked  bool         // marks may stand between thousands: commas do not separate the fields
 	column  [numCols]int // where each column is in the fields
 }
 
@@ -46,32 +50,33 @@ func (c *rows) event() (e iotrace.Event, reason string) {
 		return e, "invalid rank"
 	}
 	e.File = iotrace.None
-	if name := f(colFile); len(name) > 0 {
+	// Programs that write a word for nothing write it for the offset as well.
+	if name := f(colFile); len(name) > 0 && !(absent(name) && bytes.Equal(name, f(colOffset))) {
 		e.File = c.file(name)
 	}
 	if e.Peer, ok = c.rankField(f(colPeer), f(colPeerNode)); !ok {
 		return e, "invalid peer"
 	}
-	if e.Checkpoint, ok = count(f(colCheckpoint)); !ok {
-		return e, "invalid checkpoint"
+	if e.Checkpoint, ok = c.count(f(colCheckpoint)); !ok {
+		return e, c.invalid("checkpoint", f(colCheckpoint))
 	}
-	if e.Round, ok = count(f(colRound)); !ok {
-		return e, "invalid round"
+	if e.Round, ok = c.count(f(colRound)); !ok {
+		return e, c.invalid("round", f(colRound))
 	}
-	if e.Offset, ok = integer(f(colOffset), iotrace.None); !ok {
-		return e, "invalid offset"
+	if e.Offset, ok = c.integer(f(colOffset), iotrace.None); !ok {
+		return e, c.invalid("offset", f(colOffset))
 	}
 	if e.Offset < 0 && !absent(f(colOffset)) {
 		return e, "the offset is negative"
 	}
-	if e.Bytes, ok = integer(f(colBytes), 0); !ok {
-		return e, "invalid bytes"
+	if e.Bytes, ok = c.integer(f(colBytes), 0); !ok {
+		return e, c.invalid("bytes", f(colBytes))
 	}
-	if e.Start, ok = integer(f(colStart), 0); !ok || absent(f(colStart)) {
-		return e, "invalid start"
+	if e.Start, ok = c.integer(f(colStart), 0); !ok || absent(f(colStart)) {
+		return e, c.invalid("start", f(colStart))
 	}
-	if e.End, ok = integer(f(colEnd), 0); !ok || absent(f(colEnd)) {
-		return e, "invalid end"
+	if e.End, ok = c.integer(f(colEnd), 0); !ok || absent(f(colEnd)) {
+		return e, c.invalid("end", f(colEnd))
 	}
 	if err := e.Check(len(c.t.Ranks), len(c.t.Files)); err != nil {
 		return e, err.Error()
@@ -90,38 +95,68 @@ func module(name []byte) (m iotrace.Module, ok bool) {
 	case "STDIO":
 		return iotrace.STDIO, true
 	}
-	return 0, false
+	return 0, absent(name)
 }
 
-// absent reports whether a number is not there, in the words of pandas and DuckDB too.
+// absent reports whether a number is not there, in the words of other programs too.
 func absent(b []byte) bool {
-	switch string(b) {
-	case "", "NaN", "nan", "<NA>", "NULL", "null":
-		return true
-	}
-	return false
+	return len(b) == 0 || (b[0] < '0' || b[0] > '9') && wording.Absent(string(b))
 }
 
 // integer reads a whole number, or returns another one if it is absent. Programs that
-// keep numbers as fractions write 5.0 or 5e3.
-func integer(b []byte, other int64) (int64, bool) {
+// keep numbers as fractions write 5.0 or 5e3, spreadsheets 1.234.567 and 5,0.
+func (c *rows) integer(b []byte, other int64) (int64, bool) {
 	if n, ok := iotrace.Int(b); ok {
 		return n, true
 	}
 	if absent(b) {
 		return other, true
 	}
+	s := string(b)
+	switch {
+	case grouped.MatchString(s):
+		s = strings.NewReplacer(".", "", ",", "").Replace(s)
+		return iotrace.Int([]byte(s))
+	case c.ambiguous(s):
+		return 0, false
+	}
+	s = strings.Replace(s, ",", ".", 1)
 	const exact = 1 << 53 // a float64 has all whole numbers up to it
-	x, err := strconv.ParseFloat(string(b), 64)
+	x, err := strconv.ParseFloat(s, 64)
 	if err != nil || x != math.Trunc(x) || math.Abs(x) > exact {
 		return 0, false
 	}
 	return int64(x), true
 }
 
+var (
+	// grouped matches a whole number with marks that can only stand between thousands.
+	grouped = regexp.MustCompile(`^-?[1-9][0-9]{0,2}((\.[0-9]{3}){2,}|(,[0-9]{3}){2,})$`)
+	// onceGrouped matches 1.234, which is 1234 or 1.234.
+	onceGrouped = regexp.MustCompile(`^-?[1-9][0-9]{0,2}[.,][0-9]{3}$`)
+)
+
+// ambiguous reports whether a number may have a mark between its thousands, and may have a
+// fraction. A table that commas separate has points for fractions.
+func (c *rows) ambiguous(s string) bool {
+	return onceGrouped.MatchString(s) && (c.marked || strings.Contains(s, ","))
+}
+
+// invalid says why a column is no whole number.
+func (c *rows) invalid(what string, b []byte) string {
+	s := string(b)
+	switch _, err := strconv.ParseFloat(s, 64); {
+	case c.ambiguous(s):
+		return fmt.Sprintf("invalid %s: %s may be thousands or a fraction; write it without marks", what, s)
+	case err == nil && strings.ContainsAny(s, "eE"):
+		return fmt.Sprintf("invalid %s: %s has lost digits; export whole numbers", what, s)
+	}
+	return "invalid " + what
+}
+
 // count reads a number from 0 on, and returns 0 if it is absent.
-func count(b []byte) (int32, bool) {
-	n, ok := integer(b, 0)
+func (c *rows) count(b []byte) (int32, bool) {
+	n, ok := c.integer(b, 0)
 	return int32(n), ok && 0 <= n && n <= math.MaxInt32
 }
 
@@ -150,6 +185,9 @@ func (c *rows) op(name []byte) (iotrace.Op, bool) {
 }
 
 func (c *rows) zone(name []byte) (iotrace.Zone, bool) {
+	if absent(name) {
+		return 0, true
+	}
 	if z, ok := c.zones[string(name)]; ok {
 		return z, true
 	}
@@ -169,10 +207,13 @@ func (c *rows) file(name []byte) int32 {
 }
 
 func (c *rows) rankField(number, node []byte) (int32, bool) {
+	if absent(node) {
+		node = nil
+	}
 	if absent(number) {
 		return iotrace.None, absent(node)
 	}
-	n, ok := integer(number, 0)
+	n, ok := c.integer(number, 0)
 	if !ok {
 		return 0, false
 	}

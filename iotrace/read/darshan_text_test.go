@@ -32,8 +32,9 @@ func TestReadText(t *testing.T) {
 	}
 	want := &iotrace.Trace{
 		Job: "./ior -a MPIIO -w -r", Source: "darshan", Origin: time.Date(2017, 1, 31, 16, 26, 39, 0, time.UTC),
-		Ranks: []iotrace.Rank{{Rank: 0, Node: "nid00011"}, {Rank: 1, Node: "nid00012"}},
-		Files: []string{"/scratch/a b, c/test.out"},
+		Ranks:      []iotrace.Rank{{Rank: 0, Node: "nid00011"}, {Rank: 1, Node: "nid00012"}},
+		Files:      []string{"/scratch/a b, c/test.out"},
+		Properties: []iotrace.Property{{Name: "user", Value: "1000"}, {Name: "job", Value: "25016"}, {Name: "processes", Value: "2"}},
 		Events: []iotrace.Event{
 			ev(iotrace.Write, iotrace.MPIIO, 0, iotrace.None, 4194304, 119, 212),
 			ev(iotrace.Write, iotrace.POSIX, 0, 0, 1048576, 120, 131),
