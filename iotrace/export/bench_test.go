@@ -39,6 +39,9 @@ func BenchmarkFormats(b *testing.B) {
 		return err
 	})
 	run("parquet/write", func() error { return WriteParquet(io.Discard, t) })
-	run("parquet/read", func() error { _, err := ReadParquet(bytes.NewReader(pq.Bytes()), int64(pq.Len())); return err })
+	run("parquet/read", func() error {
+		_, _, err := ReadParquet(bytes.NewReader(pq.Bytes()), int64(pq.Len()), iotrace.Options{})
+		return err
+	})
 	run("chrome", func() error { return WriteChrome(io.Discard, t) })
 }

@@ -230,7 +230,7 @@ func TestEmpty(t *testing.T) {
 		case "csv":
 			got, _, err = ReadCSV(&buf, iotrace.Options{})
 		case "parquet":
-			got, err = ReadParquet(bytes.NewReader(buf.Bytes()), int64(buf.Len()))
+			got, _, err = ReadParquet(bytes.NewReader(buf.Bytes()), int64(buf.Len()), iotrace.Options{})
 		default:
 			continue
 		}

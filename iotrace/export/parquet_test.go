@@ -43,7 +43,7 @@ func throughParquet(t interface{ Fatal(...any) }, want *iotrace.Trace) {
 	if err := WriteParquet(&buf, want); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadParquet(bytes.NewReader(buf.Bytes()), int64(buf.Len()))
+	got, _, err := ReadParquet(bytes.NewReader(buf.Bytes()), int64(buf.Len()), iotrace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,13 +158,13 @@ func TestParquetErrors(t *testing.T) {
 	}{
 		{nil, "this is an empty file, not a Parquet file"},
 		{[]byte(csvSample), "this is a CSV trace of ckpt, not a Parquet file"},
-		{other.Bytes(), "this Parquet file is not of ckpt"},
+		{other.Bytes(), "this Parquet file has no column op; rows of I/O have op, start_ns, end_ns"},
 		{tagged.Bytes(), "is missing"},
 		{tables.Bytes(), "metadata ckpt.trace"},
 		{buf.Bytes()[:buf.Len()/2], "damaged Parquet"},
 		{invalid.Bytes(), "row 2: ends 1 ns before"},
 	} {
-		_, err := ReadParquet(bytes.NewReader(c.file), int64(len(c.file)))
+		_, _, err := ReadParquet(bytes.NewReader(c.file), int64(len(c.file)), iotrace.Options{})
 		var fe *iotrace.FormatError
 		if !errors.As(err, &fe) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
@@ -192,7 +192,7 @@ func FuzzParquet(f *testing.F) {
 	}
 	f.Add(plain.Bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		tr, err := ReadParquet(bytes.NewReader(b), int64(len(b)))
+		tr, _, err := ReadParquet(bytes.NewReader(b), int64(len(b)), iotrace.Options{})
 		var fe *iotrace.FormatError
 		switch {
 		case err != nil && !errors.As(err, &fe):
@@ -238,13 +238,13 @@ func TestParquetEncodings(t *testing.T) {
 			Create: e.Create, Peer: e.Peer, Checkpoint: e.Checkpoint, Round: e.Round, Offset: e.Offset, Bytes: e.Bytes, Start: e.Start, End: e.End})
 	}
 	for _, version := range []int{1, 2} {
-		for _, codec := range []compress.Codec{&parquet.Uncompressed, &parquet.Zstd} {
+		for _, codec := range []compress.Codec{&parquet.Uncompressed, &parquet.Zstd, &parquet.Snappy, &parquet.Gzip} {
 			var buf bytes.Buffer
 			if err := parquet.Write(&buf, rows, parquet.DataPageVersion(version), parquet.Compression(codec), parquet.PageBufferSize(1000),
 				parquet.KeyValueMetadata(tablesKey, base64.StdEncoding.EncodeToString(tables.Bytes()))); err != nil {
 				t.Fatal(err)
 			}
-			got, err := ReadParquet(bytes.NewReader(buf.Bytes()), int64(buf.Len()))
+			got, _, err := ReadParquet(bytes.NewReader(buf.Bytes()), int64(buf.Len()), iotrace.Options{})
 			if err != nil {
 				t.Fatalf("version %d, %v: %v", version, codec, err)
 			}
@@ -254,10 +254,10 @@ func TestParquetEncodings(t *testing.T) {
 		}
 	}
 	var buf bytes.Buffer
-	if err := parquet.Write(&buf, rows, parquet.Compression(&parquet.Snappy), parquet.KeyValueMetadata(tablesKey, base64.StdEncoding.EncodeToString(tables.Bytes()))); err != nil {
+	if err := parquet.Write(&buf, rows, parquet.Compression(&parquet.Brotli), parquet.KeyValueMetadata(tablesKey, base64.StdEncoding.EncodeToString(tables.Bytes()))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadParquet(bytes.NewReader(buf.Bytes()), int64(buf.Len())); err == nil || !strings.Contains(err.Error(), "column func_id: its pages are packed by SNAPPY") {
+	if _, _, err := ReadParquet(bytes.NewReader(buf.Bytes()), int64(buf.Len()), iotrace.Options{}); err == nil || !strings.Contains(err.Error(), "column func_id: its pages are packed by BROTLI") {
 		t.Error(err)
 	}
 }
@@ -278,10 +278,10 @@ func TestUnpack(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := make([]int64, len(want))
-		if err := delta(got, b); err != nil || !slices.Equal(got, want) {
+		if _, err := delta(got, b); err != nil || !slices.Equal(got, want) {
 			t.Fatalf("delta: %v, %v, want %v", err, got, want)
 		}
-		if err := delta(make([]int64, len(want)+1), b); err == nil {
+		if _, err := delta(make([]int64, len(want)+1), b); err == nil {
 			t.Fatal("delta: one number too many")
 		}
 		width := uint(bits.Len32(uint32(slices.Max(words))))
@@ -312,7 +312,7 @@ func TestParquetMemory(t *testing.T) {
 		b := append(slices.Clone(whole[:len(whole)-8-length]), footer...)
 		return append(binary.LittleEndian.AppendUint32(b, uint32(len(footer))), "PAR1"...)
 	}
-	if _, err := ReadParquet(bytes.NewReader(with(footer)), int64(len(whole))); err != nil {
+	if _, _, err := ReadParquet(bytes.NewReader(with(footer)), int64(len(whole)), iotrace.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	lists := 0
@@ -323,11 +323,11 @@ func TestParquetMemory(t *testing.T) {
 		}
 		lists++
 		b := with(append(append(slices.Clone(footer[:i]), 0xf0|thriftStruct, 0xff, 0xff, 0xff, 0xff, 7), footer[i+1:]...))
-		_, _ = ReadParquet(bytes.NewReader(b), int64(len(b)))
+		_, _, _ = ReadParquet(bytes.NewReader(b), int64(len(b)), iotrace.Options{})
 	}
 	bad := slices.Clone(whole)
 	binary.LittleEndian.PutUint32(bad[len(bad)-8:], 1<<31)
-	if _, err := ReadParquet(bytes.NewReader(bad), int64(len(bad))); !errors.Is(err, iotrace.ErrTruncated) || lists == 0 {
+	if _, _, err := ReadParquet(bytes.NewReader(bad), int64(len(bad)), iotrace.Options{}); !errors.Is(err, iotrace.ErrTruncated) || lists == 0 {
 		t.Error(err)
 	}
 }
@@ -350,7 +350,7 @@ func TestParquetEqual(t *testing.T) {
 	if err := WriteParquet(&buf, want); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadParquet(bytes.NewReader(buf.Bytes()), int64(buf.Len()))
+	got, _, err := ReadParquet(bytes.NewReader(buf.Bytes()), int64(buf.Len()), iotrace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +386,7 @@ func TestParquetAnnounced(t *testing.T) {
 		b = append(binary.LittleEndian.AppendUint32(b, uint32(len(footer))), "PAR1"...)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err = ReadParquet(bytes.NewReader(b), int64(len(b)))
+		_, _, err = ReadParquet(bytes.NewReader(b), int64(len(b)), iotrace.Options{})
 		runtime.ReadMemStats(&after)
 		// That of one group at most.
 		if most := uint64(mostInGroup*unsafe.Sizeof(iotrace.Event{}) + 16<<20); err == nil || after.TotalAlloc-before.TotalAlloc > most {
@@ -405,7 +405,7 @@ func TestParquetDamaged(t *testing.T) {
 	b := buf.Bytes()
 	for i := 4; i < len(b); i += 150 {
 		b[i] ^= 0x55
-		tr, err := ReadParquet(bytes.NewReader(b), int64(len(b)))
+		tr, _, err := ReadParquet(bytes.NewReader(b), int64(len(b)), iotrace.Options{})
 		if err == nil {
 			err = iotracetest.Valid(tr)
 			if err != nil {

@@ -59,41 +59,50 @@ const (
 
 var mostUnasked int64 = 1 << 21 // fewer in a test
 
-// ReadParquet reads the output of WriteParquet, size bytes long. It refuses Parquet
-// files of other programs, which have no tables of ranks and files. Errors name the
-// column and the offset at which it begins.
+// ReadParquet reads the output of WriteParquet, size bytes long, and rows with the columns
+// of it, of a CSV or of Recorder that another program has written. Errors name the column
+// and the offset at which it begins.
 //
 // It decodes the few columns and encodings by itself, because the reader of parquet-go
 // does not bound memory: it turns a run of six bytes into 8 GiB of values, which no
 // recover prevents. It also panics on changed bytes, and takes twice the time for
 // whole pages of values and ten times for rows.
-func ReadParquet(r io.ReaderAt, size int64) (*iotrace.Trace, error) {
+func ReadParquet(r io.ReaderAt, size int64, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
 	head := make([]byte, iotrace.HeadBytes)
 	n, _ := r.ReadAt(head, 0)
+	rep := &iotrace.Report{}
 	if iotrace.Detect(head[:n]) != iotrace.FormatParquet {
-		return nil, iotrace.WrongFormat(head[:n], iotrace.FormatParquet)
+		return nil, rep, iotrace.WrongFormat(head[:n], iotrace.FormatParquet)
 	}
 	x := &parquetReader{r: r, size: size}
 	if err := x.footer(); err != nil {
-		return nil, err
+		return nil, rep, err
 	}
 	i := slices.IndexFunc(x.meta.KeyValueMetadata, func(kv format.KeyValue) bool { return kv.Key == tablesKey })
-	if i < 0 {
-		return nil, &iotrace.FormatError{Reason: "this Parquet file is not of ckpt, or another program wrote it anew: it has no metadata " + tablesKey + ". CSV of its rows is read (DuckDB: COPY (SELECT func_id AS op, rank, hostname AS node, file_name AS file, ckpt_offset AS offset, ckpt_bytes AS bytes, ckpt_start_ns AS start_ns, ckpt_end_ns AS end_ns FROM 'in.parquet') TO 'out.csv')", Err: iotrace.ErrWrongFormat}
+	if i < 0 || x.rewritten() {
+		t, err := x.table(o, rep)
+		return t, rep, err
 	}
 	if err := x.schema(); err != nil {
-		return nil, err
+		return nil, rep, err
 	}
 	// The tables are a trace without events.
 	var err error
 	if x.t, err = iotrace.ReadTrace(base64.NewDecoder(base64.StdEncoding, strings.NewReader(x.meta.KeyValueMetadata[i].Value))); err != nil {
-		return nil, damaged(x.end, "metadata %s: %v", tablesKey, err)
+		return nil, rep, damaged(x.end, "metadata %s: %v", tablesKey, err)
 	}
 	if err := x.events(); err != nil {
-		return nil, err
+		return nil, rep, err
 	}
 	x.t.Sort()
-	return x.t, nil
+	return x.t, rep, nil
+}
+
+// rewritten reports whether another program wrote the rows anew, and kept the metadata.
+func (x *parquetReader) rewritten() bool {
+	return slices.ContainsFunc(x.meta.Schema, func(s format.SchemaElement) bool {
+		return s.RepetitionType.Valid && s.RepetitionType.V == format.Optional
+	})
 }
 
 type parquetReader struct {
@@ -162,27 +171,40 @@ func (x *parquetReader) schema() error {
 	return nil
 }
 
-func (x *parquetReader) events() error {
-	total := int64(0)
+// rows counts the rows of all groups, and checks that they may be there.
+func (x *parquetReader) rows(mostInGroup int64) (total int64, err error) {
 	for _, g := range x.meta.RowGroups {
 		if g.NumRows < 0 || g.NumRows > mostInGroup {
-			return damaged(x.end, "%d rows in a group", g.NumRows)
+			return 0, damaged(x.end, "%d rows in a group", g.NumRows)
 		}
 		total += g.NumRows
 	}
 	if total != x.meta.NumRows {
 		e := damaged(x.end, "%d rows announced, %d found", x.meta.NumRows, total)
 		e.(*iotrace.FormatError).Err = iotrace.ErrTruncated
-		return e
+		return 0, e
 	}
 	if total > mostUnasked && total/mostPerByte > x.size {
-		return damaged(x.end, "%d rows in %d bytes", total, x.size)
+		return 0, damaged(x.end, "%d rows in %d bytes", total, x.size)
+	}
+	return total, nil
+}
+
+func (x *parquetReader) events() error {
+	total, err := x.rows(mostInGroup)
+	if err != nil {
+		return err
 	}
 	ops := make(map[string]int64)
 	for op := iotrace.Op(1); op.Valid(); op++ {
 		ops[op.String()] = int64(op)
 	}
-	pages, err := newPageReader(ops)
+	pages, err := newPageReader(func(name []byte) (int64, error) {
+		if op, ok := ops[string(name)]; ok {
+			return op, nil
+		}
+		return 0, errors.New("the page has an unknown word")
+	})
 	if err != nil {
 		return err
 	}
@@ -215,32 +237,8 @@ func (x *parquetReader) events() error {
 // column sets one field of the events of a group, and returns the length of the
 // column.
 func (x *parquetReader) column(pages *pageReader, g *format.RowGroup, c *parquetColumn, events []iotrace.Event) (int64, error) {
-	i := slices.IndexFunc(g.Columns, func(k format.ColumnChunk) bool {
-		return len(k.MetaData.PathInSchema) == 1 && k.MetaData.PathInSchema[0] == c.name
-	})
-	if i < 0 {
-		return 0, damaged(x.end, "a group without column %s", c.name)
-	}
-	meta := &g.Columns[i].MetaData
-	at, n := meta.DataPageOffset, meta.TotalCompressedSize
-	if d := meta.DictionaryPageOffset; d > 0 && d < at {
-		at = d
-	}
-	switch {
-	case at < 0 || n < 0 || n > x.end || at > x.end-n:
-		return 0, damaged(x.end, "column %s lies outside of the file", c.name)
-	case !slices.Contains(c.types, meta.Type) || meta.NumValues != int64(len(events)):
-		return 0, damaged(x.end, "column %s differs from its schema", c.name)
-	}
-	if int64(cap(x.raw)) < n {
-		x.raw = make([]byte, n)
-	}
-	b := x.raw[:n]
-	if _, err := x.r.ReadAt(b, at); err != nil {
-		return 0, err
-	}
 	row := 0
-	err := pages.column(meta, b, len(events), func(values []int64) error {
+	return x.chunk(pages, g, c.name, c.types, func(values []int64) error {
 		for i, v := range values {
 			if v < c.least || v > c.most {
 				return errors.New("a number is out of range")
@@ -250,8 +248,37 @@ func (x *parquetReader) column(pages *pageReader, g *format.RowGroup, c *parquet
 		row += len(values)
 		return nil
 	})
-	if err != nil {
-		return 0, damaged(at, "column %s: %v", c.name, err)
+}
+
+// chunk passes the values of a column of a group to take, page by page, and returns the
+// length of the column.
+func (x *parquetReader) chunk(pages *pageReader, g *format.RowGroup, name string, types []format.Type, take func([]int64) error) (int64, error) {
+	i := slices.IndexFunc(g.Columns, func(k format.ColumnChunk) bool {
+		return len(k.MetaData.PathInSchema) == 1 && k.MetaData.PathInSchema[0] == name
+	})
+	if i < 0 {
+		return 0, damaged(x.end, "a group without column %s", name)
+	}
+	meta := &g.Columns[i].MetaData
+	at, n := meta.DataPageOffset, meta.TotalCompressedSize
+	if d := meta.DictionaryPageOffset; d > 0 && d < at {
+		at = d
+	}
+	switch {
+	case at < 0 || n < 0 || n > x.end || at > x.end-n:
+		return 0, damaged(x.end, "column %s lies outside of the file", name)
+	case !slices.Contains(types, meta.Type) || meta.NumValues != g.NumRows:
+		return 0, damaged(x.end, "column %s differs from its schema", name)
+	}
+	if int64(cap(x.raw)) < n {
+		x.raw = make([]byte, n)
+	}
+	b := x.raw[:n]
+	if _, err := x.r.ReadAt(b, at); err != nil {
+		return 0, err
+	}
+	if err := pages.column(meta, b, int(g.NumRows), take); err != nil {
+		return 0, damaged(at, "column %s: %v", name, err)
 	}
 	return n, nil
 }

@@ -51,8 +51,9 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 	}
 	switch format := iotrace.Detect(head); format {
 	case iotrace.FormatParquet:
-		t, err := export.ReadParquet(&progressAt{f, 0, o.Progress}, fi.Size())
-		return t, &iotrace.Report{Format: format}, iotrace.Named(err, name)
+		t, rep, err := export.ReadParquet(&progressAt{f, 0, o.Progress}, fi.Size(), o)
+		rep.Format = format
+		return t, rep, iotrace.Named(err, name)
 	case iotrace.FormatDarshan:
 		t, rep, err := Darshan(f, fi.Size(), o)
 		rep.Format = format
