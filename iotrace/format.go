@@ -20,11 +20,11 @@ const (
 	FormatCSV
 	FormatParquet
 	FormatDarshan
+	FormatJSON
 	FormatKernel // no file: calls that programs in the kernel recorded
 	formatEmpty
 	formatDarshanText
 	formatStraceCount
-	formatJSON
 	formatPacked
 	formatELF
 )
@@ -41,7 +41,7 @@ var formatNames = [...]string{
 	formatEmpty:       "an empty file",
 	formatDarshanText: "the counters that darshan-parser prints (use darshan-dxt-parser)",
 	formatStraceCount: "the summary of strace -c",
-	formatJSON:        "JSON",
+	FormatJSON:        "JSON",
 	formatPacked:      "packed (unpack it first)",
 	formatELF:         "a program or core file",
 }
@@ -89,7 +89,7 @@ func Detect(head []byte) Format {
 	case looksLikeStrace(text):
 		return FormatStrace
 	case text[0] == '{' || text[0] == '[':
-		return formatJSON
+		return FormatJSON
 	}
 	return FormatUnknown
 }

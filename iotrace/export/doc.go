@@ -20,7 +20,8 @@
 // A CSV that begins with the names of the columns is read by these names: in any order,
 // with columns that are missing (all but op, start_ns and end_ns may be) or unknown, with
 // any of the rows, with whole numbers written as fractions, with true for 1 and NaN for
-// nothing. Its ranks and files are those that occur. The columns:
+// nothing, with semicolons or tabs. Its ranks and files are those that occur. Rows of JSON
+// and Parquet with these names are read as well. The columns:
 //
 //	op          open, read, write, sync, seek, stat, truncate, rename, unlink,
 //	            close, mmap, gather, lock-wait, encode, barrier

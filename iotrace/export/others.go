@@ -100,3 +100,17 @@ var stdioCalls = map[string]iotrace.Op{
 	"fseek": iotrace.Seek, "fseeko": iotrace.Seek, "rewind": iotrace.Seek, "fflush": iotrace.Sync,
 	"fprintf": iotrace.Write, "vfprintf": iotrace.Write, "fputs": iotrace.Write, "fgets": iotrace.Read,
 }
+
+// warnOffsets warns of reads and writes that have no offset.
+func warnOffsets(t *iotrace.Trace) {
+	w := iotrace.Warning{Code: "no-offsets",
+		Text: "Reads and writes have no offset in the trace: their order in the file, and patterns, are unknown."}
+	for i := range t.Events {
+		if e := &t.Events[i]; e.Op.Data() && e.Offset == iotrace.None {
+			w.Count++
+		}
+	}
+	if w.Count > 0 {
+		t.Warnings = append(t.Warnings, w)
+	}
+}

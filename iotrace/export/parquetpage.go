@@ -190,13 +190,61 @@ func (p *pageReader) decompress(page []byte, codec format.CompressionCodec, size
 		if raw, err = io.ReadAll(io.LimitReader(z, int64(size)+1)); err != nil {
 			return nil, err
 		}
+	case format.Lz4Raw:
+		p.raw = p.raw[:0]
+		var err error
+		if raw, err = lz4(p.raw, page, int(size)); err != nil {
+			return nil, err
+		}
+		p.raw = raw
 	default:
-		return nil, fmt.Errorf("its pages are packed by %v; ckpt reads SNAPPY, ZSTD, GZIP and UNCOMPRESSED", codec)
+		return nil, fmt.Errorf("%w: its pages are packed by %v; write it with SNAPPY, ZSTD, GZIP, LZ4_RAW or UNCOMPRESSED", errUnsupported, codec)
 	}
 	if len(raw) != int(size) {
 		return nil, errors.New("the length of a page is wrong")
 	}
 	return raw, nil
+}
+
+// errUnsupported: the file is sound, and ckpt does not read it.
+var errUnsupported = errors.New("not read")
+
+// lz4 unpacks a block of LZ4 behind out, which becomes size bytes long: literals, and copies of
+// what is up to 64 KiB before.
+func lz4(out, b []byte, size int) ([]byte, error) {
+	long := func(n int) (int, bool) { // goes on while bytes are 255
+		for more := n == 15; more; {
+			if len(b) == 0 || n > size {
+				return 0, false
+			}
+			n, more, b = n+int(b[0]), b[0] == 255, b[1:]
+		}
+		return n, true
+	}
+	for len(b) > 0 {
+		token := b[0]
+		b = b[1:]
+		n, ok := long(int(token >> 4))
+		if !ok || n > len(b) || n > size-len(out) {
+			return nil, errValues
+		}
+		out, b = append(out, b[:n]...), b[n:]
+		if len(b) == 0 {
+			break
+		}
+		if len(b) < 2 {
+			return nil, errValues
+		}
+		back := int(binary.LittleEndian.Uint16(b))
+		b = b[2:]
+		if n, ok = long(int(token & 15)); !ok || back == 0 || back > len(out) || n+4 > size-len(out) {
+			return nil, errValues
+		}
+		for range n + 4 {
+			out = append(out, out[len(out)-back])
+		}
+	}
+	return out, nil
 }
 
 func (p *pageReader) decode(b []byte, encoding format.Encoding, t format.Type) error {
@@ -228,7 +276,7 @@ func (p *pageReader) decode(b []byte, encoding format.Encoding, t format.Type) e
 		}
 		return nil
 	}
-	return fmt.Errorf("unsupported encoding %v", encoding)
+	return fmt.Errorf("%w: its encoding is %v; write it with dictionaries or plain", errUnsupported, encoding)
 }
 
 func (p *pageReader) plain(out []int64, b []byte, t format.Type) error {

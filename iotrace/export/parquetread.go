@@ -277,7 +277,11 @@ func (x *parquetReader) chunk(pages *pageReader, g *format.RowGroup, name string
 	if _, err := x.r.ReadAt(b, at); err != nil {
 		return 0, err
 	}
-	if err := pages.column(meta, b, int(g.NumRows), take); err != nil {
+	err := pages.column(meta, b, int(g.NumRows), take)
+	if errors.Is(err, errUnsupported) {
+		return 0, &iotrace.FormatError{Offset: at, Reason: fmt.Sprintf("column %s: %v", name, err), Err: iotrace.ErrWrongFormat}
+	}
+	if err != nil {
 		return 0, damaged(at, "column %s: %v", name, err)
 	}
 	return n, nil

@@ -77,7 +77,9 @@ func (x *parquetReader) table(o iotrace.Options, rep *iotrace.Report) (*iotrace.
 			row++
 		}
 	}
-	rep.Lines = total
+	if rep.Lines = total; columns[colOffset] == nil {
+		warnOffsets(c.t)
+	}
 	c.t.Sort()
 	return c.t, nil
 }

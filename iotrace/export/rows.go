@@ -162,9 +162,9 @@ func (c *rows) count(b []byte) (int32, bool) {
 
 func truth(b []byte) (yes, ok bool) {
 	switch string(b) {
-	case "1", "1.0", "true", "True", "TRUE":
+	case "1", "1.0", "1,0", "true", "True", "TRUE":
 		return true, true
-	case "0", "0.0", "false", "False", "FALSE":
+	case "0", "0.0", "0,0", "false", "False", "FALSE":
 		return false, true
 	}
 	return false, absent(b)

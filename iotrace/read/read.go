@@ -21,7 +21,7 @@ import (
 )
 
 // File reads a trace file: an events file, output of strace, a Darshan log or DXT text,
-// or a CSV or Parquet file of package export.
+// or a CSV, JSON or Parquet file of package export.
 func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -44,7 +44,7 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 	if packedBy(head) != "" {
 		o.Events = guessLines(f, fi.Size())
 		t, rep, err := Stream(name, &progress{f, 0, o.Progress}, o)
-		if err == nil && rep.Format == iotrace.FormatCSV {
+		if err == nil && hasRows(rep.Format) {
 			err = beside(strings.TrimSuffix(name, filepath.Ext(name)), t, o)
 		}
 		return t, rep, err
@@ -60,17 +60,20 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 		return t, rep, iotrace.Named(err, name)
 	case iotrace.FormatEvents:
 		o.Events = iotrace.Expect(f)
-	case iotrace.FormatCSV, iotrace.FormatDXT, iotrace.FormatStrace:
+	case iotrace.FormatCSV, iotrace.FormatDXT, iotrace.FormatStrace, iotrace.FormatJSON:
 		if o.Events, err = countLines(f); err != nil {
 			return nil, &iotrace.Report{}, iotrace.Named(err, name)
 		}
 	}
 	t, rep, err := detected(name, head, &progress{f, 0, o.Progress}, o)
-	if err == nil && rep.Format == iotrace.FormatCSV {
+	if err == nil && hasRows(rep.Format) {
 		err = beside(name, t, o)
 	}
 	return t, rep, err
 }
+
+// hasRows reports whether traces of a format are rows, described by a file beside them.
+func hasRows(f iotrace.Format) bool { return f == iotrace.FormatCSV || f == iotrace.FormatJSON }
 
 // beside adds what the file beside a CSV says of its trace, if there is such a file and
 // the CSV does not describe itself.
@@ -143,6 +146,8 @@ func detected(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotr
 		t, rep, err = DarshanText(r, o)
 	case iotrace.FormatCSV:
 		t, rep, err = export.ReadCSV(r, o)
+	case iotrace.FormatJSON:
+		t, rep, err = export.ReadJSON(r, o)
 	case iotrace.FormatDarshan: // small beside its trace
 		var b []byte
 		rep = &iotrace.Report{}
@@ -157,7 +162,7 @@ func detected(name string, head []byte, r io.Reader, o iotrace.Options) (t *iotr
 			Reason: "this is a Parquet file, which cannot be read from a pipe or packed: give the unpacked file"}
 	default:
 		rep, err = &iotrace.Report{}, &iotrace.FormatError{Line: 1, Err: iotrace.ErrWrongFormat,
-			Reason: fmt.Sprintf("this is %v; traces are events files of ckpt, output of strace -f -ttt -T, Darshan logs and DXT text, and CSV and Parquet of ckpt; gzip, bzip2, xz or zstd may have packed them", format)}
+			Reason: fmt.Sprintf("this is %v; traces are events files of ckpt, output of strace -f -ttt -T, Darshan logs and DXT text, traces of DFTracer, and CSV, JSON and Parquet with the columns of ckpt; gzip, bzip2, xz or zstd may have packed them", format)}
 	}
 	rep.Format = format
 	return t, rep, iotrace.Named(err, name)

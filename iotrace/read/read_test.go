@@ -178,7 +178,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{"", ":1: this is an empty file; traces are", iotrace.ErrWrongFormat},
 		{"hello, world\n", ":1: this is no trace; traces are", iotrace.ErrWrongFormat},
-		{`{"traceEvents":[]}`, ":1: this is JSON; traces are", iotrace.ErrWrongFormat},
+		{`{"traceEvents":[]}`, ":1: this JSON has neither rows with op", iotrace.ErrWrongFormat},
 		{"3.41\x00\x00\x00\x00\x37\x35\x64\x00\x00\x00\x00\x00", ": offset 16: the header has 16 of 1328 bytes", iotrace.ErrTruncated},
 		{straceText + "10 1600000000.0 sync() = 0\n", ":2: the clock runs backwards", nil},
 		{straceText[:30], ":1: the last line has no end", iotrace.ErrTruncated},

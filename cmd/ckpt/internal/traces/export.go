@@ -20,6 +20,7 @@ import (
 var exporters = map[string]func(w io.Writer, t *iotrace.Trace) error{
 	"chrome":  export.WriteChrome,
 	"csv":     export.WriteRows,
+	"jsonl":   export.WriteJSONRows,
 	"parquet": export.WriteParquet,
 }
 
@@ -37,7 +38,7 @@ func (c *lineCounter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-const exportFormats = "chrome, csv, events or parquet"
+const exportFormats = "chrome, csv, events, jsonl or parquet"
 
 func newExportCommand(g *ui.Globals) *cobra.Command {
 	var in traceInput
@@ -47,18 +48,19 @@ func newExportCommand(g *ui.Globals) *cobra.Command {
 		Use:   "export TRACE... -o FILE",
 		Short: "Write traces in another format, as one events file by default",
 		Long: `Write traces as an events file, the compact format of ckpt, as Chrome trace JSON
-(ui.perfetto.dev, chrome://tracing), CSV, or Parquet (with the columns of
-WisIO). Several files are merged as the ranks of one job. Lines of them that are not
+(ui.perfetto.dev, chrome://tracing), CSV, lines of JSON, or Parquet (with the
+columns of WisIO). Several files are merged as the ranks of one job. Lines of them that are not
 understood are counted, and the first ones shown, more with -v.
 
 Run strace with these options: strace -f -ttt -T -y -o FILE COMMAND, or use ckpt
 trace record. After strace -ff -o NAME give all files at once, NAME.*; a text
 without process numbers is one process.
 
-CSV has the names of the columns and a line per event. FILE.meta.json beside it
-has the job, the ranks, the files and the warnings; with --comments the CSV has
-them in front, in lines that begin with #. ckpt reads both, and lines of them
-that another program has chosen or written anew.
+CSV has the names of the columns and a line per event, jsonl the same as an
+object in each line. FILE.meta.json beside it has the job, the ranks, the files
+and the warnings; with --comments the CSV has them in front, in lines that begin
+with #. ckpt reads them, and lines of them that another program has chosen or
+written anew.
 
 Of a Darshan log without requests, CSV is a table of its counters, with a line
 per file, rank and interface; ckpt does not read it. Of a log with both, the
@@ -96,7 +98,7 @@ table is in FILE.counters.csv.
 			switch {
 			case counted && format == "csv" && !comments:
 				write = export.WriteCounters
-			case counted && (comments || format == "chrome"):
+			case counted && (comments || format == "chrome" || format == "jsonl"):
 				return ui.BadUsage("the trace has counters and no events, which "+format+" describes",
 					"--format events keeps them, --format csv is a table of them; ckpt trace analyze shows them")
 			}
@@ -108,7 +110,7 @@ table is in FILE.counters.csv.
 				return write(w, t)
 			})
 			b.Clear()
-			if err == nil && format == "csv" && !comments && out != "-" {
+			if err == nil && (format == "csv" && !comments || format == "jsonl") && out != "-" {
 				err = in.writeBeside(cmd.Context(), g, out, t)
 			}
 			if err != nil {

@@ -35,8 +35,8 @@ type traceInput struct {
 const traceInputHelp = `A TRACE is a file, - for standard input, or the recording of a checkpoint: JOB
 of the newest, JOB@N of one, JOB@all of all, as one trace, and JOB@restart of
 what the last restart read. The command recognises the format of a file by its
-contents: events files of ckpt, strace -f text, Darshan logs and DXT text, CSV,
-Parquet.`
+contents: events files of ckpt, strace -f text, Darshan logs and DXT text,
+DFTracer, CSV, JSON, Parquet.`
 
 // addFlags adds the flags of all commands that read a trace. With keeps, the command
 // sets no files apart unless it is asked to.

@@ -1,0 +1,215 @@
+package export
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"ckpt/iotrace"
+	"ckpt/iotrace/iotracetest"
+)
+
+// ofOthers reads a file that another program wrote.
+func ofOthers(t *testing.T, name string) (*iotrace.Trace, *iotrace.Report) {
+	b, err := os.ReadFile(filepath.Join("testdata", "others", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tr *iotrace.Trace
+	var rep *iotrace.Report
+	switch f := iotrace.Detect(b[:min(len(b), iotrace.HeadBytes)]); f {
+	case iotrace.FormatCSV:
+		tr, rep, err = ReadCSV(bytes.NewReader(b), iotrace.Options{})
+	case iotrace.FormatJSON:
+		tr, rep, err = ReadJSON(bytes.NewReader(b), iotrace.Options{})
+	case iotrace.FormatParquet:
+		tr, rep, err = ReadParquet(bytes.NewReader(b), int64(len(b)), iotrace.Options{})
+	default:
+		t.Fatalf("%s: seen as %v", name, f)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return tr, rep
+}
+
+// TestOthers reads what DuckDB 1.5.6, polars (nodejs-polars 0.25) and pandas 1.5.3 have made
+// of CSV and Parquet of ckpt: the same rows.
+func TestOthers(t *testing.T) {
+	names, err := filepath.Glob("testdata/others/[dp][uoa][cln]*") // duck, polars, pandas
+	if err != nil || len(names) < 13 {
+		t.Fatal(names, err)
+	}
+	want, err := os.ReadFile("testdata/others/base.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		tr, rep := ofOthers(t, filepath.Base(name))
+		var got bytes.Buffer
+		if err := WriteRows(&got, tr); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got.String()); diff != "" || rep.Unknown > 0 || len(rep.Others) > 0 {
+			t.Errorf("%s: %v %s", name, rep, diff)
+		}
+	}
+}
+
+// TestRecorder reads the columns of recorder2parquet, which has no offsets and rounds times
+// to single precision.
+func TestRecorder(t *testing.T) {
+	got, rep := ofOthers(t, "recorder.parquet")
+	want, _ := ofOthers(t, "base.csv")
+	if len(got.Events) != len(want.Events) || rep.Others["MPI_Barrier"] != 1 || len(got.Warnings) != 1 || got.Warnings[0].Count != 28 {
+		t.Fatalf("%d events, %v, %v", len(got.Events), rep.Others, got.Warnings)
+	}
+	if got.Events[0].Op != iotrace.Open || got.Events[2].Bytes != 64 || got.Events[2].Offset != iotrace.None || got.Events[33].Module != iotrace.STDIO {
+		t.Errorf("%+v", got.Events)
+	}
+	for i, e := range got.Events {
+		if d := e.Start - want.Events[i].Start; d > 100 || d < -100 {
+			t.Errorf("event %d begins %d ns late", i, d)
+		}
+	}
+}
+
+func TestDFTracer(t *testing.T) {
+	got, rep := ofOthers(t, "dftracer.pfw")
+	event := func(op iotrace.Op, m iotrace.Module, rank, file int32, off, n, start, end int64) iotrace.Event {
+		return iotrace.Event{Op: op, Module: m, Rank: rank, File: file, Peer: iotrace.None, Offset: off, Bytes: n, Start: start, End: end}
+	}
+	want := []iotrace.Event{
+		event(iotrace.Open, iotrace.POSIX, 0, 0, iotrace.None, 0, 0, 30e3),
+		event(iotrace.Read, iotrace.POSIX, 0, 0, iotrace.None, 65536, 100e3, 150e3),
+		event(iotrace.Read, iotrace.POSIX, 1, 0, 8192, 1000, 300e3, 340e3),
+		event(iotrace.Read, iotrace.STDIO, 1, 1, iotrace.None, 4096, 400e3, 440e3),
+	}
+	if diff := cmp.Diff(want, got.Events); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]iotrace.Rank{{Rank: 812, Node: "node7"}, {Rank: 5, Node: "node7"}}, got.Ranks); diff != "" {
+		t.Error(diff)
+	}
+	if got.Files[0] != `/data/img "1".npz` || got.Files[1] != "/data/late.bin" || got.Origin.UnixNano() != 1700000000000100*1000 {
+		t.Error(got.Files, got.Origin)
+	}
+	if rep.Failed != 1 || rep.Others["mkdir"] != 1 || len(got.Warnings) != 1 || got.Warnings[0].Count != 2 {
+		t.Error(rep, got.Warnings)
+	}
+	// Nanoseconds, as newer versions may have, names in each event, as older ones do, and
+	// commas behind the lines, as the format wants.
+	const other = `[{"name":"CM","ph":"M","pid":1,"args":{"name":"time_metric","value":"NS"}},
+{"name":"write","cat":"POSIX","pid":"1","tid":"1","ts":5000,"dur":7,"ph":"X","args":{"hostname":"n","fname":"/f","size":10,"offset":3}},
+]`
+	tr, _, err := ReadJSON(strings.NewReader(other), iotrace.Options{})
+	if err != nil || len(tr.Events) != 1 {
+		t.Fatal(tr, err)
+	}
+	if diff := cmp.Diff(event(iotrace.Write, iotrace.POSIX, 0, 0, 3, 10, 5000, 5007), tr.Events[0]); diff != "" || tr.Ranks[0] != (iotrace.Rank{Rank: 1, Node: "n"}) {
+		t.Error(diff, tr.Ranks)
+	}
+}
+
+// TestChromeBack reads what WriteChrome writes: the events, with times on its grid.
+func TestChromeBack(t *testing.T) {
+	for _, want := range []*iotrace.Trace{iotracetest.PerRank(4, 30, 2), iotracetest.Golden()} {
+		var b bytes.Buffer
+		if err := WriteChrome(&b, want); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := ReadJSON(&b, iotrace.Options{})
+		if err != nil || len(got.Events) != len(want.Events) || got.Job != want.Job || got.Source != want.Source {
+			t.Fatal(len(got.Events), len(want.Events), err)
+		}
+		sum := func(tr *iotrace.Trace) map[string]int64 {
+			m := make(map[string]int64)
+			for _, e := range tr.Events {
+				name := ""
+				if e.File != iotrace.None {
+					name = tr.Files[e.File]
+				}
+				if e.Rank != iotrace.None {
+					name += " " + tr.Ranks[e.Rank].Node
+				}
+				m[e.Op.String()+" "+name] += e.Bytes + 3*e.Offset + int64(e.Checkpoint)
+			}
+			return m
+		}
+		if diff := cmp.Diff(sum(want), sum(got)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// TestJSONRows: the lines that WriteJSONRows writes are the rows of a CSV.
+func TestJSONRows(t *testing.T) {
+	want := iotracetest.PerRank(4, 30, 2)
+	var rows, lines bytes.Buffer
+	if err := WriteRows(&rows, want); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteJSONRows(&lines, want); err != nil {
+		t.Fatal(err)
+	}
+	a, _, err := ReadCSV(&rows, iotrace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := ReadJSON(&lines, iotrace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(a, b, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestJSONErrors(t *testing.T) {
+	const row = `{"op":"write","start_ns":1,"end_ns":2,"bytes":3}` + "\n"
+	for text, want := range map[string]string{
+		"{}":                                              "the row has no column op",
+		`[{"name":"x","ph":"B","ts":1}]`:                  "has neither rows",
+		row + `{"op":"write","start_ns":1`:                "the last line has no end",
+		row + "{]\n":                                      "line 2: the line is no object",
+		row + `{"op":"write","end_ns":2}` + "\n":          "line 2: invalid start",
+		row + `{"opp":"write"}` + "\n":                    "line 2: the row has no column op",
+		`[` + "\n " + strings.TrimSpace(row) + "," + "\n": "",
+		"[\n  {\n \"op\": \"write\", \"start_ns\": 1":     "the JSON ends early",
+		`{"name":"write","cat":"POSIX","ph":"X","ts":1,"dur":1,"args":{}}`: "neither ret nor size",
+		`{"name":"write","cat":"POSIX","ph":"X","ts":1,"args":{"ret":5}}`:  "no duration",
+	} {
+		_, _, err := ReadJSON(strings.NewReader(text), iotrace.Options{})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	tr, rep, err := ReadJSON(strings.NewReader(row+"{]\n"+row), iotrace.Options{Lenient: true})
+	if err != nil || len(tr.Events) != 2 || rep.Unknown != 1 {
+		t.Error(tr, rep, err)
+	}
+}
+
+func FuzzReadJSON(f *testing.F) {
+	b, err := os.ReadFile("testdata/others/dftracer.pfw")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte(`{"traceEvents":[{"ph":"X"}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, lenient := range []bool{false, true} {
+			if tr, _, err := ReadJSON(bytes.NewReader(b), iotrace.Options{Lenient: lenient}); err == nil {
+				var out bytes.Buffer
+				if err := iotrace.WriteTrace(&out, tr); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
