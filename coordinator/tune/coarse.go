@@ -114,6 +114,7 @@ func (c *Case) simulate(ctx context.Context, sys *pfs.System, l *load, p *plan.P
 		if f.Use == nil || longest < f.Storage {
 			f.Job, f.Use, f.Bottleneck, f.Storage = r.Jobs[0], r.Use, r.Jobs[0].Bottleneck, longest
 			f.Job.LockWaits = int64(float64(f.Job.LockWaits) * k)
+			f.Job.MostOnTarget = int64(float64(f.Job.MostOnTarget) * k)
 		}
 		return longest, nil
 	}

@@ -2,12 +2,14 @@ package tune
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"ckpt/image/pfs"
 	"ckpt/image/plan"
+	"ckpt/internal/durable"
 	"ckpt/zones"
 )
 
@@ -33,8 +35,9 @@ type Forecast struct {
 	Job        pfs.JobResult // of the files of the ranks
 	Use        []pfs.ResourceUse
 
-	rough bool    // of one run with very large requests
-	off   float64 // share of the storage's time that an extrapolation took off
+	full  *FullError // a target lacks space
+	rough bool       // of one run with very large requests
+	off   float64    // share of the storage's time that an extrapolation took off
 }
 
 // Predict predicts a checkpoint on a system.
@@ -101,8 +104,56 @@ func (c *Case) predict(ctx context.Context, sys *pfs.System, codec string) (Fore
 		whole.Doubt = math.Hypot(math.Hypot(c.Doubt, coarseDoubtOf(&p.Settings)), f.off)
 	}
 	whole.serve(sys, &f, p, l, &h)
-	return f, nil
+	return f, f.fits(sys)
 }
+
+// fits refuses a checkpoint of which one target may get more than the fullest one has free: file
+// systems deal files to targets as they like.
+func (f *Forecast) fits(sys *pfs.System) error {
+	number, free, ok := sys.Targets.Fullest()
+	if !ok || f.Job.MostOnTarget <= free {
+		return nil
+	}
+	f.full = &FullError{System: sys.Name, Target: number, Free: free, Need: f.Job.MostOnTarget, Same: len(sys.Targets.Free) == 1}
+	for i := range sys.Targets.Count {
+		f.full.All += int64(sys.Targets.Free[min(i, len(sys.Targets.Free)-1)])
+	}
+	return f.full
+}
+
+// Full says that a target lacks space for it; nil where all have enough.
+func (f *Forecast) Full() error {
+	if f.full == nil {
+		return nil
+	}
+	return f.full
+}
+
+// A FullError says that a target has too little free space, in bytes, whatever is free elsewhere.
+type FullError struct {
+	System          string
+	Target          int
+	Free, Need, All int64
+	Same            bool // on all targets
+}
+
+func (e *FullError) Error() string {
+	which := fmt.Sprintf("target %d of %s has", e.Target, e.System)
+	if e.Same {
+		which = fmt.Sprintf("each target of %s has", e.System)
+	}
+	return fmt.Sprintf("%s %s free, and the checkpoint puts %s on a target: it fails there, although %s are free in all",
+		which, gib(e.Free), gib(e.Need), gib(e.All))
+}
+
+func gib(bytes int64) string { return fmt.Sprintf("%.2f GiB", float64(bytes)/(1<<30)) }
+
+// Hint says what helps.
+func (e *FullError) Hint() string {
+	return "spread each file over more targets (--stripe-count), leave the target out (lfs setstripe -o LIST, or -p POOL, on the directory), or free space there"
+}
+
+func (e *FullError) Unwrap() error { return durable.ErrStorageFull }
 
 // jobs are what is written: by the ranks, and beside them the library, of which a request stands
 // for k.

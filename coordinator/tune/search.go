@@ -119,7 +119,8 @@ func SearchIn(ctx context.Context, sys *pfs.System, c Case, objective Objective,
 	if err := s.closely(ctx); err != nil {
 		return Choice{}, err
 	}
-	return s.choice(), nil
+	found := s.choice()
+	return found, found.Best.Forecast.Full()
 }
 
 // closely predicts the default, the best options and the best of each way to write once more,
@@ -134,7 +135,9 @@ func (s *search) closely(ctx context.Context) error {
 			g.Go(func() (err error) {
 				c := s.c
 				c.Settings, c.Codec, c.Async, c.assumed, c.rough = o.Settings, o.Codec, o.Async, o.Forecast.Codec, false
-				o.Forecast, err = Predict(gctx, s.sys, c)
+				if o.Forecast, err = Predict(gctx, s.sys, c); o.Forecast.full != nil {
+					return nil
+				}
 				return err
 			})
 		}
@@ -209,10 +212,12 @@ func (s *search) try(ctx context.Context, list []Option) error {
 	}
 	for i, o := range fresh {
 		if failed[i] != nil {
-			if len(s.options) == 0 {
-				return failed[i]
+			if len(s.options) > 0 {
+				continue // these settings do not suit the job
 			}
-			continue // these settings do not suit the job
+			if o.Forecast.full == nil {
+				return failed[i]
+			} // others may fit where the default does not
 		}
 		if s.c.Limit > 0 && o.Forecast.Buffers > s.c.Limit {
 			if s.need == 0 {
@@ -235,8 +240,19 @@ func (s *search) better(a, b *Option) bool { return s.compare(a, b) < 0 }
 func (s *search) compare(a, b *Option) int {
 	a1, a2 := s.objective.of(&a.Forecast)
 	b1, b2 := s.objective.of(&b.Forecast)
-	return cmp.Or(compareRoughly(a1, b1), compareRoughly(a2, b2), cmp.Compare(s.changes(a), s.changes(b)),
+	return cmp.Or(compareFull(a, b), compareRoughly(a1, b1), compareRoughly(a2, b2), cmp.Compare(s.changes(a), s.changes(b)),
 		cmp.Compare(a.Forecast.Buffers, b.Forecast.Buffers), cmp.Compare(a.key(), b.key()))
+}
+
+// compareFull puts what does not fit last.
+func compareFull(a, b *Option) int {
+	rank := func(o *Option) int {
+		if o.Forecast.full != nil {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Compare(rank(a), rank(b))
 }
 
 func compareRoughly(a, b float64) int {
@@ -300,7 +316,7 @@ func (s *search) finish(ctx context.Context) error {
 			c := s.c
 			c.Settings, c.Codec, c.Async = o.Settings, o.Codec, o.Async
 			var err error
-			if o.Forecast, err = Predict(ctx, s.sys, c); err != nil {
+			if o.Forecast, err = Predict(ctx, s.sys, c); err != nil && o.Forecast.full == nil {
 				return err
 			}
 		}
@@ -335,7 +351,7 @@ func (s *search) choice() Choice {
 	c.Best = c.Default
 	was, _ := s.objective.of(&c.Default.Forecast)
 	is, _ := s.objective.of(&c.Ranking[0].Forecast)
-	if is < was*(1-margin(s.sys)) {
+	if is < was*(1-margin(s.sys)) || compareFull(&c.Ranking[0], &c.Default) < 0 {
 		c.Best = c.Ranking[0]
 		c.Gain = was / is
 	}

@@ -1,11 +1,15 @@
 package tune_test
 
 import (
+	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"ckpt/coordinator/tune"
 	"ckpt/image/pfs"
+	"ckpt/image/plan"
+	"ckpt/internal/durable"
 )
 
 func search(t *testing.T, sys *pfs.System, c tune.Case, o tune.Objective) tune.Choice {
@@ -59,6 +63,36 @@ func TestSearchObjectives(t *testing.T) {
 	fast.Targets.Rate, fast.Host.Processors = 1e12, 1
 	if choice := search(t, fast, c, tune.Latency); choice.Best.Codec != "none" {
 		t.Errorf("codec %s on a storage that is faster than any", choice.Best.Codec)
+	}
+}
+
+// TestSearchFull: a target that is too full for the default has the search choose what fits, and
+// refuses where nothing does.
+func TestSearchFull(t *testing.T) {
+	c, sys := caseOf(t, "bt.W.16", 4), system()
+	c.Settings.Layout, c.Settings.StripeCount = plan.Shared, 1
+	all, err := tune.Predict(t.Context(), sys, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all.Job.MostOnTarget != all.Job.Bytes {
+		t.Fatalf("%d bytes on the only target of %d", all.Job.MostOnTarget, all.Job.Bytes)
+	}
+	sys.Targets.Free = make([]pfs.Bytes, sys.Targets.Count)
+	for i := range sys.Targets.Free {
+		sys.Targets.Free[i] = pfs.Bytes(all.Job.Bytes) * 10
+	}
+	sys.Targets.Free[1] = pfs.Bytes(all.Job.Bytes) * 9 / 10
+	if _, err := tune.Predict(t.Context(), sys, c); !errors.Is(err, durable.ErrStorageFull) || !strings.Contains(err.Error(), "target 1 of") {
+		t.Errorf("%v", err)
+	}
+	choice := search(t, sys, c, tune.Latency)
+	if choice.Default.Forecast.Full() == nil || choice.Best.Forecast.Full() != nil || choice.Best.Forecast.Job.MostOnTarget > int64(sys.Targets.Free[1]) {
+		t.Errorf("the default lacks %v, the best %v", choice.Default.Forecast.Full(), choice.Best.Forecast.Full())
+	}
+	sys.Targets.Free = []pfs.Bytes{0}
+	if _, err := tune.Search(t.Context(), sys, c, tune.Latency); !errors.Is(err, durable.ErrStorageFull) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -128,6 +128,7 @@ func (s *System) Check() error {
 		{s.Servers.WriteBehind && s.Servers.Cache == 0, "servers.cache: missing: write_behind needs one"},
 		{s.Locks.Kind != NoLocks && s.Locks.Kind != ExtentToEnd, fmt.Sprintf("locks.kind: %q: no such kind, want none or extent-to-end", s.Locks.Kind)},
 		{s.RPC < 4096, fmt.Sprintf("rpc: %s: must be at least 4KiB", s.RPC)},
+		{len(s.Targets.Free) > 1 && len(s.Targets.Free) != s.Targets.Count, fmt.Sprintf("targets.free: %d numbers for %d targets: give one, or one for each", len(s.Targets.Free), s.Targets.Count)},
 		{s.Targets.Stragglers.Factor > 1, "targets.stragglers.factor: must be at most 1"},
 		{s.Targets.Stragglers.Share > 1, "targets.stragglers.share: must be at most 1"},
 	} {

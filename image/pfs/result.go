@@ -82,7 +82,7 @@ func (sim *Sim) eachTarget(do func(*target)) {
 func (j *job) result(use []ResourceUse, span float64) JobResult {
 	r := JobResult{Seconds: j.end - j.Start}
 	var stream float64
-	writers := make(map[int]int)
+	writers, written := make(map[int]int), make(map[int]int64)
 	var phases [phaseCount]Phase
 	for _, w := range j.writers {
 		r.Bytes += w.bytes
@@ -95,6 +95,9 @@ func (j *job) result(use []ResourceUse, span float64) JobResult {
 		for i := range w.client.ways {
 			for _, l := range w.client.ways[i].lanes {
 				writers[l.target.name]++
+				if !l.read {
+					written[l.target.name] += l.pushed
+				}
 			}
 		}
 	}
@@ -109,6 +112,7 @@ func (j *job) result(use []ResourceUse, span float64) JobResult {
 	slices.Sort(names)
 	for _, name := range names {
 		r.WritersPerTarget = append(r.WritersPerTarget, writers[name])
+		r.MostOnTarget = max(r.MostOnTarget, written[name])
 	}
 	if r.Seconds > 0 {
 		r.Rate = float64(r.Bytes) / r.Seconds

@@ -63,7 +63,8 @@ type JobResult struct {
 	// or sync.
 	Bottleneck       string  `json:"bottleneck"`
 	LockWaits        int64   `json:"lock_waits"`
-	WritersPerTarget []int   `json:"writers_per_target"` // of the targets that are used, in order
+	WritersPerTarget []int   `json:"writers_per_target"`   // of the targets that are used, in order
+	MostOnTarget     int64   `json:"most_on_target_bytes"` // that one target gets
 	Bytes            int64   `json:"bytes"`
 	Rate             float64 `json:"rate"` // bytes per second
 }

@@ -96,7 +96,19 @@ type Targets struct {
 	PerRequest Duration   `yaml:"per_request,omitempty" json:"per_request"` // of each request
 	AlwaysSeek bool       `yaml:"always_seek,omitempty" json:"always_seek"` // a read that leaves a gap seeks, however short that is
 	Stragglers Stragglers `yaml:"stragglers,omitempty" json:"stragglers"`
-	Sharing    []Sharing  `yaml:"sharing,omitempty" json:"sharing,omitempty"` // by ascending number of writers
+	// Free is the space of each target, or of all of them if it is one number; none: no limit.
+	Free    []Bytes   `yaml:"free,omitempty" json:"free,omitempty"`
+	Sharing []Sharing `yaml:"sharing,omitempty" json:"sharing,omitempty"` // by ascending number of writers
+}
+
+// Fullest returns the target with the least free space; ok is false where that is not described.
+func (t *Targets) Fullest() (number int, free int64, ok bool) {
+	for i, f := range t.Free {
+		if i == 0 || int64(f) < free {
+			number, free, ok = i, int64(f), true
+		}
+	}
+	return number, free, ok
 }
 
 // Stragglers are targets that are slower than the rest.

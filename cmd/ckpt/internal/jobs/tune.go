@@ -286,6 +286,9 @@ func tunedText(g *ui.Globals, r *tunedResult, choice *tune.Choice) string {
 	if !g.Quiet {
 		text = "* best, = default\n"
 	}
+	if full := choice.Default.Forecast.Full(); full != nil {
+		text += fmt.Sprintf("space  the default does not fit: %v\n", full)
+	}
 	if choice.Gain == 1 {
 		text += "nothing is better than the default by more than the description can be relied on\n"
 	} else {

@@ -179,12 +179,14 @@ func TestEachProbe(t *testing.T) {
 		"no sync": {func(m *Machine) {
 			m.FS = memfs.WithFault(m.FS, memfs.Fault{At: operation(t, "sync"), Err: syscall.EIO})
 		}, "store", Problem, "input/output"},
-		"no locks":         {func(m *Machine) { m.FS = lockless{m.FS.(direct), vfs.ErrNoLocks} }, "locks", Problem, "no locks"},
-		"useless locks":    {func(m *Machine) { m.FS = lockless{m.FS.(direct), nil} }, "locks", Problem, "keeps nobody out"},
-		"no direct I/O":    {func(m *Machine) { m.FS = m.FS.(direct).FS }, "direct I/O", Warning, "unsupported operation"},
-		"in memory":        {volume(Volume{Kind: "tmpfs", Bytes: 1 << 40, Free: 1 << 39}), "file system", Warning, "reboot"},
-		"no inodes":        {volume(Volume{Kind: "ext4", Bytes: 1 << 40, Free: 1 << 39, Inodes: 10}), "inodes", Problem, "all 10"},
-		"few inodes":       {volume(Volume{Kind: "ext4", Bytes: 1 << 40, Free: 1 << 39, Inodes: 1e6, FreeInodes: 7}), "inodes", Warning, "only 7"},
+		"no locks":      {func(m *Machine) { m.FS = lockless{m.FS.(direct), vfs.ErrNoLocks} }, "locks", Problem, "no locks"},
+		"useless locks": {func(m *Machine) { m.FS = lockless{m.FS.(direct), nil} }, "locks", Problem, "keeps nobody out"},
+		"no direct I/O": {func(m *Machine) { m.FS = m.FS.(direct).FS }, "direct I/O", Warning, "unsupported operation"},
+		"in memory":     {volume(Volume{Kind: "tmpfs", Bytes: 1 << 40, Free: 1 << 39}), "file system", Warning, "reboot"},
+		"no inodes":     {volume(Volume{Kind: "ext4", Bytes: 1 << 40, Free: 1 << 39, Inodes: 10}), "inodes", Problem, "all 10"},
+		"few inodes":    {volume(Volume{Kind: "ext4", Bytes: 1 << 40, Free: 1 << 39, Inodes: 1e6, FreeInodes: 7}), "inodes", Warning, "only 7"},
+		"full target": {volume(Volume{Kind: "lustre", Bytes: 1 << 40, Free: 459 << 30, Targets: []TargetSpace{{"fs-OST0000", 459 << 30}, {"fs-OST0001", 0}}}),
+			"targets", Problem, "the fullest of 2 targets, fs-OST0001, has 0.00 MiB free"},
 		"no space":         {volume(Volume{Kind: "ext4", Bytes: 1 << 40, Free: 1000}), "space", Problem, "0.00 MiB free"},
 		"temporary":        {func(m *Machine) { m.TempDir = func() string { return "/nosuch" } }, "temporary", Problem, "/nosuch"},
 		"no /dev/shm":      {shm(Volume{}, fs.ErrNotExist), "/dev/shm", Warning, "not exist: the segments of nodes go to /tmp"},
@@ -254,6 +256,26 @@ func TestEachProbe(t *testing.T) {
 				t.Error("no check noticed")
 			}
 		})
+	}
+}
+
+// TestTargets: the OSTs of lfs df are found, others and inactive ones are left out.
+func TestTargets(t *testing.T) {
+	list := readTargets(`UUID                   1K-blocks        Used   Available Use% Mounted on
+fs-MDT0000_UUID         4194304       40960     4150000   1% /lustre[MDT:0]
+fs-OST0000_UUID        10485760     1048576     9437184  10% /lustre[OST:0]
+fs-OST0001_UUID        10485760    10485760           0 100% /lustre[OST:1]
+OST0002             : inactive device
+
+filesystem_summary:    20971520    11534336     9437184  55% /lustre
+`)
+	if want := []TargetSpace{{"fs-OST0000", 9 << 30}, {"fs-OST0001", 0}}; !slices.Equal(list, want) {
+		t.Errorf("%+v, want %+v", list, want)
+	}
+	var r Report
+	fullest(&r, &Volume{Free: 9 << 30, Targets: []TargetSpace{{"a", 9 << 30}, {"b", 1 << 30}}}, 2<<30)
+	if len(r.Checks) != 1 || r.Checks[0].State != Warning || !strings.Contains(r.Checks[0].Text, "less than a checkpoint of the store took (2048.00 MiB)") {
+		t.Errorf("%+v", r.Checks)
 	}
 }
 

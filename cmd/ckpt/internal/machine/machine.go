@@ -276,7 +276,13 @@ func statfs(dir string) (Volume, error) {
 		return Volume{}, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
 	free, err := vfs.OS{}.Free(dir)
-	return Volume{kindOf(int64(st.Type)), int64(st.Blocks) * st.Bsize, free, int64(st.Files), int64(st.Ffree)}, err
+	v := Volume{Kind: kindOf(int64(st.Type)), Bytes: int64(st.Blocks) * st.Bsize, Free: free, Inodes: int64(st.Files), FreeInodes: int64(st.Ffree)}
+	if v.Kind == "lustre" {
+		if text, lerr := exec.Command("lfs", "df", dir).Output(); lerr == nil {
+			v.Targets = readTargets(string(text))
+		}
+	}
+	return v, err
 }
 
 func limit(resource int) (uint64, error) {

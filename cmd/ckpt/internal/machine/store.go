@@ -1,10 +1,14 @@
 package machine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image"
@@ -16,6 +20,46 @@ type Volume struct {
 	Kind               string
 	Bytes, Free        int64 // Free is vfs.Unbounded if the file system does not tell
 	Inodes, FreeInodes int64 // 0 inodes: the file system makes them as needed
+	// Targets are those of a parallel file system, as far as it tells.
+	Targets []TargetSpace
+}
+
+// A TargetSpace is the free space of an OST of Lustre.
+type TargetSpace struct {
+	Name string
+	Free int64
+}
+
+// readTargets reads the output of lfs df: the OSTs, of which inactive ones say nothing.
+func readTargets(text string) (list []TargetSpace) {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) != 6 || !strings.Contains(f[5], "[OST:") {
+			continue
+		}
+		if kib, err := strconv.ParseInt(f[3], 10, 53); err == nil {
+			list = append(list, TargetSpace{strings.TrimSuffix(f[0], "_UUID"), kib << 10})
+		}
+	}
+	return list
+}
+
+// fullest examines the target with the least free space: files on it fail when it is full,
+// whatever is free elsewhere. Need is what the largest checkpoint of the store takes.
+func fullest(r *Report, v *Volume, need int64) {
+	if len(v.Targets) == 0 {
+		return
+	}
+	t := slices.MinFunc(v.Targets, func(a, b TargetSpace) int { return cmp.Compare(a.Free, b.Free) })
+	const least, remedy = 1 << 20, "lfs setstripe -o LIST, or -p POOL, on the store leaves it out; lfs find STORE --ost NAME lists its files"
+	switch text := fmt.Sprintf("the fullest of %d targets, %s, has %s MiB free", len(v.Targets), t.Name, ui.MiB(t.Free)); {
+	case t.Free < least:
+		r.add("targets", Problem, remedy, "%s: files on it fail, although %s MiB are free in all", text, ui.MiB(v.Free))
+	case t.Free < need:
+		r.add("targets", Warning, remedy, "%s, less than a checkpoint of the store took (%s MiB)", text, ui.MiB(need))
+	default:
+		r.fine("targets", "%s", text)
+	}
 }
 
 // space says how much of it is free.
@@ -135,6 +179,11 @@ func (m *Machine) volume(r *Report, dir string, store *image.Store) {
 	default:
 		r.fine("space", "%s", v.space())
 	}
+	need := int64(0)
+	for _, f := range r.Jobs {
+		need = max(need, f.Stored)
+	}
+	fullest(r, &v, need)
 	for i, f := range r.Jobs {
 		const most = 5
 		if i == most && len(r.Jobs) > most+1 {
