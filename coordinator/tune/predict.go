@@ -150,7 +150,7 @@ func gib(bytes int64) string { return fmt.Sprintf("%.2f GiB", float64(bytes)/(1<
 
 // Hint says what helps.
 func (e *FullError) Hint() string {
-	return "spread each file over more targets (--stripe-count), leave the target out (lfs setstripe -o LIST, or -p POOL, on the directory), or free space there"
+	return "spread each file over more targets, leave this one out (lfs setstripe -o LIST, or -p POOL, on the directory), or free space there"
 }
 
 func (e *FullError) Unwrap() error { return durable.ErrStorageFull }

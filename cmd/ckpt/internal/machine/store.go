@@ -51,7 +51,7 @@ func fullest(r *Report, v *Volume, need int64) {
 		return
 	}
 	t := slices.MinFunc(v.Targets, func(a, b TargetSpace) int { return cmp.Compare(a.Free, b.Free) })
-	const least, remedy = 1 << 20, "lfs setstripe -o LIST, or -p POOL, on the store leaves it out; lfs find STORE --ost NAME lists its files"
+	const least, remedy = 1 << 20, "lfs setstripe -o LIST, or -p POOL, on the store leaves it out; lfs find lists its files"
 	switch text := fmt.Sprintf("the fullest of %d targets, %s, has %s MiB free", len(v.Targets), t.Name, ui.MiB(t.Free)); {
 	case t.Free < least:
 		r.add("targets", Problem, remedy, "%s: files on it fail, although %s MiB are free in all", text, ui.MiB(v.Free))
