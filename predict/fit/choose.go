@@ -194,6 +194,25 @@ func (s *LawSet) Predict(p float64) Estimate {
 		at := laws.estimate("", 1, edge, 1)
 		e.Low, e.High = min(e.Low, e.Value*at.Low/at.Value), max(e.High, e.Value*at.High/at.Value)
 	}
+	if s.prior[InverseSegment] > 0 { // whole files
+		e = sumDoubt(e)
+	}
+	return e
+}
+
+// Whole files are sums of zones that grow in more ways than laws say. Drawn machines of all kinds
+// of zones (TestDrawnLaws) show by how much more their intervals have to reach, in logarithms:
+// sumScale times as far, and sumDrift for each factor e of extrapolation, more for further ones.
+const (
+	sumScale = 1.2
+	sumDrift = 0.12
+)
+
+func sumDoubt(e Estimate) Estimate {
+	beyond := math.Log(e.Extrapolation)
+	drift := sumDrift * beyond * (1 + beyond/2)
+	e.Low = e.Value / math.Exp(math.Hypot(sumScale*math.Log(e.Value/e.Low), drift))
+	e.High = e.Value * math.Exp(math.Hypot(sumScale*math.Log(e.High/e.Value), drift))
 	return e
 }
 

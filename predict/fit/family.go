@@ -111,6 +111,12 @@ func floored(u, falling float64) float64 {
 	return (1-f)*falling + f
 }
 
+// mixed is a falling part of a size beside a share of it that grows.
+func mixed(u, falling, growth float64) float64 {
+	f := maxFloor * cube(u)
+	return (1-f)*falling + f*(1+growth)
+}
+
 // surfaced is a volume of which the share u is surface.
 func surfaced(u, volume, surface float64) float64 { return (1-u*u)*volume + u*u*surface }
 
@@ -144,11 +150,24 @@ var families = []family{
 		return 1 + cube(u)*(x.x-1) + (1-cube(u))*cube(v)*(x.square-1)
 	}},
 	{InverseRising, 2, false, func(u, v float64, x *abscissa) float64 {
-		f := maxFloor * cube(u)
-		return (1-f)*x.inverse + f*(1+cube(v)*(x.x-1))
+		return mixed(u, x.inverse, cube(v)*(x.x-1))
 	}},
 	{InverseSegment, 2, true, func(u, v float64, x *abscissa) float64 {
 		return math.Pow(maxTotal, u)/x.p + maxSegment*cube(v) + physical(x.p)
+	}},
+	{Mixed, 2, false, func(u, v float64, x *abscissa) float64 { return mixed(u, x.twoThirds, cube(v)*(x.x-1)) }},
+	{Mixed, 2, false, func(u, v float64, x *abscissa) float64 { return mixed(u, x.root, cube(v)*(x.x-1)) }},
+	{Mixed, 2, false, func(u, v float64, x *abscissa) float64 { return mixed(u, x.inverse, 1.2*v*v*x.log) }},
+	{Mixed, 2, false, func(u, v float64, x *abscissa) float64 { return mixed(u, x.twoThirds, 1.2*v*v*x.log) }},
+	{Mixed, 2, false, func(u, v float64, x *abscissa) float64 { return mixed(u, x.root, 1.2*v*v*x.log) }},
+	{MixedSegment, 2, true, func(u, v float64, x *abscissa) float64 {
+		return math.Pow(maxTotal, u)*math.Pow(x.p, -2./3) + maxSegment*cube(v) + physical(x.p)
+	}},
+	{MixedSegment, 2, true, func(u, v float64, x *abscissa) float64 {
+		return math.Pow(maxTotal, u)/math.Sqrt(x.p) + maxSegment*cube(v) + physical(x.p)
+	}},
+	{RisingSegment, 2, true, func(u, v float64, x *abscissa) float64 {
+		return math.Pow(maxTotal, u)*(1+cube(v)*x.p) + physical(x.p)
 	}},
 	{Segment, 2, true, func(u, v float64, x *abscissa) float64 {
 		return maxSegment*cube(u) + (1+segmentDoubt*cube(2*v-1))*physical(x.p)
@@ -170,7 +189,8 @@ var (
 	}
 	filePriors = priors{
 		Inverse: 0.15, Inverse23: 0.03, Inverse12: 0.03, Volume23: 0.01, Volume12: 0.01, Volume23Floor: 0.06, Volume12Floor: 0.06, Grid2: 0.01, Grid3: 0.01,
-		Steady: 0.05, Rising: 0.05, Plateau: 0.04, Logarithm: 0.02, Segment: 0.05, InverseRising: 0.22, InverseSegment: 0.20,
+		Steady: 0.05, Rising: 0.05, Plateau: 0.04, Logarithm: 0.02, Segment: 0.05, InverseRising: 0.12, InverseSegment: 0.10,
+		Mixed: 0.03, MixedSegment: 0.06, RisingSegment: 0.06,
 	}
 	sharedPriors = map[string]priors{
 		"mpich":   {Segment: 0.56, Steady: 0.09, Rising: 0.08, Plateau: 0.12, Logarithm: 0.04, LogPlateau: 0.04, Levelling: 0.04, Quadratic: 0.02, Inverse: 0.01},

@@ -62,6 +62,11 @@ const (
 	// and a segment that grows.
 	InverseRising  Law = "a/p+b·p+c"
 	InverseSegment Law = "a/p+c+4·p+p²/16"
+	// Mixed and MixedSegment are the same with data that falls in another way, RisingSegment
+	// with data that does not fall.
+	Mixed         Law = "a/p^k+b·p+c"
+	MixedSegment  Law = "a/p^k+c+4·p+p²/16"
+	RisingSegment Law = "a+b·p+4·p+p²/16"
 	// Segment is what MPICH allocates on a node of p processes.
 	Segment Law = "constant+4·p+p²/16"
 )
@@ -105,10 +110,12 @@ func FittedLaws() []Law {
 // params is the number of parameters of a law.
 func (l Law) params() int {
 	switch l {
-	case PowerFloor, Volume23Floor, Volume12Floor, Plateau, LogPlateau, Quadratic, InverseRising, Grid3:
+	case PowerFloor, Volume23Floor, Volume12Floor, Plateau, LogPlateau, Quadratic, InverseRising, Grid3, MixedSegment:
 		return 3
 	case Structural, Steady, Segment:
 		return 1
+	case Mixed:
+		return 4
 	}
 	return 2
 }
@@ -143,7 +150,11 @@ func (l Law) basis(p, exponent float64) []float64 {
 		return []float64{blocks(exponent, gridParts(3, p)), 1}
 	case Steady, Segment:
 		return []float64{1}
-	case Rising:
+	case Mixed:
+		return []float64{math.Pow(p, -exponent), p, 1}
+	case MixedSegment:
+		return []float64{math.Pow(p, -exponent), 1}
+	case Rising, RisingSegment:
 		return []float64{1, p}
 	case Plateau:
 		return []float64{1, min(p, exponent)}
@@ -161,7 +172,8 @@ func (l Law) basis(p, exponent float64) []float64 {
 
 // known is the part of a law without coefficients.
 func (l Law) known(p float64) float64 {
-	if l == Segment || l == InverseSegment {
+	switch l {
+	case Segment, InverseSegment, MixedSegment, RisingSegment:
 		return physical(p)
 	}
 	return 0
@@ -287,6 +299,8 @@ func fitLaw(l Law, points []Point) (*LawFit, error) {
 		return fitPlateau(l, points)
 	case Grid2, Grid3:
 		return fitGrid(l, points)
+	case Mixed, MixedSegment:
+		return fitFrom(l, points, func(share float64) float64 { return 0.3 + 0.7*share })
 	}
 	return fitBasis(l, 0, points)
 }
