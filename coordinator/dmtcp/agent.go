@@ -57,8 +57,8 @@ func (a *agent) Died() (time.Time, bool) {
 	return time.Unix(0, at), at > 0
 }
 
-// lost notes that a process of the program has gone.
-func (a *agent) lost() { a.died.CompareAndSwap(0, time.Now().UnixNano()) }
+// lost notes when a process of the program was gone.
+func (a *agent) lost(at time.Time) { a.died.CompareAndSwap(0, at.UnixNano()) }
 
 // do has f called by the agent, in order, unless it is over.
 func (a *agent) do(f func()) {
@@ -74,8 +74,12 @@ func (a *agent) help(f func()) { a.helpers.Go(f) }
 // run runs an incarnation, and returns why it has ended, "" if it was told to.
 func (a *agent) run(r launch.Rank) string {
 	defer func() {
-		if !a.ready && a.from > 0 { // also a restart that hangs, which the driver ends
+		switch {
+		case a.from == 0 || a.progressed:
+		case !a.ready: // also a restart that hangs, which the driver ends
 			a.e.tried[a.from]++
+		case time.Since(a.since) < quickEnd:
+			a.e.quick[a.from]++
 		}
 	}()
 	if err := a.connect(r); err != nil {
@@ -182,10 +186,10 @@ func (a *agent) obey(m protocol.Message) {
 	}
 }
 
-// hold says that the program holds, which it does as long as it computes and DMTCP writes no
-// images. At the end of the program nothing is said.
+// hold says that the program holds, which it does as long as all of it computes and DMTCP writes
+// no images. At the end of the program nothing is said.
 func (a *agent) hold() {
-	if a.proposed > 0 && a.ready && !a.resuming && !a.ended && a.taking == nil {
+	if a.proposed > 0 && a.ready && !a.resuming && !a.ended && a.taking == nil && !a.ending() && a.lostRank() < 0 {
 		a.link.Send(protocol.Holding{Number: a.proposed})
 		a.proposed = 0
 	}
@@ -206,8 +210,12 @@ func (a *agent) abort(number int) {
 func (a *agent) begin(w *wire.Welcome) {
 	a.from = w.From
 	a.e.came.Store(a.from > 0)
-	if a.e.tried[a.from] >= mostTries {
+	switch {
+	case a.e.tried[a.from] >= mostTries:
 		a.unusable(errors.New("did not restart"), true)
+		return
+	case a.e.quick[a.from] >= mostTries && a.hasOlder():
+		a.unusable(fmt.Errorf("does not go on from there: it failed within %v, %d times", quickEnd, mostTries), true)
 		return
 	}
 	a.watch(func() int64 { return a.e.dir.written(liveName) })
@@ -221,12 +229,21 @@ func (a *agent) begin(w *wire.Welcome) {
 // older one is used.
 const mostTries = 3
 
+// quickEnd is how soon a program fails that was whole in no process of the checkpoint. Where an
+// older checkpoint is there, that is used after mostTries.
+const quickEnd = 10 * time.Second
+
 // unusable says that the program cannot be started. Without an older checkpoint the run ends:
 // it would begin from nothing.
 func (a *agent) unusable(err error, damaged bool) {
-	numbers, _ := a.e.Job.Checkpoints()
-	older := damaged && slices.ContainsFunc(numbers, func(n int) bool { return n < a.from })
+	older := damaged && a.hasOlder()
 	a.link.Send(protocol.SetupFailed{Damaged: damaged, Text: err.Error(), Body: wire.EncodeError(err), Final: !older})
+}
+
+// hasOlder reports whether there is an older checkpoint.
+func (a *agent) hasOlder() bool {
+	numbers, _ := a.e.Job.Checkpoints()
+	return slices.ContainsFunc(numbers, func(n int) bool { return n < a.from })
 }
 
 // fetched starts the program once its images are there. If the store cannot give them, the
@@ -253,7 +270,7 @@ func (a *agent) fetched(err error, again bool) {
 	a.help(func() {
 		select {
 		case <-program.over:
-			a.lost()
+			a.lost(time.Now())
 			a.do(func() { a.programEnded(program.err) })
 		case <-a.ctx.Done():
 		}
@@ -290,7 +307,7 @@ func (a *agent) runs(peers []worker, again bool, err error) {
 
 // isReady says that the program computes.
 func (a *agent) isReady(again bool) {
-	a.ready = true
+	a.ready, a.since = true, time.Now()
 	a.e.came.Store(true)
 	a.link.Send(protocol.Ready{})
 	if again {
@@ -370,18 +387,18 @@ func (a *agent) watchRanks() {
 			return
 		case <-time.After(pollEvery):
 		}
-		gone := slices.IndexFunc(a.ranks, func(p family.Process) bool { return !p.Alive() })
+		gone := a.lostRank()
 		silence := a.e.Limits.Silence
 		switch {
 		case gone < 0 || !slices.ContainsFunc(a.ranks, family.Process.Alive):
 			since = time.Time{}
 		case since.IsZero():
-			a.lost()
 			since = time.Now()
 		case time.Since(since) > silence:
 			since = time.Now() // again, unless that was heard
 			a.do(func() {
 				if a.taking == nil || !a.taking.raw {
+					a.lost(time.Now().Add(-silence))
 					a.fail(fmt.Sprintf("goes on without its process %d, a rank that has ended %v ago", a.ranks[gone].PID, silence))
 				}
 			})

@@ -104,15 +104,20 @@ type Engine struct {
 	dir    *directory
 	driver Driver
 
-	session io.Closer // holds the directory of the MPI library's files; may be nil
-	from    int       // checkpoint that the program was restarted from
-	begun   bool      // the program has read its standard input,
-	inputAt int64     // a file from here on
-	tried   map[int]int
+	session io.Closer     // holds the directory of the MPI library's files; may be nil
+	from    int           // checkpoint that the program was restarted from
+	begun   bool          // the program has read its standard input,
+	inputAt int64         // a file from here on
+	tried   map[int]int   // how often a restart from a checkpoint failed,
+	quick   map[int]int   // and how often the program soon after it
 	setting codec.Setting // how images are packed,
 	codec   *container.Codec
-	came    atomic.Bool // it computes, or has begun with a checkpoint
-	agent   *agent      // of the present incarnation; the driver's
+	known   struct { // of the checkpoint that the program restarted from
+		from    int
+		earlier dmtcp.Earlier
+	}
+	came  atomic.Bool // it computes, or has begun with a checkpoint
+	agent *agent      // of the present incarnation; the driver's
 
 	mu sync.Mutex
 	// state is changed under mu. Session and Mark of it only the agent changes, which reads
@@ -168,7 +173,7 @@ func Forsake(j *image.Job) error {
 // job: only then, Spec of the engine is what its driver is to run. Drive gives the engine the
 // driver.
 func TakeOver(ctx context.Context, run Run, t *Tools, opt Options) (*Engine, *job.CheckpointEvent, error) {
-	e := &Engine{Run: run, opt: opt, tools: t, rules: zones.DefaultRules(), tried: map[int]int{}, written: map[int]*image.Manifest{}}
+	e := &Engine{Run: run, opt: opt, tools: t, rules: zones.DefaultRules(), tried: map[int]int{}, quick: map[int]int{}, written: map[int]*image.Manifest{}}
 	if run.Spec.Codec != "" {
 		var err error
 		if e.setting, err = codec.ParseSetting(run.Spec.Codec); err != nil {

@@ -1,12 +1,14 @@
 package dmtcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,18 +23,20 @@ import (
 // An incarnation is the program from one start or restart to its end, with a coordinator
 // of DMTCP of its own.
 type incarnation struct {
-	from    int // checkpoint, 0 the beginning
-	server  *server
-	program *child
-	read    time.Duration // of exporting the images
-	bytes   int64
-	images  []string
-	shared  []string               // files that processes shared, of the images
-	virtual []int                  // numbers of the ranks, of the images
-	ranks   []family.Process       // once the program computes
-	byRank  map[int]family.Process // guarded by the engine
-	ready   bool
-	gone    bool // it was ended
+	from       int // checkpoint, 0 the beginning
+	server     *server
+	program    *child
+	read       time.Duration // of exporting the images
+	bytes      int64
+	images     []string
+	shared     []string               // files that processes shared, of the images
+	virtual    []int                  // numbers of the ranks, of the images
+	ranks      []family.Process       // once the program computes
+	byRank     map[int]family.Process // guarded by the engine
+	ready      bool
+	since      time.Time // it was ready
+	progressed bool      // a checkpoint of it was committed
+	gone       bool      // it was ended
 }
 
 // fetch writes the images of a checkpoint to where the program is restarted from.
@@ -82,7 +86,10 @@ func (a *agent) start() error {
 		err = e.dir.removeAll(a.shared)
 	}
 	scratch, serr := e.openSession(a.ctx, a.from == 0)
-	err = errors.Join(err, serr, e.dir.remove(e.state.Mark))
+	err = errors.Join(err, serr)
+	if mark := e.state.Mark; mark != "" {
+		err = errors.Join(err, e.dir.removeAll([]string{mark, mark + endingName}))
+	}
 	if err == nil {
 		a.server, err = startServer(a.ctx, e.tools, e.dir, e.opt.Environ(), scratch, e.state.advice())
 	}
@@ -125,7 +132,12 @@ func (e *Engine) statusOf(mark string) int {
 // marked runs a command and then writes its status to a file. All processes that DMTCP ends
 // exit with 0: the pause lets it end this shell, too, before that has written. Cleaners may have
 // removed the directory of the file.
-const marked = `mark=$1; shift; "$@"; status=$?; sleep 1; (umask 077; mkdir -p "${mark%/*}"; echo $status > "$mark"); exit $status`
+const marked = `mark=$1; shift; "$@"; status=$?; umask 077; mkdir -p "${mark%/*}"; echo $status > "$mark` + endingName + `"
+sleep 1; mkdir -p "${mark%/*}"; echo $status > "$mark"; exit $status`
+
+// endingName ends the name of the file that says at once that the command of a program has ended:
+// what a checkpoint would hold from then on is a shell that ends.
+const endingName = "-now"
 
 // rewind has a program that begins again read the same standard input as before. Restored
 // processes have their own.
@@ -258,9 +270,13 @@ func (a *agent) write(t *taking, set *rawSet) (*dmtcp.Set, error) {
 	if set.Peers, _, err = a.server.status(a.ctx); err != nil {
 		return nil, err
 	}
+	peers := a.server.workers(a.ctx)
+	if err := a.whole(peers, set.Peers); err != nil {
+		return nil, err
+	}
 	ctx, stop := context.WithCancel(a.ctx)
 	defer stop()
-	a.help(func() { a.watchWriters(ctx, t, stop) })
+	a.help(func() { a.watchWriters(ctx, t, processesOf(peers), stop) })
 	err = a.server.checkpoint(ctx)
 	set.Pause = time.Since(began)
 	if err != nil {
@@ -271,6 +287,9 @@ func (a *agent) write(t *taking, set *rawSet) (*dmtcp.Set, error) {
 		return nil, err
 	}
 	a.do(func() { a.captured(t) })
+	if err := a.whole(peers, set.Peers); err != nil {
+		return nil, err
+	}
 	if name, err := e.dir.unfinished(liveName); err != nil || name != "" {
 		return nil, errors.Join(err, fmt.Errorf("DMTCP has left %s unfinished", name))
 	}
@@ -280,13 +299,70 @@ func (a *agent) write(t *taking, set *rawSet) (*dmtcp.Set, error) {
 	return e.collect(a.ctx, set)
 }
 
+// earlier returns what the checkpoint knows that the program restarted from, nil from the
+// beginning. Without it only the zones of new checkpoints are worse.
+func (e *Engine) earlier(ctx context.Context, number int) dmtcp.Earlier {
+	if number == 0 {
+		return nil
+	}
+	if e.known.from == number {
+		return e.known.earlier
+	}
+	m, err := e.Job.Manifest(number)
+	if err == nil {
+		e.known.earlier, err = dmtcp.EarlierOf(ctx, e.Job, m)
+		e.known.from = number
+	}
+	if err != nil {
+		e.Warn(fmt.Sprintf("the zones of new checkpoints are those of restarted processes: %v", err))
+	}
+	return e.known.earlier
+}
+
+// whole refuses a checkpoint of a program that misses processes: its images would restart what
+// cannot go on. Others than ranks may come and go, but the shell of the program waits for its
+// command.
+func (a *agent) whole(peers []worker, count int) error {
+	if rank := a.lostRank(); rank >= 0 {
+		return fmt.Errorf("process %d, a rank, has ended", a.ranks[rank].PID)
+	}
+	all := processesOf(peers)
+	if i := slices.IndexFunc(all, hasEnded); i >= 0 {
+		return fmt.Errorf("process %d has ended meanwhile", all[i].PID)
+	}
+	if a.ending() {
+		return errors.New("the program is ending")
+	}
+	if len(peers) != count || count == 0 {
+		return nil
+	}
+	root := slices.MinFunc(peers, func(a, b worker) int { return cmp.Compare(a.virtual, b.virtual) })
+	for _, p := range family.Descendants(root.PID)[1:] {
+		if slices.Contains(all, p) && p.Alive() {
+			return nil
+		}
+	}
+	return errors.New("the command of the program has ended")
+}
+
+func hasEnded(p family.Process) bool { return !p.Alive() }
+
+// lostRank returns the place of a rank that has ended, or -1.
+func (a *agent) lostRank() int { return slices.IndexFunc(a.ranks, hasEnded) }
+
+// ending reports whether the command of the program has ended, but not its shell.
+func (a *agent) ending() bool {
+	mark := a.e.state.Mark
+	return mark != "" && a.e.dir.read(mark+endingName) != ""
+}
+
 // collect reads the files of a set: every image to its end.
 func (e *Engine) collect(ctx context.Context, set *rawSet) (*dmtcp.Set, error) {
 	images, err := e.dir.images(set.Name)
 	if err != nil {
 		return nil, err
 	}
-	files, err := dmtcp.Collect(ctx, images, dmtcp.CollectOptions{Rules: e.rules})
+	files, err := dmtcp.Collect(ctx, images, dmtcp.CollectOptions{Rules: e.rules, Earlier: e.earlier(ctx, set.From)})
 	if err != nil {
 		return nil, err
 	}

@@ -9,12 +9,15 @@ import (
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // Tests of whole runs need these names.
@@ -137,6 +140,47 @@ func TestLeft(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}
+}
+
+// TestWhole: what misses a rank, its command or any process of the beginning is no checkpoint.
+func TestWhole(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	mark := filepath.Join(dir, markName)
+	cmd := exec.Command("sh", "-c", "sleep 1000; true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Wait() }()
+	root, _ := family.Find(cmd.Process.Pid)
+	defer family.Signal([]family.Process{root}, syscall.SIGKILL)
+	var all []family.Process
+	for len(all) < 2 { // until the shell has begun its command
+		all = family.Descendants(root.PID)
+	}
+	shell, command := worker{root, 40000}, worker{all[1], 41000}
+	a := &agent{e: &Engine{dir: &directory{dir}, state: state{Mark: mark}}}
+	check := func(what, want string, peers ...worker) {
+		t.Helper()
+		err := a.whole(peers, len(peers))
+		if got := fmt.Sprint(err); (err == nil) != (want == "") || !strings.Contains(got, want) && want != "" {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+	}
+	check("all are there", "", command, shell)
+	check("the shell alone", "command of the program has ended", shell)
+	if err := os.WriteFile(mark+endingName, []byte("0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("its end", "is ending", command, shell)
+	if err := os.Remove(mark + endingName); err != nil {
+		t.Fatal(err)
+	}
+	family.Signal([]family.Process{command.Process}, syscall.SIGKILL)
+	family.Await([]family.Process{command.Process}, time.Minute)
+	check("a death", "has ended meanwhile", command, shell)
+	a.ranks = []family.Process{command.Process}
+	check("the death of a rank", "a rank, has ended", shell)
 }
 
 // TestStatusInMark: the program that has ended with an error has failed, whatever the program of

@@ -84,7 +84,7 @@ func (a *agent) readRanks() (err error) {
 	if a.images, err = a.e.dir.images(liveName); err != nil {
 		return err
 	}
-	files, err := dmtcp.Collect(a.ctx, a.images, dmtcp.CollectOptions{Rules: a.e.rules})
+	files, err := dmtcp.Collect(a.ctx, a.images, dmtcp.CollectOptions{Rules: a.e.rules, Earlier: a.e.earlier(a.ctx, a.from)})
 	if err != nil {
 		return err
 	}

@@ -47,20 +47,30 @@ func (a *agent) take(number int, last bool) {
 	})
 }
 
-// watchWriters ends a checkpoint while DMTCP writes it if a process of the program has died: the
-// others, and DMTCP, would wait for it for ever.
-func (a *agent) watchWriters(ctx context.Context, t *taking, end func()) {
-	a.e.mu.Lock()
-	list := slices.Clone(a.e.state.Processes)
-	a.e.mu.Unlock()
+// watchWriters ends a checkpoint while DMTCP writes it if a process of the program has died and
+// nothing more is written: the others, and DMTCP, would wait for it for ever. A process that ended
+// by itself before it was to write keeps nobody waiting.
+func (a *agent) watchWriters(ctx context.Context, t *taking, list []family.Process, end func()) {
+	var died time.Time
+	written, since := int64(-1), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pollEvery):
 		}
-		if gone := slices.IndexFunc(list, func(p family.Process) bool { return !p.Alive() }); gone >= 0 {
-			a.lost()
+		gone := slices.IndexFunc(list, func(p family.Process) bool { return !p.Alive() })
+		if gone < 0 {
+			continue
+		}
+		if died.IsZero() {
+			died = time.Now()
+		}
+		if now := a.e.dir.written(liveName); now != written {
+			written, since = now, time.Now()
+		}
+		if time.Since(since) >= a.e.opt.Settle {
+			a.lost(died)
 			t.died.Store(int64(list[gone].PID))
 			end()
 			return
@@ -161,6 +171,7 @@ func (a *agent) settled(number int, taken bool) {
 			a.failed(t, errors.New("the checkpoint was not committed"))
 			return
 		}
+		a.progressed = a.progressed || taken
 		t.cancel()
 		a.taking = nil
 		a.goOn()

@@ -56,6 +56,8 @@ type CollectOptions struct {
 	Partial bool
 	// Progress, if not nil, is told the bytes of images looked at since its last call.
 	Progress func(int64)
+	// Earlier is of the checkpoint that the processes restarted from; may be nil.
+	Earlier Earlier
 }
 
 // A SetError says why files are not one checkpoint, and what to do.
@@ -229,6 +231,9 @@ func readImage(ctx context.Context, path string, opt CollectOptions) (*Image, er
 	// Names in manifests and on terminals are text.
 	p.Name = zones.Printable(p.Name)
 	opt.Rules.Classify(p)
+	if known, ok := opt.Earlier[filepath.Base(path)]; ok {
+		known.restore(p)
+	}
 	if opt.Progress != nil {
 		opt.Progress(fi.Size())
 	}

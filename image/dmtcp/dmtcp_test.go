@@ -203,6 +203,47 @@ func TestJoinedRuns(t *testing.T) {
 	}
 }
 
+// TestZonesAfterRestart: DMTCP restores some memory without a name, and no later image tells what
+// it was, nor its rank. The checkpoint from which the processes restarted does.
+func TestZonesAfterRestart(t *testing.T) {
+	c := dmtcptest.Job(2, dmtcptest.Options{Seed: 9})
+	first, second := scratch(t), scratch(t)
+	if err := c.WriteDir(first); err != nil {
+		t.Fatal(err)
+	}
+	for _, im := range c.Images {
+		for i := range im.Areas {
+			if a := &im.Areas[i]; a.Name == "[stack]" || a.Prot&zones.Write != 0 && a.Flags&1 == 0 {
+				a.Name, a.Inode, a.Device, a.Offset, a.FileSize = "", 0, 0, 0, -1
+				a.Flags = a.Flags | 0x20 // anonymous
+			}
+		}
+	}
+	if err := c.WriteDir(second); err != nil {
+		t.Fatal(err)
+	}
+	job := newJob(t, vfs.OS{})
+	m := importDir(t, job, first)
+	earlier, err := dmtcp.EarlierOf(context.Background(), job, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := collect(t, first)
+	for name, known := range map[string]dmtcp.Earlier{"without": nil, "with": earlier} {
+		set, err := dmtcp.Collect(context.Background(), []string{second}, dmtcp.CollectOptions{Rules: zones.DefaultRules(), Earlier: known})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same := !set.Guessed
+		for i := range want.Images {
+			same = same && set.Images[i].Sizes() == want.Images[i].Sizes()
+		}
+		if same != (known != nil) {
+			t.Errorf("%s what was known: zones as before %v, ranks guessed %v", name, same, set.Guessed)
+		}
+	}
+}
+
 func btoi(b bool) int {
 	if b {
 		return 1

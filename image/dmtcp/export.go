@@ -14,12 +14,15 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/zeebo/blake3"
 
 	"ckpt/image"
 	"ckpt/image/container"
 	"ckpt/internal/durable"
+	"ckpt/zones"
 )
 
 // Exported says what Export has written.
@@ -337,4 +340,79 @@ func (c *counted) Write(p []byte) (int, error) {
 		c.progress(int64(n))
 	}
 	return n, err
+}
+
+// Earlier is what a checkpoint knows of the memory of processes that restarted from it, by the
+// name of their image. DMTCP restores library data, stacks and segments as memory without a
+// name, so that later images do not tell their zones.
+type Earlier map[string]earlierProcess
+
+type earlierProcess struct {
+	rank, ranks, onNode int
+	regions             []zones.Region // by address, of which the names tell
+}
+
+// EarlierOf reads what checkpoint m knows.
+func EarlierOf(ctx context.Context, job *image.Job, m *image.Manifest) (Earlier, error) {
+	x := &exporter{ctx: ctx, job: job, m: m}
+	if err := x.load(); err != nil {
+		return nil, err
+	}
+	defer x.files.Close()
+	earlier := make(Earlier)
+	for _, e := range x.cat.Entries {
+		i := slices.IndexFunc(m.Ranks, func(r image.Rank) bool { return r.File == e.Container })
+		j := slices.IndexFunc(m.Files, func(f container.File) bool { return f.Path == e.Container })
+		if e.Type != imageEntry || i < 0 || j < 0 {
+			continue
+		}
+		list, err := job.Place().Regions(m.Files[j])
+		if err != nil {
+			return nil, err
+		}
+		r := &m.Ranks[i]
+		p := earlierProcess{rank: r.Rank, ranks: m.NP, onNode: m.Mapping[r.Node]}
+		for _, region := range list {
+			if region.Name != layoutRegion {
+				p.regions = append(p.regions, region.Region)
+			}
+		}
+		earlier[path.Base(string(e.Path))] = p
+	}
+	return earlier, nil
+}
+
+// restore gives the areas of a process their names and zones back: those of the region that
+// held their first byte. An area that bears another name now is another one.
+func (known *earlierProcess) restore(p *zones.Process) {
+	p.Role, p.Rank, p.JobRanks, p.NodeRanks = zones.RoleRank, known.rank, known.ranks, known.onNode
+	at := 0
+	for i := range p.Areas {
+		a := &p.Areas[i]
+		for at < len(known.regions) && regionEnd(&known.regions[at]) <= a.Start {
+			at++
+		}
+		if _, ok := a.Class.Zone(); !ok || at == len(known.regions) {
+			continue
+		}
+		start, name := regionStart(known.regions[at].Name)
+		if start <= a.Start && (a.Name == "" || a.Name == name) {
+			a.Name, a.Class = name, zones.ClassOf(known.regions[at].Zone)
+		}
+	}
+}
+
+// regionStart takes apart what regionName made.
+func regionStart(region string) (start uint64, name string) {
+	at, name, _ := strings.Cut(region, " ")
+	start, err := strconv.ParseUint(at, 16, 64)
+	if err != nil {
+		start = ^uint64(0)
+	}
+	return start, name
+}
+
+func regionEnd(r *zones.Region) uint64 {
+	start, _ := regionStart(r.Name)
+	return start + uint64(r.Size)
 }
