@@ -164,7 +164,9 @@ func (d dmtcpDriver) StopWithout(number int, err error) {
 
 // Open tells the user what an earlier run had not stored.
 func (e *dmtcpEngine) Open() error {
-	e.d.Warn(dmtcp.OpenPort)
+	for _, text := range e.Warnings() {
+		e.d.Warn(text)
+	}
 	if err := e.processes.Open(); err != nil {
 		e.Engine.Close(false)
 		return err
@@ -179,11 +181,7 @@ func (e *dmtcpEngine) Open() error {
 }
 
 // Strike kills the process of a rank.
-func (e *dmtcpEngine) Strike(rank int) {
-	if !e.KillRank(rank) {
-		e.d.Warn(fmt.Sprintf("no failure is injected into rank %d: the program has no such rank", rank))
-	}
-}
+func (e *dmtcpEngine) Strike(rank int) { e.KillRank(rank) }
 
 // Settle waits until the program has ended, which takes a while after it was told to.
 func (e *dmtcpEngine) Settle() {

@@ -292,19 +292,29 @@ func (e *Engine) Start(r launch.Rank, ended func(cause string)) (launch.Process,
 	return a, nil
 }
 
-// KillRank kills the process of a rank, for an injected failure. It reports whether the program has
-// such a rank; one that has not come yet is left alone.
-func (e *Engine) KillRank(rank int) bool {
+// KillRank kills the process of a rank, for an injected failure: one that has not come yet once it
+// is there.
+func (e *Engine) KillRank(rank int) {
 	if e.agent == nil {
-		return true
+		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if p, ok := e.agent.byRank[rank]; ok {
-		family.Signal([]family.Process{p}, syscall.SIGKILL)
-		return true
+	if len(e.agent.byRank) == 0 {
+		e.agent.struck = append(e.agent.struck, rank)
+		return
 	}
-	return len(e.agent.byRank) == 0
+	e.agent.killRank(rank)
+}
+
+// killRank kills the process of a rank, if the program has it. The engine is locked.
+func (a *agent) killRank(rank int) {
+	p, ok := a.byRank[rank]
+	if !ok {
+		a.e.Warn(fmt.Sprintf("no failure is injected into rank %d: the program has no such rank", rank))
+		return
+	}
+	family.Signal([]family.Process{p}, syscall.SIGKILL)
 }
 
 // Hopeless reports whether another incarnation would fare no better: the program has never

@@ -33,6 +33,7 @@ type incarnation struct {
 	virtual    []int                  // numbers of the ranks, of the images
 	ranks      []family.Process       // once the program computes
 	byRank     map[int]family.Process // guarded by the engine
+	struck     []int                  // ranks to be killed once they are known; guarded by the engine
 	ready      bool
 	since      time.Time // it was ready
 	progressed bool      // a checkpoint of it was committed
@@ -272,6 +273,7 @@ func (a *agent) write(t *taking, set *rawSet) (*dmtcp.Set, error) {
 	}
 	peers := a.server.workers(a.ctx)
 	if err := a.whole(peers, set.Peers); err != nil {
+		a.awaitEnd(leaveTime) // which tells more
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(a.ctx)
@@ -280,10 +282,7 @@ func (a *agent) write(t *taking, set *rawSet) (*dmtcp.Set, error) {
 	err = a.server.checkpoint(ctx)
 	set.Pause = time.Since(began)
 	if err != nil {
-		select { // DMTCP may know before us that the program has ended
-		case <-a.program.over:
-		case <-time.After(time.Second):
-		}
+		a.awaitEnd(time.Second) // DMTCP may know of it before us
 		return nil, err
 	}
 	a.do(func() { a.captured(t) })
@@ -317,6 +316,15 @@ func (e *Engine) earlier(ctx context.Context, number int) dmtcp.Earlier {
 		e.Warn(fmt.Sprintf("the zones of new checkpoints are those of restarted processes: %v", err))
 	}
 	return e.known.earlier
+}
+
+// awaitEnd waits until the program has ended, at most so long.
+func (a *agent) awaitEnd(limit time.Duration) {
+	select {
+	case <-a.program.over:
+	case <-a.ctx.Done():
+	case <-time.After(limit):
+	}
 }
 
 // whole refuses a checkpoint of a program that misses processes: its images would restart what

@@ -3,6 +3,7 @@ package dmtcp
 import (
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -43,6 +44,25 @@ var launchers = []string{"mpiexec", "mpirun", "orterun", "prterun"}
 
 func isLauncher(word string) bool {
 	return slices.ContainsFunc(launchers, func(name string) bool { return strings.HasPrefix(filepath.Base(word), name) })
+}
+
+// Warnings are what a user has to know before a run: who else can end the program, and that a
+// combination of versions was measured to fail now and then.
+func (e *Engine) Warnings() []string {
+	list := []string{OpenPort}
+	i := slices.IndexFunc(e.Spec.Program.Command, isLauncher)
+	if i < 0 || !strings.HasPrefix(e.tools.version, "5.") {
+		return list
+	}
+	path, err := exec.LookPath(e.Spec.Program.Command[i])
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if name := filepath.Base(path); err == nil && (strings.Contains(name, "hydra") || strings.Contains(name, "mpich")) {
+		list = append(list, "DMTCP "+e.tools.version+" ends a process of MPICH after every few checkpoints, and the program then restarts "+
+			"from the last one; docs/DMTCP.md has the figures, and a change to DMTCP that ends this")
+	}
+	return list
 }
 
 // programIn returns the word of a command that names what its launcher starts, ""
@@ -155,4 +175,8 @@ func (a *agent) guess(peers []worker) {
 		}
 	}
 	a.byRank = byRank
+	for _, rank := range a.struck {
+		a.killRank(rank)
+	}
+	a.struck = nil
 }

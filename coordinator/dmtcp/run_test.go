@@ -165,10 +165,10 @@ func TestInputAgain(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	for in, want := range map[*os.File]string{file: "", r: "its standard input is a pipe"} {
-		s := newScene(t, 10, time.Millisecond)
+		s := newScene(t, 400, time.Millisecond)
 		s.spec.AutoRestart = true
 		s.opt.Streams.In = in
-		s.show("once exit at 5 with 9")
+		s.show("once exit at 300 with 9") // after it was seen to compute
 		_, _ = in.Seek(2, io.SeekStart)
 		s.rec.on = func(ev any) {
 			if _, ok := ev.(*coordinator.FailureEvent); ok {
@@ -227,7 +227,7 @@ func TestInject(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 150, time.Millisecond)
 	s.spec.AutoRestart, s.spec.Keep = true, 1
-	s.opt.Failures = []launch.Failure{{Rank: 0, Node: -1, After: 1500 * time.Millisecond}, {Rank: 9, Node: -1, After: 1400 * time.Millisecond}}
+	s.opt.Failures = []launch.Failure{{Rank: 9, Node: -1, After: 1500 * time.Millisecond}, {Rank: 0, Node: -1, After: 1500 * time.Millisecond}}
 	taken := 0
 	asked := s.atStart(func(c *wire.Client) {
 		for range 2 {

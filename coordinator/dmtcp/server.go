@@ -305,7 +305,7 @@ func (s *state) advice() map[string]string {
 	set := map[string]string{
 		// UCX of MPICH: no hooks in malloc, and transports that DMTCP can restore.
 		"UCX_MEM_EVENTS": "no",
-		"UCX_TLS":        "posix,tcp,self",
+		"UCX_TLS":        "posix,self",
 		// These parts of hwloc open files in /sys that are not there in containers.
 		"HWLOC_COMPONENTS": "-linuxio,-pci,-opencl,-gl",
 		// Open MPI: transports that DMTCP can restore, and its files where they are found

@@ -213,9 +213,8 @@ func TestZonesAfterRestart(t *testing.T) {
 	}
 	for _, im := range c.Images {
 		for i := range im.Areas {
-			if a := &im.Areas[i]; a.Name == "[stack]" || a.Prot&zones.Write != 0 && a.Flags&1 == 0 {
-				a.Name, a.Inode, a.Device, a.Offset, a.FileSize = "", 0, 0, 0, -1
-				a.Flags = a.Flags | 0x20 // anonymous
+			if a := &im.Areas[i]; a.Name == "[stack]" {
+				a.Name = ""
 			}
 		}
 	}
@@ -235,7 +234,7 @@ func TestZonesAfterRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		same := !set.Guessed
-		for i := range want.Images {
+		for i := range want.NP { // launchers count in no zone
 			same = same && set.Images[i].Sizes() == want.Images[i].Sizes()
 		}
 		if same != (known != nil) {
