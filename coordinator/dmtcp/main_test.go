@@ -36,7 +36,11 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	bin, err := os.MkdirTemp("", "dmtcp")
+	// Beside the test: go removes that also if the test is ended.
+	bin, err := os.MkdirTemp(filepath.Dir(os.Args[0]), "dmtcp")
+	if err != nil {
+		bin, err = os.MkdirTemp("", "dmtcp")
+	}
 	if err == nil {
 		err = dmtcptest.Install(bin)
 	}

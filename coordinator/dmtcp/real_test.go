@@ -2,10 +2,12 @@ package dmtcp_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -46,30 +48,69 @@ func inOwnNetwork(t *testing.T) bool {
 	return false
 }
 
+// realPrograms are built from testdata, and run so.
+var realPrograms = []struct{ name, build, run string }{
+	{"C", "cc -DPLAIN -O2 -o DIR/program testdata/ring.c", "DIR/program"},
+	{"threads", "cc -O2 -pthread -o DIR/program testdata/threads.c", "DIR/program"},
+	{"numpy", "cp testdata/heat.py DIR/heat.py", "/usr/bin/python3 DIR/heat.py"},
+	{"MPICH", "mpicc.mpich -DMPI -O2 -o DIR/program testdata/ring.c", "mpiexec.mpich -n 4 DIR/program"},
+	{"OpenMPI", "mpicc.openmpi -DMPI -O2 -o DIR/program testdata/ring.c", "mpiexec.openmpi --allow-run-as-root --oversubscribe -n 4 DIR/program"},
+}
+
+// built builds a program in a directory, and returns the command that runs it for some steps.
+func built(t *testing.T, build, run, dir string, steps int) []string {
+	t.Helper()
+	words := strings.Fields(strings.ReplaceAll(build, "DIR", dir))
+	testkit.All(t, words[0], strings.Fields(run)[0])
+	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return append(strings.Fields(strings.ReplaceAll(run, "DIR", dir)), fmt.Sprint(steps))
+}
+
 // TestRealDMTCP runs programs under the DMTCP of this machine: each is checkpointed,
 // killed, restarted by itself, stopped and continued, and ends with the result of a run
-// without failures.
+// without failures. At night there are twenty kills each.
 func TestRealDMTCP(t *testing.T) {
 	if !inOwnNetwork(t) {
 		return
 	}
-	for _, c := range []struct{ name, compiler, flag, run string }{
-		{"C", "cc", "-DPLAIN", ""},
-		{"MPICH", "mpicc.mpich", "-DMPI", "mpiexec.mpich -n 4"},
-		{"OpenMPI", "mpicc.openmpi", "-DMPI", "mpiexec.openmpi --allow-run-as-root --oversubscribe -n 4"},
-	} {
+	kills, steps := 1, 300
+	if testkit.Nightly() {
+		kills, steps = 20, 1500
+	}
+	for _, c := range realPrograms {
 		t.Run(c.name, func(t *testing.T) {
-			testkit.All(t, c.compiler)
-			dir := t.TempDir()
-			program := filepath.Join(dir, "ring")
-			if out, err := exec.Command(c.compiler, c.flag, "-O2", "-o", program, "testdata/ring.c").CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
+			if c.name == "numpy" && exec.Command("/usr/bin/python3", "-c", "import numpy").Run() != nil {
+				testkit.Skip(t, "numpy")
 			}
-			command := append(strings.Fields(c.run), program, "300")
-			want := resultOf(t, command)
-			realRun(t, dir, command, want)
+			dir := t.TempDir()
+			t.Setenv("TMPDIR", dir)
+			command := built(t, c.build, c.run, dir, steps)
+			realRun(t, dir, command, resultOf(t, command), kills)
 		})
 	}
+}
+
+// TestRealTwoJobs runs two jobs of Open MPI at once: neither uses segments of the other.
+func TestRealTwoJobs(t *testing.T) {
+	if !inOwnNetwork(t) {
+		return
+	}
+	c := realPrograms[len(realPrograms)-1]
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	command := built(t, c.build, c.run, dir, 300)
+	want := resultOf(t, command)
+	var both sync.WaitGroup
+	for _, name := range []string{"one", "two"} {
+		own := filepath.Join(dir, name)
+		if err := os.Mkdir(own, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		both.Go(func() { realRun(t, own, command, want, 1) })
+	}
+	both.Wait()
 }
 
 // resultOf runs a command without DMTCP.
@@ -82,35 +123,39 @@ func resultOf(t *testing.T, command []string) string {
 	return dmtcp.LastLine(string(out))
 }
 
-func realRun(t *testing.T, dir string, command []string, want string) {
+func realRun(t *testing.T, dir string, command []string, want string, kills int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(7, uint64(len(command))))
 	out, err := os.Create(filepath.Join(dir, "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	t.Setenv("TMPDIR", dir)
 	rec := &recorder{}
 	s := &scene{t: t, rec: rec, out: out.Name(), faults: filepath.Join(dir, "faults")}
 	s.spec = job.Spec{App: "ring", Mode: job.Coordinated, Created: time.Now(), AutoRestart: true, Program: &job.Program{Command: command, Dir: dir}}
 	s.opt = coordinator.Options{Store: filepath.Join(dir, "store"), Job: "job", Observer: rec,
 		Streams: launch.Streams{Out: out, Err: os.Stderr}}
-	s.opt.Limits = protocol.Limits{Silence: 500 * time.Millisecond, Patience: 20 * time.Second, Restarts: 10}
+	s.opt.Limits = protocol.Limits{Silence: 500 * time.Millisecond, Patience: 20 * time.Second, Restarts: 10 + kills}
 	asked := s.atStart(func(c *wire.Client) {
 		if _, err := c.Checkpoint(); err != nil {
 			t.Error(err)
 		}
-		status, err := c.Status()
-		if err != nil || len(status.PIDs) == 0 {
-			t.Errorf("%+v, %v", status, err)
-			return
-		}
-		killed := status.PIDs[len(status.PIDs)-1]
-		t.Logf("checkpoint 1 is stored; SIGKILL to process %d of %d", killed, len(status.PIDs))
-		if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
-			t.Error(err)
-		}
-		for len(of[*job.RestartedEvent](rec)) == 0 {
-			time.Sleep(10 * time.Millisecond)
+		for kill := range kills {
+			time.Sleep(time.Duration(rng.Int64N(int64(time.Second)))) // a moment drawn by chance
+			status, err := c.Status()
+			if err != nil || len(status.PIDs) == 0 {
+				t.Errorf("%+v, %v", status, err)
+				return
+			}
+			killed := status.PIDs[rng.IntN(len(status.PIDs))]
+			t.Logf("SIGKILL to process %d of %d", killed, len(status.PIDs))
+			if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+			for len(of[*job.RestartedEvent](rec)) <= kill {
+				time.Sleep(10 * time.Millisecond)
+			}
 		}
 		if _, err := c.Stop(false); err != nil {
 			t.Error(err)
@@ -121,9 +166,10 @@ func realRun(t *testing.T, dir string, command []string, want string) {
 	for _, ev := range rec.events {
 		t.Logf("%T %+v", ev, ev)
 	}
-	if err != nil || r.Outcome != job.StateStopped || r.Failures == 0 || r.Checkpoints != 2 {
+	if err != nil || r.Outcome != job.StateStopped || r.Failures < kills || r.Checkpoints < 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
+	taken := r.Checkpoints
 	r, err = restarted(t.Context(), s.opt, 0, true)
 	if err != nil || r.Outcome != job.StateCompleted {
 		t.Fatalf("%+v, %v", r, err)
@@ -132,5 +178,5 @@ func realRun(t *testing.T, dir string, command []string, want string) {
 	if got := dmtcp.LastLine(string(b)); err != nil || got != want {
 		t.Errorf("%s, want %s; %v", got, want, err)
 	}
-	s.sound(2)
+	s.sound(taken)
 }

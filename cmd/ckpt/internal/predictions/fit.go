@@ -152,6 +152,10 @@ func (o *fitOptions) measured(g *ui.Globals) ([]dataset.Measurement, error) {
 		if err != nil {
 			return nil, err
 		}
+		if slices.ContainsFunc(measured, func(m dataset.Measurement) bool { return m.MPI == "" }) {
+			return nil, ui.BadUsage(fmt.Sprintf("--from-job %s: the program uses no MPI library, and models describe ranks of one", name),
+				fmt.Sprintf("ckpt show %s has its sizes, ckpt interval --from-job %s its costs", name, name))
+		}
 		if class := o.programs.class[name]; class != "" {
 			for i := range measured {
 				measured[i].Class = class
