@@ -351,10 +351,10 @@ func (a *agent) finish() {
 }
 
 // watchResumed reports the failure of a program that does not compute again after a
-// checkpoint: now and then DMTCP lets one hang.
-func (a *agent) watchResumed() {
-	limit := a.e.Limits.Phase
-	for end := time.Now().Add(limit); ; {
+// checkpoint: now and then DMTCP lets one hang. It waits less for one that misses a process.
+func (a *agent) watchResumed(peers []family.Process) {
+	began, limit := time.Now(), a.e.Limits.Phase
+	for time.Since(began) < limit {
 		if _, running, err := a.server.status(a.ctx); err == nil && running || a.program.ended() || a.ctx.Err() != nil {
 			a.do(func() {
 				a.resuming = false
@@ -362,8 +362,10 @@ func (a *agent) watchResumed() {
 			})
 			return
 		}
-		if time.Now().After(end) {
-			break
+		if slices.ContainsFunc(peers, hasEnded) {
+			a.lost(time.Now())
+			limit = min(limit, time.Since(began)+leaveTime)
+			peers = nil
 		}
 		select {
 		case <-a.program.over:
@@ -371,7 +373,7 @@ func (a *agent) watchResumed() {
 		}
 	}
 	a.do(func() {
-		a.programEnded(fmt.Errorf("does not compute again after a checkpoint of DMTCP, for %v", limit))
+		a.programEnded(fmt.Errorf("does not compute again after a checkpoint of DMTCP, for %v", limit.Round(time.Second)))
 	})
 }
 

@@ -285,7 +285,7 @@ func (a *agent) write(t *taking, set *rawSet) (*dmtcp.Set, error) {
 		a.awaitEnd(time.Second) // DMTCP may know of it before us
 		return nil, err
 	}
-	a.do(func() { a.captured(t) })
+	a.do(func() { a.captured(t, processesOf(peers)) })
 	if err := a.whole(peers, set.Peers); err != nil {
 		return nil, err
 	}

@@ -79,10 +79,10 @@ func (a *agent) watchWriters(ctx context.Context, t *taking, list []family.Proce
 }
 
 // captured says that DMTCP has written the images, and that the program computes again.
-func (a *agent) captured(t *taking) {
+func (a *agent) captured(t *taking, peers []family.Process) {
 	t.raw, a.resuming = false, true
 	a.link.Send(protocol.Captured{Number: t.number})
-	a.help(a.watchResumed)
+	a.help(func() { a.watchResumed(peers) })
 }
 
 // wrote stores a set that is whole, while the program computes on. After the last one the
