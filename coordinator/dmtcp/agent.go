@@ -215,7 +215,7 @@ func (a *agent) begin(w *wire.Welcome) {
 		a.unusable(errors.New("did not restart"), true)
 		return
 	case a.e.quick[a.from] >= mostTries && a.hasOlder():
-		a.unusable(fmt.Errorf("does not go on from there: it failed within %v, %d times", quickEnd, mostTries), true)
+		a.unusable(fmt.Errorf("fails within %v, %d times", quickEnd, mostTries), true)
 		return
 	}
 	a.watch(func() int64 { return a.e.dir.written(liveName) })
