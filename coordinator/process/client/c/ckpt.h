@@ -69,6 +69,11 @@ extern "C" {
 #define CKPT_FLOAT32 2
 #define CKPT_INT32 3
 #define CKPT_INT64 4
+#define CKPT_FLOAT16 5  /* IEEE half precision */
+#define CKPT_BFLOAT16 6 /* the upper half of a float */
+#define CKPT_INT16 7
+#define CKPT_FLOAT8 8 /* any format of eight bits */
+#define CKPT_INT8 9
 
 /*
  * ckpt_init connects this process with the coordinator. Call it once, after MPI_Init, with

@@ -69,6 +69,7 @@ template <class T> struct is_block<block<T>> : std::true_type {};
 /* type helps to pack values. */
 template <class T> constexpr int type() {
     if (std::is_floating_point_v<T>) return sizeof(T) == 8 ? CKPT_FLOAT64 : sizeof(T) == 4 ? CKPT_FLOAT32 : CKPT_BYTES;
+    if (std::is_integral_v<T> && sizeof(T) == 2) return CKPT_INT16;
     if (std::is_integral_v<T>) return sizeof(T) == 8 ? CKPT_INT64 : sizeof(T) == 4 ? CKPT_INT32 : CKPT_BYTES;
     return CKPT_BYTES;
 }

@@ -38,6 +38,7 @@ module ckpt
   integer, parameter, public :: CKPT_DAMAGE = -4, CKPT_FULL = -5, CKPT_MISMATCH = -6, CKPT_IO = -7
   ! Element types, as in ckpt.h.
   integer, parameter, public :: CKPT_BYTES = 0, CKPT_FLOAT64 = 1, CKPT_FLOAT32 = 2
+  integer, parameter, public :: CKPT_FLOAT16 = 5, CKPT_BFLOAT16 = 6, CKPT_INT16 = 7, CKPT_FLOAT8 = 8, CKPT_INT8 = 9
   integer, parameter, public :: CKPT_INT32 = 3, CKPT_INT64 = 4
 
   public :: ckpt_init, ckpt_protect, ckpt_protect_global, ckpt_protect_replicated, ckpt_forget

@@ -50,9 +50,10 @@ OK, STOP = 0, 1
 NONE, ARGUMENT, SERVICE, DAMAGE, FULL, MISMATCH, IO = range(-1, -8, -1)
 
 # Element types, as in ckpt.h.
-_BYTES, _FLOAT64, _FLOAT32, _INT32, _INT64 = range(5)
+_BYTES, _FLOAT64, _FLOAT32, _INT32, _INT64, _FLOAT16, _BFLOAT16, _INT16, _FLOAT8, _INT8 = range(10)
 _ELEMENTS = {"f8": _FLOAT64, "c16": _FLOAT64, "f4": _FLOAT32, "c8": _FLOAT32,
-             "i8": _INT64, "u8": _INT64, "i4": _INT32, "u4": _INT32}
+             "i8": _INT64, "u8": _INT64, "i4": _INT32, "u4": _INT32,
+             "f2": _FLOAT16, "i2": _INT16, "u2": _INT16, "i1": _INT8}
 
 # How a region relates to those of the other ranks.
 _LOCAL, _REPLICATED, _GLOBAL = range(3)
@@ -555,7 +556,7 @@ def _memory(name, data):
 
 def _element(code):
     return {"d": _FLOAT64, "f": _FLOAT32, "q": _INT64, "Q": _INT64, "l": _INT64, "L": _INT64,
-            "i": _INT32, "I": _INT32}.get(code, _BYTES)
+            "i": _INT32, "I": _INT32, "e": _FLOAT16, "h": _INT16, "H": _INT16}.get(code, _BYTES)
 
 
 def forget(name):
