@@ -205,12 +205,12 @@ func (s *LawSet) Predict(p float64) Estimate {
 // sumScale times as far, and sumDrift for each factor e of extrapolation, more for further ones.
 const (
 	sumScale = 1.2
-	sumDrift = 0.12
+	sumDrift = 0.14
 )
 
 func sumDoubt(e Estimate) Estimate {
 	beyond := math.Log(e.Extrapolation)
-	drift := sumDrift * beyond * (1 + beyond/2)
+	drift := sumDrift * beyond * (0.6 + 0.7*beyond)
 	e.Low = e.Value / math.Exp(math.Hypot(sumScale*math.Log(e.Value/e.Low), drift))
 	e.High = e.Value * math.Exp(math.Hypot(sumScale*math.Log(e.High/e.Value), drift))
 	return e
