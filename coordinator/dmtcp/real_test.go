@@ -136,7 +136,7 @@ func realRun(t *testing.T, dir string, command []string, want string, kills int)
 	s.spec = job.Spec{App: "ring", Mode: job.Coordinated, Created: time.Now(), AutoRestart: true, Program: &job.Program{Command: command, Dir: dir}}
 	s.opt = coordinator.Options{Store: filepath.Join(dir, "store"), Job: "job", Observer: rec,
 		Streams: launch.Streams{Out: out, Err: os.Stderr}}
-	s.opt.Limits = protocol.Limits{Silence: 500 * time.Millisecond, Patience: 20 * time.Second, Restarts: 10 + kills}
+	s.opt.Limits = protocol.Limits{Silence: 500 * time.Millisecond, Patience: time.Minute, Restarts: 10 + kills}
 	asked := s.atStart(func(c *wire.Client) {
 		if _, err := c.Checkpoint(); err != nil {
 			t.Error(err)
@@ -153,7 +153,11 @@ func realRun(t *testing.T, dir string, command []string, want string, kills int)
 			if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
 				t.Error(err)
 			}
-			for len(of[*job.RestartedEvent](rec)) <= kill {
+			for end := time.Now().Add(2 * time.Minute); len(of[*job.RestartedEvent](rec)) <= kill; {
+				if time.Now().After(end) {
+					t.Error("no restart after two minutes")
+					return
+				}
 				time.Sleep(10 * time.Millisecond)
 			}
 		}
