@@ -314,6 +314,7 @@ func (d *driver) tellStart() {
 	}
 	ev.From = slices.Min(ev.Line)
 	d.Event(ev)
+	d.tellTuned()
 }
 
 // tellWaiting tells the user which rank a checkpoint waits for.

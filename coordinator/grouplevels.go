@@ -9,6 +9,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/levels"
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/tune"
 	"ckpt/coordinator/turns"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
@@ -94,12 +95,24 @@ func (g *group) Failed(number int, err error) {
 }
 
 // Stored notes that a level has copied a version into the store.
-func (g *group) Stored(number int, passed string) {
+func (g *group) Stored(c levels.Copied) {
+	number := c.Manifest.Number
 	g.level.InStore(number)
-	g.d.hasTurns(passed)
+	g.d.hasTurns(c.Passed)
 	g.d.crowded = g.spec.Keep > 0
 	g.d.step(g.id, protocol.Settled{Number: number})
 	g.d.startPrunes()
+	if c.Seconds > 0 {
+		g.adaptTo(c.Manifest, tune.Taken{Full: c.Full, Bytes: c.Bytes, Seconds: c.Seconds, Pause: c.Seconds})
+	}
+}
+
+// Way is how the ranks of the group write a checkpoint, nil for the description's way.
+func (g *group) Way(number int) *job.Way {
+	if g.ways != nil {
+		g.way = g.ways(number)
+	}
+	return g.way
 }
 
 // Passed notes that a version has left the nodes, and that the store lacks it.

@@ -192,15 +192,9 @@ func (s *storeLevel) Drain()                            {}
 // createFiles makes the files that ranks write together in the checkpoint, which is
 // written in the present way of the group, whatever becomes of that meanwhile.
 func (g *group) createFiles() error {
-	if g.ways != nil {
-		g.way = g.ways(g.tx.Number())
-	}
-	g.as, g.joint = g.way, g.spec.Layouts[g.id]
+	g.as = g.Way(g.tx.Number())
 	var err error
-	if g.as != nil {
-		g.joint, err = g.spec.Joint(g.id, *g.as)
-	}
-	if err != nil || g.joint == nil {
+	if g.joint, err = g.spec.JointAs(g.id, g.as); err != nil || g.joint == nil {
 		return err
 	}
 	g.paths, err = g.tx.CreateJoint(g.joint.Settings.Layout, g.joint.Files)

@@ -8,14 +8,18 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/tune"
+	"ckpt/image"
 	"ckpt/image/container"
 	"ckpt/image/pfs"
+	"ckpt/image/plan"
+	"ckpt/zones"
 )
 
 // A tuning looks for a better way to write while the job runs. Its fields belong to the
 // driver's loop, but for the adapter, which is asked by one goroutine at a time.
 type tuning struct {
 	adapter *tune.Adapter
+	of      int  // group whose checkpoints are compared with forecasts
 	asked   bool // the adapter is at work
 	told    bool // the way in which the job begins
 }
@@ -34,24 +38,23 @@ func (d *driver) startTuning() error {
 	if err != nil {
 		return err
 	}
-	inst, err := d.spec.Instance()
-	if err != nil {
-		return err
-	}
 	way := job.ReadWay(d.job, d.spec)
 	for _, g := range d.groups {
 		g.way = &way
 	}
-	c := tune.Case{Instance: inst, Mapping: d.spec.Mapping, MPI: d.spec.MPI, Settings: way.WritePath, Codec: way.Codec,
-		Async: d.spec.Async, Incremental: d.spec.Incremental}
-	d.tuning = &tuning{adapter: tune.NewAdapter(sys, c, objective, tune.Between), told: d.resumed()}
+	c, err := tune.OfJob(d.spec, way)
+	if err != nil {
+		return err
+	}
+	d.tuning = &tuning{adapter: tune.NewAdapter(sys, c, objective, tune.SpaceOf(d.spec, tune.Between, objective)),
+		of: tune.Watched(d.spec), told: d.resumed()}
 	return nil
 }
 
 // tellTuned tells, once, in which way a new job begins.
 func (d *driver) tellTuned() {
-	if d.tuning == nil || d.tuning.told {
-		return
+	if d.tuning == nil || d.tuning.told || d.spec.Program != nil {
+		return // a program begins as the user says
 	}
 	d.tuning.told = true
 	t := d.spec.Tuning
@@ -59,20 +62,32 @@ func (d *driver) tellTuned() {
 		To: job.NewTunedWay(d.spec.Way(), d.spec.Async), Why: t.Why})
 }
 
-// adapt compares a checkpoint with its forecast, beside the computation. Another way holds
-// from the next checkpoint on that has not been begun.
+// adapt compares a checkpoint with its forecast, or its copy into the store where it was on nodes
+// first.
 func (g *group) adapt(ev *job.CheckpointEvent) {
-	t := g.d.tuning
-	if t == nil || t.asked {
+	if g.spec.Tier != nil {
 		return
 	}
-	t.asked = true
 	latency, pause := ev.Costs(g.spec.Async)
 	m := tune.Taken{Full: g.base == 0, Bytes: ev.StoredBytes, Seconds: latency, Pause: pause}
 	for _, f := range g.taken.Files {
 		if f.Kind == container.KindLibrary && g.base == 0 && ev.Number == 1 {
 			m.Library += f.Bytes
 		}
+	}
+	g.adaptTo(g.taken, m)
+}
+
+// adaptTo looks for a better way to write, beside the computation, after a checkpoint. Another way
+// holds from the next one on that has not been begun.
+func (g *group) adaptTo(of *image.Manifest, m tune.Taken) {
+	t := g.d.tuning
+	if t == nil || t.asked || t.of != g.id {
+		return
+	}
+	t.asked = true
+	if g.spec.Program != nil {
+		m.Memory = storedBy(of)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.d.Go(func() {
@@ -91,24 +106,46 @@ func (g *group) adapt(ev *job.CheckpointEvent) {
 				g.d.log.Debug("no better way was looked for", "error", err)
 				return
 			}
-			g.change(change, ev)
+			g.d.change(change, of.Number, m.Seconds)
 		})
 	})
 }
 
-// change has the group write in another way from now on.
-func (g *group) change(c *tune.Change, ev *job.CheckpointEvent) {
+// storedBy is what ranks have stored in a checkpoint. A file of several ranks counts for each by
+// its memory.
+func storedBy(m *image.Manifest) *tune.PlannedMemory {
+	memory := &tune.PlannedMemory{Regions: []string{"memory"}, Zones: m.Bytes}
+	bytes := map[string]int64{} // of memory, by file
+	for _, r := range m.Ranks {
+		bytes[r.File] += r.Zones.Total()
+	}
+	for i, r := range m.Ranks {
+		s := plan.Source{Rank: i, Node: r.Node}
+		for _, f := range m.Files {
+			if f.Path == r.File && bytes[r.File] > 0 {
+				share := float64(r.Zones.Total()) / float64(bytes[r.File])
+				s.Pieces = []plan.Piece{{Bytes: zones.PageRound(int64(share * float64(f.Bytes-f.Holes))), Align: true}}
+			}
+		}
+		memory.Sources = append(memory.Sources, s)
+	}
+	return memory
+}
+
+// change has all groups write in another way from now on.
+func (d *driver) change(c *tune.Change, after int, measured float64) {
 	if c == nil {
 		return
 	}
-	was, is := *g.way, job.Way{WritePath: c.Settings, Codec: c.Codec}
-	if is == was || g.spec.Possible(is) != nil {
+	was, is := *d.groups[0].way, job.Way{WritePath: c.Settings, Codec: c.Codec}
+	if is == was || d.spec.Possible(is) != nil {
 		return
 	}
-	g.way = &is
-	latency, _ := ev.Costs(g.spec.Async)
-	g.d.Event(&job.TunedEvent{Type: "tuned", After: ev.Number, Objective: g.spec.Tuning.Objective, From: job.NewTunedWay(was, g.spec.Async),
-		To: job.NewTunedWay(is, g.spec.Async), Measured: latency, Forecast: c.Forecast, Why: c.Why})
+	for _, g := range d.groups {
+		g.way = &is
+	}
+	d.Event(&job.TunedEvent{Type: "tuned", After: after, Objective: d.spec.Tuning.Objective, From: job.NewTunedWay(was, d.spec.Async),
+		To: job.NewTunedWay(is, d.spec.Async), Measured: measured, Forecast: c.Forecast, Why: c.Why})
 }
 
 // A pace is where and when the ranks last began to compute.

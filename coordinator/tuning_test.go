@@ -76,13 +76,56 @@ func TestTuning(t *testing.T) {
 	}
 }
 
+// idle describes a storage with targets that are far slower than any, and shared files that are
+// far dearer: what is stored in the best way there is not in the best way here.
+const idle = `
+name: idle
+host: {processors: 2, one_host: true}
+targets: {count: 4, rate: 1kB/s}
+`
+
+// TestTuningLevels: a job that keeps its checkpoints on nodes is tuned by their copies into the
+// store, and one of several groups by the checkpoints of one. Both come to the same result.
+func TestTuningLevels(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, storage, objective string
+		set                      func(*job.Spec)
+	}{
+		{"nodes", idle, "latency", func(s *job.Spec) { s.Tier = tiered(t, "ring.S.4", 2, "partner", "every=1").Tier }},
+		{"groups", misjudged, "latency", func(s *job.Spec) { s.Mode, s.Codec = job.Semi, "zstd" }},
+		{"groups on nodes", idle, "bytes", func(s *job.Spec) {
+			s.Mode, s.Codec, s.Incremental, s.Tier = job.Semi, "none", false, tiered(t, "ring.S.4", 2, "partner", "every=1").Tier
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSpec(t, "ring.S.4", 2)
+			s.Schedule.Every, s.AutoRestart, s.Iterations = 4, true, 60
+			plain := undisturbed(t, s)
+			c.set(&s)
+			s.WritePath.Layout, s.WritePath.Strategy = plan.Shared, plan.Dynamic
+			s.Tuning = &job.Tuning{Storage: c.storage, Objective: c.objective, Before: s.Way(), Why: "for a test"}
+			r, rec, opt := mustLaunch(t, s, Options{Failures: []launch.Failure{{Rank: 1, Node: -1, Iter: 45}}})
+			if r.Digest != plain.Digest {
+				t.Errorf("digest %s, want %s", r.Digest, plain.Digest)
+			}
+			events := eventsOf[*job.TunedEvent](rec)
+			if len(events) < 2 || events[1].Measured <= 0 || events[1].To == events[1].From {
+				t.Errorf("changes %+v, want the beginning and another", events)
+			}
+			verifyAll(t, opt)
+		})
+	}
+}
+
 // TestTuningRefuses: what cannot be tuned is refused before it runs.
 func TestTuningRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSpec(t, "ring.S.4", 2)
-	s.Tuning, s.Mode = &job.Tuning{Storage: misjudged, Objective: "latency"}, job.Semi
+	s.Tuning, s.Level = &job.Tuning{Storage: misjudged, Objective: "latency"}, job.Application
 	if _, err := s.Resolve(); err == nil || !strings.Contains(err.Error(), "{tune}") {
-		t.Errorf("several groups: %v", err)
+		t.Errorf("application level: %v", err)
 	}
 	r, err := newSpec(t, "ring.S.4", 2).Resolve()
 	if err != nil {

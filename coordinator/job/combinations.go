@@ -29,6 +29,7 @@ type Combination struct {
 //	groups=one|several              how many groups of ranks take checkpoints apart from each other
 //	every-n                         {every} as a number of iterations
 //	async-several                   {async} with a number of 2 or more
+//	objective-pause                 {objective} pause, not as the usual one
 //	from-launcher                   nodes-from-launcher, not as false
 //	other-map, other-np             a restart on another mapping, or number of ranks
 //	command                         of a restart
@@ -215,6 +216,8 @@ func label(name, value string) string {
 		return wording.Sprintf("{async}=%s", cmp.Or(value, "N"))
 	case "from-launcher":
 		name = "nodes-from-launcher"
+	case "objective-pause":
+		return wording.Sprintf("{objective} pause")
 	case "other-map":
 		return "another mapping"
 	case "other-np":
@@ -244,7 +247,8 @@ func ofProgram(row func(terms, because, remedy string)) {
 	row(program+"mode|group-size|log|stagger", "the ranks of a program are one group", wording.Sprintf("leave it out, or run a simulated job"))
 	row(program+"level", "a program stores what it protects", wording.Sprintf("leave {level} out"))
 	row(program+"mpi|shared-once|library-once|residual-every", "it is about the memory that ckpt itself gives to simulated ranks", "leave it out: a program has its own memory")
-	row(program+"tune|objective|background", "the memory of a program is not known before it runs", wording.Sprintf("leave it out; {tune APP} with a model of the program's own jobs says which flags suit it"))
+	row("ranks=dmtcp tune|objective|background", "DMTCP writes one image per process, in its own way", "leave it out with DMTCP")
+	row("ranks=program objective=bytes", "what another codec leaves of a program's memory is not known", wording.Sprintf("use {objective} pause or latency; {tune APP} with a model of the program's own jobs compares codecs"))
 	row("ranks=dmtcp model", "models are of what ckpt stores, and DMTCP writes images of its own", "leave it out")
 	row("ranks=dmtcp every=epoch", "the epochs of a program that is not changed are not known", wording.Sprintf("give {every} a time"))
 	row("ranks=simulated nodes-from-launcher|grace|engine", "only programs have it", "give the command of a program after --, or leave it out")
@@ -275,7 +279,6 @@ func ofGroups(row func(terms, because, remedy string)) {
 	row("mode=semi|uncoordinated launcher=mpiexec|srun", "the launcher ends all ranks when one dies", wording.Sprintf("use {launcher} local"))
 	row("seed !jitter !stagger=random", "nothing else is drawn at random", wording.Sprintf("add {jitter} or {stagger} random, or leave {seed} out"))
 	row("groups=several keep", "groups that take checkpoints apart from each other remove at once those that no recovery needs", wording.Sprintf("leave {keep} out: such a job keeps few checkpoints by itself"))
-	row("groups=several tune", "only a job of one group that stores all its memory can be tuned", wording.Sprintf("leave {tune} or {mode} out"))
 	row("local mode=semi !group-size other-map", "each node keeps checkpoints of its own groups", wording.Sprintf("keep the mapping, or launch with {group-size}"))
 	row("local mode=semi|uncoordinated other-np", "each node keeps checkpoints of its own groups", wording.Sprintf("leave {np} out"))
 	row("groups=several checkpoint", "one checkpoint is of some ranks only: the job resumes from its recovery line", wording.Sprintf("leave {checkpoint} out; {show JOB} {recovery-line} shows where it resumes"))
@@ -286,8 +289,8 @@ func ofGroups(row func(terms, because, remedy string)) {
 func ofStorage(row func(terms, because, remedy string)) {
 	row("local groups=several drain=none log=none|optimistic", "such groups go back to a line of older checkpoints, and the nodes keep the newest", wording.Sprintf("leave {drain} out, or {log}"))
 	row("local groups=several listen", "groups of ranks run on one host", wording.Sprintf("leave {listen} out"))
-	row("local tune", "tuning looks for the best way into the store", wording.Sprintf("leave {tune} out, or {local}"))
-	row("tune level=application", "only a job of one group that stores all its memory can be tuned", wording.Sprintf("leave {tune} or {level} out"))
+	row("local objective-pause", "the pause is on the nodes, and the description is of the store", wording.Sprintf("use {objective} latency or bytes, or leave it out"))
+	row("tune level=application", "only a job that stores all its memory can be tuned", wording.Sprintf("leave {tune} or {level} out"))
 	row("tune background", "a running job measures what others leave of the storage", wording.Sprintf("leave {background} out"))
 	row("objective|background !tune", wording.Sprintf("only {tune} looks for the least of something"), wording.Sprintf("add {tune}"))
 	row("protect|domains|drain|drain-rate !local", wording.Sprintf("only {local} keeps checkpoints on the nodes"), wording.Sprintf("add {local} %s", TierExample))

@@ -44,6 +44,7 @@ type room struct {
 	tx      *image.Tx
 	library *container.File
 	basis   job.Basis // of the copies
+	way     *job.Way
 	joint   *job.JointLayout
 	paths   []string // of the files that the ranks write together
 }
@@ -57,9 +58,9 @@ func (t *Tier) copy(number int) {
 	t.copying = c
 	t.tell(number, nodes.Draining, storedBytes(c.m))
 	t.g.AgainTurns()
-	whole := t.alarmed
+	s := t.storing(number)
 	t.g.Go(func() {
-		made, err := makeRoom(t.Spec, t.Job, c.m, t.g.Library, whole)
+		made, err := s.makeRoom(c.m, t.g.Library)
 		t.g.Post(func() {
 			c.room = made
 			switch {
@@ -82,7 +83,7 @@ func (t *Tier) orderCopies(c *copying) {
 	c.told = wire.NewExchange(c.number, t.Ranks)
 	for _, rank := range t.Ranks {
 		c.left[rank] = true
-		o := wire.StoreOrder{ID: c.m.ID, Basis: c.basis}
+		o := wire.StoreOrder{ID: c.m.ID, Basis: c.basis, Way: c.way}
 		if o.Group = c.paths; c.joint == nil {
 			o.Path = c.tx.RankPath(rank)
 		}
@@ -93,20 +94,20 @@ func (t *Tier) orderCopies(c *copying) {
 	}
 }
 
-// makeRoom makes room for a version in the store, and sees to its library zone. After a copy
-// that failed, the next refers to no earlier checkpoint: a file of one may be damaged.
-func makeRoom(spec *job.Resolved, j *image.Job, m *image.Manifest, library func(number int) (*container.File, error), whole bool) (r room, err error) {
+// makeRoom makes room for a version in the store, and sees to its library zone.
+func (s *storing) makeRoom(m *image.Manifest, library func(number int) (*container.File, error)) (r room, err error) {
 	if r.library, err = library(m.Number); err != nil {
 		return r, err
 	}
-	if !whole {
-		r.basis = spec.BasisOf(j, m)
+	if !s.whole {
+		r.basis = s.spec.BasisOf(s.job, m)
 	}
-	if r.tx, err = beginStoring(j, m.Number); err != nil {
+	if r.tx, err = beginStoring(s.job, m.Number); err != nil {
 		return r, err
 	}
-	if joint := spec.Layouts[m.Group]; joint.Of(m) {
-		r.joint = joint
+	joint, err := s.spec.JointAs(m.Group, s.way)
+	if err == nil && joint.Of(m) {
+		r.way, r.joint = s.way, joint
 		r.paths, err = r.tx.CreateJoint(r.joint.Settings.Layout, r.joint.Files)
 	}
 	return r, err
@@ -178,7 +179,8 @@ func (t *Tier) commitCopy(c *copying) {
 	c.ended, c.over = true, make(chan struct{})
 	t.beside(func() error {
 		defer close(c.over)
-		return c.tx.Commit(context.Background(), job.InStore(c.m, c.library, c.parts))
+		c.m = job.InStore(c.m, c.library, c.parts)
+		return c.tx.Commit(context.Background(), c.m)
 	}, func(err error) {
 		if err != nil {
 			c.err = err
@@ -209,7 +211,11 @@ func (t *Tier) stored(c *copying) {
 		t.g.Warn(fmt.Sprintf("the store works again: checkpoint %d is there", c.number))
 	}
 	t.tellCopied(&LevelEvent{Number: c.number, Level: nodes.Stored, Bytes: bytesOf(c.parts), Seconds: t.last, TurnWait: c.waited.Seconds(), Risk: t.g.Durable(c.number)})
-	t.g.Stored(c.number, c.passed)
+	done := Copied{Manifest: c.m, Full: c.basis.Number == 0, Bytes: bytesOf(c.parts), Passed: c.passed}
+	if t.nodes.Setting().Rate == 0 {
+		done.Seconds = max(0, t.last-c.waited.Seconds())
+	}
+	t.g.Stored(done)
 	t.next()
 }
 
@@ -294,13 +300,20 @@ type storing struct {
 	spec   *job.Resolved
 	job    *image.Job
 	nodes  *nodes.Tier
-	whole  bool // it refers to no earlier checkpoint
+	way    *job.Way
+	// whole says that it refers to no earlier checkpoint: after a copy that failed, a file of one
+	// may be damaged.
+	whole bool
+}
+
+func (t *Tier) storing(number int) *storing {
+	return &storing{client: t.g.Turns(), spec: t.Spec, job: t.Job, nodes: t.nodes, way: t.g.Way(number), whole: t.alarmed}
 }
 
 // store copies a version, and returns how many bytes that took.
 func (s *storing) store(ctx context.Context, m *image.Manifest, library func(number int) (*container.File, error)) (turns.Report, int64, error) {
 	var report turns.Report
-	r, err := makeRoom(s.spec, s.job, m, library, s.whole)
+	r, err := s.makeRoom(m, library)
 	if err == nil {
 		parts := make([]job.Copied, len(m.Ranks))
 		report, err = s.client.Move(ctx, s.job.FS(), partsBurst(m), func(through vfs.FS) error {
@@ -400,7 +413,7 @@ func (t *Tier) drainLast(m *image.Manifest) {
 	began := time.Now()
 	var report turns.Report
 	var bytes int64
-	s := &storing{client: t.g.Turns(), spec: t.Spec, job: t.Job, nodes: t.nodes, whole: t.alarmed}
+	s := t.storing(m.Number)
 	err := t.g.Interruptible(func(ctx context.Context) (err error) {
 		report, bytes, err = s.store(ctx, m, t.g.Library)
 		return err
@@ -410,7 +423,7 @@ func (t *Tier) drainLast(m *image.Manifest) {
 		return
 	}
 	t.ledger.Drained(m.Number)
-	t.g.Stored(m.Number, report.Passed)
+	t.g.Stored(Copied{Manifest: m, Passed: report.Passed})
 	for _, n := range t.ledger.Reclaimable() {
 		if err := t.nodes.Reclaim(n); err != nil {
 			t.g.Warn(job.NotRemoved + err.Error())

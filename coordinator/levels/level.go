@@ -104,10 +104,10 @@ type Group interface {
 	Ranks
 	// Committed takes over a version that exists on a level of nodes, and may be passing: on its
 	// way to the store. Failed says that one could not be made, Stored that one has come into the
-	// store, perhaps without turns, Passed that one has left the nodes and the store lacks it.
+	// store, Passed that one has left the nodes and the store lacks it.
 	Committed(cp protocol.Checkpoint, m *image.Manifest, state string, passing bool)
 	Failed(number int, err error)
-	Stored(number int, passed string)
+	Stored(Copied)
 	// Durable notes that a version is safe in the store, and tells what was at risk until then.
 	Durable(number int) job.Risk
 	Passed(number int)
@@ -115,6 +115,8 @@ type Group interface {
 	Postponed(number int, since time.Time)
 	// Library returns the library zone in the store, which it writes if it must.
 	Library(number int) (*container.File, error)
+	// Way is how the ranks write what is begun now; nil: as the description says.
+	Way(number int) *job.Way
 	// Thin removes what the store need not keep. AgainTurns has the storage's controller
 	// started again, if the job asked for one that has ended; Turns is its client, or nil.
 	Thin()
@@ -176,4 +178,14 @@ type Life struct {
 type Host struct {
 	ID, Name string
 	Remote   bool
+}
+
+// Copied is a version that a level has copied into the store.
+type Copied struct {
+	Manifest *image.Manifest // as the store has it
+	Full     bool            // it refers to no other
+	Bytes    int64
+	// Seconds is how long that took beside the wait for turns; 0: the storage had no part in it.
+	Seconds float64
+	Passed  string // why bytes passed without turns
 }

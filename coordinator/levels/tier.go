@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"ckpt/coordinator/job"
@@ -173,8 +172,10 @@ func (t *Tier) write() {
 	}
 	w := *a.order
 	a.order = nil
+	way := t.g.Way(a.number)
 	for _, rank := range t.Ranks {
 		o := t.g.Order(rank)
+		o.Way = way
 		o.Local, o.Rank = true, t.Job.FilePath(nodes.RankFile(a.number, rank))
 		w.Body = job.Encode(o)
 		t.g.Send(rank, w)
@@ -216,39 +217,6 @@ func (t *Tier) committed(m *image.Manifest) nodes.State {
 func (t *Tier) tellCommitted(m *image.Manifest, state nodes.State) {
 	t.tell(m.Number, state, 0)
 	t.next()
-}
-
-// tell tells that a version has come to another level, and notes it for those who look into
-// the store only.
-func (t *Tier) tell(number int, state nodes.State, bytes int64) {
-	t.tellCopied(&LevelEvent{Number: number, Level: state, Bytes: bytes})
-}
-
-// tellCopied is tell, with what a copy took.
-func (t *Tier) tellCopied(ev *LevelEvent) {
-	ev.Type = "storage_level"
-	t.g.Event(ev)
-	t.record.keep(t.describe())
-}
-
-// describe returns the record of what the nodes have of all groups.
-func (t *Tier) describe() *nodes.Record {
-	r := &nodes.Record{Setting: t.nodes.Setting(), Mapping: slices.Clone(t.Spec.Mapping)}
-	for _, of := range t.tiers {
-		for _, e := range of.ledger.Entries() {
-			m := of.kept[e.Number]
-			if m == nil {
-				continue
-			}
-			known := nodes.KnownOf(m, e.State)
-			if b, err := m.Encode(); err == nil && t.ways != nil {
-				known.Manifest = string(b)
-			}
-			r.Versions = append(r.Versions, known)
-		}
-	}
-	slices.SortFunc(r.Versions, func(a, b nodes.Known) int { return a.Number - b.Number })
-	return r
 }
 
 // reclaim frees the slots that are not needed any more. While ranks may be reading a
@@ -402,98 +370,4 @@ func paritiesOf(cp protocol.Checkpoint) ([]image.Parity, error) {
 	}
 	slices.SortFunc(list, func(a, b image.Parity) int { return cmp.Compare(a.Path, b.Path) })
 	return list, nil
-}
-
-// A recordKeeper keeps the record of what the nodes have, in the store, beside the loop: a
-// store that does not answer holds nothing up. Only the newest record counts.
-type recordKeeper struct {
-	job  *image.Job
-	mu   sync.Mutex
-	next *nodes.Record
-	busy bool
-	idle *sync.Cond // not a WaitGroup: records come while somebody waits
-}
-
-func newRecordKeeper(j *image.Job) *recordKeeper {
-	k := &recordKeeper{job: j}
-	k.idle = sync.NewCond(&k.mu)
-	return k
-}
-
-// keep has a record written soon.
-func (k *recordKeeper) keep(r *nodes.Record) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.next = r
-	if !k.busy {
-		k.busy = true
-		go k.write()
-	}
-}
-
-func (k *recordKeeper) write() {
-	for {
-		k.mu.Lock()
-		r := k.next
-		k.next = nil
-		if r == nil {
-			k.busy = false
-			k.idle.Broadcast()
-			k.mu.Unlock()
-			return
-		}
-		k.mu.Unlock()
-		_ = r.Write(k.job) // the manifests on the nodes decide
-	}
-}
-
-// wait waits until the last record is written.
-func (k *recordKeeper) wait() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for k.busy {
-		k.idle.Wait()
-	}
-}
-
-// A LevelEvent says that a checkpoint has come to another level of storage: local or
-// protected (on the nodes), draining, stored, or reclaimed (not on the nodes any more).
-type LevelEvent struct {
-	Type   string      `json:"type"` // "storage_level"
-	Number int         `json:"number"`
-	Level  nodes.State `json:"storage_level"`
-	// With draining, what is to be copied; with stored, what was, and in which time.
-	Bytes   int64   `json:"bytes,omitempty"`
-	Seconds float64 `json:"copy_s,omitempty"`
-	// TurnWait is the part of that in which the copy waited for other jobs.
-	TurnWait float64 `json:"turn_wait_s,omitempty"`
-	job.Risk
-}
-
-// A WaitsEvent says that a checkpoint waits for a slot on the nodes, and which ones have
-// them.
-type WaitsEvent struct {
-	Type   string `json:"type"` // "waits"
-	Number int    `json:"number"`
-	For    []int  `json:"waits_for"`
-}
-
-// A SourcesEvent says where ranks that were restarted have found their parts of a
-// checkpoint.
-type SourcesEvent struct {
-	Type   string `json:"type"` // "recovered"
-	Number int    `json:"number"`
-	Local  int    `json:"local_ranks"`   // ranks whose node had the part
-	Copied int    `json:"copied_ranks"`  // another node had a copy
-	Built  int    `json:"rebuilt_ranks"` // from parities
-	Stored int    `json:"stored_ranks"`  // the store had it
-}
-
-// A RedundancyEvent says that what protects a checkpoint was restored after a node was
-// lost.
-type RedundancyEvent struct {
-	Type    string  `json:"type"` // "scrubbed"
-	Number  int     `json:"number"`
-	Bytes   int64   `json:"bytes"`
-	Seconds float64 `json:"scrub_s"`
 }

@@ -15,6 +15,8 @@ type Taken struct {
 	Bytes, Library int64
 	Seconds        float64 // its latency
 	Pause          float64
+	// Memory is what the ranks of a program have stored, of which no workload tells.
+	Memory *PlannedMemory
 }
 
 // An Adapter follows the checkpoints of a job. Where they disagree with the forecast, it
@@ -25,11 +27,12 @@ type Adapter struct {
 	objective Objective
 	space     Space
 	best      map[string]float64 // measured objectives of ways, of the same kind of checkpoint
+	learnt    map[bool]bool      // the memory of a program, in full checkpoints and others
 }
 
 // NewAdapter makes one for a case, of which the settings and the codec are the present way.
 func NewAdapter(sys *pfs.System, c Case, objective Objective, space Space) *Adapter {
-	return &Adapter{sys: sys, c: c, objective: objective, space: space, best: make(map[string]float64)}
+	return &Adapter{sys: sys, c: c, objective: objective, space: space, best: make(map[string]float64), learnt: make(map[bool]bool)}
 }
 
 // A Change is another way to write, for a reason.
@@ -47,12 +50,14 @@ const adaptGain = 1.1
 // Next compares a checkpoint with its forecast. It returns nil as long as the way stays.
 func (a *Adapter) Next(ctx context.Context, m Taken) (*Change, error) {
 	c := a.c
-	c.Following, c.Library = !m.Full && c.Incremental, m.Library
+	c.Following, c.Library, c.Memory = !m.Full && c.Incremental, m.Library, m.Memory
 	a.remember(m)
 	low, high, expected, err := a.fit(ctx, c, m)
-	if err != nil || low <= m.Seconds && m.Seconds <= high {
+	first := m.Memory != nil && !a.learnt[m.Full]
+	if err != nil || low <= m.Seconds && m.Seconds <= high && !first {
 		return nil, err
 	}
+	a.learnt[m.Full] = true
 	c.Library = 0
 	c.Following = c.Incremental // of these there will be more
 	choice, err := SearchIn(ctx, a.sys, c, a.objective, a.space)

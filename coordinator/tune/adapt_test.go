@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ckpt/coordinator/job"
 	"ckpt/coordinator/tune"
 	"ckpt/image/pfs"
 	"ckpt/image/plan"
@@ -118,5 +119,33 @@ func TestScaled(t *testing.T) {
 		if err := tune.Scaled(sys, bottleneck, 3).Check(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The first checkpoint of a program tells its memory: then a way is looked for, once for full
+// checkpoints and once for those that follow, though each took the time of its forecast.
+func TestAdapterLearnsMemory(t *testing.T) {
+	c := tune.Case{Mapping: job.Mapping{4}, Settings: plan.Defaults(), Codec: "none", Incremental: true}
+	c.Settings.Layout, c.Settings.Strategy = plan.Shared, plan.Dynamic
+	a := tune.NewAdapter(system(), c, tune.Latency, tune.Space{Layout: true, Aggregators: true, Buffer: true})
+	changes := 0
+	for _, full := range []bool{true, false, false} {
+		m := &tune.PlannedMemory{Regions: []string{"memory"}}
+		for rank := range 4 {
+			m.Sources = append(m.Sources, plan.Source{Rank: rank, Pieces: []plan.Piece{{Bytes: 64 << 20, Align: true}}})
+		}
+		c.Memory = m
+		f := predict(t, system(), c)
+		change := next(t, a, tune.Taken{Full: full, Bytes: f.Bytes, Seconds: f.Latency.Value, Pause: f.Pause.Value, Memory: m})
+		if change == nil {
+			continue
+		}
+		if changes++; change.Settings.Layout == plan.Shared && change.Settings.Strategy == plan.Dynamic {
+			t.Errorf("changed to %+v", change.Settings)
+		}
+		c.Settings = change.Settings
+	}
+	if changes != 1 {
+		t.Errorf("%d changes, want 1 after the first checkpoint", changes)
 	}
 }

@@ -148,6 +148,9 @@ func calibrated(sys *pfs.System, at []float64) *pfs.System {
 
 // ranks is how many ranks the case has.
 func (c *Case) ranks() int {
+	if c.Ranks != nil {
+		return len(c.Ranks)
+	}
 	if c.Memory != nil {
 		return len(c.Memory.Sources)
 	}

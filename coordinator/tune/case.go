@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/dataset"
 	"ckpt/image/plan"
 	"ckpt/zones"
@@ -36,6 +37,8 @@ type Case struct {
 	OneStream bool
 	// Doubt is the relative standard deviation of the stored bytes.
 	Doubt float64
+	// Ranks are those that take part, by their positions; nil: all.
+	Ranks []int
 	// Limit is how many bytes of a node buffers and copies may take; 0: any number.
 	Limit int64
 	// Whole stores regions as they are: no zeros are left out, nothing is packed.
@@ -79,12 +82,19 @@ func (c *Case) load(codec string, usual float64) (*load, error) {
 			return nil, err
 		}
 	}
-	l := &load{sources: make([]plan.Source, len(m.Sources))}
+	sources := m.Sources
+	if c.Ranks != nil {
+		sources = make([]plan.Source, len(c.Ranks))
+		for i, at := range c.Ranks {
+			sources[i] = m.Sources[at]
+		}
+	}
+	l := &load{sources: make([]plan.Source, len(sources))}
 	contents := make([]Content, len(m.Regions))
 	for i, name := range m.Regions {
 		contents[i] = c.content(name, codec, usual)
 	}
-	for i, s := range m.Sources {
+	for i, s := range sources {
 		pieces := make([]plan.Piece, 0, len(s.Pieces))
 		var read, offered int64
 		for _, p := range s.Pieces {
@@ -169,4 +179,37 @@ func (c *Case) check() error {
 		return fmt.Errorf("predict: background %g: want a share from 0, below 1", c.Background)
 	}
 	return nil
+}
+
+// OfJob is a checkpoint that a job writes into its store in a way. Of several groups it is one of
+// those with the most ranks; unless they are spread over time, the others take their part of the
+// storage. Copies from nodes are packed already. A program tells its memory with its checkpoints.
+func OfJob(r *job.Resolved, way job.Way) (c Case, err error) {
+	c = Case{Mapping: r.Mapping, MPI: r.MPI, Settings: way.WritePath, Codec: way.Codec, Async: r.Async, Incremental: r.Incremental}
+	if r.Program == nil {
+		if c.Instance, err = r.Instance(); err != nil {
+			return c, err
+		}
+	}
+	if r.Several() {
+		c.Ranks = r.Groups[Watched(r)]
+		if r.Stagger == supervisor.Together {
+			c.Background = 1 - 1/float64(len(r.Groups))
+		}
+	}
+	if r.Tier != nil {
+		c.Packing = func(int) float64 { return 0 }
+	}
+	return c, nil
+}
+
+// Watched is the group of a job whose checkpoints tell how the way does.
+func Watched(r *job.Resolved) int {
+	most := 0
+	for g, ranks := range r.Groups {
+		if len(ranks) > len(r.Groups[most]) {
+			most = g
+		}
+	}
+	return most
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"ckpt/coordinator/job"
 	"ckpt/image/pfs"
 	"ckpt/image/plan"
 )
@@ -70,14 +71,22 @@ type Space struct {
 	Codec, Buffer, Aggregators, Layout, Stripes, Async bool
 }
 
-// Everything lets a search change everything. Between has what may change between two
-// checkpoints of a job: files are striped as their directory is, and memory for copies is
-// taken when ranks start. Start is what a job may begin with.
+// Everything lets a search change everything. Start is what a job may begin with: files are striped
+// as their directory is. Between has what may change between two checkpoints: memory for copies is
+// taken when ranks start.
 var (
 	Everything = Space{true, true, true, true, true, true}
 	Start      = Space{Codec: true, Buffer: true, Aggregators: true, Layout: true, Async: true}
 	Between    = Space{Codec: true, Buffer: true, Aggregators: true, Layout: true}
 )
+
+// SpaceOf is the part of a space in which a job is tuned. Other codecs make the checkpoints on its
+// nodes slower, where a job has some, and what they leave of a program's memory is not known.
+func SpaceOf(r *job.Resolved, s Space, objective Objective) Space {
+	s.Codec = s.Codec && r.Program == nil && (r.Tier == nil || objective == Bytes)
+	s.Async = s.Async && r.Tier == nil
+	return s
+}
 
 // margin is by how much an option must be better than the default before it replaces it:
 // a part of what the description misses, within bounds.

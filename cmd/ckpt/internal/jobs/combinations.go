@@ -38,6 +38,8 @@ func (o *launchOptions) lookup(ranks string) job.Lookup {
 			return o.every, err == nil || o.every == epochWord
 		case "async-several":
 			return o.async.String(), o.async > 1
+		case "objective-pause":
+			return "", o.objective == "pause" && o.flags.Changed("objective")
 		case "from-launcher":
 			return "", o.fromLauncher && o.flags.Changed("nodes-from-launcher")
 		}

@@ -67,7 +67,7 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 	f.StringVar(&o.overhead, "overhead", "", "checkpoint as often as this share of the computing time allows, like 10% or 0.1")
 	f.StringVar(&o.model, "model", "", "predict the checkpoints with this model of ckpt predict fit: --overhead begins with it, ckpt list shows it")
 	o.tune.AddFlags(f, "tune", "find the best way to write on this storage, and change it when measured rates disagree")
-	f.StringVar(&o.objective, "objective", string(tune.Pause), "with --tune: what is to be least, pause, latency or bytes")
+	f.StringVar(&o.objective, "objective", string(tune.Pause), "with --tune: what is to be least, pause (with --local latency), latency or bytes")
 	ui.Choices(f, "objective", string(tune.Pause), string(tune.Latency), string(tune.Bytes))
 	f.IntVar(&o.keep, "keep", 0, "keep only the newest N sound checkpoints while the job runs (default: all)")
 	g.AddStoreFlag(cmd)
@@ -110,9 +110,10 @@ what was measured, and ckpt predict eval JOB compares them.`,
 		More: `incremental library-once shared-once staging strategy aggregators buffer stripe-count
 stripe-size first-ost p1 p2 p3 p4 trace tune background objective storage-turns`,
 		Text: `With --tune the command finds the best way to write on a described storage, as ckpt
-tune does, and begins with it. Where checkpoints take another time than forecast, it scales the
-description by what was measured, and may change layout, aggregators, buffer and codec from the
-next checkpoint on (docs/STORAGE.md). With --storage-turns the job takes turns with others on the
+tune does, and begins with it; of a program after its first checkpoint, which tells what it stores.
+Where checkpoints, or with --local their copies into the store, take another time than forecast, it
+scales the description by what was measured, and may change layout, aggregators, buffer and codec
+from the next checkpoint on (docs/STORAGE.md). With --storage-turns the job takes turns with others on the
 storage of the store, where a controller (ckpt storage serve) grants them; without a controller it
 says so once, and runs as it would without (docs/TURNS.md).`,
 	},

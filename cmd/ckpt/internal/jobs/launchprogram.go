@@ -117,6 +117,9 @@ func runLaunchProgram(ctx context.Context, g *ui.Globals, o *launchOptions, comm
 	if err == nil {
 		err = o.underDMTCP(&spec)
 	}
+	if err == nil {
+		err = o.tuneSpec(ctx, &spec)
+	}
 	if err != nil {
 		return err
 	}

@@ -332,13 +332,28 @@ func (o *launchOptions) tuneSpec(ctx context.Context, s *job.Spec) error {
 	if err != nil {
 		return err
 	}
+	if s.Tier != nil && !o.flags.Changed("objective") {
+		objective = tune.Latency // the pause is on the nodes
+	}
 	s.Tuning = &job.Tuning{Objective: string(objective), Before: s.Way(), BeforeAsync: s.Async}
+	var text strings.Builder
+	if err := sys.Encode(&text); err != nil {
+		return err
+	}
+	s.Tuning.Storage = text.String()
+	if s.Program != nil {
+		return nil // its checkpoints tell what it stores
+	}
 	r, err := s.Resolve()
 	if err != nil {
 		return err
 	}
-	c, err := caseOfJob(r)
+	c, err := tune.OfJob(r, r.Way())
 	if err != nil {
+		return err
+	}
+	c.Codec = r.Codec.String()
+	if c.Limit, err = copiesLimit(r); err != nil {
 		return err
 	}
 	if o.model != "" {
@@ -348,7 +363,7 @@ func (o *launchOptions) tuneSpec(ctx context.Context, s *job.Spec) error {
 	}
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
-	choice, err := tune.SearchIn(ctx, sys, c, objective, tune.Start)
+	choice, err := tune.SearchIn(ctx, sys, c, objective, tune.SpaceOf(r, tune.Start, objective))
 	if err != nil {
 		return o.usage(err)
 	}
@@ -357,28 +372,15 @@ func (o *launchOptions) tuneSpec(ctx context.Context, s *job.Spec) error {
 	if !s.Async {
 		s.InFlight = 0
 	}
-	var text strings.Builder
-	if err := sys.Encode(&text); err != nil {
-		return err
-	}
-	s.Tuning.Storage = text.String()
 	return nil
 }
 
-// caseOfJob is the first checkpoint of a job. Its copies must fit this machine, if all
-// ranks run here.
-func caseOfJob(r *job.Resolved) (tune.Case, error) {
-	inst, err := r.Instance()
-	if err != nil {
-		return tune.Case{}, err
-	}
-	c := tune.Case{Instance: inst, Mapping: r.Mapping, MPI: r.MPI, Settings: r.WritePath, Codec: r.Codec.String(), Async: r.Async, Incremental: r.Incremental}
+// copiesLimit is how much of a node copies may take: they must fit this machine, if all ranks run
+// here; 0: any.
+func copiesLimit(r *job.Resolved) (int64, error) {
 	data, shared, err := r.Memory()
-	if err != nil {
-		return c, err
+	if have, ok := launch.AvailableMemory(); err == nil && ok && r.Launcher == job.LocalLauncher {
+		return max(1, (have-data-shared)/int64(len(r.Mapping))/2), nil
 	}
-	if have, ok := launch.AvailableMemory(); ok && r.Launcher == job.LocalLauncher {
-		c.Limit = max(1, (have-data-shared)/int64(len(r.Mapping))/2)
-	}
-	return c, nil
+	return 0, err
 }
