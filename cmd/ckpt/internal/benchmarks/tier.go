@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -178,4 +179,75 @@ func (x *tierRatio) verdict() string {
 		return "yes"
 	}
 	return ""
+}
+
+// summarise takes the medians, and compares the ways.
+func (b *tierBench) summarise() {
+	base := b.Ways[0]
+	for _, w := range b.Ways {
+		w.Save, w.Read = medianOf(w.Saves), medianOf(w.Reads)
+		w.SaveRate, w.ReadRate = rate(w.Bytes, w.Save), rate(w.Bytes, w.Read)
+		if !w.store && w.each == base.each && base.Written > 0 {
+			w.Redundancy = float64(w.Written-base.Written) / float64(base.Written)
+		}
+		if len(w.Recoveries) > 0 {
+			t := medianOf(w.Recoveries)
+			w.Recovery = &t
+		}
+	}
+	b.compare()
+}
+
+// way returns a way by its name, or nil.
+func (b *tierBench) way(name string) *tierWay {
+	i := slices.IndexFunc(b.Ways, func(w *tierWay) bool { return w.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return b.Ways[i]
+}
+
+// A tierRatio compares two ways.
+type tierRatio struct {
+	Name  string   `json:"name"`
+	Value float64  `json:"ratio"`
+	Least *float64 `json:"least_ratio"` // that it should be
+	Most  *float64 `json:"most_ratio"`
+	Holds bool     `json:"holds"`
+}
+
+// compare makes the ratios. The bounds are those that the tier is held to; 0 is no bound.
+func (b *tierBench) compare() {
+	add := func(name string, a, by, least, most float64) {
+		if by <= 0 {
+			return
+		}
+		x := tierRatio{Name: name, Value: a / by, Holds: true}
+		if least > 0 {
+			x.Least, x.Holds = &least, x.Value >= least
+		}
+		if most > 0 {
+			x.Most, x.Holds = &most, x.Holds && x.Value <= most
+		}
+		b.Ratios = append(b.Ratios, x)
+	}
+	local, twice, half, store := b.way(wayLocal), b.way(wayTwice), b.way(wayHalf), b.way(wayStore)
+	before := local
+	for _, w := range b.Ways {
+		if w.scheme.Kind() == nodes.Partner {
+			add("time to save, "+w.Name+" by "+before.Name, w.Save, before.Save, 1, 0)
+			before = w
+		}
+	}
+	if w := b.way("partner"); w != nil {
+		add("time to save, partner by "+wayTwice, w.Save, twice.Save, 0, 1.3)
+	}
+	for _, w := range b.Ways {
+		if w.scheme.Coded() {
+			add("rate of saving, "+w.Name+" by local", w.SaveRate, local.SaveRate, map[string]float64{"rs:4+2": 0.5}[w.Name], 0)
+		}
+	}
+	add("time, reading by saving, local", local.Read, local.Save, 0, 1)
+	add("time of reading, half the bytes by all", half.Read, local.Read, 0.35, 0.65)
+	add("time to save, local by store", local.Save, store.Save, 0, 0)
 }
