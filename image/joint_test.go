@@ -220,6 +220,11 @@ func (g *groupJob) take(ctx context.Context, number, base int, memory [][]zones.
 	if infos, err = g.write(ctx, tx, number, base, memory); err != nil {
 		return nil, err
 	}
+	return m, g.commit(ctx, tx, m, infos)
+}
+
+// commit enters what the ranks have written.
+func (g *groupJob) commit(ctx context.Context, tx *Tx, m *Manifest, infos []container.JointInfo) error {
 	kind := container.KindAggregated
 	if g.settings.Layout == plan.Shared {
 		kind = container.KindJob
@@ -236,7 +241,7 @@ func (g *groupJob) take(ctx context.Context, number, base int, memory [][]zones.
 		f.Ranks = append(f.Ranks, i)
 		m.Ranks = append(m.Ranks, Rank{Rank: i, Node: g.ranks[i].Node, Zones: info.Zones, File: f.Path})
 	}
-	return m, tx.Commit(ctx, m)
+	return tx.Commit(ctx, m)
 }
 
 func (g *groupJob) write(ctx context.Context, tx *Tx, number, base int, memory [][]zones.Region) ([]container.JointInfo, error) {
