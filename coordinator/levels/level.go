@@ -33,7 +33,8 @@ type Level interface {
 	// Versions are those that this level has and the store may lack. Find returns what looks
 	// for one, outside of the loop; Found tells where its ranks read it. Reads returns the job
 	// through which one is read, outside of the loop; Leave leaves those after a number aside, since
-	// the group goes back to it, and waits until no copy of one comes into the store any more.
+	// the group goes back to it, and waits until no copy of one comes into the store any more: the
+	// driver removes there what comes after the number, and would wait for the store as well.
 	Versions() map[int]*image.Manifest
 	Reads(number int) (*image.Job, *image.Manifest, error)
 	Leave(after int)

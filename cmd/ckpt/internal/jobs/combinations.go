@@ -223,5 +223,6 @@ func printCombinations(g *ui.Globals, t *combinationTable) error {
 			text += "   hint: " + r.Remedy + "\n"
 		}
 	}
+	text += "\nGroups on nodes (--local) keep their message logs in the store; docs/TIERS.md says why.\n"
 	return g.Printf("%s", ui.Folded(text, tableWidth))
 }
