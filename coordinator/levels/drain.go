@@ -113,17 +113,18 @@ func (s *storing) makeRoom(m *image.Manifest, library func(number int) (*contain
 	return r, err
 }
 
-// tells passes on what a rank tells those that copy with it.
-func (t *Tier) tells(rank int, m protocol.Share) {
+// tells passes on what a rank tells those that copy with it, and reports whether it is of a copy.
+func (t *Tier) tells(rank int, m protocol.Share) bool {
 	c := t.copying
 	if c == nil || c.number != m.Number {
-		return
+		return false
 	}
 	if all, complete := c.told.Add(rank, m); complete {
 		for _, to := range t.Ranks {
 			t.g.Send(to, protocol.Shares{Number: m.Number, Round: m.Round, Body: all})
 		}
 	}
+	return true
 }
 
 // answered takes what a rank says of its copy.

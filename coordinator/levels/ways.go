@@ -51,7 +51,9 @@ func (t *Tier) Hear(rank int, msg protocol.Message) protocol.Message {
 	case protocol.Stored, protocol.StoreFailed:
 		t.answered(rank, msg)
 	case protocol.Share:
-		t.tells(rank, msg)
+		if t.tells(rank, msg) {
+			return nil
+		}
 	case protocol.Restored:
 		var r wire.RestoreReport
 		if err := json.Unmarshal(msg.Body, &r); err == nil && r.Source != "" {
