@@ -22,7 +22,7 @@ import (
 type Observer interface {
 	// Event takes a *StartEvent, *CheckpointEvent, *AbortedEvent,
 	// *FailureEvent, *BackoffEvent, *RestartEvent, *StoppingEvent, *IntervalEvent
-	// *job.TunedEvent, *levels.LevelEvent, *levels.WaitsEvent, *levels.SourcesEvent, *levels.RedundancyEvent or
+	// *tune.TunedEvent, *levels.LevelEvent, *levels.WaitsEvent, *levels.SourcesEvent, *levels.RedundancyEvent or
 	// *ProgressEvent.
 	Event(any)
 	// Warn takes what went wrong without harming the job.

@@ -38,7 +38,7 @@ func (d *driver) startTuning() error {
 	if err != nil {
 		return err
 	}
-	way := job.ReadWay(d.job, d.spec)
+	way := tune.ReadWay(d.job, d.spec)
 	for _, g := range d.groups {
 		g.way = &way
 	}
@@ -58,8 +58,8 @@ func (d *driver) tellTuned() {
 	}
 	d.tuning.told = true
 	t := d.spec.Tuning
-	d.Event(&job.TunedEvent{Type: "tuned", Objective: t.Objective, From: job.NewTunedWay(t.Before, t.BeforeAsync),
-		To: job.NewTunedWay(d.spec.Way(), d.spec.Async), Why: t.Why})
+	d.Event(&tune.TunedEvent{Type: "tuned", Objective: t.Objective, From: tune.NewTunedWay(t.Before, t.BeforeAsync),
+		To: tune.NewTunedWay(d.spec.Way(), d.spec.Async), Why: t.Why})
 }
 
 // adapt compares a checkpoint with its forecast, or its copy into the store where it was on nodes
@@ -144,8 +144,8 @@ func (d *driver) change(c *tune.Change, after int, measured float64) {
 	for _, g := range d.groups {
 		g.way = &is
 	}
-	d.Event(&job.TunedEvent{Type: "tuned", After: after, Objective: d.spec.Tuning.Objective, From: job.NewTunedWay(was, d.spec.Async),
-		To: job.NewTunedWay(is, d.spec.Async), Measured: measured, Forecast: c.Forecast, Why: c.Why})
+	d.Event(&tune.TunedEvent{Type: "tuned", After: after, Objective: d.spec.Tuning.Objective, From: tune.NewTunedWay(was, d.spec.Async),
+		To: tune.NewTunedWay(is, d.spec.Async), Measured: measured, Forecast: c.Forecast, Why: c.Why})
 }
 
 // A pace is where and when the ranks last began to compute.

@@ -6,6 +6,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
+	"ckpt/coordinator/tune"
 	"ckpt/image"
 	"ckpt/image/plan"
 	"ckpt/internal/vfs"
@@ -40,7 +41,7 @@ func TestTuning(t *testing.T) {
 	if r.Digest != plain.Digest {
 		t.Errorf("digest %s, want %s", r.Digest, plain.Digest)
 	}
-	events := eventsOf[*job.TunedEvent](rec)
+	events := eventsOf[*tune.TunedEvent](rec)
 	if len(events) < 2 {
 		t.Fatalf("%d changes were told, want the beginning and another", len(events))
 	}
@@ -67,7 +68,7 @@ func TestTuning(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := events[len(events)-1].To
-	if w := job.ReadWay(j, spec); job.NewTunedWay(w, false) != last {
+	if w := tune.ReadWay(j, spec); tune.NewTunedWay(w, false) != last {
 		t.Errorf("the way of a restart is %+v, want %+v", w, last)
 	}
 	again, err := Restart(t.Context(), RestartOptions{Options: Options{Store: opt.Store, Job: r.Job, Observer: &recorder{t: t}}, Checkpoint: 3})
@@ -110,7 +111,7 @@ func TestTuningLevels(t *testing.T) {
 			if r.Digest != plain.Digest {
 				t.Errorf("digest %s, want %s", r.Digest, plain.Digest)
 			}
-			events := eventsOf[*job.TunedEvent](rec)
+			events := eventsOf[*tune.TunedEvent](rec)
 			if len(events) < 2 || events[1].Measured <= 0 || events[1].To == events[1].From {
 				t.Errorf("changes %+v, want the beginning and another", events)
 			}

@@ -85,7 +85,7 @@ var results = map[string]string{
 
 // events are the events of a job.
 const events = `coordinator.StartEvent coordinator/job.CheckpointEvent coordinator.StoppingEvent coordinator.AbortedEvent
-	coordinator.FailureEvent coordinator.BackoffEvent coordinator.IntervalEvent coordinator/job.TunedEvent coordinator.RestartEvent
+	coordinator.FailureEvent coordinator.BackoffEvent coordinator.IntervalEvent coordinator/tune.TunedEvent coordinator.RestartEvent
 	coordinator/job.RestartedEvent coordinator.RecoveryEvent coordinator/levels.LevelEvent coordinator/levels.WaitsEvent coordinator/levels.SourcesEvent
 	coordinator/levels.RedundancyEvent coordinator.TurnsEvent coordinator/job.OutputEvent coordinator.Result`
 

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -141,65 +140,6 @@ type Tuning struct {
 	Before      Way    `json:"before"`
 	BeforeAsync bool   `json:"before_async,omitempty"`
 	Why         string `json:"why"`
-}
-
-// A TunedWay is a Way as events tell it.
-type TunedWay struct {
-	plan.Printed
-	Codec string `json:"codec"`
-	Async bool   `json:"async"`
-}
-
-// A TunedEvent says that checkpoints are written in another way from now on.
-type TunedEvent struct {
-	Type      string   `json:"type"`             // "tuned"
-	After     int      `json:"after_checkpoint"` // 0: when the job starts
-	Objective string   `json:"objective"`
-	From      TunedWay `json:"from_way"`
-	To        TunedWay `json:"to_way"`
-	// Measured and Forecast are the latencies of the checkpoint that led to the change, 0 when
-	// the job starts.
-	Measured float64 `json:"measured_s"`
-	Forecast float64 `json:"predicted_s"`
-	Why      string  `json:"why"`
-}
-
-func NewTunedWay(w Way, async bool) TunedWay {
-	s := w.WritePath
-	if s.Layout == "" {
-		s.Layout = plan.PerRank
-	}
-	if s.Layout == plan.PerRank {
-		s.Strategy = plan.Individual
-	}
-	codec := w.Codec
-	if codec == "" {
-		codec = "none"
-	}
-	return TunedWay{Printed: s.Printed(), Codec: codec, Async: async}
-}
-
-func (t *TunedWay) way(usual Way) Way {
-	s := usual.WritePath
-	t.Printed.Enter(&s)
-	return Way{s, t.Codec}
-}
-
-// ReadWay returns the way in which a job was last told to write: the newest possible one of its
-// journal, or the description's.
-func ReadWay(job *image.Job, spec *Resolved) Way {
-	way := spec.Way()
-	_ = ReadJournal(job, 0, func(line []byte) {
-		var ev TunedEvent
-		if json.Unmarshal(line, &ev) != nil || ev.Type != "tuned" {
-			return
-		}
-		w := ev.To.way(spec.Way())
-		if spec.Possible(w) == nil {
-			way = w
-		}
-	})
-	return way
 }
 
 func (s *Resolved) Possible(w Way) error {

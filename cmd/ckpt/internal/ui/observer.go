@@ -11,6 +11,7 @@ import (
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/levels"
+	"ckpt/coordinator/tune"
 	"ckpt/image/nodes"
 	"ckpt/image/plan"
 	"ckpt/zones"
@@ -141,7 +142,7 @@ func restarted(ev *job.RestartedEvent) string {
 }
 
 // tuned describes a change of the way to write.
-func tuned(ev *job.TunedEvent) string {
+func tuned(ev *tune.TunedEvent) string {
 	to := "keeps " + wayText(&ev.To)
 	if ev.From != ev.To {
 		to = "writes " + wayText(&ev.To) + ", not " + wayText(&ev.From)
@@ -154,7 +155,7 @@ func tuned(ev *job.TunedEvent) string {
 }
 
 // wayText names a way to write.
-func wayText(w *job.TunedWay) string {
+func wayText(w *tune.TunedWay) string {
 	text := string(w.Layout)
 	if w.Strategy != plan.Individual {
 		text += fmt.Sprintf(" (%s, %s, buffer %s)", w.Strategy, aggregatorsText(w.Aggregators), Size(w.Buffer))
@@ -314,7 +315,7 @@ func describe(ev any) string {
 			Count(ev.Restarts, "restart"), of, Seconds(ev.Pause), Seconds(ev.Silence))
 	case *coordinator.IntervalEvent:
 		return newInterval(ev)
-	case *job.TunedEvent:
+	case *tune.TunedEvent:
 		return tuned(ev)
 	case *levels.LevelEvent:
 		return storageLevel(ev)
