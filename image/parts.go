@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -33,6 +34,7 @@ type PartReader struct {
 	rank   int // that reads
 	opt    container.LoadOptions
 	blocks func(region string) ([]global.Held, error)
+	cells  func(region string) ([]int64, error)
 	open   []openFile // the one used last at the end
 	region *container.RegionReader
 	at     place
@@ -61,6 +63,12 @@ func (p *PartReader) WithBlocks(of func(region string) ([]global.Held, error)) *
 	return p
 }
 
+// WithCells tells the reader which cells the rank wants of an array that lists give.
+func (p *PartReader) WithCells(of func(region string) ([]int64, error)) *PartReader {
+	p.cells = of
+	return p
+}
+
 // Close closes all files.
 func (p *PartReader) Close() {
 	for _, o := range p.open {
@@ -83,6 +91,14 @@ func (p *PartReader) Load(ctx context.Context, into zones.Region) error {
 	if err != nil {
 		return err
 	}
+	if into.Part.Index != nil {
+		return p.listed(ctx, into, held)
+	}
+	if into.Part.Padded() && p.opt.Current != nil {
+		if err := p.opt.Current(into.Mem[:into.Size]); err != nil {
+			return err
+		}
+	}
 	handed := int64(0)
 	for _, slab := range into.Part.Slabs(slabBytes) {
 		mem := into.Mem[slab.Offset : slab.Offset+slab.Bytes]
@@ -96,8 +112,11 @@ func (p *PartReader) Load(ctx context.Context, into zones.Region) error {
 				return err
 			}
 		}
-		if got != slab.Bytes {
-			return durable.Damaged(p.job.manifestPath(p.m.Number), 0, "%d of %d bytes of array %q are in no rank's part", slab.Bytes-got, slab.Bytes, into.Name)
+		if got < into.Part.Holds(slab) && p.edgesDiffer(into, held) {
+			return p.differ("array %q had a smaller halo beyond an edge", into.Part.Name(into.Name))
+		}
+		if got != into.Part.Holds(slab) {
+			return durable.Damaged(p.job.manifestPath(p.m.Number), 0, "%d of %d bytes of array %q are in no rank's part", into.Part.Holds(slab)-got, slab.Bytes, into.Name)
 		}
 		// Whole pages, so that the memory can be given back.
 		ready := slab.Offset + slab.Bytes
@@ -131,25 +150,94 @@ func (p *PartReader) loadBlocks(ctx context.Context, into zones.Region) error {
 	return p.loaded(mem)
 }
 
+// edgesDiffer reports whether ranks of the checkpoint have other halos than the part.
+func (p *PartReader) edgesDiffer(into zones.Region, held []global.Held) bool {
+	return slices.ContainsFunc(held, func(h global.Held) bool {
+		return slices.ContainsFunc(h.Part.Axes, func(s global.Stretch) bool {
+			return slices.ContainsFunc(into.Part.Axes, func(t global.Stretch) bool { return s.Lower != t.Lower || s.Upper != t.Upper })
+		})
+	})
+}
+
 // held returns the parts of an array, which fit the one to read.
 func (p *PartReader) held(into zones.Region) ([]global.Held, error) {
 	var held []global.Held
+	name := into.Part.Name(into.Name)
 	for i := range p.m.Ranks {
 		r := &p.m.Ranks[i]
-		k := slices.IndexFunc(r.Global, func(g GlobalPart) bool { return g.Region == into.Name })
-		if k < 0 {
-			continue
+		for k := range r.Global {
+			g := &r.Global[k]
+			if g.Name(g.Region) != name {
+				continue
+			}
+			if err := g.Fits(into.Part); err != nil {
+				return nil, p.differ("array %q is another one than that of rank %d in it: %v", name, r.Rank, err)
+			}
+			held = append(held, global.Held{Rank: r.Rank, Part: &g.Part, Region: g.Region})
 		}
-		part := &r.Global[k].Part
-		if err := part.Fits(into.Part); err != nil {
-			return nil, p.differ("array %q is another one than that of rank %d in it: %v", into.Name, r.Rank, err)
-		}
-		held = append(held, global.Held{Rank: r.Rank, Part: part})
 	}
 	if len(held) == 0 {
-		return nil, p.differ("it has no array %q of all ranks", into.Name)
+		return nil, p.differ("it has no array %q of all ranks", name)
 	}
 	return held, nil
+}
+
+// listed fills a region of whose cells there is a list, from ranks that have lists of theirs. All
+// of the region is in memory at once.
+func (p *PartReader) listed(ctx context.Context, into zones.Region, held []global.Held) error {
+	cells, err := p.cells(into.Name)
+	if err != nil {
+		return err
+	}
+	want := global.Want(cells)
+	for _, h := range held {
+		x := h.Part.Index
+		if x.Own == 0 || !want.Between(x.Low, x.High) {
+			continue
+		}
+		if err := p.turn(place{h.Rank, global.Listed(h.Region)}, zones.Region{Zone: into.Zone, Elem: zones.Int64}, 8*x.Held); err != nil {
+			return err
+		}
+		list := make([]byte, 8*x.Own)
+		if err := p.region.Copy(ctx, &target{list}, 0, 8*x.Own, nil); err != nil {
+			return err
+		}
+		if err := p.turn(place{h.Rank, h.Region}, into, x.Held*h.Part.Elem); err != nil {
+			return err
+		}
+		if err := p.scatter(ctx, want.From(global.Cells(list)), h.Part.Elem, into.Mem); err != nil {
+			return err
+		}
+	}
+	if cell, n := want.Missing(); n > 0 {
+		return p.differ("no rank has cell %d of array %q, and %d others", cell, into.Name, n-1)
+	}
+	return p.loaded(into.Mem[:into.Size])
+}
+
+// scatter carries moves out, in the order of the source. Those that lie close together are read at
+// once.
+func (p *PartReader) scatter(ctx context.Context, moves []global.Move, elem int64, mem []byte) error {
+	const gap = 64 << 10
+	for len(moves) > 0 {
+		from, to, n := moves[0].From*elem, (moves[0].From+moves[0].N)*elem, 1
+		for ; n < len(moves) && moves[n].From*elem-to <= gap && (moves[n].From+moves[n].N)*elem-from <= slabBytes; n++ {
+			to = max(to, (moves[n].From+moves[n].N)*elem)
+		}
+		if int64(len(p.buf)) < to-from {
+			p.buf = make([]byte, max(to-from, slabBytes))
+		}
+		span := p.buf[:to-from]
+		if err := p.region.Copy(ctx, &target{span}, from, to, nil); err != nil {
+			return err
+		}
+		for _, m := range moves[:n] {
+			at := m.From*elem - from
+			copy(mem[m.To*elem:], span[at:at+m.N*elem])
+		}
+		moves = moves[n:]
+	}
+	return nil
 }
 
 func (p *PartReader) differ(format string, args ...any) error {
@@ -251,7 +339,7 @@ func (p *PartReader) transfers(ctx context.Context, from global.Held, into zones
 	if into.Blocks != nil {
 		size = anySize
 	}
-	if err := p.turn(place{from.Rank, into.Name}, into, size); err != nil {
+	if err := p.turn(place{from.Rank, cmp.Or(from.Region, into.Name)}, into, size); err != nil {
 		return err
 	}
 	first, last := list[0].Source()

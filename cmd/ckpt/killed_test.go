@@ -19,13 +19,14 @@ import (
 	"ckpt/internal/testkit"
 )
 
-// TestProgramsKilled runs the heat programs of docs/examples, of each language and on each
-// implementation of MPI, on one host or on two names of it, and kills a rank, an agent, the
-// launcher, its daemon on a host, its session with it or the coordinator at random times
-// from the start on. Each time the final field and the set of lines printed equal those of a
+// TestProgramsKilled runs the heat programs of docs/examples, of each language and for VeloC, FTI
+// and SCR, on each implementation of MPI, on one host or on two names of it, and under Slurm. It
+// kills a rank, an agent, the launcher, its daemon on a host, its session with it or the
+// coordinator at random times from the start on, in every fifth run when the result is written,
+// about when the ranks call ckpt_finalize. Each time the final field and the set of lines printed equal those of a
 // run without failures and without ckpt, and nothing of the job is left behind. A killed
-// coordinator is followed by ckpt restart, all else by the coordinator itself. Six runs have
-// each program, role and way to write once; there are 200 at night.
+// coordinator is followed by ckpt restart, all else by the coordinator itself. A dozen runs have
+// each language, launcher, role and way to write; there are 200 at night.
 //
 //	CKPT_KILL_RUNS=200 go test -run TestProgramsKilled ./cmd/ckpt
 //	CKPT_KILL_SEED=17 CKPT_KILL_RUNS=1 go test -v -run TestProgramsKilled ./cmd/ckpt
@@ -33,35 +34,36 @@ import (
 // are more runs, and run 17 alone.
 func TestProgramsKilled(t *testing.T) {
 	t.Parallel()
-	runs, seed := number(t, "CKPT_KILL_RUNS", 6), number(t, "CKPT_KILL_SEED", 0)
+	runs, seed := number(t, "CKPT_KILL_RUNS", 12), number(t, "CKPT_KILL_SEED", 0)
 	if testkit.Nightly() && os.Getenv("CKPT_KILL_RUNS") == "" {
 		runs = 200
 	}
-	programs, dir := heatPrograms(), t.TempDir()
+	programs, dir := killedPrograms(), t.TempDir()
 	references := make(map[string]reference)
 	killed, ran := make(map[string]int), 0
 	for i := range runs {
 		run := seed + i
 		p, ranks := programs[run%len(programs)], 4
-		if run%7 == 2 {
+		if run%7 == 2 && !p.mpi.slurm {
 			ranks = 8
 		}
-		t.Run(fmt.Sprintf("%d,%s,%s,%d", run, p.language, p.mpi.name, ranks), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d,%s,%s,%d", run, p.language, p.mpi, ranks), func(t *testing.T) {
 			p.build(t, dir)
 			ran++
-			k := &killer{p: p, ranks: ranks, rng: rand.New(rand.NewPCG(uint64(run), 16)), killed: killed, next: run % len(killedRoles), hosts: run%len(killedRoles) >= len(killedRoles)-2 || run/len(killedRoles)%2 == 1, settings: killSettings[(run+run/4)%len(killSettings)], sandbox: newSandbox(t, p.mpi.env)}
+			k := newKiller(t, p, run, ranks)
+			k.killed = killed
 			if err := os.WriteFile(filepath.Join(k.dir, "session"), []byte(session), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			key := fmt.Sprint(p.language, p.mpi.name, ranks)
-			if references[key].field == nil {
+			key := fmt.Sprint(p.language, p.mpi, ranks, p.steps)
+			if references[key].lines == nil {
 				references[key] = k.reference()
 			}
 			k.run()
 			if t.Failed() {
 				return
 			}
-			if got, err := os.ReadFile(filepath.Join(k.dir, "heat.out")); err != nil || !bytes.Equal(got, references[key].field) {
+			if got, err := os.ReadFile(filepath.Join(k.dir, "heat.out")); p.language != "c++" && err != nil || !bytes.Equal(got, references[key].field) {
 				t.Errorf("the result is not that of a run without failures: %v, %d bytes of %d", err, len(got), len(references[key].field))
 			}
 			if got := k.lines("output"); !slices.Equal(got, references[key].lines) {
@@ -95,6 +97,33 @@ func number(t *testing.T, name string, usual int) int {
 	return n
 }
 
+// newKiller draws what is done to a program in a run.
+func newKiller(t *testing.T, p *heatProgram, run, ranks int) *killer {
+	turn := run / len(killedRoles)
+	k := &killer{p: p, ranks: ranks, rng: rand.New(rand.NewPCG(uint64(run), 16)), next: killedRoles[(run+turn)%len(killedRoles)],
+		settings: killSettings[(run+run/4)%len(killSettings)], late: run%5 == 4, sandbox: newSandbox(t, p.mpi.env)}
+	k.hosts = !p.mpi.slurm && (k.next == aDaemon || k.next == aSession || turn%2 == 1)
+	if !slices.Contains(k.roles(), k.next) {
+		k.next = aDaemon
+	}
+	if p.mpi.slurm {
+		k.cluster, _ = os.MkdirTemp("", "ckpt-slurm-") // Slurm's settings have no commas in paths
+		t.Cleanup(func() { os.RemoveAll(k.cluster) })
+	}
+	return k
+}
+
+// roles are those that processes of the job have.
+func (k *killer) roles() []string {
+	switch {
+	case k.hosts:
+		return killedRoles
+	case k.p.mpi.name == "openmpi": // mpiexec starts the ranks of this host itself
+		return killedRoles[:4]
+	}
+	return killedRoles[:5]
+}
+
 // A killer runs a job and kills parts of it.
 type killer struct {
 	*sandbox
@@ -102,14 +131,16 @@ type killer struct {
 	ranks  int
 	rng    *rand.Rand
 	killed map[string]int // how many of each role, in all runs
-	next   int            // of killedRoles, to be killed next
+	next   string         // the role of the process to be killed next
 	// settings are flags of the write path.
 	settings []string
 	kills    int  // that are still to come
 	mine     int  // in the session
 	total    int  // in all sessions
 	hosts    bool // more than one
+	late     bool // the first is killed when the result is written
 	before   int  // bytes of output before the session
+	cluster  string
 }
 
 // killSize is the length of the field.
@@ -120,15 +151,22 @@ var killedRoles = []string{aRank, anAgent, aLauncher, aCoordinator, aDaemon, aSe
 // killSettings are the ways to write that take turns.
 var killSettings = [][]string{nil, {"--async"}, {"--layout", "aggregated"}, {"--async", "--layout", "shared", "--codec", "none"}}
 
-// arguments go to the program.
-func (k *killer) arguments(program []string, file string) []string {
+// sized is the command of a program, whose result goes to a file.
+func (k *killer) sized(program []string, file string) []string {
 	steps := k.p.steps * 4 / k.ranks
-	args := append(program[:len(program):len(program)], strconv.Itoa(killSize), strconv.Itoa(steps), file)
-	if k.hosts && &program[0] != &k.p.plain[0] {
-		m := mpiLibrary{name: k.p.mpi.name, args: k.p.mpi.hosts}
-		return m.mpiexec(k.ranks, args...)
+	if !testkit.Nightly() {
+		steps /= 2
 	}
-	return k.p.mpi.mpiexec(k.ranks, args...)
+	return append(program[:len(program):len(program)], strconv.Itoa(killSize), strconv.Itoa(steps), file)
+}
+
+// arguments start the program.
+func (k *killer) arguments() []string {
+	m := *k.p.mpi
+	if k.hosts {
+		m = mpiLibrary{name: m.name, args: m.hosts}
+	}
+	return m.mpiexec(k.ranks, k.sized(k.p.command, "heat.out")...)
 }
 
 // A reference is what a program has to leave.
@@ -141,7 +179,9 @@ type reference struct {
 func (k *killer) lines(output string) []string {
 	said, _ := os.ReadFile(filepath.Join(k.dir, output))
 	list := strings.Split(string(said), "\n")
-	list = slices.DeleteFunc(list, func(line string) bool { return !strings.HasPrefix(line, "step ") })
+	list = slices.DeleteFunc(list, func(line string) bool {
+		return !strings.HasPrefix(line, "step ") && !strings.Contains(line, " records, sum ")
+	})
 	slices.Sort(list)
 	return slices.Compact(list)
 }
@@ -149,11 +189,13 @@ func (k *killer) lines(output string) []string {
 // reference returns the result of a run without failures and without ckpt.
 func (k *killer) reference() reference {
 	k.t.Helper()
-	if err := k.command("reference", k.arguments(k.p.plain, "plain.out")...).Run(); err != nil {
+	m := *k.p.mpi
+	m.slurm = false
+	if err := k.command("reference", m.mpiexec(k.ranks, k.sized(k.p.plain, "plain.out")...)...).Run(); err != nil {
 		k.t.Fatalf("%v\n%s", err, k.said("reference"))
 	}
 	b, err := os.ReadFile(filepath.Join(k.dir, "plain.out"))
-	if err != nil {
+	if err != nil && k.p.language != "c++" {
 		k.t.Fatal(err)
 	}
 	return reference{b, k.lines("reference")}
@@ -164,7 +206,7 @@ func (k *killer) run() {
 	k.t.Helper()
 	k.kills = 1 + k.rng.IntN(4)
 	launch := append([]string{"ckpt", "launch", "--interval", "200ms", "--auto-restart", "--job", "heat"}, k.settings...)
-	launch = append(append(launch, "--"), k.arguments(k.p.command, "heat.out")...)
+	launch = append(append(launch, "--"), k.arguments()...)
 	restart := []string{"ckpt", "restart", "heat", "--auto-restart"}
 	for next := launch; ; {
 		said, _ := os.ReadFile(filepath.Join(k.dir, "output"))
@@ -223,6 +265,10 @@ func (k *killer) forget() {
 // status, and whether the command itself was killed.
 func (k *killer) session(args []string) (status int, dead bool) {
 	k.t.Helper()
+	if k.p.mpi.slurm {
+		args = append([]string{"bash", "testdata/slurm/slurm", k.cluster}, args...)
+		args[1], _ = filepath.Abs(args[1])
+	}
 	cmd := k.command("output", args...)
 	if err := cmd.Start(); err != nil {
 		k.t.Fatal(err)
@@ -239,6 +285,9 @@ func (k *killer) session(args []string) (status int, dead bool) {
 				late = 500
 			}
 			most := draw(k.rng, []int{50, 500, late})
+			if k.late && k.total == 0 {
+				most = 2 // look again
+			}
 			strike = time.After(time.Duration(k.rng.IntN(most)) * time.Millisecond)
 		}
 		select {
@@ -247,9 +296,12 @@ func (k *killer) session(args []string) (status int, dead bool) {
 			if err != nil && !errors.As(err, &exit) {
 				k.t.Fatal(err)
 			}
-			return cmd.ProcessState.ExitCode(), cmd.ProcessState.ExitCode() < 0
+			status := cmd.ProcessState.ExitCode()
+			return status, status < 0 || k.p.mpi.slurm && status == 128+int(syscall.SIGKILL)
 		case <-strike:
-			k.strike(cmd.Process.Pid)
+			if !k.late || k.total > 0 || k.written() {
+				k.strike(cmd.Process.Pid)
+			}
 		case <-patient:
 			if now := k.said("output"); now != told { // it goes on, slowly
 				patient, told = time.After(scripttest.Patience), now
@@ -264,22 +316,27 @@ func (k *killer) session(args []string) (status int, dead bool) {
 	}
 }
 
-// strike kills one process of a random role, if there is one.
+// written reports whether the program has written its result.
+func (k *killer) written() bool {
+	info, err := os.Stat(filepath.Join(k.dir, "heat.out"))
+	return err == nil && info.Size() == 8*killSize*killSize
+}
+
+// strike kills one process of the next role, if there is one.
 func (k *killer) strike(coordinator int) {
-	role := killedRoles[k.next]
-	list := k.having(role)
+	list := k.having(k.next)
 	if len(list) == 0 {
 		return
 	}
 	victim := list[k.rng.IntN(len(list))]
-	if role == aCoordinator {
+	if k.next == aCoordinator && !k.p.mpi.slurm {
 		victim.pid = coordinator
 	}
 	victim.signal(syscall.SIGKILL)
-	k.next = k.rng.IntN(len(killedRoles))
-	k.killed[role]++
+	k.killed[k.next]++
+	k.t.Logf("killed %s %v", k.next, &victim)
+	k.next = draw(k.rng, k.roles())
 	k.kills--
 	k.mine++
 	k.total++
-	k.t.Logf("killed %s %v", role, &victim)
 }

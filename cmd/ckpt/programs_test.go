@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,6 +29,14 @@ type mpiLibrary struct {
 	// hosts are arguments that have it take two names of this host for two hosts, which it
 	// reaches with the command session.
 	hosts []string
+	slurm bool // srun starts its programs, on three nodes of this host
+}
+
+func (m *mpiLibrary) String() string {
+	if m.slurm {
+		return "slurm"
+	}
+	return m.name
 }
 
 var mpiLibraries = []mpiLibrary{
@@ -40,6 +49,9 @@ var mpiLibraries = []mpiLibrary{
 
 // mpiexec returns the command line that runs a program on some ranks.
 func (m *mpiLibrary) mpiexec(ranks int, program ...string) []string {
+	if m.slurm {
+		return slices.Concat([]string{"srun", "-N", "3", "-n", strconv.Itoa(ranks), "-O", "--mpi=pmi2"}, program)
+	}
 	return slices.Concat([]string{"mpiexec." + m.name, "-n", strconv.Itoa(ranks)}, m.args, program)
 }
 
@@ -76,6 +88,28 @@ func heatPrograms() (list []*heatProgram) {
 	return list
 }
 
+// killedPrograms are the heat programs of all languages and for all other interfaces, for each
+// launcher: any seven in a row have each language, any three each launcher.
+func killedPrograms() (list []*heatProgram) {
+	slurm := &mpiLibrary{name: "mpich", slurm: true}
+	languages := []string{"c", "fti", "fortran", "scr", "c++", "veloc", "python"}
+	steps := map[string]int{"python": 1500, "veloc": 3000, "c++": 1500000}
+	compilers := map[string]string{"c++": "mpicxx.", "fortran": "mpifort.", "python": "mpiexec."}
+	for i := range 3 * len(languages) {
+		p := &heatProgram{language: languages[i%len(languages)], mpi: []*mpiLibrary{&mpiLibraries[0], &mpiLibraries[1], slurm}[i%3]}
+		if p.language == "python" { // Debian's mpi4py is for Open MPI
+			p.mpi = &mpiLibraries[1]
+		}
+		p.steps = cmp.Or(steps[p.language], 6000)
+		if p.mpi.slurm {
+			p.steps /= 2
+		}
+		p.needs = cmp.Or(compilers[p.language], "mpicc.") + p.mpi.name
+		list = append(list, p)
+	}
+	return list
+}
+
 // build compiles the program in a directory, or skips the test where there is no MPI.
 func (p *heatProgram) build(t *testing.T, dir string) {
 	t.Helper()
@@ -83,9 +117,12 @@ func (p *heatProgram) build(t *testing.T, dir string) {
 	if p.language == "python" {
 		testkit.All(t, "numpy", "mpi4py")
 	}
+	if p.mpi.slurm {
+		testkit.All(t, "mounts", "slurmctld", "munged", "ip")
+	}
 	p.compiled.Do(func() {
 		p.failed = "an earlier test could not build it"
-		dir = filepath.Join(dir, p.language+"-"+p.mpi.name)
+		dir = filepath.Join(dir, p.language+"-"+p.mpi.String())
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -114,6 +151,16 @@ func (p *heatProgram) compile(t *testing.T, dir string) {
 		build(t, dir, "mpicc."+p.mpi.name, "-c", "-x", "c", "-include", "mpi.h", sdk(t, "c", filepath.Join(dir, "ckpt.h")), "-o", filepath.Join(dir, "ckpt_c.o"))
 		build(t, dir, p.needs, "-O2", sdk(t, "fortran", filepath.Join(dir, "ckpt.f90")), filepath.Join(examples, "heat.f90"), filepath.Join(dir, "ckpt_c.o"), "-o", heat)
 		build(t, dir, p.needs, "-O2", filepath.Join(examples, "heat_plain.f90"), "-o", plain)
+	case "fti", "scr", "veloc":
+		sdk(t, "c", filepath.Join(dir, "ckpt.h"))
+		sdk(t, p.language, filepath.Join(dir, p.language+".h"))
+		build(t, dir, p.needs, "-O2", "-I"+dir, filepath.Join(examples, "heat_"+p.language+".c"), "-o", heat)
+		build(t, dir, p.needs, "-O2", filepath.Join(examples, "heat_plain.c"), "-o", plain)
+	case "c++":
+		sdk(t, "c", filepath.Join(dir, "ckpt.h"))
+		sdk(t, "c++", filepath.Join(dir, "ckpt.hpp"))
+		build(t, dir, p.needs, "-std=c++17", "-O2", "-I"+dir, filepath.Join(examples, "heat.cpp"), "-o", heat)
+		p.plain = []string{heat} // it needs no coordinator
 	case "python":
 		sdk(t, "python", filepath.Join(dir, "ckpt.py"))
 		for _, name := range []string{"heat.py", "heat_plain.py"} {
@@ -253,9 +300,9 @@ func (p *foundProcess) role() string {
 		return anAgent
 	case word(0) == "ckpt":
 		return aCoordinator
-	case strings.HasPrefix(word(0), "mpiexec"):
+	case strings.HasPrefix(word(0), "mpiexec") || word(0) == "srun":
 		return aLauncher
-	case word(0) == "hydra_pmi_proxy" || word(0) == "orted":
+	case word(0) == "hydra_pmi_proxy" || word(0) == "orted" || strings.HasPrefix(word(0), "slurmstepd"):
 		return aDaemon
 	case word(1) == "session":
 		return aSession

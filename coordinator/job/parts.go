@@ -18,9 +18,13 @@ func Dealt(m *image.Manifest, np, rank int, regions []zones.Region) bool {
 	if m.NP != np || i < 0 {
 		return true
 	}
-	had := m.Ranks[i].Global
+	had, arrays := map[string]*global.Part{}, map[string]bool{}
+	for k := range m.Ranks[i].Global {
+		g := &m.Ranks[i].Global[k]
+		had[g.Region], arrays[g.Name(g.Region)] = &g.Part, true
+	}
 	return slices.ContainsFunc(regions, func(r zones.Region) bool {
-		return r.Part != nil && slices.ContainsFunc(had, func(g image.GlobalPart) bool { return g.Region == r.Name && !g.Part.Equal(r.Part) })
+		return r.Part != nil && arrays[r.Part.Name(r.Name)] && !r.Part.Equal(had[r.Name])
 	})
 }
 
@@ -38,17 +42,20 @@ func (e *DealError) Hint() string { return e.Fix }
 // CheckParts checks that the regions of a rank, of np, can be put together from a checkpoint, and
 // are all that it has.
 func CheckParts(m *image.Manifest, np, rank int, regions []zones.Region) error {
-	has := make(map[string]bool)
+	has, lists := make(map[string]bool), Lists(regions)
 	for _, r := range regions {
 		has[r.Name] = true
-		if r.Part == nil && r.Blocks == nil && !r.Replicated && m.NP != np {
+		if r.Part != nil {
+			has[r.Part.Name(r.Name)] = true
+		}
+		if r.Part == nil && r.Blocks == nil && !r.Replicated && m.NP != np && !lists[r.Name] {
 			return ofOneRank(m, r.Name, rank, np)
 		}
 	}
 	for _, r := range m.Ranks {
 		for _, g := range r.Global {
-			if !has[g.Region] {
-				return missing(m, g.Region, rank)
+			if name := g.Name(g.Region); !has[name] {
+				return missing(m, name, rank)
 			}
 		}
 		for _, name := range r.Replicated {
@@ -58,6 +65,18 @@ func CheckParts(m *image.Manifest, np, rank int, regions []zones.Region) error {
 		}
 	}
 	return nil
+}
+
+// Lists returns the names of regions that list the cells of others. They say what a rank wants:
+// no checkpoint fills them for another number of ranks.
+func Lists(regions []zones.Region) map[string]bool {
+	lists := make(map[string]bool)
+	for _, r := range regions {
+		if r.Part != nil && r.Part.Index != nil {
+			lists[global.Listed(r.Name)] = true
+		}
+	}
+	return lists
 }
 
 func ofOneRank(m *image.Manifest, region string, rank, np int) error {
@@ -88,6 +107,9 @@ func CheckDealable(j *image.Job, m *image.Manifest, np int) error {
 		shared[r.Rank] = make(map[string]bool)
 		for _, g := range r.Global {
 			shared[r.Rank][g.Region] = true
+			if g.Index != nil {
+				shared[r.Rank][global.Listed(g.Region)] = true
+			}
 		}
 		for _, name := range r.Replicated {
 			shared[r.Rank][name] = true
@@ -109,7 +131,7 @@ func CheckArrays(m *image.Manifest) error {
 	for i := range m.Ranks {
 		r := &m.Ranks[i]
 		for k := range r.Global {
-			name := r.Global[k].Region
+			name := r.Global[k].Name(r.Global[k].Region)
 			if parts[name] == nil {
 				names = append(names, name)
 			}
@@ -117,8 +139,12 @@ func CheckArrays(m *image.Manifest) error {
 		}
 	}
 	for _, name := range names {
-		if len(parts[name]) != len(m.Ranks) {
-			return fmt.Errorf("array %q: %d of %d ranks protect it", name, len(parts[name]), len(m.Ranks))
+		ranks := make(map[int]bool)
+		for _, h := range parts[name] {
+			ranks[h.Rank] = true
+		}
+		if len(ranks) != len(m.Ranks) {
+			return fmt.Errorf("array %q: %d of %d ranks protect it", name, len(ranks), len(m.Ranks))
 		}
 		check := global.CheckTiles
 		if len(m.Ranks) < m.NP {

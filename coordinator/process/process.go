@@ -335,7 +335,7 @@ func (p *Process) take(m message, files []*os.File) error {
 	}
 	switch m.kind {
 	case kindProtect:
-		r, err := parseRegion(m)
+		r, err := parseRegion(m, p.hello.Version)
 		if err != nil {
 			return err
 		}

@@ -79,14 +79,19 @@ func TestBadPart(t *testing.T) {
 		numbers []int64
 		bytes   int64
 		want    string
+		version int
 	}{
-		{[]int64{1}, 8, "ends early"},
-		{[]int64{9, 0}, 8, "description of 9 axes"},
-		{[]int64{2, 0, 1, 0, 1, 0, 0, 0}, 8, "description of 2 axes in"},
-		{[]int64{1, 2, 1, 0, 1, 0, 0, 0}, 8, "unknown order 2"},
-		{[]int64{1, 0, 10, 5, 6, 0, 0, 0}, 48, "no part of 10"},
-		{[]int64{1, 0, 10, 5, 5, 0, 0, 0}, 44, "do not hold 5 cells"},
-		{[]int64{1, 0, 10, 5, 5, 0, 0, 0}, 80, ""},
+		{[]int64{1}, 8, "ends early", 2},
+		{[]int64{9, 0}, 8, "description of 9 axes", 2},
+		{[]int64{2, 0, 1, 0, 1, 0, 0, 0}, 8, "description of 2 axes in", 2},
+		{[]int64{1, 2, 1, 0, 1, 0, 0, 0}, 8, "unknown order 2", 2},
+		{[]int64{1, 0, 10, 5, 6, 0, 0, 0}, 48, "no part of 10", 2},
+		{[]int64{1, 0, 10, 5, 5, 0, 0, 0}, 44, "do not hold 5 cells", 2},
+		{[]int64{1, 0, 10, 5, 5, 0, 0, 0}, 80, "", 2},
+		{[]int64{1, 0, 10, 5, 5, 0, 0, 0, 1, 2, 0, 0}, 64, "", 3},
+		{[]int64{1, 0, 10, 5, 5, 0, 0, 0, 0, 0, 3, 0}, 64, "", 3},
+		{[]int64{1, 0, 10, 5, 5, 0, 0, 0, 11, 0, 0, 0}, 128, "no part of 10", 3},
+		{[]int64{1, 0, 10, 5, 5, 0, 0, 0, 0, 0, 0, 9}, 40, "ends early", 3},
 	} {
 		m := message{kind: kindProtect, value: uint32(zones.Float64), a: 1 << 40, b: c.bytes, c: sharingGlobal}
 		for _, n := range c.numbers {
@@ -95,7 +100,7 @@ func TestBadPart(t *testing.T) {
 		if len(c.numbers) > 1 {
 			m.payload = append(m.payload, 'u')
 		}
-		r, err := parseRegion(m)
+		r, err := parseRegion(m, c.version)
 		if err == nil {
 			var t table
 			err = t.protect(r)

@@ -126,10 +126,12 @@ const (
 	sharingLocal      = 0
 	sharingReplicated = 1
 	sharingGlobal     = 2
+	sharingIndexed    = 3
 )
 
-// parseRegion reads a PROTECT message. A part's begins with its description.
-func parseRegion(m message) (region, error) {
+// parseRegion reads a PROTECT message of a client of a version. A part's begins with its
+// description.
+func parseRegion(m message, version int) (region, error) {
 	r := region{name: string(m.payload), elem: 255, address: uint64(m.a), size: m.b}
 	if m.value < 255 {
 		r.elem = zones.Elem(m.value)
@@ -140,32 +142,52 @@ func parseRegion(m message) (region, error) {
 		r.replicated = true
 	case sharingGlobal:
 		var err error
-		if r.part, m.payload, err = parsePart(m.payload); err != nil {
+		if r.part, m.payload, err = parsePart(m.payload, version); err != nil {
 			return r, fmt.Errorf("protect: %w", err)
 		}
 		r.name = string(m.payload)
+	case sharingIndexed:
+		if len(m.payload) < indexBytes {
+			return r, errors.New("protect: a description of a list ends early")
+		}
+		number := func(i int) int64 { return number64(m.payload[8*i:]) }
+		r.part = &global.Part{Axes: []global.Stretch{{Cells: number(0)}},
+			Index: &global.Index{Own: number(1), Held: number(2), Low: number(3), High: number(4), Set: uint64(number(5)), Print: uint64(number(6))}}
+		r.name = string(m.payload[indexBytes:])
 	default:
 		return r, fmt.Errorf("protect %q: unknown sharing %d", r.name, m.c)
 	}
 	return r, nil
 }
 
-// parsePart reads the description of a part, and returns what follows it.
-func parsePart(b []byte) (*global.Part, []byte, error) {
-	const fixed, perAxis = 2 * 8, 6 * 8
-	if len(b) < fixed {
+// indexBytes is the length of the description of a list of cells.
+const indexBytes = 7 * 8
+
+// parsePart reads the description of a part, and returns what follows it. Clients of version 3
+// tell halos of one side, padding, and how long the name of the array is that comes first.
+func parsePart(b []byte, version int) (*global.Part, []byte, error) {
+	numbers := 6
+	if version >= 3 {
+		numbers = 9
+	}
+	fixed, perAxis := int64(2*8), int64(numbers*8)
+	if int64(len(b)) < fixed {
 		return nil, nil, errors.New("a description ends early")
 	}
-	number := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
+	number := func(i int) int64 { return number64(b[8*i:]) }
 	axes, order := number(0), number(1)
 	if axes < 1 || axes > global.MaxAxes || int64(len(b)) < fixed+axes*perAxis {
 		return nil, nil, fmt.Errorf("a description of %d axes in %d bytes", axes, len(b))
 	}
 	p := &global.Part{}
 	for i := range int(axes) {
-		at := 2 + 6*i
-		p.Axes = append(p.Axes, global.Stretch{Cells: number(at), First: number(at + 1), Count: number(at + 2), Halo: number(at + 3),
-			Block: number(at + 4), Stride: number(at + 5)})
+		at := 2 + numbers*i
+		s := global.Stretch{Cells: number(at), First: number(at + 1), Count: number(at + 2), Halo: number(at + 3),
+			Block: number(at + 4), Stride: number(at + 5)}
+		if version >= 3 {
+			s.Lower, s.Upper, s.Pad = number(at+6), number(at+7), number(at+8)
+		}
+		p.Axes = append(p.Axes, s)
 	}
 	switch order {
 	case 0:
@@ -174,5 +196,15 @@ func parsePart(b []byte) (*global.Part, []byte, error) {
 	default:
 		return nil, nil, fmt.Errorf("unknown order %d", order)
 	}
-	return p, b[fixed+axes*perAxis:], nil
+	if b = b[fixed+axes*perAxis:]; version < 3 {
+		return p, b, nil
+	}
+	if len(b) < 8 || number64(b) < 0 || number64(b) > min(maxName, int64(len(b)-8)) {
+		return nil, nil, errors.New("a description ends early")
+	}
+	name := 8 + number64(b)
+	p.Array = string(b[8:name])
+	return p, b[name:], nil
 }
+
+func number64(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b)) }

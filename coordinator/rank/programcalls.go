@@ -189,6 +189,7 @@ func (s *state) restoreProgram(ctx context.Context, c *client.Process) error {
 	}
 	s.step = s.cfg.Step
 	if job.Dealt(m, s.spec.NP, s.rank, regions) {
+		opt.Current = c.Fetch
 		return s.restoreParts(ctx, m, regions, opt)
 	}
 	was, err := job.RankOf(s.images, m, s.rank)
@@ -208,8 +209,21 @@ func (s *state) restoreParts(ctx context.Context, m *image.Manifest, regions []z
 		return err
 	}
 	r := s.images.Parts(m, s.rank, opt).WithBlocks(func(region string) ([]global.Held, error) { return s.spec.BlocksOn(m.NP, region) })
+	r.WithCells(func(region string) ([]int64, error) {
+		i := slices.IndexFunc(regions, func(r zones.Region) bool { return r.Name == global.Listed(region) })
+		if i < 0 {
+			return nil, fmt.Errorf("region %q has no list of its cells", region)
+		}
+		list := regions[i].Mem[:regions[i].Size]
+		err := opt.Current(list)
+		return global.Cells(list), err
+	})
 	defer r.Close()
+	lists := job.Lists(regions)
 	for _, region := range regions {
+		if lists[region.Name] {
+			continue
+		}
 		if err := r.Load(ctx, region); err != nil {
 			return err
 		}

@@ -85,6 +85,9 @@ type LoadOptions struct {
 	// and checked; it is not touched again. Several goroutines call it. At most 64 MiB are
 	// written to and not handed over. An error ends the load.
 	Loaded func(mem []byte) error
+	// Current, if not nil, fills memory of a region with what it holds before the load: parts of
+	// arrays leave bytes between their cells alone.
+	Current func(mem []byte) error
 }
 
 // FileInfo describes a container file that has been written.

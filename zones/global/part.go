@@ -1,6 +1,7 @@
 package global
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,8 +14,13 @@ type Stretch struct {
 	// First is the index of the first cell of the rank, Count the number of its cells.
 	First int64 `json:"first"`
 	Count int64 `json:"count"`
-	// Halo is the number of cells that the rank keeps beyond its own, on either side.
-	Halo int64 `json:"halo,omitempty"`
+	// Halo is the number of cells that the rank keeps beyond its own, on either side. Lower and
+	// Upper are more of them on one side only.
+	Halo  int64 `json:"halo,omitempty"`
+	Lower int64 `json:"lower,omitempty"`
+	Upper int64 `json:"upper,omitempty"`
+	// Pad is cells of memory after all these, which hold nothing of the array.
+	Pad int64 `json:"pad,omitempty"`
 	// Block is 0 if the cells follow each other. Otherwise they come in blocks of so
 	// many, whose first cells are Stride apart, up to the end of the axis.
 	Block  int64 `json:"block,omitempty"`
@@ -26,6 +32,11 @@ type Stretch struct {
 type Part struct {
 	Elem int64     `json:"elem_bytes"`
 	Axes []Stretch `json:"axes"`
+	// Array names the array where it is not the region that does, since the rank holds
+	// several blocks of it, each in a region.
+	Array string `json:"array,omitempty"`
+	// Index is set where a list says which cells the rank holds. There is one axis then.
+	Index *Index `json:"index,omitempty"`
 	// A block among others in the memory of a rank begins at an offset, in bytes, and has room
 	// for so many cells along each axis; nil: for its own and their halo.
 	room   []int64
@@ -76,15 +87,18 @@ func (p *Part) Check() error {
 			return errors.New("the part is larger than memory")
 		}
 	}
+	if p.Index != nil {
+		return p.Index.check(p)
+	}
 	return nil
 }
 
 func (s Stretch) check() error {
 	wrong := s.Cells < 1 || s.Cells > maxPart || s.First < 0 || s.Count < 0 || s.First > s.Cells || s.Count > s.Cells-s.First ||
-		s.Halo < 0 || s.Halo > s.Cells || s.Block < 0 || s.Block > maxPart || s.Stride < 0 || s.Stride > maxPart
+		s.Halo < 0 || s.Halo > s.Cells || s.Lower < 0 || s.Lower > s.Cells || s.Upper < 0 || s.Upper > s.Cells || s.Pad < 0 || s.Pad > maxPart || s.Block < 0 || s.Block > maxPart || s.Stride < 0 || s.Stride > maxPart
 	switch {
 	case wrong || s.Block == 0 && s.Stride != 0:
-	case s.Block > 0 && s.Halo > 0:
+	case s.Block > 0 && s.low()+s.high() > 0:
 		return errors.New("cells in blocks have no halo")
 	case s.Block > 0 && s.Count > 0 && s.First+s.Block > s.Stride:
 		return fmt.Errorf("the first block of %d cells, from %d, does not end before %d, where its next one may begin", s.Block, s.First, s.Stride)
@@ -105,10 +119,17 @@ func (s Stretch) dealt() int64 {
 	return rest/s.Stride*s.Block + min(rest%s.Stride, s.Block)
 }
 
-func (s Stretch) side() int64 { return s.Count + 2*s.Halo }
+func (s Stretch) side() int64 { return s.low() + s.Count + s.high() + s.Pad }
+
+// low and high are the cells of the halo before and after the rank's own.
+func (s Stretch) low() int64  { return s.Halo + s.Lower }
+func (s Stretch) high() int64 { return s.Halo + s.Upper }
 
 // Cells returns the number of cells in memory, halo included.
 func (p *Part) Cells() int64 {
+	if p.Index != nil {
+		return p.Index.Held
+	}
 	n := int64(1)
 	for _, s := range p.Axes {
 		n *= s.side()
@@ -118,6 +139,9 @@ func (p *Part) Cells() int64 {
 
 // Own returns the number of cells without the halo.
 func (p *Part) Own() int64 {
+	if p.Index != nil {
+		return p.Index.Own
+	}
 	n := int64(1)
 	for _, s := range p.Axes {
 		n *= s.Count
@@ -141,8 +165,20 @@ func (p *Part) Equal(q *Part) bool {
 	if p == nil || q == nil {
 		return p == q
 	}
-	return p.Elem == q.Elem && slices.Equal(p.Axes, q.Axes)
+	if (p.Index == nil) != (q.Index == nil) || p.Index != nil && *p.Index != *q.Index {
+		return false
+	}
+	return p.Elem == q.Elem && p.Array == q.Array && slices.Equal(p.Axes, q.Axes)
 }
+
+// Plain reports whether the part is one block, with the same halo on either side and nothing more
+// in memory, so that a rule may give it to the rank.
+func (p *Part) Plain() bool {
+	return p.Array == "" && p.Index == nil && !slices.ContainsFunc(p.Axes, func(s Stretch) bool { return s.Lower+s.Upper+s.Pad > 0 })
+}
+
+// Name is the name of the array of which a region has a part.
+func (p *Part) Name(region string) string { return cmp.Or(p.Array, region) }
 
 // Fits reports why parts cannot be of one array, nil if they can. A part without memory
 // does not know how large a cell is.
@@ -159,14 +195,17 @@ func (p *Part) Fits(q *Part) error {
 			return fmt.Errorf("halos of %d and %d cells along axis %d", s.Halo, t.Halo, i)
 		}
 	}
+	if (p.Index == nil) != (q.Index == nil) {
+		return errors.New("one is given by a list of its cells, the other is not")
+	}
 	if p.Elem != q.Elem && p.Elem > 0 && q.Elem > 0 {
 		return fmt.Errorf("cells of %d and %d bytes", p.Elem, q.Elem)
 	}
 	return nil
 }
 
-// around is the axis with so many elements beyond either edge.
-func (s Stretch) around(edge int64) Range { return Range{-edge, s.Cells + edge - 1, 1} }
+// around is the axis with so many elements beyond its edges.
+func (s Stretch) around(low, high int64) Range { return Range{-low, s.Cells + high - 1, 1} }
 
 // within returns the part of a pattern that lies at positions [lo, hi) of the memory.
 func (p pattern) within(lo, hi, length int64) pattern {
@@ -228,12 +267,26 @@ func (p *Part) Slabs(most int64) []Slab {
 	return list
 }
 
+// Holds returns how many bytes of a slab are cells of the array, or of its halo.
+func (p *Part) Holds(slab Slab) int64 {
+	n := p.Elem
+	for i, s := range p.Axes {
+		n *= max(0, min(slab.Hi[i], s.side()-s.Pad)-slab.Lo[i])
+	}
+	return n
+}
+
+// Padded reports whether the memory has bytes that are no cells of the array.
+func (p *Part) Padded() bool {
+	return slices.ContainsFunc(p.Axes, func(s Stretch) bool { return s.Pad > 0 })
+}
+
 // From returns what a slab of the part gets from another part of the same array, which a
 // rank holds. Offsets of the destination count from the start of the slab.
 func (p *Part) From(rank int, src *Part, slab Slab) []Transfer {
 	pieces := make([][]piece, len(p.Axes))
 	for i, s := range p.Axes {
-		r := s.around(min(s.Halo, src.Axes[i].Halo))
+		r := s.around(min(s.low(), src.Axes[i].low()), min(s.high(), src.Axes[i].high()))
 		gets := s.holds(r, true)
 		if slab.Lo[i] > 0 || slab.Hi[i] < s.side() {
 			gets = gets.within(slab.Lo[i], slab.Hi[i], r.Len())
@@ -290,7 +343,7 @@ func (p *Part) Each(f func(cell, at int64)) {
 	var walk func(axis int, cell, at int64)
 	walk = func(axis int, cell, at int64) {
 		s := p.Axes[axis]
-		cell, at = cell*s.Cells, at*sides[axis]+s.Halo
+		cell, at = cell*s.Cells, at*sides[axis]+s.low()
 		for k := range s.Count {
 			if axis+1 < len(p.Axes) {
 				walk(axis+1, cell+s.at(k), at+k)
@@ -304,5 +357,5 @@ func (p *Part) Each(f func(cell, at int64)) {
 
 // HasHalo reports whether the rank keeps cells of others.
 func (p *Part) HasHalo() bool {
-	return slices.ContainsFunc(p.Axes, func(s Stretch) bool { return s.Halo > 0 })
+	return p.Index != nil && p.Index.Held > p.Index.Own || slices.ContainsFunc(p.Axes, func(s Stretch) bool { return s.low()+s.high() > 0 })
 }

@@ -7,10 +7,11 @@ import (
 	"slices"
 )
 
-// A Held is a part and the rank that holds it.
+// A Held is a part, the rank that holds it, and the region that it is in, where that matters.
 type Held struct {
-	Rank int
-	Part *Part
+	Rank   int
+	Part   *Part
+	Region string
 }
 
 // CheckTiles reports why parts do not make up an array, each cell once: nil if they do.
@@ -18,6 +19,9 @@ type Held struct {
 func CheckTiles(parts []Held) error {
 	if err := CheckApart(parts); err != nil || len(parts) == 0 {
 		return err
+	}
+	if parts[0].Part.Index != nil {
+		return checkIndexed(parts)
 	}
 	var held int64
 	for _, h := range parts {
@@ -47,7 +51,12 @@ func CheckApart(parts []Held) error {
 			return fmt.Errorf("ranks %d and %d describe different arrays: %w", parts[0].Rank, h.Rank, err)
 		}
 	}
-	if a, b, cell := overlap(parts); cell != nil {
+	if parts[0].Part.Index != nil {
+		return nil
+	}
+	if a, b, cell := overlap(parts); cell != nil && a == b {
+		return fmt.Errorf("rank %d holds cell %v in two blocks", a, cell)
+	} else if cell != nil {
 		return fmt.Errorf("ranks %d and %d both hold cell %v", min(a, b), max(a, b), cell)
 	}
 	return nil
@@ -105,7 +114,7 @@ func (p *Part) shared(q *Part) []int64 {
 func (s Stretch) meets(t Stretch) int64 {
 	first := max(s.First, t.First)
 	switch {
-	case s == t:
+	case s.First == t.First && s.Count == t.Count && s.Block == t.Block && s.Stride == t.Stride:
 		return first
 	case s.last() < t.First || t.last() < s.First:
 		return -1
@@ -117,8 +126,8 @@ func (s Stretch) meets(t Stretch) int64 {
 		}
 		return first
 	}
-	s.Halo, t.Halo = 0, 0
-	both := meet(s.holds(s.around(0), false), t.holds(s.around(0), false), s.Cells)
+	s.Halo, s.Lower, s.Upper, t.Halo, t.Lower, t.Upper = 0, 0, 0, 0, 0, 0
+	both := meet(s.holds(s.around(0, 0), false), t.holds(s.around(0, 0), false), s.Cells)
 	if len(both) == 0 {
 		return -1
 	}
@@ -169,16 +178,16 @@ func (s Stretch) holds(r Range, halo bool) pattern {
 	}
 	lo, hi := s.First, s.First+s.Count-1
 	if halo || lo == 0 {
-		lo -= s.Halo
+		lo -= s.low()
 	}
 	if halo || hi == s.Cells-1 {
-		hi += s.Halo
+		hi += s.high()
 	}
 	part := r.Within(lo, hi)
 	if part.Len() == 0 {
 		return pattern{}
 	}
-	return pattern{runs: []run{{r.Pos(part.Lo), part.Len(), part.Lo - s.First + s.Halo, r.by()}}}
+	return pattern{runs: []run{{r.Pos(part.Lo), part.Len(), part.Lo - s.First + s.low(), r.by()}}}
 }
 
 // deals is holds for blocks.

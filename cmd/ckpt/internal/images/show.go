@@ -49,13 +49,35 @@ any more. --plot draws them.`,
 	return cmd
 }
 
-// describeArray describes an array of all ranks.
-func describeArray(a image.GlobalPart) string {
+// describeArrays describes the arrays of all ranks of which a rank has parts.
+func describeArrays(parts []image.GlobalPart) (lines []string) {
+	blocks := make(map[string]int)
+	for _, a := range parts {
+		blocks[a.Name(a.Region)]++
+	}
+	for _, a := range parts {
+		name := a.Name(a.Region)
+		line := describeArray(name, a)
+		switch n := blocks[name]; {
+		case n == 0: // said already
+			continue
+		case a.Index != nil:
+			line += ", by lists"
+		case a.Array != "":
+			line += fmt.Sprintf(", %d of its blocks on rank 0", n)
+		}
+		blocks[name] = 0
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func describeArray(name string, a image.GlobalPart) string {
 	sides := make([]string, len(a.Axes))
 	for i, s := range a.Axes {
 		sides[i] = fmt.Sprint(s.Cells)
 	}
-	return fmt.Sprintf("%s of all ranks, %s cells of %d bytes", zones.Printable(a.Region), strings.Join(sides, " x "), a.Elem)
+	return fmt.Sprintf("%s of all ranks, %s cells of %d bytes", zones.Printable(name), strings.Join(sides, " x "), a.Elem)
 }
 
 func runShow(ctx context.Context, g *ui.Globals, target string) error {
@@ -90,8 +112,8 @@ func runShow(ctx context.Context, g *ui.Globals, target string) error {
 		g.Printf("step       %d, as the program counts\n", line.Step)
 	}
 	if len(m.Ranks) > 0 { // an imported checkpoint may name no ranks
-		for _, a := range m.Ranks[0].Global {
-			g.Printf("array      %s\n", describeArray(a))
+		for _, array := range describeArrays(m.Ranks[0].Global) {
+			g.Printf("array      %s\n", array)
 		}
 	}
 	g.Printf("taken      %s by %s under %s, mapping %s\n\n", line.Created.Local().Format(time.DateTime), m.App, m.MPI, line.Mapping.Short())

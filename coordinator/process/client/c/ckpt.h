@@ -120,6 +120,12 @@ struct ckpt_global {
 	long long block[CKPT_DIMS];  /* 0: the cells follow each other; else they come in blocks of so many, */
 	long long stride[CKPT_DIMS]; /* whose first cells are so far apart: see ckpt_deal; without halo */
 	int order;                   /* CKPT_ROW_MAJOR or CKPT_COLUMN_MAJOR */
+	long long lower[CKPT_DIMS];  /* more cells of the halo on the side of index 0 only, */
+	long long upper[CKPT_DIMS];  /* and on the other side only */
+	long long pad[CKPT_DIMS];    /* cells of memory after all these that are no part of the array */
+	const char *array;           /* NULL: the region names the array. A rank that holds several
+					blocks of an array protects each under a name of its own,
+					and names the array here. */
 };
 
 /*
@@ -132,6 +138,20 @@ struct ckpt_global {
  * As ckpt_protect. CKPT_ARGUMENT: the part does not fit the array or the bytes.
  */
 int ckpt_protect_global(const char *name, void *ptr, size_t bytes, int type, const struct ckpt_global *part);
+
+/*
+ * ckpt_protect_indexed is ckpt_protect for the cells of an array of all ranks that a list
+ * names, such as the vertices of a mesh without structure. ids has, for each of the held
+ * cells in the order of memory, its number in the whole array, from 0 to cells - 1. The first
+ * own of them are this rank's: each cell is of one rank. The others are copies of cells of
+ * other ranks. The list is protected as well, as name.ids: it stays where it is until
+ * ckpt_forget; call this again when it changes. Another number of ranks, or the same with
+ * other lists, gets the cells that it names, copies too. A cell has bytes / held bytes.
+ *
+ * As ckpt_protect. CKPT_ARGUMENT: a number of the list is out of range.
+ */
+int ckpt_protect_indexed(const char *name, void *ptr, size_t bytes, int type, long long cells, const int64_t *ids,
+			 long long own, long long held);
 
 /*
  * ckpt_deal fills one axis of a part: blocks of so many cells are dealt to ranks in turn,
@@ -297,7 +317,13 @@ enum {
 };
 
 /* How a region relates to those of the other ranks. */
-enum { CKPT_I_LOCAL, CKPT_I_REPLICATED, CKPT_I_GLOBAL };
+enum { CKPT_I_LOCAL, CKPT_I_REPLICATED, CKPT_I_GLOBAL, CKPT_I_INDEXED };
+
+/* A list of cells, as the agent learns of it. */
+struct ckpt_i_index {
+	int64_t cells, own, held, low, high;
+	uint64_t set, print;
+};
 
 enum { CKPT_I_NEW, CKPT_I_ALONE, CKPT_I_CONNECTED, CKPT_I_BROKEN, CKPT_I_FINISHED };
 
@@ -316,7 +342,8 @@ struct ckpt_i_region {
 	size_t bytes, owned; /* owned: bytes that ckpt_alloc mapped */
 	int type, sharing;
 	struct ckpt_global part; /* zeros, unless sharing is CKPT_I_GLOBAL */
-	char *name;
+	struct ckpt_i_index index; /* zeros, unless sharing is CKPT_I_INDEXED */
+	char *name, *array; /* array: NULL, or a copy of part.array */
 };
 
 struct ckpt_i_window {
@@ -901,8 +928,8 @@ CKPT_I_OWN size_t ckpt_i_put(char *payload, size_t at, int64_t number)
 /* ckpt_i_tell tells the agent of a region. */
 CKPT_I_OWN int ckpt_i_tell(const struct ckpt_i_region *r)
 {
-	char payload[(2 + 6 * CKPT_DIMS) * sizeof(int64_t) + 256];
-	size_t at = 0;
+	char payload[(3 + 9 * CKPT_DIMS) * sizeof(int64_t) + 512];
+	size_t at = 0, array = r->array == NULL ? 0 : strlen(r->array);
 	int i;
 	if (r->sharing == CKPT_I_GLOBAL) {
 		const struct ckpt_global *p = &r->part;
@@ -915,7 +942,18 @@ CKPT_I_OWN int ckpt_i_tell(const struct ckpt_i_region *r)
 			at = ckpt_i_put(payload, at, p->halo[i]);
 			at = ckpt_i_put(payload, at, p->block[i]);
 			at = ckpt_i_put(payload, at, p->stride[i]);
+			at = ckpt_i_put(payload, at, p->lower[i]);
+			at = ckpt_i_put(payload, at, p->upper[i]);
+			at = ckpt_i_put(payload, at, p->pad[i]);
 		}
+		at = ckpt_i_put(payload, at, (int64_t)array);
+		if (array > 0)
+			memcpy(payload + at, r->array, array);
+		at += array;
+	}
+	if (r->sharing == CKPT_I_INDEXED) {
+		memcpy(payload, &r->index, sizeof r->index);
+		at = sizeof r->index;
 	}
 	memcpy(payload + at, r->name, strlen(r->name));
 	return ckpt_i_send(CKPT_I_PROTECT, (uint32_t)r->type, (int64_t)(uintptr_t)r->ptr, (int64_t)r->bytes, r->sharing,
@@ -930,7 +968,7 @@ CKPT_I_OWN int ckpt_i_note(const char *function, const char *name, const struct 
 	if (status == CKPT_ARGUMENT)
 		return status;
 	if (r == NULL) {
-		r = (struct ckpt_i_region *)calloc(1, sizeof *r + strlen(name) + 1);
+		r = (struct ckpt_i_region *)calloc(1, sizeof *r + strlen(name) + 257);
 		if (r == NULL)
 			return ckpt_i_fail(CKPT_ARGUMENT, "%s %s: out of memory", function, name);
 		r->name = (char *)(r + 1);
@@ -938,9 +976,16 @@ CKPT_I_OWN int ckpt_i_note(const char *function, const char *name, const struct 
 		r->next = CKPT_I->regions;
 		CKPT_I->regions = r;
 	} else if (r->ptr == want->ptr && r->bytes == want->bytes && r->type == want->type && r->sharing == want->sharing &&
-		   memcmp(&r->part, &want->part, sizeof r->part) == 0) {
+		   memcmp(&r->part, &want->part, sizeof r->part) == 0 && memcmp(&r->index, &want->index, sizeof r->index) == 0 &&
+		   strcmp(r->array == NULL ? "" : r->array, want->array == NULL ? "" : want->array) == 0) {
 		return status;
 	}
+	r->array = NULL;
+	if (want->array != NULL) { /* there is room behind the name */
+		r->array = r->name + strlen(name) + 1;
+		memmove(r->array, want->array, strlen(want->array) + 1);
+	}
+	r->index = want->index;
 	r->ptr = want->ptr;
 	r->bytes = want->bytes;
 	r->type = want->type;
@@ -970,8 +1015,11 @@ CKPT_I_OWN int ckpt_i_protect(const char *function, const char *name, void *ptr,
 	want.type = type;
 	want.owned = r == NULL ? 0 : r->owned;
 	want.sharing = sharing;
-	if (part != NULL)
+	if (part != NULL) {
 		want.part = *part;
+		want.part.array = NULL; /* it may be gone when the parts are compared */
+		want.array = (char *)(uintptr_t)part->array;
+	}
 	return ckpt_i_note(function, name, &want);
 }
 
@@ -1000,11 +1048,12 @@ CKPT_I_OWN int ckpt_i_axis(const struct ckpt_global *p, int i)
 {
 	const long long most = 1ll << 47;
 	if (p->shape[i] < 1 || p->shape[i] > most || p->first[i] < 0 || p->first[i] > p->shape[i] || p->count[i] < 0 ||
-	    p->count[i] > p->shape[i] - p->first[i] || p->halo[i] < 0 || p->halo[i] > p->shape[i])
+	    p->count[i] > p->shape[i] - p->first[i] || p->halo[i] < 0 || p->halo[i] > p->shape[i] || p->lower[i] < 0 ||
+	    p->lower[i] > p->shape[i] || p->upper[i] < 0 || p->upper[i] > p->shape[i] || p->pad[i] < 0 || p->pad[i] > most)
 		return 0;
 	if (p->block[i] == 0)
 		return p->stride[i] == 0;
-	return p->block[i] > 0 && p->block[i] <= p->stride[i] && p->stride[i] <= most && p->halo[i] == 0 &&
+	return p->block[i] > 0 && p->block[i] <= p->stride[i] && p->stride[i] <= most && p->halo[i] + p->lower[i] + p->upper[i] == 0 &&
 	       (p->count[i] == 0 || p->first[i] + p->block[i] <= p->stride[i]) && p->count[i] == ckpt_i_dealt(p, i);
 }
 
@@ -1020,14 +1069,17 @@ CKPT_I_OWN int ckpt_i_part(const char *name, size_t bytes, int type, const struc
 		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_protect_global %s: an array has 1 to %d axes", name, CKPT_DIMS);
 	if (part->order != CKPT_ROW_MAJOR && part->order != CKPT_COLUMN_MAJOR)
 		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_protect_global %s: unknown order %d", name, part->order);
+	if (part->array != NULL && ckpt_i_check("ckpt_protect_global", part->array, "", 0, CKPT_BYTES) != CKPT_OK)
+		return CKPT_ARGUMENT;
 	to->dims = part->dims;
 	to->order = part->order;
+	to->array = part->array;
 	for (i = 0; i < part->dims; i++) {
 		unsigned long long side;
 		if (!ckpt_i_axis(part, i))
 			return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_protect_global %s: axis %d: %lld cells from %lld, halo %lld, block %lld, stride %lld are no part of %lld",
 					   name, i, part->count[i], part->first[i], part->halo[i], part->block[i], part->stride[i], part->shape[i]);
-		side = (unsigned long long)(part->count[i] + 2 * part->halo[i]);
+		side = (unsigned long long)(part->count[i] + 2 * part->halo[i] + part->lower[i] + part->upper[i] + part->pad[i]);
 		if (side > 0 && cells > most / side)
 			return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_protect_global %s: the part is larger than memory", name);
 		cells *= side;
@@ -1037,6 +1089,9 @@ CKPT_I_OWN int ckpt_i_part(const char *name, size_t bytes, int type, const struc
 		to->halo[i] = part->halo[i];
 		to->block[i] = part->block[i];
 		to->stride[i] = part->stride[i];
+		to->lower[i] = part->lower[i];
+		to->upper[i] = part->upper[i];
+		to->pad[i] = part->pad[i];
 	}
 	if (cells == 0 ? bytes != 0 : bytes == 0 || bytes % (cells * sizes[type]) != 0)
 		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_protect_global %s: %lu bytes do not hold %llu cells of values of %u bytes, halo included",
@@ -1055,6 +1110,57 @@ CKPT_I_API int ckpt_protect_global(const char *name, void *ptr, size_t bytes, in
 	return ckpt_i_protect("ckpt_protect_global", name, ptr, bytes, type, CKPT_I_GLOBAL, &plain);
 }
 
+/* ckpt_i_mix is the hash of a number in a list. */
+CKPT_I_OWN uint64_t ckpt_i_mix(uint64_t n)
+{
+	n += UINT64_C(0x9e3779b97f4a7c15);
+	n = (n ^ n >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	n = (n ^ n >> 27) * UINT64_C(0x94d049bb133111eb);
+	return n ^ n >> 31;
+}
+
+CKPT_I_API int ckpt_protect_indexed(const char *name, void *ptr, size_t bytes, int type, long long cells, const int64_t *ids,
+				    long long own, long long held)
+{
+	static const unsigned sizes[] = {1, 8, 4, 4, 8};
+	const char *function = "ckpt_protect_indexed";
+	char list[256];
+	struct ckpt_i_region want;
+	long long i;
+	int status = ckpt_i_check(function, name, ptr, bytes, type);
+	if (status != CKPT_OK)
+		return status;
+	if (strlen(name) > 251)
+		return ckpt_i_fail(CKPT_ARGUMENT, "%s: a name has 1 to 251 characters", function);
+	if (cells < 1 || own < 0 || held < own || (held > 0 && ids == NULL) ||
+	    (held == 0 ? bytes != 0 : bytes == 0 || bytes % ((size_t)held * sizes[type]) != 0))
+		return ckpt_i_fail(CKPT_ARGUMENT, "%s %s: %lu bytes, %lld cells held of %lld, %lld of them own: they do not fit together",
+				   function, name, (unsigned long)bytes, held, cells, own);
+	memset(&want, 0, sizeof want);
+	want.ptr = ptr;
+	want.bytes = bytes;
+	want.type = type;
+	want.sharing = CKPT_I_INDEXED;
+	want.index.cells = cells;
+	want.index.own = own;
+	want.index.held = held;
+	for (i = 0; i < held; i++) {
+		if (ids[i] < 0 || ids[i] >= cells)
+			return ckpt_i_fail(CKPT_ARGUMENT, "%s %s: cell %lld of the list is %lld of %lld", function, name, i, (long long)ids[i], cells);
+		want.index.print += ckpt_i_mix((uint64_t)ids[i] ^ ckpt_i_mix((uint64_t)i));
+		if (i >= own)
+			continue;
+		want.index.set += ckpt_i_mix((uint64_t)ids[i]);
+		if (i == 0 || ids[i] < want.index.low)
+			want.index.low = ids[i];
+		if (ids[i] > want.index.high)
+			want.index.high = ids[i];
+	}
+	snprintf(list, sizeof list, "%s.ids", name);
+	status = ckpt_protect(list, (void *)(uintptr_t)ids, (size_t)held * sizeof *ids, CKPT_INT64);
+	return status == CKPT_ARGUMENT ? status : ckpt_i_note(function, name, &want);
+}
+
 CKPT_I_API int ckpt_deal(struct ckpt_global *part, int axis, long long cells, long long block, int places, int place)
 {
 	long long whole, rest;
@@ -1062,7 +1168,7 @@ CKPT_I_API int ckpt_deal(struct ckpt_global *part, int axis, long long cells, lo
 	    place < 0 || place >= places)
 		return ckpt_i_fail(CKPT_ARGUMENT, "ckpt_deal: axis %d, %lld cells in blocks of %lld, place %d of %d: out of range", axis, cells, block, place, places);
 	part->shape[axis] = cells;
-	part->halo[axis] = part->block[axis] = part->stride[axis] = 0;
+	part->halo[axis] = part->block[axis] = part->stride[axis] = part->lower[axis] = part->upper[axis] = part->pad[axis] = 0;
 	if (block == 0) {
 		part->first[axis] = cells / places * place + (place < cells % places ? place : cells % places);
 		part->count[axis] = cells / places + (place < cells % places);
@@ -1093,6 +1199,11 @@ CKPT_I_API int ckpt_forget(const char *name)
 		status = ckpt_i_broken("the agent (ckpt rank) is gone");
 	if (r->owned > 0)
 		munmap(r->ptr, r->owned);
+	if (r->sharing == CKPT_I_INDEXED) {
+		char list[256];
+		snprintf(list, sizeof list, "%.251s.ids", r->name);
+		ckpt_forget(list);
+	}
 	free(r);
 	return status;
 }

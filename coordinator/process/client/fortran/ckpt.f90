@@ -24,12 +24,13 @@
 ! allocate, a wrong argument, or a checkpoint that is there and cannot be used, ends
 ! the program if the call has no status argument.
 !
-! Protected arrays need the target attribute and must be contiguous; protect an array
+! Arrays are real, integer, complex, logical or character. Protected ones need the target
+! attribute and must be contiguous; protect an array
 ! again after it was reallocated. Call the procedures from one thread at a time. This
 ! file is Fortran 2018.
 module ckpt
   use, intrinsic :: iso_c_binding
-  use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
+  use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
   implicit none
   private
 
@@ -41,7 +42,8 @@ module ckpt
   integer, parameter, public :: CKPT_FLOAT16 = 5, CKPT_BFLOAT16 = 6, CKPT_INT16 = 7, CKPT_FLOAT8 = 8, CKPT_INT8 = 9
   integer, parameter, public :: CKPT_INT32 = 3, CKPT_INT64 = 4
 
-  public :: ckpt_init, ckpt_protect, ckpt_protect_global, ckpt_protect_replicated, ckpt_forget
+  public :: ckpt_init, ckpt_protect, ckpt_protect_global, ckpt_protect_indexed, ckpt_protect_replicated
+  public :: ckpt_forget
   public :: ckpt_alloc, ckpt_restore, ckpt_boundary
   public :: ckpt_save, ckpt_epoch, ckpt_wait, ckpt_query, ckpt_finalize, ckpt_error, ckpt_progress
 
@@ -49,17 +51,31 @@ module ckpt
   ! ckpt_protect(name, address, bytes, type [, status]) for other memory.
   interface ckpt_protect
     procedure protect_real32, protect_real64, protect_int32, protect_int64
-    procedure protect_complex32, protect_complex64, protect_memory
+    procedure protect_complex32, protect_complex64, protect_logical, protect_logical8, protect_text
+    procedure protect_memory
   end interface
 
-  ! ckpt_protect_global(name, array, whole, first [, halo, block, stride, status]) for the
+  ! ckpt_protect_global(name, array, whole, first [, halo, block, stride, status, lower, upper,
+  ! pad, of]) for the
   ! part that this process has of an array of all processes: whole is the shape of that
   ! array, first the index in it, from 1, of the first element here that is no halo. halo
   ! is how many elements there are more on either side. With block and stride the elements
   ! come in blocks of that length, whose first elements are so far apart. The last axes of
-  ! an array of more axes than whole has are those of whole; the others are one cell.
+  ! an array of more axes than whole has are those of whole; the others are one cell. lower
+  ! and upper are more elements of the halo on one side only, pad elements after all these that
+  ! belong to nothing. of names the array of all processes where this one has several blocks of
+  ! it, each protected under a name of its own.
   interface ckpt_protect_global
     procedure global_real32, global_real64, global_int32, global_int64, global_complex32, global_complex64
+    procedure global_logical
+  end interface
+
+  ! ckpt_protect_indexed(name, array, cells, ids [, own, status]) for the cells of an array of
+  ! all processes that a list names, such as vertices of a mesh: ids(i) is the number, from 1 to
+  ! cells, of cell i here, and the first own of them are of this process, the others copies.
+  ! Without own all are. The last axis of the array is that of the cells.
+  interface ckpt_protect_indexed
+    procedure indexed_real32, indexed_real64, indexed_int32, indexed_int64
   end interface
 
   ! ckpt_protect_replicated(name, array [, status]) for what all processes have alike.
@@ -74,7 +90,17 @@ module ckpt
     integer(c_int) :: axes = 0
     integer(c_long_long), dimension(MAX_AXES) :: whole = 0, first = 0, count = 0, halo = 0, block = 0, stride = 0
     integer(c_int) :: order = COLUMN_MAJOR
+    integer(c_long_long), dimension(MAX_AXES) :: lower = 0, upper = 0, pad = 0
+    type(c_ptr) :: array = c_null_ptr
   end type
+
+  ! A list of cells, as C counts them.
+  type :: cell_list
+    character(:), allocatable :: name
+    integer(c_int64_t), pointer :: ids(:)
+    type(cell_list), pointer :: next
+  end type
+  type(cell_list), pointer :: lists => null()
 
   ! The number of a step has the kind of the program's loop.
   interface ckpt_boundary
@@ -115,6 +141,15 @@ module ckpt
       integer(c_size_t), value :: bytes
       integer(c_int), value :: element
       type(global_part), intent(in) :: part
+    end function
+    integer(c_int) function c_indexed(name, address, bytes, element, cells, ids, own, held) &
+      bind(c, name='ckpt_protect_indexed')
+      import :: c_int, c_char, c_ptr, c_size_t, c_long_long
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: address, ids
+      integer(c_size_t), value :: bytes
+      integer(c_int), value :: element
+      integer(c_long_long), value :: cells, own, held
     end function
     integer(c_int) function c_forget(name) bind(c, name='ckpt_forget')
       import :: c_int, c_char
@@ -326,6 +361,27 @@ contains
     call protect(name, c_loc(array), size(array, kind=int64) * 16, CKPT_FLOAT64, is_contiguous(array), status)
   end subroutine
 
+  subroutine protect_logical(name, array, status)
+    character(*), intent(in) :: name
+    logical, intent(in), target :: array(..)
+    integer, intent(out), optional :: status
+    call protect(name, c_loc(array), size(array, kind=int64) * storage_size(array) / 8, CKPT_BYTES, is_contiguous(array), status)
+  end subroutine
+
+  subroutine protect_logical8(name, array, status)
+    character(*), intent(in) :: name
+    logical(int8), intent(in), target :: array(..)
+    integer, intent(out), optional :: status
+    call protect(name, c_loc(array), size(array, kind=int64), CKPT_BYTES, is_contiguous(array), status)
+  end subroutine
+
+  subroutine protect_text(name, array, status)
+    character(*), intent(in) :: name
+    character(*), intent(in), target :: array(..)
+    integer, intent(out), optional :: status
+    call protect(name, c_loc(array), size(array, kind=int64) * len(array), CKPT_BYTES, is_contiguous(array), status)
+  end subroutine
+
   subroutine protect_memory(name, address, bytes, element, status)
     character(*), intent(in) :: name
     type(c_ptr), intent(in) :: address
@@ -363,77 +419,97 @@ contains
     call protect(name, c_loc(array), size(array, kind=int64) * 8, CKPT_INT64, is_contiguous(array), status, IS_REPLICATED)
   end subroutine
 
-  subroutine global_real32(name, array, whole, first, halo, block, stride, status)
+  subroutine global_real32(name, array, whole, first, halo, block, stride, status, lower, upper, pad, of)
     character(*), intent(in) :: name
     real(real32), intent(in), target :: array(..)
     integer, intent(in) :: whole(:), first(:)
-    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:), lower(:), upper(:), pad(:)
+    character(*), intent(in), optional :: of
     integer, intent(out), optional :: status
     call global(name, c_loc(array), shape(array, kind=int64), 4_int64, CKPT_FLOAT32, is_contiguous(array), &
-                whole, first, halo, block, stride, status)
+                whole, first, halo, block, stride, status, lower, upper, pad, of)
   end subroutine
 
-  subroutine global_real64(name, array, whole, first, halo, block, stride, status)
+  subroutine global_real64(name, array, whole, first, halo, block, stride, status, lower, upper, pad, of)
     character(*), intent(in) :: name
     real(real64), intent(in), target :: array(..)
     integer, intent(in) :: whole(:), first(:)
-    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:), lower(:), upper(:), pad(:)
+    character(*), intent(in), optional :: of
     integer, intent(out), optional :: status
     call global(name, c_loc(array), shape(array, kind=int64), 8_int64, CKPT_FLOAT64, is_contiguous(array), &
-                whole, first, halo, block, stride, status)
+                whole, first, halo, block, stride, status, lower, upper, pad, of)
   end subroutine
 
-  subroutine global_int32(name, array, whole, first, halo, block, stride, status)
+  subroutine global_int32(name, array, whole, first, halo, block, stride, status, lower, upper, pad, of)
     character(*), intent(in) :: name
     integer(int32), intent(in), target :: array(..)
     integer, intent(in) :: whole(:), first(:)
-    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:), lower(:), upper(:), pad(:)
+    character(*), intent(in), optional :: of
     integer, intent(out), optional :: status
     call global(name, c_loc(array), shape(array, kind=int64), 4_int64, CKPT_INT32, is_contiguous(array), &
-                whole, first, halo, block, stride, status)
+                whole, first, halo, block, stride, status, lower, upper, pad, of)
   end subroutine
 
-  subroutine global_int64(name, array, whole, first, halo, block, stride, status)
+  subroutine global_int64(name, array, whole, first, halo, block, stride, status, lower, upper, pad, of)
     character(*), intent(in) :: name
     integer(int64), intent(in), target :: array(..)
     integer, intent(in) :: whole(:), first(:)
-    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:), lower(:), upper(:), pad(:)
+    character(*), intent(in), optional :: of
     integer, intent(out), optional :: status
     call global(name, c_loc(array), shape(array, kind=int64), 8_int64, CKPT_INT64, is_contiguous(array), &
-                whole, first, halo, block, stride, status)
+                whole, first, halo, block, stride, status, lower, upper, pad, of)
   end subroutine
 
-  subroutine global_complex32(name, array, whole, first, halo, block, stride, status)
+  subroutine global_complex32(name, array, whole, first, halo, block, stride, status, lower, upper, pad, of)
     character(*), intent(in) :: name
     complex(real32), intent(in), target :: array(..)
     integer, intent(in) :: whole(:), first(:)
-    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:), lower(:), upper(:), pad(:)
+    character(*), intent(in), optional :: of
     integer, intent(out), optional :: status
     call global(name, c_loc(array), shape(array, kind=int64), 8_int64, CKPT_FLOAT32, is_contiguous(array), &
-                whole, first, halo, block, stride, status)
+                whole, first, halo, block, stride, status, lower, upper, pad, of)
   end subroutine
 
-  subroutine global_complex64(name, array, whole, first, halo, block, stride, status)
+  subroutine global_complex64(name, array, whole, first, halo, block, stride, status, lower, upper, pad, of)
     character(*), intent(in) :: name
     complex(real64), intent(in), target :: array(..)
     integer, intent(in) :: whole(:), first(:)
-    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:), lower(:), upper(:), pad(:)
+    character(*), intent(in), optional :: of
     integer, intent(out), optional :: status
     call global(name, c_loc(array), shape(array, kind=int64), 16_int64, CKPT_FLOAT64, is_contiguous(array), &
-                whole, first, halo, block, stride, status)
+                whole, first, halo, block, stride, status, lower, upper, pad, of)
+  end subroutine
+
+  subroutine global_logical(name, array, whole, first, halo, block, stride, status, lower, upper, pad, of)
+    character(*), intent(in) :: name
+    logical, intent(in), target :: array(..)
+    integer, intent(in) :: whole(:), first(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:), lower(:), upper(:), pad(:)
+    character(*), intent(in), optional :: of
+    integer, intent(out), optional :: status
+    call global(name, c_loc(array), shape(array, kind=int64), storage_size(array, kind=int64) / 8, CKPT_BYTES, &
+                is_contiguous(array), whole, first, halo, block, stride, status, lower, upper, pad, of)
   end subroutine
 
   ! Protect a part of an array of all processes; its own shape is sides.
-  subroutine global(name, address, sides, bytes, element, contiguous, whole, first, halo, block, stride, status)
+  subroutine global(name, address, sides, bytes, element, contiguous, whole, first, halo, block, stride, status, &
+                    lower, upper, pad, of)
     character(*), intent(in) :: name
     type(c_ptr), intent(in) :: address
     integer(int64), intent(in) :: sides(:), bytes
     integer, intent(in) :: element
     logical, intent(in) :: contiguous
     integer, intent(in) :: whole(:), first(:)
-    integer, intent(in), optional :: halo(:), block(:), stride(:)
+    integer, intent(in), optional :: halo(:), block(:), stride(:), lower(:), upper(:), pad(:)
+    character(*), intent(in), optional :: of
     integer, intent(out), optional :: status
     type(global_part) :: part
+    character(kind=c_char), allocatable, target :: array(:)
     logical :: fits
     integer :: n, inner
     n = size(whole)
@@ -449,17 +525,105 @@ contains
     call copy(part%halo, halo, n, fits)
     call copy(part%block, block, n, fits)
     call copy(part%stride, stride, n, fits)
+    call copy(part%lower, lower, n, fits)
+    call copy(part%upper, upper, n, fits)
+    call copy(part%pad, pad, n, fits)
     if (.not. fits) then
       call refuse(trim(name)//' has a halo, blocks or strides for other axes than the whole array', status)
       return
     end if
-    part%count(:n) = int(sides(inner + 1:), c_long_long) - 2 * part%halo(:n)
+    part%count(:n) = int(sides(inner + 1:), c_long_long) - 2 * part%halo(:n) - part%lower(:n) - part%upper(:n) - part%pad(:n)
+    if (present(of)) then
+      array = c_text(of)
+      part%array = c_loc(array)
+    end if
     if (.not. contiguous) then
       call refuse(trim(name)//' is not contiguous: protect the whole array, or a copy', status)
       return
     end if
     if (allocated(refusal)) deallocate (refusal)
     call give(int(c_global(c_text(name), address, int(product(sides) * bytes, c_size_t), int(element, c_int), part)), status)
+  end subroutine
+
+  subroutine indexed_real32(name, array, cells, ids, own, status)
+    character(*), intent(in) :: name
+    real(real32), intent(in), target :: array(..)
+    integer, intent(in) :: cells, ids(:)
+    integer, intent(in), optional :: own
+    integer, intent(out), optional :: status
+    call indexed(name, c_loc(array), size(array, kind=int64) * 4, CKPT_FLOAT32, is_contiguous(array), cells, ids, own, status)
+  end subroutine
+
+  subroutine indexed_real64(name, array, cells, ids, own, status)
+    character(*), intent(in) :: name
+    real(real64), intent(in), target :: array(..)
+    integer, intent(in) :: cells, ids(:)
+    integer, intent(in), optional :: own
+    integer, intent(out), optional :: status
+    call indexed(name, c_loc(array), size(array, kind=int64) * 8, CKPT_FLOAT64, is_contiguous(array), cells, ids, own, status)
+  end subroutine
+
+  subroutine indexed_int32(name, array, cells, ids, own, status)
+    character(*), intent(in) :: name
+    integer(int32), intent(in), target :: array(..)
+    integer, intent(in) :: cells, ids(:)
+    integer, intent(in), optional :: own
+    integer, intent(out), optional :: status
+    call indexed(name, c_loc(array), size(array, kind=int64) * 4, CKPT_INT32, is_contiguous(array), cells, ids, own, status)
+  end subroutine
+
+  subroutine indexed_int64(name, array, cells, ids, own, status)
+    character(*), intent(in) :: name
+    integer(int64), intent(in), target :: array(..)
+    integer, intent(in) :: cells, ids(:)
+    integer, intent(in), optional :: own
+    integer, intent(out), optional :: status
+    call indexed(name, c_loc(array), size(array, kind=int64) * 8, CKPT_INT64, is_contiguous(array), cells, ids, own, status)
+  end subroutine
+
+  ! Protect cells that a list names. C counts them from 0, in a list of its own.
+  subroutine indexed(name, address, bytes, element, contiguous, cells, ids, own, status)
+    character(*), intent(in) :: name
+    type(c_ptr), intent(in) :: address
+    integer(int64), intent(in) :: bytes
+    integer, intent(in) :: element, cells, ids(:)
+    logical, intent(in) :: contiguous
+    integer, intent(in), optional :: own
+    integer, intent(out), optional :: status
+    integer(c_int64_t), pointer :: list(:)
+    type(cell_list), pointer :: entry
+    integer(c_long_long) :: mine
+    integer :: result
+    if (.not. contiguous) then
+      call refuse(trim(name)//' is not contiguous: protect the whole array, or a copy', status)
+      return
+    end if
+    if (allocated(refusal)) deallocate (refusal)
+    mine = size(ids)
+    if (present(own)) mine = own
+    allocate (list(size(ids)))
+    list = int(ids, c_int64_t) - 1
+    result = int(c_indexed(c_text(name), address, int(bytes, c_size_t), int(element, c_int), int(cells, c_long_long), &
+                           c_loc(list), mine, size(ids, kind=c_long_long)))
+    if (result == CKPT_ARGUMENT) then
+      deallocate (list)
+    else
+      entry => lists
+      do while (associated(entry))
+        if (entry%name == trim(name)) exit
+        entry => entry%next
+      end do
+      if (associated(entry)) then
+        deallocate (entry%ids)
+      else
+        allocate (entry)
+        entry%name = trim(name)
+        entry%next => lists
+        lists => entry
+      end if
+      entry%ids => list
+    end if
+    call give(result, status)
   end subroutine
 
   ! Copy numbers that are given, of n axes. Other axes do not fit.

@@ -56,7 +56,7 @@ _ELEMENTS = {"f8": _FLOAT64, "c16": _FLOAT64, "f4": _FLOAT32, "c8": _FLOAT32,
              "f2": _FLOAT16, "i2": _INT16, "u2": _INT16, "i1": _INT8}
 
 # How a region relates to those of the other ranks.
-_LOCAL, _REPLICATED, _GLOBAL = range(3)
+_LOCAL, _REPLICATED, _GLOBAL, _INDEXED = range(4)
 _AXES = 8
 
 # Messages to the agent, and from it.
@@ -458,20 +458,23 @@ def protect_replicated(name, data):
     return _protect("ckpt.protect_replicated", name, data, _REPLICATED)
 
 
-def protect_global(name, data, shape, first, halo=None, block=None, stride=None):
+def protect_global(name, data, shape, first, halo=None, block=None, stride=None, lower=None, upper=None, pad=None,
+                   array=""):
     """Protect the part that this rank has of an array of all ranks, under a name.
 
     shape is that of the whole array, first the index in it of the first cell here
     that is no halo. halo is how many cells data has more on either side. With block
     and stride the cells come in blocks of that length, whose first cells are so far
     apart. Axes of data that shape does not have are parts of a cell: the last ones,
-    or the first ones in Fortran's order.
+    or the first ones in Fortran's order. lower and upper are more cells of the halo on
+    one side only, pad cells after all these that are no part of the array. A rank with
+    several blocks of an array protects each under a name, and names the array.
 
     Another number of ranks can resume from such a checkpoint: each gets its part.
     """
     function, axes = "ckpt.protect_global", len(shape)
     rows = getattr(data, "shape", (len(data),))
-    numbers = [shape, first] + [(0,) * axes if n is None else n for n in (halo, block, stride)]
+    numbers = [shape, first] + [(0,) * axes if n is None else n for n in (halo, block, stride, lower, upper, pad)]
     if not 1 <= axes <= min(_AXES, len(rows)) or any(len(n) != axes for n in numbers):
         raise ValueError(f"{function} {name}: array and numbers have other axes than the whole")
     columns = hasattr(data, "flags") and data.flags.f_contiguous and not data.flags.c_contiguous
@@ -479,22 +482,62 @@ def protect_global(name, data, shape, first, halo=None, block=None, stride=None)
     payload = struct.pack("<qq", axes, columns)
     for axis, (n, *rest) in enumerate(zip(rows, *numbers)):
         payload += _axis(function, name, axis, n, *map(int, rest))
-    return _protect(function, name, data, _GLOBAL, payload)
+    of = _encoded(function, array) if array else b""
+    return _protect(function, name, data, _GLOBAL, payload + struct.pack("<q", len(of)) + of)
 
 
-def _axis(function, name, axis, rows, shape, first, halo, block, stride):
+def protect_indexed(name, data, cells, ids, own=None):
+    """Protect cells of an array of all ranks that a list names, such as those of a mesh.
+
+    ids has the number of each cell of data in the whole array, from 0 to cells - 1: an
+    array of 64-bit integers, which stays as it is. The first own of them are this
+    rank's, by default all, the others copies of cells of other ranks. Another number of
+    ranks gets the cells that its lists name.
+    """
+    function = "ckpt.protect_indexed"
+    numbers = memoryview(ids).cast("B").cast("q") if len(ids) else ()
+    own, held = len(ids) if own is None else own, len(numbers)
+    size = _memory(name, data)[1]
+    if (len(_encoded(function, name)) > 251 or not 0 <= own <= held == len(ids) or not 0 < cells <= _SIZE
+            or (size % held if held else size)):
+        raise ValueError(f"{function} {name}: {size} bytes, {held} cells held of {cells}, {own} of them own: "
+                         "they do not fit together")
+    if held and not 0 <= min(numbers) <= max(numbers) < cells:
+        raise ValueError(f"{function} {name}: cells {min(numbers)} to {max(numbers)} of {cells}")
+    low, high = (min(numbers[:own]), max(numbers[:own])) if own else (0, 0)
+    which = sum(map(_mix, numbers[:own])) & _WORD
+    where = sum(_mix(cell ^ _mix(i)) for i, cell in enumerate(numbers)) & _WORD
+    status = protect(name + ".ids", ids)
+    if status == ARGUMENT:
+        return status
+    return _protect(function, name, data, _INDEXED, struct.pack("<qqqqqQQ", cells, own, held, low, high, which, where))
+
+
+_WORD = (1 << 64) - 1
+
+
+def _mix(n):
+    """Return the hash of a number in a list."""
+    n = (n + 0x9e3779b97f4a7c15) & _WORD
+    n = (n ^ n >> 30) * 0xbf58476d1ce4e5b9 & _WORD
+    n = (n ^ n >> 27) * 0x94d049bb133111eb & _WORD
+    return n ^ n >> 31
+
+
+def _axis(function, name, axis, rows, shape, first, halo, block, stride, lower, upper, pad):
     """Return the description of an axis, which the agent would refuse if we did not."""
-    count = rows - 2 * halo
-    fits = 0 < shape <= _SIZE and 0 <= first <= shape and 0 <= count <= shape - first and 0 <= halo <= shape
+    count = rows - 2 * halo - lower - upper - pad
+    fits = (0 < shape <= _SIZE and 0 <= first <= shape and 0 <= count <= shape - first and 0 <= halo <= shape
+            and 0 <= lower <= shape and 0 <= upper <= shape and 0 <= pad <= _SIZE)
     if block == 0:
         fits = fits and stride == 0
     else:
-        fits = (fits and 0 < block <= stride <= _SIZE and halo == 0 and (count == 0 or first + block <= stride)
+        fits = (fits and 0 < block <= stride <= _SIZE and halo + lower + upper == 0 and (count == 0 or first + block <= stride)
                 and count == (shape - first) // stride * block + min((shape - first) % stride, block))
     if not fits:
         raise ValueError(f"{function} {name}: axis {axis}: {count} cells from {first}, halo {halo}, block {block}, "
                          f"stride {stride} are no part of {shape}")
-    return struct.pack("<qqqqqq", shape, first, count, halo, block, stride)
+    return struct.pack("<9q", shape, first, count, halo, block, stride, lower, upper, pad)
 
 
 def deal(cells, block, places, place):

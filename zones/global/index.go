@@ -1,0 +1,163 @@
+package global
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// An Index describes the list of cells that a rank holds, by their numbers in the whole array. The
+// list itself is a region of its own.
+type Index struct {
+	// Held is the length of the list. Its first Own cells are the rank's, the others are copies of
+	// cells of other ranks.
+	Own  int64 `json:"own"`
+	Held int64 `json:"held"`
+	// Low and High are the smallest and the largest of the own cells.
+	Low  int64 `json:"low"`
+	High int64 `json:"high"`
+	// Set is the sum of a hash of each own cell, Print of a hash of each cell and its place.
+	Set   uint64 `json:"set,string"`
+	Print uint64 `json:"print,string"`
+}
+
+// Listed is the name of the region that has the list for a region.
+func Listed(region string) string { return region + ".ids" }
+
+// IndexOf describes a list.
+func IndexOf(cells []int64, own int64) *Index {
+	x := &Index{Own: own, Held: int64(len(cells))}
+	for i, cell := range cells {
+		if int64(i) < own {
+			x.Set += mix(uint64(cell))
+			x.High = max(x.High, cell)
+			if i == 0 || cell < x.Low {
+				x.Low = cell
+			}
+		}
+		x.Print += mix(uint64(cell) ^ mix(uint64(i)))
+	}
+	return x
+}
+
+// mix is the hash of a number: the last step of splitmix64 (Steele, Lea, Flood 2014).
+func mix(n uint64) uint64 {
+	n += 0x9e3779b97f4a7c15
+	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
+	n = (n ^ n>>27) * 0x94d049bb133111eb
+	return n ^ n>>31
+}
+
+func (x *Index) check(p *Part) error {
+	if len(p.Axes) != 1 || x.Own < 0 || x.Held < x.Own || x.Held > maxPart {
+		return fmt.Errorf("a list of %d cells, %d of them own, along %d axes", x.Held, x.Own, len(p.Axes))
+	}
+	if x.Own > 0 && (x.Low < 0 || x.High < x.Low || x.High >= p.Axes[0].Cells) {
+		return fmt.Errorf("cells %d to %d of %d", x.Low, x.High, p.Axes[0].Cells)
+	}
+	return nil
+}
+
+// wholeSets has the sums of the hashes of all cells, by their number.
+var wholeSets sync.Map
+
+func wholeSet(cells int64) (sum uint64) {
+	if found, ok := wholeSets.Load(cells); ok {
+		return found.(uint64)
+	}
+	for cell := range uint64(cells) {
+		sum += mix(cell)
+	}
+	wholeSets.Store(cells, sum)
+	return sum
+}
+
+// checkIndexed reports why lists do not have each cell of an array once. Sums of hashes tell, so
+// that no list is read: a wrong one passes with a chance of 2 to the power of -64.
+func checkIndexed(parts []Held) error {
+	cells, own, set := parts[0].Part.Axes[0].Cells, int64(0), uint64(0)
+	for _, h := range parts {
+		own += h.Part.Index.Own
+		set += h.Part.Index.Set
+	}
+	if own != cells {
+		return fmt.Errorf("the ranks hold %d cells of %d, not each once", own, cells)
+	}
+	if set != wholeSet(cells) {
+		return fmt.Errorf("the ranks hold %d cells, some of them twice and others not at all", own)
+	}
+	return nil
+}
+
+// A Wanted is the cells that a rank asks for, and the places where they are to go.
+type Wanted struct {
+	list []wantedCell // sorted by cell
+	left int
+}
+
+type wantedCell struct {
+	cell, place int64
+	found       bool
+}
+
+// Want prepares a search for cells.
+func Want(cells []int64) *Wanted {
+	w := &Wanted{list: make([]wantedCell, len(cells)), left: len(cells)}
+	for i, cell := range cells {
+		w.list[i] = wantedCell{cell: cell, place: int64(i)}
+	}
+	slices.SortFunc(w.list, func(a, b wantedCell) int { return cmp.Or(cmp.Compare(a.cell, b.cell), cmp.Compare(a.place, b.place)) })
+	return w
+}
+
+// Between reports whether a wanted cell lies in a range.
+func (w *Wanted) Between(low, high int64) bool {
+	i := w.at(low)
+	return i < len(w.list) && w.list[i].cell <= high
+}
+
+func (w *Wanted) at(cell int64) int {
+	i, _ := slices.BinarySearchFunc(w.list, cell, func(c wantedCell, cell int64) int { return cmp.Compare(c.cell, cell) })
+	return i
+}
+
+// A Move takes N cells from a place of one memory to a place of another.
+type Move struct{ From, To, N int64 }
+
+// From returns what goes where from a memory that has cells in this order.
+func (w *Wanted) From(cells []int64) (moves []Move) {
+	for from, cell := range cells {
+		for i := w.at(cell); i < len(w.list) && w.list[i].cell == cell; i++ {
+			c := &w.list[i]
+			if !c.found {
+				c.found = true
+				w.left--
+			}
+			if n := len(moves); n > 0 && moves[n-1].From+moves[n-1].N == int64(from) && moves[n-1].To+moves[n-1].N == c.place {
+				moves[n-1].N++
+				continue
+			}
+			moves = append(moves, Move{int64(from), c.place, 1})
+		}
+	}
+	return moves
+}
+
+// Missing returns a cell that was in no memory, and how many there are.
+func (w *Wanted) Missing() (cell int64, n int) {
+	if i := slices.IndexFunc(w.list, func(c wantedCell) bool { return !c.found }); i >= 0 {
+		return w.list[i].cell, w.left
+	}
+	return 0, 0
+}
+
+// Cells reads a list from memory.
+func Cells(mem []byte) []int64 {
+	list := make([]int64, len(mem)/8)
+	for i := range list {
+		list[i] = int64(binary.LittleEndian.Uint64(mem[8*i:]))
+	}
+	return list
+}
