@@ -115,6 +115,9 @@ func Run(t *testing.T, more ...Commands) {
 			env.Setenv("HOSTS", Clone("cmd/ckpt/testdata/hosts"))
 			env.Setenv("SLURM", Clone("cmd/ckpt/testdata/slurm"))
 			env.Setenv("LC_ALL", "C.UTF-8")
+			if home, err := os.UserHomeDir(); err == nil && os.Getenv("RUSTUP_HOME") == "" {
+				env.Setenv("RUSTUP_HOME", filepath.Join(home, ".rustup")) // rustc may be one that rustup chooses
+			}
 			return nil
 		},
 		Cmds: commands,
