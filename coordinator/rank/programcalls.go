@@ -273,7 +273,7 @@ func listed(arrays []image.Array, number int64) client.Answer {
 			continue
 		}
 		if number--; number == 0 {
-			return client.Answer{Status: client.OK, Value: a.Bytes<<3 | int64(a.Elem), Text: a.Name}
+			return client.Answer{Status: client.OK, Value: a.Bytes<<4 | int64(a.Elem), Text: a.Name}
 		}
 	}
 	return client.Answer{Status: client.None, Value: -1}

@@ -899,14 +899,14 @@ CKPT_I_OWN struct ckpt_i_region *ckpt_i_find(const char *name)
 /* ckpt_i_check refuses arguments that the agent would refuse. */
 CKPT_I_OWN int ckpt_i_check(const char *function, const char *name, const void *ptr, size_t bytes, int type)
 {
-	static const unsigned sizes[] = {1, 8, 4, 4, 8};
+	static const unsigned sizes[] = {1, 8, 4, 4, 8, 2, 2, 2, 1, 1};
 	size_t i;
 	if (name == NULL || *name == 0 || strlen(name) > 255)
 		return ckpt_i_fail(CKPT_ARGUMENT, "%s: a name has 1 to 255 characters", function);
 	for (i = 0; name[i] != 0; i++)
 		if (name[i] < ' ' || name[i] > '~')
 			return ckpt_i_fail(CKPT_ARGUMENT, "%s: character %d of the name is not printable ASCII", function, (int)i + 1);
-	if (type < CKPT_BYTES || type > CKPT_INT64)
+	if (type < CKPT_BYTES || type > CKPT_INT8)
 		return ckpt_i_fail(CKPT_ARGUMENT, "%s %s: unknown type %d", function, name, type);
 	if (bytes % sizes[type] != 0)
 		return ckpt_i_fail(CKPT_ARGUMENT, "%s %s: %lu bytes are no whole number of values of %u bytes",
@@ -1061,7 +1061,7 @@ CKPT_I_OWN int ckpt_i_axis(const struct ckpt_global *p, int i)
    what is of no account. */
 CKPT_I_OWN int ckpt_i_part(const char *name, size_t bytes, int type, const struct ckpt_global *part, struct ckpt_global *to)
 {
-	static const unsigned sizes[] = {1, 8, 4, 4, 8};
+	static const unsigned sizes[] = {1, 8, 4, 4, 8, 2, 2, 2, 1, 1};
 	unsigned long long cells = 1, most = 1ull << 47;
 	int i;
 	memset(to, 0, sizeof *to);
@@ -1122,7 +1122,7 @@ CKPT_I_OWN uint64_t ckpt_i_mix(uint64_t n)
 CKPT_I_API int ckpt_protect_indexed(const char *name, void *ptr, size_t bytes, int type, long long cells, const int64_t *ids,
 				    long long own, long long held)
 {
-	static const unsigned sizes[] = {1, 8, 4, 4, 8};
+	static const unsigned sizes[] = {1, 8, 4, 4, 8, 2, 2, 2, 1, 1};
 	const char *function = "ckpt_protect_indexed";
 	char list[256];
 	struct ckpt_i_region want;
@@ -1222,8 +1222,8 @@ CKPT_I_API int ckpt_i_list(int i, char *name, size_t room, long long *bytes, int
 	if (status != CKPT_OK || (int32_t)end.value != CKPT_OK)
 		return status != CKPT_OK ? status : (int)(int32_t)end.value;
 	snprintf(name, room, "%.*s", (int)text, (const char *)CKPT_I->buffer);
-	*bytes = end.a / 8;
-	*type = (int)(end.a % 8);
+	*bytes = end.a / 16;
+	*type = (int)(end.a % 16);
 	return CKPT_OK;
 }
 
