@@ -228,7 +228,7 @@ func TestArguments(t *testing.T) {
 	for command, want := range map[string]string{
 		"init x 0 1":           "-2 ckpt_init: called twice",
 		"protect u 7 1":        "-2 ckpt_protect u: 7 bytes are no whole number of values of 8 bytes",
-		"protect u 8 9":        "-2 ckpt_protect u: unknown type 9",
+		"protect u 8 10":       "-2 ckpt_protect u: unknown type 10",
 		"protect \xc3\xa4 8 0": "-2 ckpt_protect: character 1 of the name is not printable ASCII",
 		"again never 8 0":      "-2 ckpt_protect never: null pointer",
 		"forget never":         "-2 ckpt_forget never: no region has this name",
