@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -90,27 +89,6 @@ func TestRealDMTCP(t *testing.T) {
 			realRun(t, dir, command, resultOf(t, command), kills)
 		})
 	}
-}
-
-// TestRealTwoJobs runs two jobs of Open MPI at once: neither uses segments of the other.
-func TestRealTwoJobs(t *testing.T) {
-	if !inOwnNetwork(t) {
-		return
-	}
-	c := realPrograms[len(realPrograms)-1]
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
-	command := built(t, c.build, c.run, dir, 300)
-	want := resultOf(t, command)
-	var both sync.WaitGroup
-	for _, name := range []string{"one", "two"} {
-		own := filepath.Join(dir, name)
-		if err := os.Mkdir(own, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		both.Go(func() { realRun(t, own, command, want, 1) })
-	}
-	both.Wait()
 }
 
 // resultOf runs a command without DMTCP.
