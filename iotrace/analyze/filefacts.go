@@ -5,7 +5,12 @@ import (
 
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze/finding"
+	"ckpt/iotrace/analyze/pattern"
 )
+
+// mostlyForward is the share of requests behind a hole from which on reading over the holes
+// may pay.
+const mostlyForward = 0.5
 
 func (a *analysis) fileFacts(r *File, of int) finding.File {
 	c := &a.costs.files[of]
@@ -40,6 +45,13 @@ func (a *analysis) fileFacts(r *File, of int) finding.File {
 		if l.Layer == "STDIO" {
 			x.STDIO = finding.Work{Count: iotrace.Sum(l.Writes, l.Reads), Bytes: iotrace.Sum(l.BytesWritten, l.BytesRead), Time: l.WriteTime + l.ReadTime}
 		}
+	}
+	if o := &r.Offsets; r.Writes == 0 && o.Forward > mostlyForward && r.ReadSpatial != pattern.RandomAccess {
+		hole := o.HoleMean
+		if o.Stride > 0 && o.Hole > 0 { // a jump elsewhere is no hole
+			hole = float64(o.Hole)
+		}
+		x.Holes = times(r.Reads, o.Forward*hole)
 	}
 	x.ReadModifyWrite = r.ReadModifyWrite.BytesRead
 	x.Again = [2]int64{r.Redundant.Overwritten, iotrace.Sum(r.Redundant.BytesReread, r.Redundant.SharedBytes)}

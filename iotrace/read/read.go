@@ -239,6 +239,20 @@ type unpacker struct {
 	close  func()
 }
 
+// Unpack reads what gzip, bzip2, xz or zstd may have packed, and reports whether one has.
+func Unpack(r io.Reader) (what io.ReadCloser, packed bool) {
+	x := unpack(r)
+	return closing{x}, x.format != ""
+}
+
+// A closing is an unpacker whose Close cannot fail.
+type closing struct{ *unpacker }
+
+func (c closing) Close() error {
+	c.unpacker.Close()
+	return nil
+}
+
 func unpack(r io.Reader) *unpacker {
 	x := &unpacker{in: counter{r: bufio.NewReaderSize(r, iotrace.HeadBytes)}, close: func() {}}
 	head, _ := x.in.r.Peek(iotrace.HeadBytes) // Read reports the error

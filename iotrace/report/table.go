@@ -53,25 +53,19 @@ func tables(r *analyze.Report) []table {
 	return slices.DeleteFunc(out, func(t table) bool { return len(t.Rows) == 0 })
 }
 
-// filesTable lists the files with the most bytes, in the order of the trace.
+// filesTable lists the files with the most bytes, in their order.
 func filesTable(r *analyze.Report) table {
 	t := table{Title: "Files", Head: heads("file", "access", "pattern", "sizes", "=ranks", "=writes", "=written", "=reads", "=read", "=off stripe")}
 	if !r.Counted { // only events show bursts
 		t.Head = append(t.Head, heads("=bursts")...)
 	}
-	byBytes := make([]int, len(r.Files))
-	for i := range byBytes {
-		byBytes[i] = i
-	}
-	bytes := func(i int) float64 { return float64(r.Files[i].BytesWritten) + float64(r.Files[i].BytesRead) }
-	slices.SortStableFunc(byBytes, func(a, b int) int { return cmp.Compare(bytes(b), bytes(a)) })
-	if n := len(byBytes) - tableFiles; n > 0 {
+	files := r.Files // those with the most bytes first
+	if n := len(files) - tableFiles; n > 0 {
 		t.Note = fmt.Sprintf("The %d with the most bytes; %s are left out.", tableFiles, figure.Number(float64(n)))
-		byBytes = byBytes[:tableFiles]
+		files = files[:tableFiles]
 	}
-	slices.Sort(byBytes)
-	for _, i := range byBytes {
-		f := &r.Files[i]
+	for i := range files {
+		f := &files[i]
 		row := []value{{legal(f.Name), "name"}, word(string(f.Access)), word(string(f.Detail)), word(f.Sizes.Kind), count(f.Ranks),
 			count(f.Writes), num(bytesText(float64(f.BytesWritten))), count(f.Reads), num(bytesText(float64(f.BytesRead))), num(percent(f.Offsets.UnalignedStripe))}
 		if !r.Counted {

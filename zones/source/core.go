@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"debug/elf"
@@ -73,12 +74,52 @@ func readCore(ctx context.Context, name string, r io.ReaderAt, size int64) (*zon
 			return nil, err
 		}
 	}
+	zeros, err := c.leaveZeros()
+	if err != nil {
+		return nil, err
+	}
+	p.Overhead -= zeros
 	p.Areas = c.areas
 	for i := range p.Areas {
 		p.Overhead -= p.Areas[i].Stored
 	}
 	return p, nil
 }
+
+// leaveZeros takes the pages of zeros out of the anonymous areas, and returns their bytes:
+// no image of DMTCP stores them. The kernel leaves memory that was never used out of a core.
+// gdb writes it as zeros, reserves without any access included, which look readable.
+func (c *core) leaveZeros() (zeros int64, err error) {
+	const chunk = 1 << 20
+	b := make([]byte, chunk)
+	for i := range c.areas {
+		a := &c.areas[i]
+		if a.Name != "" && a.Name != "[heap]" && a.Name != "[stack]" {
+			continue
+		}
+		used := int64(0)
+		for at := int64(0); at < a.Stored; at += chunk {
+			part := b[:min(chunk, a.Stored-at)]
+			if err := c.read(part, c.contents[i]+at); err != nil {
+				return 0, err
+			}
+			for len(part) > 0 {
+				n := min(pageBytes, len(part))
+				if !bytes.Equal(part[:n], allZeros[:n]) {
+					used += int64(n)
+				}
+				part = part[n:]
+			}
+		}
+		zeros += a.Stored - used
+		a.Stored = used
+	}
+	return zeros, nil
+}
+
+const pageBytes = 4096
+
+var allZeros [pageBytes]byte
 
 // A core is a core file in progress.
 type core struct {

@@ -1,13 +1,19 @@
 package source
 
 import (
+	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"debug/elf"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"ckpt/zones"
 
@@ -203,7 +209,7 @@ func TestReadExecutable(t *testing.T) {
 // A segment that spans several mappings is divided, and its contents with it.
 func TestReadDividesSegments(t *testing.T) {
 	f := &file{
-		areas: []area{{0x10000, 0x18000, rw, make([]byte, 0x5800)}, {0x20000, 0x21000, r, nil}},
+		areas: []area{{0x10000, 0x18000, rw, filled(0x5800)}, {0x20000, 0x21000, r, nil}},
 		notes: []note{files(
 			mapped{0x8000, 0x11000, 1, "/a"},         // begins before the segment
 			mapped{0x12000, 0x14000, 5, "/memfd:b"},  // within it
@@ -304,3 +310,73 @@ type failing struct{ err error }
 func (f failing) ReadAt([]byte, int64) (int, error) { return 0, f.err }
 
 var _ io.ReaderAt = failing{}
+
+// TestCoreZeros: memory that was never used is no data, whatever its protection seems to be:
+// gdb writes a reserve without access as readable zeros.
+func TestCoreZeros(t *testing.T) {
+	mixed := append(make([]byte, 2*page), filled(page+100)...)
+	f := &file{
+		areas: []area{
+			{0x10000, 0x18000, rw, append(mixed, make([]byte, 0x8000-len(mixed))...)},
+			{0x20000, 0x20000 + 1<<21, r, make([]byte, 1<<21)}, // a reserve
+			{0x800000, 0x800000 + 2*page, rw, make([]byte, 2*page)},
+			{0x900000, 0x900000 + page, r, make([]byte, page)}, // of a file: as its file has it
+		},
+		notes: []note{files(mapped{0x900000, 0x901000, 0, "/lib.so"})},
+	}
+	p := mustRead(t, f)
+	var got []int64
+	for _, a := range p.Areas {
+		got = append(got, a.Stored)
+	}
+	if want := []int64{2 * page, 0, 0, page}; !slices.Equal(got, want) {
+		t.Errorf("areas with %d bytes, want %d", got, want)
+	}
+	if p.Overhead <= 0 || p.Overhead > 1000 {
+		t.Errorf("%d bytes of headers", p.Overhead)
+	}
+}
+
+// TestPackedCore: a packed core is the same process, and a cut one an error of the file.
+func TestPackedCore(t *testing.T) {
+	unpack := func(r io.Reader) (io.ReadCloser, bool) {
+		buf := bufio.NewReader(r)
+		if head, _ := buf.Peek(2); !bytes.Equal(head, gzipMagic) {
+			return io.NopCloser(buf), false
+		}
+		z, err := gzip.NewReader(buf)
+		if err != nil {
+			return io.NopCloser(iotest.ErrReader(err)), true
+		}
+		return z, true
+	}
+	r := Reader{Rules: zones.DefaultRules(), Unpack: unpack}
+	f := &file{areas: []area{{0x10000, 0x400000, rw, make([]byte, 0x3f0000)}, {0x800000, 0x810000, rw, filled(0x10000)}}}
+	dir := t.TempDir()
+	plain, packed, cut := filepath.Join(dir, "core"), filepath.Join(dir, "core.gz"), filepath.Join(dir, "cut.gz")
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	if _, err := w.Write(f.bytes()); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{plain: f.bytes(), packed: z.Bytes(), cut: z.Bytes()[:z.Len()/2]} {
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := r.File(t.Context(), plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.File(t.Context(), packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want[0].Areas, got[0].Areas); diff != "" || got[0].FileBytes != int64(z.Len()) {
+		t.Error(diff, got[0].FileBytes)
+	}
+	var fe *zones.FormatError
+	if _, err := r.File(t.Context(), cut); !errors.As(err, &fe) {
+		t.Errorf("a cut core: %v", err)
+	}
+}

@@ -88,6 +88,9 @@ func (f *file) bytes() []byte {
 	return b
 }
 
+// filled are bytes that no page of zeros has.
+func filled(n int) []byte { return bytes.Repeat([]byte{1}, n) }
+
 func pad(b []byte) []byte { return append(b, make([]byte, -len(b)&3)...) }
 
 func headerOf(kind elf.ProgType, prot zones.Prot, offset, addr, length, size uint64) []byte {
@@ -177,7 +180,7 @@ const (
 // there is the first page or nothing.
 func sample(env ...string) *file {
 	full := func(start, end uint64, prot zones.Prot) area {
-		return area{start, end, prot, make([]byte, end-start)}
+		return area{start, end, prot, filled(int(end - start))}
 	}
 	return &file{
 		areas: []area{

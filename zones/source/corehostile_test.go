@@ -159,7 +159,7 @@ func FuzzCore(f *testing.F) {
 			}
 			return
 		}
-		if p.Image() != int64(len(b)) || p.Overhead < 0 {
+		if p.Image() > int64(len(b)) || p.Overhead < 0 { // without pages of zeros
 			t.Fatalf("image of %d bytes with overhead %d, file of %d", p.Image(), p.Overhead, len(b))
 		}
 		var last uint64

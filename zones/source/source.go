@@ -120,6 +120,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -137,6 +138,9 @@ type Reader struct {
 	Rules   *zones.Rules
 	Measure Measure // for saved smaps texts
 	More    []Format
+	// Unpack reads what a file may hold packed, and reports whether it is; nil knows gzip
+	// of texts only.
+	Unpack func(io.Reader) (what io.ReadCloser, packed bool)
 }
 
 // ErrUnknown: the file has no known format.
@@ -175,6 +179,11 @@ func (r *Reader) File(ctx context.Context, name string) ([]*zones.Process, error
 		return nil, err
 	}
 	var p *zones.Process
+	if r.Unpack != nil && !IsImage(head) {
+		if p, err = r.packed(ctx, name, f); p != nil || err != nil {
+			return one(p, err)
+		}
+	}
 	switch {
 	case IsImage(head):
 		p, err = ReadImage(ctx, name, f, fi.Size())
@@ -198,6 +207,75 @@ func (r *Reader) File(ctx context.Context, name string) ([]*zones.Process, error
 	return one(p, nil)
 }
 
+// packed reads a core or a text from a packed file. It returns nothing for a file
+// that is not packed. A core is read in any order, so it is unpacked into a file without a
+// name in the directory for temporary files, where zeros take no room.
+func (r *Reader) packed(ctx context.Context, name string, f *os.File) (*zones.Process, error) {
+	x, packed := r.Unpack(io.NewSectionReader(f, 0, math.MaxInt64))
+	defer x.Close()
+	buf := bufio.NewReaderSize(x, headBytes)
+	head, err := buf.Peek(headBytes)
+	switch {
+	case !packed:
+		return nil, nil
+	case err != nil && err != io.EOF && len(head) == 0:
+		return nil, damagedPack(name, err)
+	case looksLikeMaps(head):
+		return r.Text(name, f)
+	case !isCore(head):
+		return nil, fmt.Errorf("%s %w", name, ErrUnknown)
+	}
+	tmp, err := os.CreateTemp("", "ckpt-unpacked-*")
+	if err != nil {
+		return nil, err
+	}
+	defer tmp.Close()
+	if err := os.Remove(tmp.Name()); err != nil {
+		return nil, err
+	}
+	size, err := unpackInto(tmp, buf)
+	if err != nil {
+		return nil, damagedPack(name, err)
+	}
+	p, err := readCore(ctx, name, tmp, size)
+	if err != nil {
+		return nil, err
+	}
+	if fi, err := f.Stat(); err == nil {
+		p.FileBytes = fi.Size()
+	}
+	r.Rules.Classify(p)
+	return p, nil
+}
+
+func damagedPack(name string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) { // of a disk
+		return err
+	}
+	return &zones.FormatError{File: name, Reason: "the packed file is damaged: " + err.Error()}
+}
+
+// unpackInto writes all but blocks of zeros, and returns the length.
+func unpackInto(f *os.File, from io.Reader) (size int64, err error) {
+	b, zeros := make([]byte, 1<<20), make([]byte, 1<<20)
+	for {
+		n, err := io.ReadFull(from, b)
+		if !bytes.Equal(b[:n], zeros[:n]) {
+			if _, err := f.WriteAt(b[:n], size); err != nil {
+				return 0, err
+			}
+		}
+		size += int64(n)
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return size, f.Truncate(size)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
 func one(p *zones.Process, err error) ([]*zones.Process, error) {
 	if err != nil {
 		return nil, err
@@ -219,6 +297,14 @@ func (r *Reader) Text(name string, in io.Reader) (*zones.Process, error) {
 		buf = bufio.NewReaderSize(z, headBytes)
 		if head, err = buf.Peek(headBytes); len(head) > 0 {
 			err = nil // ReadText meets it again, and knows the line
+		}
+	}
+	if r.Unpack != nil && !looksLikeMaps(head) {
+		x, packed := r.Unpack(buf)
+		defer x.Close()
+		buf = bufio.NewReaderSize(x, headBytes)
+		if head, err = buf.Peek(headBytes); packed && len(head) == 0 && err != io.EOF {
+			return nil, damagedPack(name, err)
 		}
 	}
 	if err != nil && err != io.EOF {

@@ -56,6 +56,8 @@ var (
 		"posix_fadvise(2); readahead(2)"}
 	fadvise = Hint{"Sort requests by offset, or announce them: posix_fadvise(POSIX_FADV_WILLNEED) for what comes next, POSIX_FADV_RANDOM if nothing can be foretold.",
 		"posix_fadvise(2)"}
+	overHoles = Hint{"Data sieving: read 1 MiB or more with one call, over the holes, and copy the parts out of it. MPI-IO with a file view does so with the ROMIO hint romio_ds_read=enable.",
+		"Thakur, Gropp, Lusk, Data Sieving and Collective I/O in ROMIO, 1999; ROMIO User's Guide, section Hints"}
 	queue = Hint{"Keep several requests under way: io_uring, libaio, or threads.", "io_uring(7); io_submit(2)"}
 	align = Hint{"Begin at multiples of the page size, or of the stripe size of the file system; pad records and headers to it.",
 		"open(2), section NOTES on O_DIRECT; Lustre Operations Manual, chapter on striping"}

@@ -1,6 +1,11 @@
 package finding
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+
+	"ckpt/iotrace"
+)
 
 // Rules about the size and the order of requests.
 
@@ -27,7 +32,11 @@ func (s *search) small(f *Finding, d int) bool {
 	c := s.choose()
 	for i, x := range s.files() {
 		if w := x.Small[d]; w.Count > whole && !s.claimed[i][d].excess {
-			c.faster(i, d, s.onlySmall(w, x.Data[d].Work, d))
+			w = s.onlySmall(w, x.Data[d].Work, d)
+			if d == 1 { // larger reads have the holes as well
+				w.Bytes = iotrace.Sum(w.Bytes, x.Holes)
+			}
+			c.faster(i, d, w)
 		}
 	}
 	// Small requests among large ones cost something only if they take time.
@@ -43,6 +52,8 @@ func (s *search) small(f *Finding, d int) bool {
 		f.Advice, f.Remedies = s.gatherMore()
 	}
 	switch x := c.best(d); {
+	case d == 1 && x.Holes > 0:
+		s.sieve(f, x)
 	case s.MPI && x.Touchers > 1:
 		f.Hints = s.collective(x.Name, d)
 	case d == 1 && x.Direct: // nothing is read ahead around the page cache
@@ -53,6 +64,25 @@ func (s *search) small(f *Finding, d int) bool {
 		f.Hints = alone(x.Name, buffer)
 	}
 	return c.gives(f, d)
+}
+
+// sieve advises on small reads with holes between them: one large read over the holes is
+// faster than a read for each part, if a hole takes less time than a request does.
+func (s *search) sieve(f *Finding, x *File) {
+	w := x.Small[1]
+	hole := share(x.Holes, w.Count)
+	f.Model += " The holes are read as well."
+	f.Evidence = append(f.Evidence, Number{"hole_bytes", math.Round(hole), 0})
+	if even := ratio(w.Time, float64(w.Count))*s.rate[1] - share(w.Bytes, w.Count); s.Timed && even > 0 {
+		f.Evidence[len(f.Evidence)-1].Limit = math.Round(even)
+		f.Advice = "Read over the holes: one large read, of which the parts are taken, is faster up to the limit of hole_bytes."
+	}
+	switch {
+	case s.MPI && x.Touchers > 1:
+		f.Hints = append([]Hint{overHoles}, s.collective(x.Name, 1)...)
+	default:
+		f.Hints = alone(x.Name, x.queueing(1, overHoles)...)
+	}
 }
 
 // onlySmall takes off what the other requests need: counters have one time for all.

@@ -17,6 +17,7 @@ import (
 	"ckpt/image/container"
 	"ckpt/internal/family"
 	"ckpt/internal/vfs"
+	"ckpt/iotrace/read"
 	"ckpt/zones"
 	"ckpt/zones/source"
 )
@@ -185,7 +186,7 @@ func (o *zonesOptions) read(ctx context.Context, g *ui.Globals, rules *zones.Rul
 	if o.run {
 		return o.running(ctx, g, rules, measure, args)
 	}
-	r := source.Reader{Rules: rules, Measure: measure, More: []source.Format{{
+	r := source.Reader{Rules: rules, Measure: measure, Unpack: read.Unpack, More: []source.Format{{
 		Is:   container.IsImage,
 		Read: func(name string) ([]*zones.Process, error) { return container.Processes(vfs.OS{}, name) },
 	}}}

@@ -132,8 +132,11 @@ func runTraceAnalyze(g *ui.Globals, o *traceAnalyzeOptions, args []string) error
 
 // showReport prints the whole, then a line per file.
 func showReport(g *ui.Globals, t *iotrace.Trace, r *analyze.Report, o *traceAnalyzeOptions) error {
-	for _, h := range o.facts(t, r) {
+	for i, h := range o.facts(t, r) {
 		g.Printf("%s", wrapped(fmt.Sprintf("%-10s  ", h.Name), h.Value))
+		if i == 0 {
+			summarise(g, r.Insights)
+		}
 	}
 	for i, line := range patternLines(r.Pattern, o.list) {
 		name := ""
@@ -146,6 +149,26 @@ func showReport(g *ui.Globals, t *iotrace.Trace, r *analyze.Report, o *traceAnal
 		g.Printf("%s", wrapped("warning     ", zones.Printable(warningText(w))))
 	}
 	return showFileList(g, r, o.list)
+}
+
+// summarise names the findings where the reader begins. Details follow the files.
+func summarise(g *ui.Globals, all []finding.Finding) {
+	const most = 4
+	for i := range all[:min(len(all), most)] {
+		f := &all[i]
+		name := ""
+		if i == 0 {
+			name = "findings"
+		}
+		text := f.Code + " " + f.Title
+		if f.Gain != nil {
+			text += fmt.Sprintf(": %s, %.0f %% of the run", rough(*f.Gain), 100**f.GainShare)
+		}
+		if i == most-1 && len(all) > most {
+			text += fmt.Sprintf("; %d more below", len(all)-most)
+		}
+		g.Printf("%s", wrapped(fmt.Sprintf("%-10s  ", name), text))
+	}
 }
 
 // showFileList prints a table of the first files.

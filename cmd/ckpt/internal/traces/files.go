@@ -70,7 +70,7 @@ func showFiles(g *ui.Globals, files []analyze.File, found []int) error {
 
 // showFile prints the bursts and the sizes of one file.
 func showFile(g *ui.Globals, f *analyze.File) error {
-	g.Printf("%s: %s, %s (%s)\n\n", zones.Printable(f.Name), f.Access, f.Spatial, f.Detail)
+	g.Printf("%s: %s, %s\n\n", zones.Printable(f.Name), f.Access, patternText(f.Spatial, f.Detail))
 	var rows [][]string
 	for _, b := range f.Bursts {
 		rows = append(rows, []string{b.Op, strconv.FormatInt(b.Count, 10), ui.MiB(b.Bytes), duration(b.Start), duration(b.End)})

@@ -63,11 +63,26 @@ func traceText(r *analyze.Report) string {
 	if name == "" {
 		name = "trace"
 	}
-	text := fmt.Sprintf("%s, %s", zones.Printable(name), ui.Plural(int(r.Events), "event", "events"))
+	text := fmt.Sprintf("%s, %s", cutMiddle(zones.Printable(name), longName), ui.Plural(int(r.Events), "event", "events"))
 	if r.Source != "" {
 		text += ", recorded by " + zones.Printable(r.Source)
 	}
 	return text
+}
+
+// longName is the length from which on the name of a job is cut: a line and a half.
+const longName = 100
+
+// cutMiddle leaves out the middle of a long name: programs are told apart by its beginning,
+// runs by its end.
+func cutMiddle(name string, most int) string {
+	r := []rune(name)
+	if len(r) <= most {
+		return name
+	}
+	dots := ui.Text("…")
+	keep := most - len([]rune(dots))
+	return string(r[:keep-keep/2]) + dots + string(r[len(r)-keep/2:])
 }
 
 // runText tells which run it was: how long it took, when it began, and the number of
@@ -223,10 +238,14 @@ func waitsText(r *analyze.Report) string {
 	return ""
 }
 
-// summed says that times of several ranks may be longer than the run.
+// summed says that times of several ranks, or of threads, may be longer than the run.
 func summed(r *analyze.Report) string {
-	if r.Ranks > 1 {
+	const overlap = 1.01 // of the operations, which only threads can have in a process
+	switch sum := r.WriteTime + r.ReadTime + r.MetadataTime + r.SyncTime; {
+	case r.Ranks > 1:
 		return ", summed over the ranks"
+	case r.Concurrency.Max > 1 || sum > overlap*r.Wall || r.WriteTime+r.ReadTime > overlap*r.Busy:
+		return ", summed over the threads"
 	}
 	return ""
 }
