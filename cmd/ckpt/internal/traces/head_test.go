@@ -50,13 +50,17 @@ func TestRunText(t *testing.T) {
 
 // TestTimesText: a database waits for syncs and locks, not for its writes.
 func TestTimesText(t *testing.T) {
-	r := &analyze.Report{ActiveRanks: 1}
+	r := &analyze.Report{ActiveRanks: 1, Wall: 3}
 	r.Metadata, r.MetadataTime, r.Syncs, r.SyncTime = 3626, 0.329, 1604, 2.558
 	if got, want := metadataText(r), "3626 operations in 329ms, 1604 syncs in 2.558s"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := waitsText(r); got != "" {
 		t.Errorf("%q", got)
+	}
+	r.Wall = 2 // less than the syncs take: threads wait at one time
+	if got, want := metadataText(r), "3626 operations in 329ms, 1604 syncs in 2.558s, summed over the threads"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	// One rank does the I/O, and four open its files.
 	r.Ranks = 4
@@ -124,6 +128,15 @@ func TestRough(t *testing.T) {
 	for x, want := range map[float64]string{0: "0s", 0.000012345: "12µs", 0.0123456: "12.35ms", 3.417369: "3.417s", 71.123456: "1m11.12s", 766.494308: "12m46s"} {
 		if got := rough(x); got != want {
 			t.Errorf("%v: %q, want %q", x, got, want)
+		}
+	}
+}
+
+func TestCutMiddle(t *testing.T) {
+	for _, c := range [][2]string{{"mpirun ./a.out", "mpirun ./a.out"}, {"0123456789abcdefghij", "01234567…efghij"}, {"0123456789abcde", "0123456789abcde"}} {
+		t.Setenv("LC_ALL", "C.UTF-8")
+		if got := cutMiddle(c[0], 15); len([]rune(got)) != min(15, len(c[0])) || got[:7] != c[1][:7] || got[len(got)-6:] != c[1][len(c[1])-6:] {
+			t.Errorf("%q, want %q", got, c[1])
 		}
 	}
 }
