@@ -209,7 +209,7 @@ func (r *Reader) File(ctx context.Context, name string) ([]*zones.Process, error
 
 // packed reads a core or a text from a packed file. It returns nothing for a file
 // that is not packed. A core is read in any order, so it is unpacked into a file without a
-// name in the directory for temporary files, where zeros take no room.
+// name in the directory for temporary files, with holes for its zeros.
 func (r *Reader) packed(ctx context.Context, name string, f *os.File) (*zones.Process, error) {
 	x, packed := r.Unpack(io.NewSectionReader(f, 0, math.MaxInt64))
 	defer x.Close()
