@@ -438,11 +438,7 @@ func TestTurnsStall(t *testing.T) {
 func TestTurnsSameDigest(t *testing.T) {
 	t.Parallel()
 	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "ring.S.4"}
-	usual := 3
-	if testkit.Enabled {
-		usual = 2
-	}
-	runs := runsOf(t, "CKPT_TURNS_RUNS", usual)
+	runs := runsOf(t, "CKPT_TURNS_RUNS", 2)
 	var failures, waited, passed atomic.Int64
 	t.Cleanup(func() {
 		t.Logf("%d failures, %d checkpoints waited, %d notices without a controller", failures.Load(), waited.Load(), passed.Load())

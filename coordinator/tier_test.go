@@ -23,7 +23,6 @@ import (
 	"ckpt/image/codec"
 	"ckpt/image/nodes"
 	"ckpt/image/plan"
-	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -346,12 +345,8 @@ func TestTierOtherDomains(t *testing.T) {
 func TestTierSameDigest(t *testing.T) {
 	t.Parallel()
 	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "ring.S.4"}
-	usual := 5
-	if testkit.Enabled {
-		usual = 3
-	}
 	var failures atomic.Int64
-	runs := runsOf(t, "CKPT_TIER_RUNS", usual)
+	runs := runsOf(t, "CKPT_TIER_RUNS", 3)
 	t.Cleanup(func() {
 		if t.Logf("%d failures", failures.Load()); failures.Load() < int64(runs)/4 {
 			t.Errorf("%d failures in %d runs prove little", failures.Load(), runs)

@@ -428,7 +428,7 @@ func (r *crashRun) remove(k *taker, keep int, do func(keep int, of ...int) ([]in
 // more of them.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	workloads, clones, want := 2, 3, 400
+	workloads, clones, want := 1, 3, 200
 	switch {
 	case testkit.Enabled:
 		// It makes each state ten times as expensive, and finds in fewer of them what

@@ -93,7 +93,7 @@ func (g *groupJob) holds(number int) error {
 // before is. It is every fourth operation, and at night every one.
 func TestGroupFaults(t *testing.T) {
 	t.Parallel()
-	step := 4
+	step := 8
 	if testkit.Nightly() {
 		step = 1
 	}
