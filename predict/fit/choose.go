@@ -210,7 +210,7 @@ const (
 
 func sumDoubt(e Estimate) Estimate {
 	beyond := math.Log(e.Extrapolation)
-	drift := sumDrift * beyond * (0.6 + 0.7*beyond)
+	drift := sumDrift * beyond * (0.4 + 0.75*beyond)
 	e.Low = e.Value / math.Exp(math.Hypot(sumScale*math.Log(e.Value/e.Low), drift))
 	e.High = e.Value * math.Exp(math.Hypot(sumScale*math.Log(e.High/e.Value), drift))
 	return e
