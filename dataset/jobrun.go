@@ -32,6 +32,8 @@ type JobRun struct {
 	Aggregators int    `json:"aggregators,omitempty"` // 0: the usual number
 	Incremental bool   `json:"incremental"`
 	Async       bool   `json:"async,omitempty"`
+	// Saved says that checkpoints hold only the arrays that have to be saved.
+	Saved bool `json:"saved,omitempty"`
 	// Workload is the workload spec that the job ran, as YAML; empty if unknown.
 	Workload string `json:"workload,omitempty"`
 	// Program says that it was a program of a user: no library is stored, and what it

@@ -216,7 +216,7 @@ func (m *Model) storedLaws(r Request, app *service.App, s *Stored) (*service.Law
 	}
 	var full, next []fit.Point
 	for _, pt := range app.Points {
-		if pt.Codec != s.Codec {
+		if pt.Codec != s.Codec || pt.Saved {
 			continue
 		}
 		if pt.Full > 0 {

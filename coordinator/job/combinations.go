@@ -290,7 +290,6 @@ func ofStorage(row func(terms, because, remedy string)) {
 	row("local groups=several drain=none log=none|optimistic", "such groups go back to a line of older checkpoints, and the nodes keep the newest", wording.Sprintf("leave {drain} out, or {log}"))
 	row("local groups=several listen", "groups of ranks run on one host", wording.Sprintf("leave {listen} out"))
 	row("local objective-pause", "the pause is on the nodes, and the description is of the store", wording.Sprintf("use {objective} latency or bytes, or leave it out"))
-	row("tune level=application", "only a job that stores all its memory can be tuned", wording.Sprintf("leave {tune} or {level} out"))
 	row("tune background", "a running job measures what others leave of the storage", wording.Sprintf("leave {background} out"))
 	row("objective|background !tune", wording.Sprintf("only {tune} looks for the least of something"), wording.Sprintf("add {tune}"))
 	row("protect|domains|drain|drain-rate !local", wording.Sprintf("only {local} keeps checkpoints on the nodes"), wording.Sprintf("add {local} %s", TierExample))

@@ -160,7 +160,7 @@ func describeRun(j *image.Job, spec *Resolved) dataset.JobRun {
 	s := &spec.Spec
 	run := dataset.JobRun{Job: j.Name(), Engine: dataset.Ckpt, MPI: cmp.Or(dataset.MPIName(s.MPI), s.MPI), NP: s.NP, Mapping: s.Mapping,
 		Mode: string(s.Mode), GroupSize: s.GroupSize, Codec: spec.Codec.String(), Layout: string(cmp.Or(s.WritePath.Layout, plan.PerRank)),
-		Aggregators: max(0, s.WritePath.Aggregators), Incremental: s.Incremental, Async: s.Async, Workload: s.Workload, Storage: filepath.Dir(filepath.Dir(j.Dir()))}
+		Aggregators: max(0, s.WritePath.Aggregators), Incremental: s.Incremental, Async: s.Async, Saved: s.SavesArrays(), Workload: s.Workload, Storage: filepath.Dir(filepath.Dir(j.Dir()))}
 	run.App, run.Class = appAndClass(s.App)
 	if run.Program = s.Program != nil; run.Program {
 		run.Class = s.Program.Class()

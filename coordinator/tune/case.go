@@ -41,6 +41,8 @@ type Case struct {
 	Ranks []int
 	// Limit is how many bytes of a node buffers and copies may take; 0: any number.
 	Limit int64
+	// Saved stores only the arrays that have to be saved, those that all ranks have with the first.
+	Saved bool
 	// Whole stores regions as they are: no zeros are left out, nothing is packed.
 	Whole bool
 	// Background is the share of the storage that other jobs take, below 1.
@@ -80,6 +82,9 @@ func (c *Case) load(codec string, usual float64) (*load, error) {
 		var err error
 		if m, err = PlanMemory(c.Instance, c.Mapping, c.MPI); err != nil {
 			return nil, err
+		}
+		if c.Saved {
+			m.save(c.Instance.Arrays)
 		}
 	}
 	sources := m.Sources
@@ -185,7 +190,7 @@ func (c *Case) check() error {
 // those with the most ranks; unless they are spread over time, the others take their part of the
 // storage. Copies from nodes are packed already. A program tells its memory with its checkpoints.
 func OfJob(r *job.Resolved, way job.Way) (c Case, err error) {
-	c = Case{Mapping: r.Mapping, MPI: r.MPI, Settings: way.WritePath, Codec: way.Codec, Async: r.Async, Incremental: r.Incremental}
+	c = Case{Saved: r.Program == nil && r.SavesArrays(), Mapping: r.Mapping, MPI: r.MPI, Settings: way.WritePath, Codec: way.Codec, Async: r.Async, Incremental: r.Incremental}
 	if r.Program == nil {
 		if c.Instance, err = r.Instance(); err != nil {
 			return c, err

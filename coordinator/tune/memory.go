@@ -63,6 +63,16 @@ func PlanMemory(inst *dataset.Instance, mapping job.Mapping, implementation stri
 	return m, nil
 }
 
+// save leaves only the arrays that have to be saved.
+func (m *PlannedMemory) save(arrays []dataset.Array) {
+	for i := range m.Sources {
+		s := &m.Sources[i]
+		s.Pieces = slices.DeleteFunc(slices.Clone(s.Pieces), func(p plan.Piece) bool {
+			return p.Key >= len(arrays) || !arrays[p.Key].Save || arrays[p.Key].Replicated && s.Rank > 0
+		})
+	}
+}
+
 func pieceOf(key int, bytes int64) plan.Piece {
 	return plan.Piece{Key: key, Bytes: zones.PageRound(bytes), Align: true}
 }

@@ -39,9 +39,10 @@ type Point struct {
 	Job        string  `json:"job"`
 	NP         int     `json:"np"`
 	Codec      string  `json:"codec"`
-	Iterations int     `json:"iterations"`     // between two checkpoints
-	Full       float64 `json:"full,omitempty"` // 0 if no checkpoint of the job was a full one
-	Next       float64 `json:"next,omitempty"` // incremental; 0 if none was
+	Saved      bool    `json:"saved,omitempty"` // of the arrays that have to be saved, not of all memory
+	Iterations int     `json:"iterations"`      // between two checkpoints
+	Full       float64 `json:"full,omitempty"`  // 0 if no checkpoint of the job was a full one
+	Next       float64 `json:"next,omitempty"`  // incremental; 0 if none was
 	// FullModel and NextModel are what the structure of the application gives for them.
 	FullModel float64 `json:"full_model,omitempty"`
 	NextModel float64 `json:"next_model,omitempty"`
@@ -232,7 +233,7 @@ func (r *Region) measure(run *dataset.JobRun, full, next []*dataset.JobCheckpoin
 // segment adds what the nodes of a job stored of their segments.
 func (f *Fit) segment(run *dataset.JobRun, full, next []*dataset.JobCheckpoint) {
 	nodes := float64(len(run.Mapping))
-	if run.Program || run.Mode != "coordinated" || nodes == 0 || len(full) == 0 {
+	if run.Program || run.Saved || run.Mode != "coordinated" || nodes == 0 || len(full) == 0 {
 		return // groups on one node have a segment each
 	}
 	mean := func(list []*dataset.JobCheckpoint) float64 {
@@ -259,7 +260,7 @@ func (f *Fit) segment(run *dataset.JobRun, full, next []*dataset.JobCheckpoint) 
 func (f *Fit) calibrate(run *dataset.JobRun) {
 	app := f.App(run.App, run.Class)
 	full, next := kinds(run)
-	pt := Point{Job: run.Job, NP: run.NP, Codec: run.Codec}
+	pt := Point{Job: run.Job, NP: run.NP, Codec: run.Codec, Saved: run.Saved}
 	mean := func(list []*dataset.JobCheckpoint) (data, overhead, iterations float64) {
 		for _, c := range list {
 			share := 1 / float64(len(list))
@@ -274,10 +275,10 @@ func (f *Fit) calibrate(run *dataset.JobRun) {
 	pt.Next, _, _ = mean(next)
 	pt.Iterations = int(math.Round(iterations))
 	if inst := instance(run); inst != nil {
-		first, following := app.structure(&Job{Instance: inst, Codec: run.Codec})
+		first, following := app.structure(&Job{Instance: inst, Codec: run.Codec, Saved: run.Saved})
 		pt.FullModel, pt.NextModel = first.Value, following.Value
 		if len(full) > 0 {
-			job := Job{Instance: inst, Mapping: run.Mapping, Layout: run.Layout, Aggregators: run.Aggregators}
+			job := Job{Instance: inst, Mapping: run.Mapping, Layout: run.Layout, Aggregators: run.Aggregators, Saved: run.Saved}
 			if formula := overheadBytes(&job); formula > 0 && run.Mode == "coordinated" {
 				f.Overhead = append(f.Overhead, overhead/formula)
 			}

@@ -222,14 +222,14 @@ const (
 // data predicts the data zone of a rank: the structure, corrected by what it was off.
 func (a *App) data(job *Job) (full, next fit.Range, extrapolation float64) {
 	full, next = a.structure(job)
-	if job.Saved { // jobs measured all memory
-		return full, corrected(next, nil, nextPrior, nextDoubt, 1), 1
-	}
 	var fullOff, nextOff []float64
 	extrapolation = 1
 	if a != nil {
 		low, high := math.Inf(1), 0.0
 		for _, pt := range a.Points {
+			if pt.Saved != job.Saved {
+				continue
+			}
 			low, high = min(low, float64(pt.NP)), max(high, float64(pt.NP))
 			if pt.FullModel > 0 && pt.Full > 0 {
 				fullOff = append(fullOff, pt.Full/pt.FullModel)
@@ -241,6 +241,9 @@ func (a *App) data(job *Job) (full, next fit.Range, extrapolation float64) {
 		if high > 0 {
 			extrapolation = max(1, low/float64(job.NP), float64(job.NP)/high)
 		}
+	}
+	if job.Saved && len(fullOff) == 0 { // jobs measured all memory
+		return full, corrected(next, nextOff, nextPrior, nextDoubt, 1), 1
 	}
 	if exact(job.Instance) && (job.Codec == "none" || job.Codec == "") {
 		extrapolation = 1

@@ -26,7 +26,7 @@ type tuneOptions struct {
 	storage                       predictions.StorageOptions
 	np                            int
 	mpi, codec, objective, memory string
-	model                         string
+	model, level                  string
 	async, incremental, following bool
 	all                           bool
 }
@@ -70,6 +70,8 @@ better by more than the description can be relied on.`,
 	f.StringVar(&o.memory, "memory", "", "memory of a node that buffers and copies may take, like 4GiB (default any)")
 	f.StringVar(&o.mpi, "mpi", "mpich", "layout of the shared segment: mpich or openmpi")
 	ui.Choices(f, "mpi", "mpich", "openmpi")
+	f.StringVar(&o.level, "level", string(job.System), "what checkpoints hold: system (all of the memory) or application (the arrays that the workload saves)")
+	ui.Choices(f, "level", string(job.System), string(job.Application))
 	f.StringVar(&o.model, "model", "", "store what the jobs behind this model of ckpt predict fit did")
 	f.BoolVar(&o.following, "following", false, "a checkpoint that stores only what has changed, not the first")
 	f.StringVar(&o.codec, "codec", codec.UseAuto.String(), "compare with this compression: "+codec.Choices())
@@ -91,7 +93,7 @@ func (o *tuneOptions) tuneCase(app string) (tune.Case, error) {
 	if err != nil {
 		return tune.Case{}, err
 	}
-	c := tune.Case{Instance: inst, MPI: o.mpi, Codec: o.codec, Async: o.async, Incremental: o.incremental, Following: o.following}
+	c := tune.Case{Instance: inst, Saved: o.level == string(job.Application), MPI: o.mpi, Codec: o.codec, Async: o.async, Incremental: o.incremental, Following: o.following}
 	if c.Mapping, err = o.Resolve(inst.NP); err != nil {
 		return c, err
 	}
@@ -102,6 +104,12 @@ func (o *tuneOptions) tuneCase(app string) (tune.Case, error) {
 		if c.Limit, err = ui.ParseSize("--memory", o.memory); err != nil {
 			return c, err
 		}
+	}
+	switch {
+	case o.level != string(job.System) && !c.Saved:
+		return c, ui.BadUsage(fmt.Sprintf("level %q is unknown", o.level), "--level takes system or application")
+	case c.Saved && inst.SavedBytes() == 0:
+		return c, ui.BadUsage(inst.String()+" saves no array", "leave --level out")
 	}
 	if c.Background, err = o.storage.Background(); err != nil {
 		return c, err
@@ -191,6 +199,9 @@ type wayLine struct {
 func tunedOf(c *tune.Case, choice *tune.Choice, sys *pfs.System) tunedResult {
 	r := tunedResult{App: c.Instance.String(), NP: c.Instance.NP, Mapping: c.Mapping, MPI: c.MPI, Storage: sys.Name, Objective: choice.Objective,
 		Default: wayOf(sys, &choice.Default), Best: wayOf(sys, &choice.Best), Gain: choice.Gain, Flags: launchFlagsOf(&choice.Best)}
+	if c.Saved {
+		r.Flags = append([]string{"--level", string(job.Application)}, r.Flags...)
+	}
 	for i := range choice.Ranking {
 		o := &choice.Ranking[i]
 		f := &o.Forecast

@@ -4,7 +4,6 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
-	"ckpt/image"
 	"ckpt/predict"
 	"ckpt/predict/eval"
 	"ckpt/predict/fit"
@@ -216,15 +215,4 @@ func printSaved(g *ui.Globals, s *predict.ApplicationSize) error {
 		}
 	}
 	return g.Printf("%s", text)
-}
-
-// wholeMemory refuses a job whose checkpoints hold the arrays that have to be saved: what
-// they store says nothing about the zones of a process.
-func wholeMemory(j *image.Job) error {
-	spec, err := job.ReadSpec(j)
-	if err != nil || !spec.SavesArrays() {
-		return err
-	}
-	return ui.BadUsage(fmt.Sprintf("job %s takes checkpoints at application level: models are of the whole memory", j.Name()),
-		fmt.Sprintf("ckpt predict size %s --level application needs no model", spec.App))
 }

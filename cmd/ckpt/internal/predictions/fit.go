@@ -26,6 +26,7 @@ type fitOptions struct {
 	spec                                               string
 	points                                             []int
 	jobs, messages                                     []string
+	saved                                              []string         // jobs at application level
 	timed                                              []dataset.JobRun // of tables
 	programs                                           programs
 }
@@ -123,7 +124,7 @@ func (o *fitOptions) rows(g *ui.Globals, tables []string) ([]dataset.Measurement
 			out = append(out, m)
 		}
 	}
-	if len(out) == 0 {
+	if len(out) == 0 && len(o.saved) == 0 {
 		return nil, ui.BadUsage(fmt.Sprintf("no row has --app %q --class %q --mpi %q", o.app, o.class, o.mpi), "leave these flags out to fit all rows")
 	}
 	return out, nil
@@ -145,8 +146,13 @@ func (o *fitOptions) measured(g *ui.Globals) ([]dataset.Measurement, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := wholeMemory(j); err != nil {
+		spec, err := job.ReadSpec(j)
+		if err != nil {
 			return nil, err
+		}
+		if spec.SavesArrays() { // which say nothing of the zones of a process
+			o.saved = append(o.saved, name)
+			continue
 		}
 		measured, err := job.Measure(j)
 		if err != nil {

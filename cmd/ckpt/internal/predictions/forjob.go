@@ -18,9 +18,6 @@ import (
 // ForJob predicts the checkpoints of a job that is to be launched, with the model in a
 // file. App and np are as on the command line.
 func ForJob(model, app string, np int, s *job.Spec) (*job.Prediction, error) {
-	if s.SavesArrays() {
-		return nil, ui.BadUsage(fmt.Sprintf("--level application, and --model %s: models are of the whole memory", model), "leave --model out")
-	}
 	o := jobOptions{model: model}
 	m, err := o.load(app)
 	if err != nil {
@@ -31,7 +28,7 @@ func ForJob(model, app string, np int, s *job.Spec) (*job.Prediction, error) {
 		return nil, inputErrors(err)
 	}
 	stored, err := m.Stored(r, predict.Storing{Codec: s.Codec, Layout: string(cmp.Or(s.WritePath.Layout, plan.PerRank)),
-		Aggregators: max(0, s.WritePath.Aggregators), Async: s.Async}, nil)
+		Aggregators: max(0, s.WritePath.Aggregators), Async: s.Async, Saved: s.SavesArrays()}, nil)
 	if err == nil {
 		err = stored.TooFar()
 	}

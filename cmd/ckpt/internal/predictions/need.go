@@ -170,7 +170,7 @@ func (o *needOptions) bytes(f *pflag.FlagSet, r *StorageNeed, app string) (share
 	case o.level != string(job.System) && o.level != string(job.Application):
 		return 0, ui.BadUsage(fmt.Sprintf("level %q is unknown", o.level), "--level takes system or application")
 	case o.level == string(job.Application) && o.model != "":
-		return 0, ui.BadUsage("--level application beside --model: a model is of the whole memory", "name an APP, and leave --model out")
+		return 0, ui.BadUsage("--level application beside --model: the arrays of a workload are known without a model", "name an APP, and leave --model out")
 	case o.level == string(job.Application) && app != "":
 		return o.saved(r, f, app)
 	case app != "" || o.model != "":

@@ -169,7 +169,7 @@ func (s *shared) caseOf(m *predict.Model, r predict.Request, p *predict.Stored, 
 	c := tune.Case{Instance: r.App.Instance(), Mapping: p.Mapping, MPI: p.MPI, Settings: plan.Defaults(), Codec: p.Codec, Async: p.Async,
 		Incremental: true, Following: following, Background: s.background}
 	c.Settings.Layout, c.Settings.Aggregators = plan.Layout(p.Layout), p.Aggregators
-	if c.Instance == nil || p.Saved {
+	if c.Saved = p.Saved; c.Instance == nil {
 		c.Memory, c.Codec = equalShares(p, of), ""
 		c.Doubt = doubtOf(of)
 		return c

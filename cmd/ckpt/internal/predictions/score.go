@@ -14,9 +14,6 @@ import (
 
 func runPredictScore(g *ui.Globals, o *jobOptions, name string) error {
 	j, err := g.OpenJob(name)
-	if err == nil {
-		err = wholeMemory(j)
-	}
 	if err != nil {
 		return err
 	}
@@ -33,15 +30,18 @@ func runPredictScore(g *ui.Globals, o *jobOptions, name string) error {
 	if err != nil {
 		return err
 	}
-	own, err := o.own(m)
-	if err != nil {
-		return err
-	}
 	spec, err := job.ReadSpec(j)
 	if err != nil {
 		return err
 	}
-	if own && spec.Program != nil { // no image of it has all zones of a process
+	if spec.SavesArrays() {
+		o.level = string(job.Application)
+	}
+	own, err := o.own(m)
+	if err != nil {
+		return err
+	}
+	if own && (spec.Program != nil || spec.SavesArrays()) { // no image of it has all zones of a process
 		r := &predict.Scored{Job: j.Name(), App: spec.App, Scores: []predict.ImageScore{}, Zones: []predict.ZoneScore{}}
 		if err := scoreStored(r, m, j); err != nil {
 			return err
@@ -159,7 +159,7 @@ func scoreStored(r *predict.Scored, m *predict.Model, j *image.Job) error {
 		return err
 	}
 	s, err := m.Stored(predict.Request{App: app, Mapping: run.Mapping, MPI: run.MPI},
-		predict.Storing{Codec: run.Codec, Layout: run.Layout, Aggregators: run.Aggregators, Async: run.Async}, nil)
+		predict.Storing{Codec: run.Codec, Layout: run.Layout, Aggregators: run.Aggregators, Async: run.Async, Saved: run.Saved}, nil)
 	if err != nil {
 		return err
 	}
