@@ -49,6 +49,9 @@ func (p *Planning) modes(m *predict.Model, r predict.Request, size *predict.Size
 			if err != nil {
 				return nil, err
 			}
+			if one := !slices.ContainsFunc(c.Groups, func(g int) bool { return g != c.Groups[0] }); one && mode != service.Coordinated && len(out) > 0 {
+				break // the same as one that is there
+			}
 			for _, c.Together = range p.Together {
 				costs, err := service.CostOf(c)
 				if err != nil {

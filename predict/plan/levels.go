@@ -4,7 +4,9 @@ import (
 	"ckpt/interval"
 	"ckpt/predict"
 	"ckpt/predict/fit"
+	"ckpt/predict/service"
 	"math"
+	"slices"
 )
 
 // Levels are storage on the nodes that checkpoints go to first, and a store that they are
@@ -44,7 +46,9 @@ type LevelCosts struct {
 	DrainCostS fit.Range
 	// LocalRestartS and StoreRestartS are the times until the ranks compute again.
 	LocalRestartS, StoreRestartS fit.Range
-	Assumed                      []string
+	// Slowdown is the share of the speed that message logs cost.
+	Slowdown fit.Range
+	Assumed  []string
 }
 
 func (l *Levels) check(described bool) error {
@@ -128,9 +132,92 @@ func (p *Planning) pattern(h *interval.Hierarchy, costS float64) (interval.Patte
 	return best, err
 }
 
-// levels compares the best pattern over nodes and store with the store alone.
-func (p *Planning) levels(m *predict.Model, base Option, cost Cost) (out []Option, err error) {
-	c := p.Levels.costs(m, p.App.NP, cost)
+// levels compares the best pattern over nodes and store with the store alone, for each mode.
+func (p *Planning) levels(m *predict.Model, r predict.Request, size *predict.Size, base Option, cost Cost) (out []Option, err error) {
+	together := p.Levels.costs(m, p.App.NP, cost)
+	modes := p.Modes
+	if modes == nil {
+		modes = []service.Mode{service.Coordinated}
+	}
+	for _, mode := range modes {
+		for _, log := range mode.Logs() {
+			c, of := together, base
+			if log != service.NoGroups {
+				if log == service.None || len(p.Logs) > 0 && !slices.Contains(p.Logs, log) {
+					continue // without a log no level bounds the way back
+				}
+				if c, of.Groups, err = p.ofGroups(m, r, size, cost, together, mode, log); err != nil {
+					return nil, err
+				}
+				if of.GroupCount == 1 {
+					continue
+				}
+			}
+			list, err := p.onLevels(of, c)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, list...)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fit.Refuse("name a mode of several groups with a log, or coordinated", "no mode that was asked for has groups whose logs bound the way back")
+	}
+	return out, nil
+}
+
+// ofGroups is what a mode makes of the costs of levels. Groups that store at the same time share
+// their nodes and the store, and a group restarts alone.
+func (p *Planning) ofGroups(m *predict.Model, r predict.Request, size *predict.Size, cost Cost, all *LevelCosts, mode service.Mode, log service.Log) (*LevelCosts, *Groups, error) {
+	c, err := p.modeCase(m, r, size, cost, mode, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Together = p.Together[0]
+	if m.Modes != nil { // what was measured of reading is of another storage
+		machine := *m.Modes
+		machine.ReadMiBPerS, machine.RestartTimes, c.Machine = nil, nil, &machine
+	}
+	_, fixed := cost.all()
+	at := func(whole, mib fit.Range, share func(perNode []int) float64) (*service.ModeCost, error) {
+		c.Store = func(perNode []int, _ int, keptMiB float64) (fit.Range, float64, error) {
+			part := mib.Scale(share(perNode))
+			return fit.Exactly(fixed).Plus(kept(whole.Scale(share(perNode)), part.Value, keptMiB, perNode)), part.Value, nil
+		}
+		return service.CostOf(c)
+	}
+	write, fullest := all.LocalS.Plus(fit.Exactly(-fixed)), float64(slices.Max(r.Mapping))
+	local, err := at(write, all.NodeMiB, func(perNode []int) float64 { return float64(slices.Max(perNode)) / fullest })
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := at(all.DrainS, all.AllMiB, func(perNode []int) float64 {
+		ranks := 0
+		for _, n := range perNode {
+			ranks += n
+		}
+		return float64(ranks) / float64(p.App.NP)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	of := *all
+	of.LocalS, of.StoreS, of.LocalRestartS, of.StoreRestartS = local.AllS, store.AllS, local.RestartS, store.RestartS
+	of.Slowdown = local.Slowdown
+	of.Assumed = append(slices.Clone(all.Assumed), "a group repeats lost work no faster than before, and reads its logs in no time")
+	for _, a := range local.Assumed {
+		if !slices.Contains(of.Assumed, a) {
+			of.Assumed = append(of.Assumed, a)
+		}
+	}
+	g := &Groups{Mode: mode, Log: log, Together: c.Together, GroupCount: local.GroupCount, GroupRanks: local.GroupRanks, GroupS: local.GroupS.Value,
+		CostS: local.AllS.Value, Iteration: local.Logged.Bytes, RestartRanks: local.RestartRanks, ModeCosts: *local}
+	g.RestartS, g.RestartLowS, g.RestartHighS = local.RestartS.Value, local.RestartS.Low, local.RestartS.High
+	return &of, g, nil
+}
+
+// onLevels compares both patterns of some costs.
+func (p *Planning) onLevels(base Option, c *LevelCosts) (out []Option, err error) {
 	for _, way := range []struct {
 		name string
 		cost fit.Range
@@ -157,7 +244,7 @@ func (p *Planning) levels(m *predict.Model, base Option, cost Cost) (out []Optio
 			if err != nil {
 				continue // the job makes no progress
 			}
-			*end.to = Finite(row.Total)
+			*end.to = Finite(row.Total / (1 - end.of(c.Slowdown)))
 			if end.to == &o.Expected {
 				o.IntervalS, o.LostS, o.Pattern.Levels, o.Waste = row.Interval, row.Interval/2, row.Levels, row.Waste
 				o.Count = int(math.Ceil(o.AppS/row.Interval)) - 1

@@ -262,7 +262,7 @@ func (p *Planning) options(m *predict.Model, asked predict.Request) (out []Optio
 		more := []Option{o}
 		switch {
 		case p.Levels != nil:
-			more, err = p.levels(m, o, cost)
+			more, err = p.levels(m, r, size, o, cost)
 		case p.MTBFS != 0:
 			more, err = p.modes(m, r, size, o, cost)
 		}

@@ -8,11 +8,13 @@ import (
 	"ckpt/dataset"
 	"ckpt/predict"
 	"ckpt/predict/fit"
+	"ckpt/predict/service"
 )
 
 func tierPlanning(t *testing.T) (*predict.Model, Planning) {
 	t.Helper()
 	m, p := modePlanning(t)
+	p.Modes = []service.Mode{service.Coordinated}
 	p.Levels = &Levels{LocalMiBPerS: 2048, StoreMiBPerS: 200, Share: 0.85, Slots: 2}
 	return m, p
 }
@@ -58,6 +60,38 @@ func TestTier(t *testing.T) {
 				t.Errorf("%s: range %+v", p.Engine, r)
 			}
 		}
+	}
+}
+
+// TestTierGroups: groups that store together take what all ranks take together on the nodes, one
+// after the other as many times, and a group reads less when it restarts.
+func TestTierGroups(t *testing.T) {
+	m, p := tierPlanning(t)
+	all := levelCosts(t, m, p)
+	p.Modes = []service.Mode{service.Semi}
+	for _, together := range []float64{0, 1} {
+		p.Together = []float64{together}
+		options, err := Compare(m, p)
+		if err != nil || len(options) != 4 { // two logs, with nodes and without
+			t.Fatal(len(options), err)
+		}
+		for i := range options {
+			o := &options[i]
+			c, batches := &o.LevelCosts, 1.0
+			if together == 0 {
+				batches = float64(o.GroupCount)
+			}
+			if got := c.LocalS.Value / all.LocalS.Value; o.Log == service.Receiver && math.Abs(got-batches) > 1e-6 {
+				t.Errorf("%g at once: %g times the time of all ranks, want %g", together, got, batches)
+			}
+			if c.StoreRestartS.Value >= all.StoreRestartS.Value || !(o.Failing.Low <= o.Expected && o.Expected <= o.Failing.High && o.Expected.Ends()) {
+				t.Errorf("%g at once: restart %+v, all ranks %+v; expected %v in %+v", together, c.StoreRestartS, all.StoreRestartS, o.Expected, o.Failing)
+			}
+		}
+	}
+	p.Logs = []service.Log{service.None}
+	if _, err := Compare(m, p); err == nil {
+		t.Error("groups without logs are not refused")
 	}
 }
 

@@ -340,7 +340,7 @@ var columns = []struct {
 }{
 	{ofBudget, "", func(o *plan.Option) string { return map[bool]string{true: "*"}[o.Best] }},
 	{ofModes, "mode, log", func(o *plan.Option) string { return modeName(o.Mode, o.Log) }},
-	{ofLevels, "checkpoints", func(o *plan.Option) string { return o.Pattern.Name }},
+	{ofLevels, "checkpoints", levelName},
 	{ofStaggers, "|at once", func(o *plan.Option) string { return atOnce(o) }},
 	{ofBudget | ofSeveral, "mapping", func(o *plan.Option) string { return fmt.Sprintf("%d×%d", o.Nodes, o.PPN) }},
 	{ofBudget | ofSeveral, "MPI", func(o *plan.Option) string { return o.MPI }},

@@ -312,12 +312,13 @@ func (o *levelRates) given() bool { return o.local != "" }
 
 // levels reads the flags about levels.
 func (o *levelRates) levels(f *pflag.FlagSet, p *plan.Planning) (*plan.Levels, error) {
-	name := changed(f, "log", "group-size", "stagger")
-	if len(p.Modes) != 1 && f.Changed("mode") || p.Modes[0] != service.Coordinated {
-		name = "mode"
-	}
-	if name != "" {
-		return nil, ui.BadUsage("--"+name+" and --local-rate exclude each other: checkpoints on the nodes are coordinated", "leave one of the two out")
+	switch name := changed(f, "log", "group-size", "stagger"); {
+	case name != "" && !f.Changed("mode"):
+		return nil, ui.BadUsage("--"+name+" and --local-rate, without --mode: levels are compared for a coordinated job", "add --mode semi or --mode uncoordinated")
+	case !f.Changed("mode"):
+		p.Modes = []service.Mode{service.Coordinated}
+	case len(p.Together) > 1:
+		return nil, ui.BadUsage("--local-rate compares levels of storage for one stagger", "give one value of --stagger")
 	}
 	switch {
 	case o.store == "" && p.Storage == nil:
@@ -379,12 +380,16 @@ type levelPlan struct {
 }
 
 func showLevelPlan(g *ui.Globals, p *plan.Planning, options []plan.Option, protection string) error {
-	c := &options[0].LevelCosts
+	best := &options[max(0, slices.IndexFunc(options, func(o plan.Option) bool { return o.Best }))]
+	c := &best.LevelCosts
 	r := &levelPlan{App: p.App.String(), Mapping: p.Mapping, MTBF: p.MTBFS, AppS: p.AppSeconds, Engine: cmp.Or(p.Engine, dataset.DMTCP), Protect: protection, All: predict.MiB(c.AllMiB.Value),
 		Node: predict.MiB(c.NodeMiB.Value), Extra: predict.MiB(c.NodeMiB.Value * p.Levels.Redundancy), Levels: p.Hierarchy(c).Rows(),
 		Options: options, Assumed: append([]string{}, c.Assumed...), Flags: []string{}}
-	if options[0].Best {
-		r.Flags = append([]string{"--local", "/nvme/{node}", "--protect", protection}, launchFlags(options[0].Pattern.Levels)...)
+	if best.Best && len(best.Pattern.Levels) > 1 {
+		r.Flags = append([]string{"--local", "/nvme/{node}", "--protect", protection}, launchFlags(best.Pattern.Levels)...)
+		if best.Groups != nil {
+			r.Flags = append(r.Flags, "--mode", string(best.Mode), "--log", string(best.Log))
+		}
 	}
 	return g.Show(r, func() error { return printLevelPlan(g, r, c) })
 }
@@ -408,16 +413,28 @@ func printLevelPlan(g *ui.Globals, r *levelPlan, c *plan.LevelCosts) error {
 	return g.Printf("\n%s", explainLevels(r))
 }
 
+// levelName names a pattern, with the mode of a job of several groups.
+func levelName(o *plan.Option) string {
+	if o.Groups == nil {
+		return o.Pattern.Name
+	}
+	return modeName(o.Mode, o.Log) + ": " + o.Pattern.Name
+}
+
 // explainLevels says how sure the comparison is, and what it assumes.
 func explainLevels(r *levelPlan) string {
 	var text strings.Builder
 	ended := false
 	for i := range r.Options {
-		if o, other := &r.Options[i], &r.Options[1-i]; o.Best {
-			ended = true
-			text.WriteString(ends(o.Pattern.Name, o.Failing))
-			if other.Failing.Low < o.Failing.High && o.Failing.High.Ends() {
-				fmt.Fprintf(&text, "  %s may be as fast: the ranges overlap\n", other.Pattern.Name)
+		o := &r.Options[i]
+		if !o.Best {
+			continue
+		}
+		ended = true
+		text.WriteString(ends(levelName(o), o.Failing))
+		for k := range r.Options {
+			if other := &r.Options[k]; k != i && other.Failing.Low < o.Failing.High && o.Failing.High.Ends() {
+				fmt.Fprintf(&text, "  %s may be as fast: the ranges overlap\n", levelName(other))
 			}
 		}
 	}
