@@ -50,8 +50,6 @@ type calls struct {
 	index  map[string]int32
 	events []iotrace.Event
 	origin time.Time
-	placed int64 // reads and writes with an offset
-	moved  int64
 }
 
 func newCalls(j *jsonReader) *calls {

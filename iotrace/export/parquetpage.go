@@ -261,7 +261,7 @@ func (p *pageReader) decode(b []byte, encoding format.Encoding, t format.Type) e
 		return hybrid(p.values, b[4:], 1)
 	case encoding == format.DeltaLengthByteArray && t == format.ByteArray:
 		return p.lengths(b)
-	case encoding == format.RLEDictionary || encoding == format.PlainDictionary:
+	case encoding == format.RLEDictionary || encoding == format.PlainDictionary: //nolint:staticcheck // DuckDB writes it
 		if len(b) == 0 {
 			return errValues
 		}
