@@ -15,11 +15,9 @@ import (
 // A Combination is a row of the table of settings that make no sense together. Each refusal of two
 // or more settings is one of these rows.
 type Combination struct {
-	// Terms are what holds at once, like groups=several keep; Term explains them.
-	Terms           []Term
+	Terms           []Term // what holds at once, like groups=several keep
 	Because, Remedy string
-	// Counted says that numbers decide, which [Clash] is told by the place that compares them.
-	Counted bool
+	Counted         bool // numbers decide: the place that compares them tells [Clash]
 }
 
 // A Term is NAME[|NAME…][=VALUE[|VALUE…]]: one of these settings was given, or has one of these
