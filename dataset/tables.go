@@ -218,7 +218,8 @@ func (t *Table) readRows(text string) error {
 		}
 		line, _ := rd.FieldPos(0)
 		for i := range cells {
-			if cells[i] = strings.TrimSpace(cells[i]); wording.Absent(cells[i]) {
+			// NaN is the result of a computation that failed; numbers refuse it.
+			if cells[i] = strings.TrimSpace(cells[i]); wording.Absent(cells[i]) && !strings.EqualFold(cells[i], "nan") {
 				cells[i] = ""
 			}
 		}

@@ -146,6 +146,7 @@ func TestBadTables(t *testing.T) {
 		{"two units", "app,class,n_processes,dtapp_MiB,dtapp_KiB\nbt,B,4,110,112640\n", 1, "dtapp_KiB", "units are mixed", "keep one"},
 		{"unit in a cell", head + "bt,B,4,110\nbt,B,9,54000 KiB\n", 3, "dtapp_MiB", "unit of its own", "number only"},
 		{"slip of a unit", head + "bt,B,4,110\nbt,B,9,54\nbt,B,16,32000\n", 4, "dtapp_MiB", "units are mixed", "MiB"},
+		{"NaN", head + "bt,B,4,NaN\n", 2, "dtapp_MiB", "not a measurement", "leave the cell empty"},
 		{"infinite", head + "bt,B,4,+Inf\n", 2, "dtapp_MiB", "not a measurement", "leave the cell empty"},
 		{"negative", head + "bt,B,4,110\nbt,B,9,-54\n", 3, "dtapp_MiB", "not a positive size", "positive"},
 		{"zero", head + "bt,B,4,0\n", 2, "dtapp_MiB", "not a positive size", "empty"},
@@ -213,7 +214,7 @@ func TestForms(t *testing.T) {
 		"index":          ",app,class,n_processes,dtapp_MiB\n0,bt,B,4,1100.5\n1,bt,B,9,54.25\n",
 		"index read":     "Unnamed: 0,app,class,n_processes,dtapp_MiB\n0,bt,B,4,1100.5\n1,bt,B,9,54.25\n",
 		"R's index":      "\"\";\"app\";\"class\";\"n_processes\";\"dtapp_MiB\"\n\"1\";\"bt\";\"B\";4;1100,5\n\"2\";\"bt\";\"B\";9;54,25\n",
-		"NA":             "app,class,n_processes,lb_MiB,dtapp_MiB\nbt,B,4,NA,1100.5\nbt,B,9,NaN,54.25\n",
+		"NA":             "app,class,n_processes,lb_MiB,dtapp_MiB\nbt,B,4,NA,1100.5\nbt,B,9,N/A,54.25\n",
 		"thousands":      "app;class;n_processes;dtapp_MiB\nbt;B;4;1.100,5\nbt;B;9;54,25\n",
 	} {
 		got, err := read(text)
