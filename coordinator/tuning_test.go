@@ -120,14 +120,9 @@ func TestTuningLevels(t *testing.T) {
 	}
 }
 
-// TestTuningRefuses: what cannot be tuned is refused before it runs.
-func TestTuningRefuses(t *testing.T) {
+// TestPossibleWays tells ways that a job can change to from others.
+func TestPossibleWays(t *testing.T) {
 	t.Parallel()
-	s := newSpec(t, "ring.S.4", 2)
-	s.Tuning, s.Level = &job.Tuning{Storage: misjudged, Objective: "latency"}, job.Application
-	if _, err := s.Resolve(); err == nil || !strings.Contains(err.Error(), "{tune}") {
-		t.Errorf("application level: %v", err)
-	}
 	r, err := newSpec(t, "ring.S.4", 2).Resolve()
 	if err != nil {
 		t.Fatal(err)
