@@ -235,7 +235,8 @@ func TestInject(t *testing.T) {
 			switch {
 			case err == nil:
 				taken = 1 // one is kept
-			case !strings.Contains(err.Error(), "was killed by signal 9"): // on a slow machine
+			// The kill may come while it is taken.
+			case !strings.Contains(err.Error(), "was killed by signal 9") && !strings.Contains(err.Error(), "has ended"):
 				t.Error(err)
 			}
 		}
