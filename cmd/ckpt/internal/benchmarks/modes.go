@@ -170,7 +170,7 @@ func (o *benchModesOptions) spec(name string) (job.Spec, error) {
 		o.Nodes = min(2, inst.NP)
 	}
 	s.Mapping, err = o.Resolve(inst.NP)
-	s.AutoRestart, s.Trace, s.Seed = true, false, o.seed
+	s.Trace, s.Seed = false, o.seed
 	if o.iterations != 0 {
 		s.Iterations = o.iterations
 	}
@@ -217,7 +217,7 @@ func runBenchModes(ctx context.Context, g *ui.Globals, o *benchModesOptions, nam
 	ways := append([]job.Spec{base}, modesToCompare()...)
 	for i := range ways[1:] {
 		s := base
-		s.Mode, s.Log, s.Schedule.Every = ways[i+1].Mode, ways[i+1].Log, o.every
+		s.Mode, s.Log, s.Schedule.Every, s.AutoRestart = ways[i+1].Mode, ways[i+1].Log, o.every, true
 		ways[i+1] = s
 	}
 	progress := g.NewBar("run", int64(o.runs*len(ways)), false)
