@@ -124,7 +124,7 @@ func (d *badDisk) SyncDir(name string) error          { return d.now().SyncDir(n
 // the file.
 func TestFailedOperations(t *testing.T) {
 	t.Parallel()
-	step := 3
+	step := 5
 	switch {
 	case testkit.Enabled:
 		step = 6

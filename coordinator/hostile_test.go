@@ -71,7 +71,7 @@ func TestHostile(t *testing.T) {
 	notRaced(t)
 	t.Parallel()
 	specs := golden(t)
-	kinds, drawn, flips := sampledKinds, 12, 3
+	kinds, drawn, flips := sampledKinds, 7, 2
 	if testkit.Nightly() {
 		kinds, drawn, flips = slices.Sorted(maps.Keys(specs)), math.MaxInt, 2000/len(specs)
 	}

@@ -101,10 +101,7 @@ func launchSecond(t *testing.T, spec job.Spec, opt Options, dir string) *Result 
 func TestLevels(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"store", "nodes", "second"} {
-		for _, state := range []string{"sound", "lost", "full", "read-only", "10e6"} { // the last is a rate
-			if one := map[string]string{"read-only": "store", "10e6": "nodes"}[state]; one != "" && one != name && !testkit.Nightly() {
-				continue
-			}
+		for _, state := range testkit.Some(2, "sound", "lost", "full", "read-only", "10e6") { // the last is a rate
 			t.Run(name+" "+state, func(t *testing.T) {
 				t.Parallel()
 				s := newSpec(t, "bt.S.4", 2)

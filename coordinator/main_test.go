@@ -26,6 +26,7 @@ import (
 func TestMain(m *testing.M) {
 	dmtcptest.Serve()
 	if len(os.Args) > 2 && os.Args[1] == "rank" && os.Getenv(wire.EnvSocket) != "" {
+		rank.Pace = testkit.Pace
 		if err := rank.Run(context.Background(), rankFS(os.Args[2]), os.Getenv); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)

@@ -13,6 +13,7 @@ import (
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestFindLine(t *testing.T) {
 	notRaced(t)
 	t.Parallel()
-	for _, mode := range modes() {
+	for _, mode := range testkit.Some(4, modes()...) {
 		t.Run(fmt.Sprintf("%s,%s,%d", mode.Mode, mode.Log, mode.GroupSize), func(t *testing.T) {
 			s := newSpec(t, "ring.S.5", 2)
 			s.Mode, s.Log, s.GroupSize = mode.Mode, mode.Log, mode.GroupSize
@@ -90,7 +91,7 @@ func firstSpawns(t *testing.T, s *job.Spec, j *image.Job) []int {
 func TestFindLineAnew(t *testing.T) {
 	notRaced(t)
 	t.Parallel()
-	for _, mode := range modes() {
+	for _, mode := range testkit.Some(4, modes()...) {
 		if mode.Mode == job.Coordinated || mode.Log == channel.None.String() {
 			continue
 		}

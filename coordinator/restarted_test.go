@@ -10,6 +10,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol/channel"
+	"ckpt/internal/testkit"
 )
 
 // TestRestarted kills a rank in jobs of all modes. A restart is reported once, with the
@@ -17,18 +18,19 @@ import (
 // measurements have it.
 func TestRestarted(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	type restarted struct {
 		mode  job.Mode
 		log   channel.Kind
 		of    []int
 		image bool // some rank reads an image
-	}{
+	}
+	for _, c := range testkit.Some(3, []restarted{
 		{job.Coordinated, channel.None, nil, true},
 		{job.Semi, channel.Receiver, []int{2, 3}, true},
 		{job.Uncoordinated, channel.Receiver, []int{2}, true},
 		{job.Uncoordinated, channel.Optimistic, []int{2}, true},
 		{job.Uncoordinated, channel.None, []int{0, 1, 2, 3}, false},
-	} {
+	}...) {
 		t.Run(fmt.Sprintf("%s %v", c.mode, c.log), func(t *testing.T) {
 			s := newSpec(t, "bt.S.4", 2)
 			s.Iterations, s.Schedule.Every, s.Mode, s.AutoRestart = 40, 9, c.mode, true

@@ -194,7 +194,7 @@ func checkOrder(t *testing.T, path string) (writes map[string]int) {
 // the other, whatever the layout, and each trace has its waits.
 func TestTurnsTwoJobs(t *testing.T) {
 	t.Parallel()
-	for _, layout := range []plan.Layout{plan.PerRank, plan.Aggregated, plan.Shared} {
+	for _, layout := range testkit.Some(2, plan.PerRank, plan.Aggregated, plan.Shared) {
 		for _, async := range []bool{false, true} {
 			if !testkit.Nightly() && async != (layout == plan.Shared) {
 				continue
@@ -438,7 +438,7 @@ func TestTurnsStall(t *testing.T) {
 func TestTurnsSameDigest(t *testing.T) {
 	t.Parallel()
 	apps := []string{"bt.S.4", "lu.S.4", "cg.S.4", "ring.S.4"}
-	runs := runsOf(t, "CKPT_TURNS_RUNS", 2)
+	runs := runsOf(t, "CKPT_TURNS_RUNS", 1)
 	var failures, waited, passed atomic.Int64
 	t.Cleanup(func() {
 		t.Logf("%d failures, %d checkpoints waited, %d notices without a controller", failures.Load(), waited.Load(), passed.Load())

@@ -26,10 +26,7 @@ import (
 // are more runs, and run 17 alone.
 func TestGroupsOnNodes(t *testing.T) {
 	t.Parallel()
-	usual := 4
-	if testkit.Enabled {
-		usual = 3
-	}
+	usual := 3
 	if testkit.Nightly() {
 		usual = 500
 	}

@@ -9,6 +9,7 @@ import (
 	"ckpt/coordinator/tune"
 	"ckpt/image"
 	"ckpt/image/plan"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -89,16 +90,17 @@ targets: {count: 4, rate: 1kB/s}
 // store, and one of several groups by the checkpoints of one. Both come to the same result.
 func TestTuningLevels(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	type tuned struct {
 		name, storage, objective string
 		set                      func(*job.Spec)
-	}{
+	}
+	for _, c := range testkit.Some(2, []tuned{
 		{"nodes", idle, "latency", func(s *job.Spec) { s.Tier = tiered(t, "ring.S.4", 2, "partner", "every=1").Tier }},
 		{"groups", misjudged, "latency", func(s *job.Spec) { s.Mode, s.Codec = job.Semi, "zstd" }},
 		{"groups on nodes", idle, "bytes", func(s *job.Spec) {
 			s.Mode, s.Codec, s.Incremental, s.Tier = job.Semi, "none", false, tiered(t, "ring.S.4", 2, "partner", "every=1").Tier
 		}},
-	} {
+	}...) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpec(t, "ring.S.4", 2)

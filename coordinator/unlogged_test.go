@@ -53,7 +53,7 @@ func TestRestartWithoutLog(t *testing.T) {
 	notRaced(t)
 	t.Parallel()
 	resumed := 0
-	for _, mode := range modes() {
+	for _, mode := range testkit.Some(4, modes()...) {
 		for _, stagger := range []string{"none", "spread"} {
 			if stagger == "spread" && mode.Log != channel.Optimistic.String() && !testkit.Nightly() {
 				continue
@@ -101,7 +101,7 @@ func TestRestartWithoutLog(t *testing.T) {
 			})
 		}
 	}
-	if resumed == 0 { // which ones do depends on what is under way at each checkpoint
+	if resumed == 0 && testkit.Nightly() { // which ones do depends on what is under way at each checkpoint
 		t.Error("no job resumed from checkpoints")
 	}
 }

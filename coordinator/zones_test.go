@@ -65,7 +65,7 @@ func TestStoredShared(t *testing.T) {
 }
 
 // TestZones compares the zones of ranks with those that the thesis measured in DMTCP
-// images under MPICH on one node (León 2022, Tables 5.1 and 5.2). One of class B, the nightly
+// images under MPICH on one node (León 2022, Tables 5.1 and 5.2). The one of class S, the nightly
 // form all of them, is run and its checkpoint looked at.
 func TestZones(t *testing.T) {
 	tests := []struct {
@@ -83,7 +83,7 @@ func TestZones(t *testing.T) {
 		t.Run(tt.app, func(t *testing.T) {
 			s := newSpec(t, tt.app, 1)
 			ranks := zonesOf(t, s)
-			if testkit.Nightly() || tt.data == 0 || tt.app == "lu.B.4" && !testkit.Enabled {
+			if testkit.Nightly() || tt.data == 0 {
 				useOwnProgram(t)
 				s.Iterations = 2
 				s.Schedule.Count = 1

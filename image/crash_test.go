@@ -428,12 +428,12 @@ func (r *crashRun) remove(k *taker, keep int, do func(keep int, of ...int) ([]in
 // more of them.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	workloads, clones, want := 1, 3, 200
+	workloads, clones, want := 1, 2, 150
 	switch {
 	case testkit.Enabled:
 		// It makes each state ten times as expensive, and finds in fewer of them what
 		// it looks for.
-		workloads, clones, want = 1, 2, 150
+		clones, want = 1, 75
 	case testkit.Nightly():
 		workloads, clones, want = 6, 40, 10_000
 	}

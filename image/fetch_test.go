@@ -74,7 +74,7 @@ func (k *taker) holds(m *Manifest, regions []zones.Region) error {
 func TestFetch(t *testing.T) {
 	t.Parallel()
 	for _, setting := range []codec.Setting{codec.UseNone, codec.UseZstd} {
-		for _, incremental := range []bool{false, true} {
+		for _, incremental := range testkit.Some(1, false, true) {
 			t.Run(fmt.Sprintf("%v,incremental=%v", setting, incremental), func(t *testing.T) {
 				k := memJob(t)
 				n := int64(24 << 20) // more than is held at a time

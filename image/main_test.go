@@ -8,15 +8,15 @@ import (
 	"ckpt/internal/testkit"
 )
 
-// The race detector slows drawing and comparing down tenfold: CI runs more checks without
-// it, 25, and all 100 at night.
+// The race detector slows drawing and comparing down tenfold: by day there are 15 without
+// it, and all 100 at night.
 func init() {
 	checks := "100"
 	switch {
 	case testkit.Enabled:
 		checks = "10"
 	case !testkit.Nightly():
-		checks = "25"
+		checks = "15"
 	}
 	if err := flag.Set("rapid.checks", checks); err != nil {
 		panic(err)

@@ -9,16 +9,19 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -292,6 +295,22 @@ func lockDir(path string) (*os.File, error) {
 // Nightly reports whether the long forms of tests run: CKPT_NIGHTLY is set.
 func Nightly() bool { return os.Getenv("CKPT_NIGHTLY") != "" }
 
+// Some are n cases of a test, in their order; at night they are all. Each commit draws its own
+// in .ci/run, which sets RAPID_SEED.
+func Some[T any](n int, all ...T) []T {
+	if Nightly() || n >= len(all) {
+		return all
+	}
+	seed, _ := strconv.ParseUint(os.Getenv("RAPID_SEED"), 10, 64) // 0 without one
+	drawn := rand.New(rand.NewPCG(seed, uint64(len(all)))).Perm(len(all))[:n]
+	slices.Sort(drawn)
+	some := make([]T, n)
+	for i, k := range drawn {
+		some[i] = all[k]
+	}
+	return some
+}
+
 // Parallel has more tests run at a time than there are processors, unless the user says how
 // many: they wait for processes most of the time. TestMain calls it.
 func Parallel() {
@@ -303,9 +322,29 @@ func Parallel() {
 }
 
 // Frugal has the processes that a test starts collect less garbage, for which they live too
-// short, and use one processor each, of which they share two.
+// short, and use one processor each, of which they share two. Ranks of jobs without an end
+// compute slowly (Pace), except for benchmarks.
 func Frugal() error {
-	return errors.Join(os.Setenv("GOGC", "400"), os.Setenv("GOMAXPROCS", "1"))
+	flag.Parse()
+	pace := "2ms"
+	if b := flag.Lookup("test.bench"); b != nil && b.Value.String() != "" {
+		pace = ""
+	}
+	return errors.Join(os.Setenv("GOGC", "400"), os.Setenv("GOMAXPROCS", "1"), os.Setenv(EnvPace, pace))
+}
+
+// EnvPace tells the ranks of tests how long Pace sleeps.
+const EnvPace = "CKPT_TEST_PACE"
+
+// Pace has a rank sleep after an iteration, once it has computed some, of a job that has so
+// many that it won't end by itself.
+func Pace(iter, iterations int) {
+	if iterations < 10000 || iter < 100 {
+		return
+	}
+	if d, err := time.ParseDuration(os.Getenv(EnvPace)); err == nil {
+		time.Sleep(d)
+	}
 }
 
 // Sample has rapid draw so many cases of each property in the usual form, unless the user

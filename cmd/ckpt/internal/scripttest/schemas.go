@@ -22,6 +22,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
 	"ckpt/coordinator/mpi"
+	"ckpt/coordinator/rank"
 	"ckpt/internal/testkit"
 )
 
@@ -36,8 +37,8 @@ const (
 )
 
 // passed are the variables that the commands of scripts get, too. The last
-// two are from testkit.Frugal.
-var passed = []string{Outputs, testLibrary, "GOGC", "GOMAXPROCS"}
+// three are from testkit.Frugal.
+var passed = []string{Outputs, testLibrary, "GOGC", "GOMAXPROCS", testkit.EnvPace}
 
 // Noted is the output of a command with --json, as checkedMain notes it.
 type noted struct {
@@ -125,6 +126,7 @@ func checkedMain() {
 		coordinator.LibraryFile = small
 		mpi.Fallocate = func(int, uint32, int64, int64) error { return nil }
 	}
+	rank.Pace = testkit.Pace
 	args := os.Args[1:]
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
