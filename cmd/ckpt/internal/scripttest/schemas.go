@@ -74,7 +74,7 @@ func (m schemaChecked) Run() int {
 			panic(err)
 		}
 	}
-	if err := useMPICH(dir); err != nil {
+	if err := useMPI(dir); err != nil {
 		panic(err)
 	}
 	heedSignals()
