@@ -16,27 +16,28 @@ import (
 // endings are how the ends of the table in docs/TESTING.md are brought about: what the
 // first rank, the second and the command do, in the words of endsProgram and endsCommand.
 var endings = map[[2]string][3]string{
-	{"all ranks, after `ckpt_finalize`", "exits with 0"}:                                           {"-", "-", "0"},
-	{"all ranks, after `ckpt_finalize`", "exits with 7"}:                                           {"-", "-", "7"},
-	{"all ranks, after `ckpt_finalize`", "is killed"}:                                              {"-", "-", "killed"},
-	{"a rank is killed", "exits with 9"}:                                                           {"-", "killed", "9"},
-	{"a rank is killed", "exits with 0, as behind a pipe"}:                                         {"-", "killed", "0"},
-	{"all ranks are killed", "exits with 0, as behind a pipe"}:                                     {"killed", "killed", "0"},
-	{"a rank exits without `ckpt_finalize`, the others have called it", "exits with 0"}:            {"-", "silent", "0"},
-	{"all ranks exit without `ckpt_finalize`", "exits with 0"}:                                     {"silent", "silent", "0"},
-	{"a rank is killed before `ckpt_init`, another waits in it", "exits with 9"}:                   {"-", "early", "9"},
-	{"a rank is killed before `ckpt_init`, another waits in it", "exits with 0, as behind a pipe"}: {"-", "early", "0"},
-	{"all ranks are killed before `ckpt_init`", "exits with 9"}:                                    {"early", "early", "9"},
-	{"all ranks are killed before `ckpt_init`, once", "exits with 9"}:                              {"first", "first", "9"},
-	{"all ranks are killed before `ckpt_init`", "exits with 0, as behind a pipe"}:                  {"early", "early", "0"},
-	{"no rank calls `ckpt_init`", "exits with 0"}:                                                  {"plain", "plain", "0"},
-	{"no rank calls `ckpt_init`", "exits with 3"}:                                                  {"plain", "plain", "3"},
-	{"no rank gets the variables of `ckpt`", "exits with 0"}:                                       {"unset", "unset", "0"},
-	{"no agent can start", "exits with 0, as behind a pipe"}:                                       {"agentless", "agentless", "0"},
-	{"an agent is killed", "exits with 0, as behind a pipe"}:                                       {"-", "agent", "0"},
-	{"the command, while ranks compute, which end with `ckpt_finalize`", "exits with 0"}:           {"-", "-", "leaves"},
-	{"the command, while ranks compute", "is killed"}:                                              {"-", "-", "dies"},
-	{"the job is stopped", "exits with 0"}:                                                         {"stops", "-", "0"},
+	{"all ranks, after `ckpt_finalize`", "exits with 0"}:                                             {"-", "-", "0"},
+	{"all ranks, after `ckpt_finalize`", "exits with 7"}:                                             {"-", "-", "7"},
+	{"all ranks, after `ckpt_finalize`", "is killed"}:                                                {"-", "-", "killed"},
+	{"a rank is killed", "exits with 9"}:                                                             {"-", "killed", "9"},
+	{"a rank is killed", "exits with 0, as behind a pipe"}:                                           {"-", "killed", "0"},
+	{"all ranks are killed", "exits with 0, as behind a pipe"}:                                       {"killed", "killed", "0"},
+	{"a rank exits without `ckpt_finalize`, the others have called it", "exits with 0"}:              {"-", "silent", "0"},
+	{"all ranks exit without `ckpt_finalize`", "exits with 0"}:                                       {"silent", "silent", "0"},
+	{"a rank is killed before `ckpt_init`, another waits in it", "exits with 9"}:                     {"-", "early", "9"},
+	{"a rank is killed before `ckpt_init`, another waits in it", "exits with 0, as behind a pipe"}:   {"-", "early", "0"},
+	{"all ranks are killed before `ckpt_init`", "exits with 9"}:                                      {"early", "early", "9"},
+	{"all ranks are killed before `ckpt_init`, once", "exits with 9"}:                                {"first", "first", "9"},
+	{"all ranks are killed before `ckpt_init`", "exits with 0, as behind a pipe"}:                    {"early", "early", "0"},
+	{"no rank calls `ckpt_init`", "exits with 0"}:                                                    {"plain", "plain", "0"},
+	{"no rank calls `ckpt_init`", "exits with 3"}:                                                    {"plain", "plain", "3"},
+	{"no rank gets the variables of `ckpt`", "exits with 0"}:                                         {"unset", "unset", "0"},
+	{"no agent can start", "exits with 0, as behind a pipe"}:                                         {"agentless", "agentless", "0"},
+	{"an agent is killed", "exits with 0, as behind a pipe"}:                                         {"-", "agent", "0"},
+	{"the launcher's process of a host, as a rank is about to call `ckpt_finalize`", "exits with 0"}: {"-", "daemon", "0"},
+	{"the command, while ranks compute, which end with `ckpt_finalize`", "exits with 0"}:             {"-", "-", "leaves"},
+	{"the command, while ranks compute", "is killed"}:                                                {"-", "-", "dies"},
+	{"the job is stopped", "exits with 0"}:                                                           {"stops", "-", "0"},
 }
 
 // endsProgram is a rank: ends RANK END END-OF-THE-OTHER. It dies in one run only.
@@ -87,6 +88,8 @@ int main(int argc, char **argv)
     }
     if (is("silent")) return 0;
     if (rank == 0 && step == 20) { printf("result %ld\n", u[0]); fflush(stdout); creat("result", 0600); }
+    pid_t daemon = getppid();
+    if (once("daemon")) for (kill(daemon, SIGKILL); getppid() == daemon; ) usleep(100);
     ckpt_finalize();
     return 0;
 }
@@ -105,6 +108,11 @@ fi
 export COORDINATOR=$PPID
 test $3 != dies || test -e left || export WAIT=1
 {
+if test $2 = daemon; then
+	cp "$(command -v sh)" orted
+	./orted -c './ends 0 - daemon & ./ends 1 daemon - & wait'
+	exit
+fi
 ./ends 0 $1 $2 & first=$!
 ./ends 1 $2 $1 || test $2 != early || kill $first
 wait

@@ -30,10 +30,12 @@ type program struct {
 	step      int64        // of the program, at the boundary that it waits at
 	began     bool         // the application may compute: Start has come
 	readyTold bool
-	writing   int           // how many checkpoints are taken and not written yet
-	finished  bool          // the program has called finalize
-	left      bool          // the coordinator needs this rank no more
-	notice    client.Answer // of an earlier checkpoint, for the next call
+	writing   int  // how many checkpoints are taken and not written yet
+	finished  bool // the program has called finalize
+	left      bool // the coordinator needs this rank no more
+	// launcherLives reports whether the launcher's process of this host can pass output on.
+	launcherLives func() bool
+	notice        client.Answer // of an earlier checkpoint, for the next call
 }
 
 // graceAfterQuit is how long a process may take to end after its coordinator and launcher should
@@ -143,6 +145,7 @@ func (p *program) serve(ctx context.Context) error {
 	gone := make(chan error, 1)
 	go func() { gone <- p.hear(ctx) }()
 	calls := p.client.Calls()
+	p.lookAfter()
 	orphan := p.orphaned(ctx)
 	var late <-chan time.Time
 	for !p.left || calls != nil {
@@ -160,7 +163,7 @@ func (p *program) serve(ctx context.Context) error {
 		case <-orphan:
 			if orphan = nil; !p.finished && !p.left {
 				p.end()
-				return fmt.Errorf("rank %d: its launcher is gone", p.id)
+				return fmt.Errorf("rank %d: %w", p.id, errLauncher)
 			}
 		case err := <-p.failed:
 			p.end()
@@ -184,17 +187,19 @@ func (p *program) serve(ctx context.Context) error {
 	return nil
 }
 
-// orphaned is closed when the launcher that looks after the process on this host has ended and
-// the process goes on: the launcher would have ended it with the others.
-func (p *program) orphaned(ctx context.Context) <-chan struct{} {
-	gone := make(chan struct{})
+// lookAfter finds the launcher's process that looks after the process on this host.
+func (p *program) lookAfter() {
 	of, ok := family.Find(p.client.Hello().PID)
 	launcher, has := launch.LauncherOf(of)
-	if !ok || !has {
-		return gone
-	}
+	p.launcherLives = func() bool { return !ok || !has || launcher.Alive() }
+}
+
+// orphaned is closed when the launcher has ended and the process goes on: the launcher would
+// have ended it with the others.
+func (p *program) orphaned(ctx context.Context) <-chan struct{} {
+	gone := make(chan struct{})
 	go func() {
-		for launcher.Alive() {
+		for p.launcherLives() {
 			select {
 			case <-time.After(lookTime):
 			case <-p.client.Done():
@@ -211,6 +216,8 @@ func (p *program) orphaned(ctx context.Context) <-chan struct{} {
 	}()
 	return gone
 }
+
+var errLauncher = errors.New("its launcher is gone")
 
 // lookTime is how often an agent looks whether the launcher lives.
 const lookTime = 500 * time.Millisecond

@@ -120,6 +120,10 @@ func (p *program) finalize(ctx context.Context) {
 		p.unrestored()
 		return
 	}
+	if !p.launcherLives() { // the output that it had to pass on is lost
+		p.fail(errLauncher)
+		return
+	}
 	p.finished = true
 	p.member.Step(protocol.Computing{Iter: p.spec.Iterations + 1})
 	p.do(ctx, protocol.Ended{Body: job.Encode(wire.DoneReport{})})
