@@ -61,7 +61,7 @@ func (d *dealer) run(ranks []int) {
 	d.t.Helper()
 	// Deaths show at once; other tests may have the processors for longer than the default.
 	const silence = "--silence=1m"
-	d.must(0, d.program(d.p.plain, ranks[0], "plain.out")...)
+	d.must(0, d.program(d.p.plain(d.t, d.dir), ranks[0], "plain.out")...)
 	launch := slices.Concat([]string{"ckpt", "launch", silence, "--every", strconv.Itoa(d.steps / 8), "--fail", fmt.Sprintf("rank=%d@iter=%d", ranks[0]-1, d.steps*3/8-1), "--job", "heat"},
 		d.settings, []string{"--"}, d.program(d.p.command, ranks[0], "heat.out"))
 	d.must(5, launch...)

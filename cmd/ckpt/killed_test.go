@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,10 +24,10 @@ import (
 // and SCR, on each implementation of MPI, on one host or on two names of it, and under Slurm. It
 // kills a rank, an agent, the launcher, its daemon on a host, its session with it or the
 // coordinator at random times from the start on, in every fifth run when the result is written,
-// about when the ranks call ckpt_finalize. Each time the final field and the set of lines printed equal those of a
-// run without failures and without ckpt, and nothing of the job is left behind. A killed
-// coordinator is followed by ckpt restart, all else by the coordinator itself. A dozen runs have
-// each language, launcher, role and way to write; there are 200 at night.
+// about when the ranks call ckpt_finalize. Each time the final field and the set of lines printed
+// equal those of a run without failures and without ckpt, and nothing of the job is left behind.
+// A killed coordinator is followed by ckpt restart, all else by the coordinator itself. A dozen
+// runs have each language, launcher, role and way to write; there are 200 at night.
 //
 //	CKPT_KILL_RUNS=200 go test -run TestProgramsKilled ./cmd/ckpt
 //	CKPT_KILL_SEED=17 CKPT_KILL_RUNS=1 go test -v -run TestProgramsKilled ./cmd/ckpt
@@ -38,49 +39,70 @@ func TestProgramsKilled(t *testing.T) {
 	if testkit.Nightly() && os.Getenv("CKPT_KILL_RUNS") == "" {
 		runs = 200
 	}
-	programs, dir := killedPrograms(), t.TempDir()
-	references := make(map[string]reference)
-	killed, ran := make(map[string]int), 0
-	for i := range runs {
-		run := seed + i
-		p, ranks := programs[run%len(programs)], 4
-		if run%7 == 2 && !p.mpi.slurm {
-			ranks = 8
+	programs, all := killedPrograms(), &kills{dir: t.TempDir(), of: make(map[string]int), references: make(map[string]*reference)}
+	t.Run("run", func(t *testing.T) { // returns when all runs have ended
+		for run := seed; run < seed+runs; run++ {
+			p, ranks := programs[run%len(programs)], 4
+			if run%7 == 2 && !p.mpi.slurm {
+				ranks = 8
+			}
+			t.Run(fmt.Sprintf("%d,%s,%s,%d", run, p.language, p.mpi, ranks), func(t *testing.T) {
+				t.Parallel()
+				p.build(t, all.dir)
+				k := newKiller(t, p, run, ranks)
+				k.all = all
+				k.survives()
+			})
 		}
-		t.Run(fmt.Sprintf("%d,%s,%s,%d", run, p.language, p.mpi, ranks), func(t *testing.T) {
-			p.build(t, dir)
-			ran++
-			k := newKiller(t, p, run, ranks)
-			k.killed = killed
-			if err := os.WriteFile(filepath.Join(k.dir, "session"), []byte(session), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			key := fmt.Sprint(p.language, p.mpi, ranks, p.steps)
-			if references[key].lines == nil {
-				references[key] = k.reference()
-			}
-			k.run()
-			if t.Failed() {
-				return
-			}
-			if got, err := os.ReadFile(filepath.Join(k.dir, "heat.out")); p.language != "c++" && err != nil || !bytes.Equal(got, references[key].field) {
-				t.Errorf("the result is not that of a run without failures: %v, %d bytes of %d", err, len(got), len(references[key].field))
-			}
-			if got := k.lines("output"); !slices.Equal(got, references[key].lines) {
-				t.Errorf("the program printed %q, without failures %q\n%s", got, references[key].lines, k.said("output"))
-			}
-			if err := k.command("output", "ckpt", "verify", "heat").Run(); err != nil {
-				t.Errorf("ckpt verify: %v\n%s", err, k.said("output"))
-			}
-			k.nothingLeft()
-		})
-	}
-	t.Logf("killed: %v", killed)
+	})
+	t.Logf("killed: %v", all.of)
 	for _, role := range killedRoles {
-		if ran >= len(killedRoles) && killed[role] == 0 && !t.Failed() {
-			t.Errorf("no %s was killed in %d runs", role, ran)
+		if all.runs >= len(killedRoles) && all.of[role] == 0 && !t.Failed() {
+			t.Errorf("no %s was killed in %d runs", role, all.runs)
 		}
 	}
+}
+
+// kills are what all runs share.
+type kills struct {
+	dir        string // of compiled programs
+	mu         sync.Mutex
+	runs       int
+	of         map[string]int        // of each role
+	references map[string]*reference // by what is printed and the number of steps
+}
+
+// A reference is what a program has to leave. It is the same for all launchers and numbers of ranks.
+type reference struct {
+	sync.Once
+	field []byte
+	lines []string
+}
+
+// survives runs the job with kills, and compares what it leaves with the reference.
+func (k *killer) survives() {
+	k.t.Helper()
+	if err := os.WriteFile(filepath.Join(k.dir, "session"), []byte(session), 0o700); err != nil {
+		k.t.Fatal(err)
+	}
+	want := k.reference()
+	k.run()
+	k.all.mu.Lock()
+	k.all.runs++
+	k.all.mu.Unlock()
+	if k.t.Failed() {
+		return
+	}
+	if got, err := os.ReadFile(filepath.Join(k.dir, "heat.out")); k.p.language != "c++" && err != nil || !bytes.Equal(got, want.field) {
+		k.t.Errorf("the result is not that of a run without failures: %v, %d bytes of %d", err, len(got), len(want.field))
+	}
+	if got := k.lines("output"); !slices.Equal(got, want.lines) {
+		k.t.Errorf("the program printed %q, without failures %q\n%s", got, want.lines, k.said("output"))
+	}
+	if err := k.command("output", "ckpt", "verify", "heat").Run(); err != nil {
+		k.t.Errorf("ckpt verify: %v\n%s", err, k.said("output"))
+	}
+	k.nothingLeft()
 }
 
 // number returns a number of the environment.
@@ -127,11 +149,11 @@ func (k *killer) roles() []string {
 // A killer runs a job and kills parts of it.
 type killer struct {
 	*sandbox
-	p      *heatProgram
-	ranks  int
-	rng    *rand.Rand
-	killed map[string]int // how many of each role, in all runs
-	next   string         // the role of the process to be killed next
+	p     *heatProgram
+	ranks int
+	rng   *rand.Rand
+	all   *kills
+	next  string // the role of the process to be killed next
 	// settings are flags of the write path.
 	settings []string
 	kills    int  // that are still to come
@@ -169,12 +191,6 @@ func (k *killer) arguments() []string {
 	return m.mpiexec(k.ranks, k.sized(k.p.command, "heat.out")...)
 }
 
-// A reference is what a program has to leave.
-type reference struct {
-	field []byte
-	lines []string
-}
-
 // lines returns the different lines of a program's output.
 func (k *killer) lines(output string) []string {
 	said, _ := os.ReadFile(filepath.Join(k.dir, output))
@@ -187,18 +203,36 @@ func (k *killer) lines(output string) []string {
 }
 
 // reference returns the result of a run without failures and without ckpt.
-func (k *killer) reference() reference {
+func (k *killer) reference() *reference {
 	k.t.Helper()
-	m := *k.p.mpi
-	m.slurm = false
-	if err := k.command("reference", m.mpiexec(k.ranks, k.sized(k.p.plain, "plain.out")...)...).Run(); err != nil {
-		k.t.Fatalf("%v\n%s", err, k.said("reference"))
+	key := fmt.Sprint(k.p.language, k.sized(nil, ""))
+	switch k.p.language {
+	case "fti", "scr", "veloc": // heat_plain.c in each
+		key = fmt.Sprint("c", k.sized(nil, ""))
+	case "c++": // each rank has a rod
+		key = fmt.Sprint(key, k.ranks)
 	}
-	b, err := os.ReadFile(filepath.Join(k.dir, "plain.out"))
-	if err != nil && k.p.language != "c++" {
-		k.t.Fatal(err)
+	k.all.mu.Lock()
+	r := k.all.references[key]
+	if r == nil {
+		r = new(reference)
+		k.all.references[key] = r
 	}
-	return reference{b, k.lines("reference")}
+	k.all.mu.Unlock()
+	r.Do(func() {
+		plain := k.p.plain(k.t, k.dir)
+		m := *k.p.mpi
+		m.slurm = false
+		if err := k.command("reference", m.mpiexec(k.ranks, k.sized(plain, "plain.out")...)...).Run(); err != nil {
+			k.t.Fatalf("%v\n%s", err, k.said("reference"))
+		}
+		r.field, _ = os.ReadFile(filepath.Join(k.dir, "plain.out"))
+		r.lines = k.lines("reference")
+	})
+	if len(r.lines) == 0 || len(r.field) == 0 && k.p.language != "c++" {
+		k.t.Fatalf("a run without failures leaves %d bytes and %d lines", len(r.field), len(r.lines))
+	}
+	return r
 }
 
 // run runs the job to its end.
@@ -336,7 +370,9 @@ func (k *killer) strike(coordinator int) {
 		victim.pid = coordinator
 	}
 	victim.signal(syscall.SIGKILL)
-	k.killed[k.next]++
+	k.all.mu.Lock()
+	k.all.of[k.next]++
+	k.all.mu.Unlock()
 	k.t.Logf("killed %s %v", k.next, &victim)
 	k.next = draw(k.rng, k.roles())
 	k.kills--

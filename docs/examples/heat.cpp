@@ -42,12 +42,15 @@ int main(int argc, char **argv) {
             if (step % 10 == 0) history.push_back(u[0]);
             if (run.boundary(step + 1) == CKPT_STOP) return run.finalize(), MPI_Finalize();
         }
-        double sum = 0, total = 0;
+        double sum = 0;
         for (double v : u) sum += v;
         for (double v : history) sum += v;
         sum += time + seen.high;
-        MPI_Reduce(&sum, &total, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-        if (rank == 0) std::printf("%zu records, sum %.17g\n", history.size(), total);
+        std::vector<double> sums(size); /* MPI_Reduce may add in another order on other hosts */
+        MPI_Gather(&sum, 1, MPI_DOUBLE, sums.data(), 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+        sum = 0;
+        for (double s : sums) sum += s;
+        if (rank == 0) std::printf("%zu records, sum %.17g\n", history.size(), sum);
         std::fflush(stdout);
     } /* the session ends: the program is complete */
     return MPI_Finalize();
