@@ -77,7 +77,7 @@ func AddContents(model string, c *tune.Case) error {
 	if r.App, err = m.Application(c.Instance.String(), 0); err != nil {
 		return inputErrors(err)
 	}
-	s, err := m.Stored(r, predict.Storing{Codec: c.Codec}, nil)
+	s, err := m.Stored(r, predict.Storing{Codec: c.Codec, Saved: c.Saved}, nil)
 	if err != nil {
 		return inputErrors(err)
 	}

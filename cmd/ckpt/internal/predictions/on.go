@@ -121,6 +121,9 @@ func (s *shared) Stored(m *predict.Model, r predict.Request, p *predict.Stored) 
 			return err
 		}
 		s.replace(x.t, &f)
+		if c.Memory == nil && (p.Assumed || p.Codec == "auto") {
+			wrote(x.c, float64(f.Bytes-c.Library))
+		}
 	}
 	p.Simulated(s.sys.Name, s.sys.Unknown)
 	return nil
@@ -196,6 +199,16 @@ func equalShares(p *predict.Stored, of *service.Checkpoint) *tune.PlannedMemory 
 		}
 	}
 	return m
+}
+
+// wrote has a checkpoint store what was simulated: the storage decides what auto packs, and its
+// description may know ratios that no job measured. The interval stays.
+func wrote(c *service.Checkpoint, bytes float64) {
+	c.Data.Value = max(0, bytes-c.Shared.Value)
+	c.Total.Value = bytes + c.Overhead.Value
+	for _, r := range []*fit.Range{&c.Data, &c.Total} {
+		r.Low, r.High = min(r.Low, r.Value), max(r.High, r.Value)
+	}
 }
 
 // replace puts the times of a forecast in place of a model's. The model keeps the
