@@ -102,7 +102,7 @@ func (s *Stored) Row(times bool) StoredRow {
 	}
 	full, next := &s.FullTime, &s.NextTime
 	if !times {
-		full, next = nil, nil
+		full, next, r.Note = nil, nil, s.sizeNote
 	}
 	r.Kinds = []StoredKind{storedKind(&s.Full, true, full), storedKind(&s.Next, false, next)}
 	for i, t := range []*service.Time{full, next} {

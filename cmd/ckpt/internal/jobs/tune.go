@@ -108,6 +108,8 @@ func (o *tuneOptions) tuneCase(app string) (tune.Case, error) {
 	switch {
 	case o.level != string(job.System) && !c.Saved:
 		return c, ui.BadUsage(fmt.Sprintf("level %q is unknown", o.level), "--level takes system or application")
+	case c.Saved && o.flags.Changed("mpi"):
+		return c, ui.BadUsage("--level application, and --mpi: the application level stores no segments", "leave one of them out")
 	case c.Saved && inst.SavedBytes() == 0:
 		return c, ui.BadUsage(inst.String()+" saves no array", "leave --level out")
 	}

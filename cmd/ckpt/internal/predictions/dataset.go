@@ -158,6 +158,12 @@ func Commands(g *ui.Globals) []*cobra.Command {
 	g.TellsProgress(commands...)
 	for _, cmd := range slices.Concat(commands, commands[0].Commands()) {
 		cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+			if err := checkMemory(cmd.Flags()); err != nil {
+				return err
+			}
+			if name := cmd.Name(); cmd.Flags().Changed("async") && (name == "size" || name == "storage") {
+				return ui.BadUsage("--async changes times, and not the size of a checkpoint", "leave it out; ckpt predict time has the pause and the durability lag")
+			}
 			return ui.CheckNeeds(cmd, args, slices.Concat(needs[""], needs[cmd.Name()]))
 		}
 	}
@@ -173,12 +179,8 @@ var needs = map[string][]ui.Need{"": {
 	{Flags: "store", Of: "from-job", Because: "only a job is in a store", Remedy: "add --from-job JOB"},
 }, "scale": {
 	{Flags: "codec engine", Of: "runs", Because: "only the checkpoints of known runs are written", Remedy: "add --runs, with the times of runs"},
-}, "storage": {
-	{Flags: "layout async", Of: "engine model", Because: "it is for files of ckpt", Remedy: "add --engine ckpt"},
 }, "eval": {
 	{Flags: "store", Of: "APP", Because: "only a job is in a store", Remedy: "name the JOB"},
-}, "size": {
-	{Flags: "codec", Of: "engine model", Because: "images of DMTCP are told as they are before compression", Remedy: "ckpt predict time tells what is stored"},
 }, "count": { // where the checkpoint may be known
 	{Flags: "on background measure aggregators buffer async codec engine io law layout level map mpi np model vary", Of: "APP", Because: "the time of a checkpoint is given, and nothing is predicted", Remedy: "name an APP in place of --checkpoint-time"},
 	{Flags: "nodes", Of: "APP node-mtbf", Because: "the time of a checkpoint is given, and nothing is predicted", Remedy: "name an APP in place of --checkpoint-time, or give --node-mtbf"},

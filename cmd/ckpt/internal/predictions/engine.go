@@ -23,7 +23,7 @@ type storingOptions struct {
 	async                 ui.InFlight
 }
 
-// addLevelFlag adds the flag of commands that predict times.
+// addLevelFlag adds the flag of commands that predict what a checkpoint holds.
 func (o *storingOptions) addLevelFlag(f *pflag.FlagSet) {
 	f.StringVar(&o.level, "level", string(job.System), "what ckpt stores: system (all of the memory) or application (the arrays that the workload saves)")
 	ui.Choices(f, "level", string(job.System), string(job.Application))
@@ -99,7 +99,7 @@ func printStored(g *ui.Globals, s *predict.Stored) error {
 	if s.Library.Value > 0 {
 		text = fmt.Sprintf("library %s once for the job, 95 %% %s\n", ui.Bytes(s.Library.Value), amount(s.Library))
 	}
-	return g.Printf("%s%s%s", text, rankLines(s.Ranks), explainStored(g, s))
+	return g.Printf("%s%s%s", text, rankLines(s.Ranks), explainStored(g, s, s.Row(false).Note))
 }
 
 func printStoredTime(g *ui.Globals, s *predict.Stored) error {
@@ -121,16 +121,16 @@ func printStoredTime(g *ui.Globals, s *predict.Stored) error {
 		}
 		lag += "\n"
 	}
-	return g.Printf("%s%s", lag, explainStored(g, s))
+	return g.Printf("%s%s", lag, explainStored(g, s, s.Note))
 }
 
-func explainStored(g *ui.Globals, s *predict.Stored) string {
+func explainStored(g *ui.Globals, s *predict.Stored, note string) string {
 	if g.Quiet {
 		return ""
 	}
 	text := fmt.Sprintf("model  %s\nbasis  %s\n", s.Model, s.Basis)
-	if s.Note != "" {
-		text += "note   " + s.Note + "\n"
+	if note != "" {
+		text += "note   " + note + "\n"
 	}
 	return text
 }
@@ -150,12 +150,25 @@ func explainEngine(g *ui.Globals, e dataset.Engine, way string) {
 	g.Printf("engine %s%s: %s (%s)\n", cmp.Or(e, dataset.DMTCP), way, is, other)
 }
 
-// ofMemory are the flags of predict size that are for images of the whole memory.
-var ofMemory = []string{"model", "engine", "codec", "layout", "async", "mpi", "io", "law", "vary", "manager-files", "plot"}
+// ofCkpt are the flags that ask what ckpt stores at application level, in place of the file that
+// an application writes itself; ofMemory are those for images of the whole memory.
+var (
+	ofCkpt   = []string{"model", "engine", "codec", "layout"}
+	ofMemory = []string{"mpi", "io", "law", "manager-files", "plot"}
+)
+
+// checkMemory refuses flags for images of the whole memory at application level.
+func checkMemory(f *pflag.FlagSet) error {
+	level := f.Lookup("level")
+	if name := changed(f, ofMemory...); name != "" && level != nil && level.Value.String() == string(job.Application) {
+		return ui.BadUsage(fmt.Sprintf("--level application, and --%s: that is for images of the whole memory", name), "leave one of them out")
+	}
+	return nil
+}
 
 // predictSaved predicts a checkpoint at application level.
-func (o *jobOptions) predictSaved(g *ui.Globals, f *pflag.FlagSet, app string) error {
-	s, err := o.savedSize(f, app)
+func (o *jobOptions) predictSaved(g *ui.Globals, app string) error {
+	s, err := o.savedSize(app)
 	if err == nil {
 		err = eval.NoteMeasured(s)
 	}
@@ -166,13 +179,11 @@ func (o *jobOptions) predictSaved(g *ui.Globals, f *pflag.FlagSet, app string) e
 }
 
 // savedSize is what an application stores that saves the arrays it has to.
-func (o *jobOptions) savedSize(f *pflag.FlagSet, app string) (*predict.ApplicationSize, error) {
-	for _, name := range ofMemory {
-		if f.Changed(name) {
-			return nil, ui.BadUsage(fmt.Sprintf("--level application, and --%s: that is for images of the whole memory", name), "leave one of them out")
-		}
-	}
+func (o *jobOptions) savedSize(app string) (*predict.ApplicationSize, error) {
 	inst, err := dataset.ParseApp(app, o.np)
+	if o.vary != "" {
+		inst, err = o.variedInstance(app)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -187,6 +198,16 @@ func (o *jobOptions) savedSize(f *pflag.FlagSet, app string) (*predict.Applicati
 		}
 	}
 	return predict.ApplicationOf(inst, mapping, o.aggregators, buffer)
+}
+
+// variedInstance is an application with another problem size.
+func (o *jobOptions) variedInstance(app string) (*dataset.Instance, error) {
+	m, err := o.load(app)
+	if err != nil {
+		return nil, err
+	}
+	r, err := o.request(m, app)
+	return r.App.Instance(), err
 }
 
 func printSaved(g *ui.Globals, s *predict.ApplicationSize) error {

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator/job"
 	"ckpt/dataset"
 	"ckpt/image/nodes"
 	"ckpt/interval"
@@ -21,7 +20,6 @@ type needOptions struct {
 	jobOptions
 	FailingOptions
 	memory, size, waste, downtime string
-	level                         string
 	share, protect, rate          string
 	keep                          int
 }
@@ -55,8 +53,7 @@ wastes and failure rates.`,
 func (o *needOptions) addFlags(f *pflag.FlagSet) {
 	o.jobOptions.addFlags(f)
 	o.FailingOptions.AddFlags(f, "")
-	f.StringVar(&o.level, "level", string(job.System), "what the checkpoint of APP holds: system (all of the memory) or application (what has to be saved)")
-	ui.Choices(f, "level", string(job.System), string(job.Application))
+	o.addLevelFlag(f)
 	f.StringVar(&o.memory, "memory", "", "memory of a node that a checkpoint has, like 512GiB")
 	f.StringVar(&o.size, "size", "", "size of a checkpoint of all nodes, like 90TiB, in place of --memory and APP")
 	f.StringVar(&o.waste, "waste", "", "accepted share of the time that checkpoints, restarts and repeated work take, like 5%")
@@ -166,14 +163,13 @@ func (o *needOptions) bytes(f *pflag.FlagSet, r *StorageNeed, app string) (share
 	if given != 1 {
 		return 0, ui.BadUsage("the size of a checkpoint must be given once", "give the --memory of a node, the --size of a checkpoint, or an APP whose checkpoint is predicted")
 	}
-	switch {
-	case o.level != string(job.System) && o.level != string(job.Application):
-		return 0, ui.BadUsage(fmt.Sprintf("level %q is unknown", o.level), "--level takes system or application")
-	case o.level == string(job.Application) && o.model != "":
-		return 0, ui.BadUsage("--level application beside --model: the arrays of a workload are known without a model", "name an APP, and leave --model out")
-	case o.level == string(job.Application) && app != "":
-		return o.saved(r, f, app)
-	case app != "" || o.model != "":
+	switch predicted := app != "" || o.model != ""; {
+	case predicted && o.saved() && changed(f, ofCkpt...) == "":
+		if name := changed(f, "aggregators", "buffer"); name != "" {
+			return 0, ui.BadUsage("--"+name+" changes how a checkpoint is written, and not its size", "leave it out")
+		}
+		return o.savedExactly(r, app)
+	case predicted:
 		return o.predicted(r, app)
 	}
 	if name := changed(f, "level", "np", "vary", "engine", "codec", "layout", "async", "mpi", "io", "aggregators", "buffer", "law"); name != "" {
@@ -195,8 +191,12 @@ func (o *needOptions) predicted(r *StorageNeed, app string) (share float64, err 
 	if err != nil {
 		return 0, err
 	}
-	if r.Engine, err = m.EngineOf(dataset.Engine(o.engine)); err != nil {
+	own, err := o.own(m)
+	if err != nil {
 		return 0, err
+	}
+	if r.Engine = dataset.DMTCP; own {
+		r.Engine = dataset.Ckpt
 	}
 	asked, err := o.requestFor(m, app, r.Engine)
 	if err != nil {
@@ -212,9 +212,9 @@ func (o *needOptions) predicted(r *StorageNeed, app string) (share float64, err 
 	return share, nil
 }
 
-// saved takes the bytes of a checkpoint at application level.
-func (o *needOptions) saved(r *StorageNeed, f *pflag.FlagSet, app string) (share float64, err error) {
-	s, err := o.savedSize(f, app)
+// savedExactly takes the bytes of a checkpoint at application level.
+func (o *needOptions) savedExactly(r *StorageNeed, app string) (share float64, err error) {
+	s, err := o.savedSize(app)
 	if err != nil {
 		return 0, err
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator/job"
 	"ckpt/dataset"
 	"ckpt/predict"
 	"ckpt/predict/fit"
@@ -155,7 +154,7 @@ func appOf(args []string) string {
 
 func newPredictSizeCommand(g *ui.Globals) *cobra.Command {
 	var o jobOptions
-	var figure, level string
+	var figure string
 	cmd := &cobra.Command{
 		Use:   "size [APP]",
 		Short: "Predict the size of a checkpoint",
@@ -169,7 +168,8 @@ the built-in tables are dmtcp.
 
 --level application is the file of an application that stores only what it has to
 save: the arrays, each that is the same on all ranks once, and a header. It needs no
-model, and says how many writes the aggregators make.
+model, and says how many writes the aggregators make. With --model, --engine ckpt,
+--codec or --layout it is what ckpt stores at that level.
 
 APP is NAME.CLASS.NP (bt.B.4), NAME.CLASS with --np, or a workload file. The built-in ones are ` + strings.Join(dataset.Names(), ", ") + `,
 and a model of ckpt predict fit adds those that it has measurements of. With a model of
@@ -183,19 +183,14 @@ one application APP can be left out.`,
   ckpt predict size bt --np 64 --vary N=200`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch job.Level(level) {
-			case job.System:
-			case job.Application:
-				return inputErrors(o.predictSaved(g, cmd.Flags(), appOf(args)))
-			default:
-				return ui.BadUsage(fmt.Sprintf("level %q is unknown", level), "--level takes system or application")
+			if o.saved() && changed(cmd.Flags(), ofCkpt...) == "" {
+				return inputErrors(o.predictSaved(g, appOf(args)))
 			}
 			return inputErrors(runPredictSize(g, &o, appOf(args), figure))
 		},
 	}
 	o.addFlags(cmd.Flags())
-	cmd.Flags().StringVar(&level, "level", string(job.System), "what the checkpoint holds: system (all of the memory) or application (what has to be saved)")
-	ui.Choices(cmd.Flags(), "level", string(job.System), string(job.Application))
+	o.addLevelFlag(cmd.Flags())
 	cmd.Flags().StringVar(&figure, "plot", "", "draw the data zone over process counts to this .svg, .png or .pdf")
 	cmd.Flags().BoolVar(&o.managers, "manager-files", false, "add the images of mpiexec, ssh and proxies, as DMTCP stores them")
 	return cmd
@@ -226,6 +221,9 @@ func runPredictSize(g *ui.Globals, o *jobOptions, app, figure string) error {
 			return err
 		}
 		return g.Show(s.Row(false), func() error { return printStored(g, s) })
+	}
+	if o.codec != "" {
+		return ui.BadUsage("--codec "+o.codec+": images of DMTCP are told as they are before compression", "ckpt predict time tells what is stored")
 	}
 	r, err := o.request(m, app)
 	if err != nil {

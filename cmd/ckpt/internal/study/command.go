@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
 	"ckpt/image/pfs"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
@@ -70,6 +71,8 @@ through a study.`,
 	f.IntSliceVar(&o.NP, "np", nil, "numbers of ranks of the small runs (default: three, chosen)")
 	f.StringVar(&o.MPI, "mpi", "", "MPI library: mpich or openmpi (default: that of the program, mpich for APP)")
 	ui.Choices(f, "mpi", "mpich", "openmpi")
+	f.StringVar(&o.Level, "level", "", "of APP: what checkpoints hold, system or application (default system)")
+	ui.Choices(f, "level", string(job.System), string(job.Application))
 	f.StringVar(&o.Overhead, "overhead", "", "accepted share of the run time, like 10%, to plan the number of checkpoints")
 	f.StringVar(&o.AppTime, "app-time", "", "time of the large run without checkpoints, like 2h")
 	o.FailingOptions.AddFlags(f, "for the best interval: ")
@@ -98,6 +101,18 @@ func (o *studyOptions) read(cmd *cobra.Command, args []string) error {
 	for _, flag := range []string{"app", "every", "settle", "record"} {
 		if o.Command == "" && cmd.Flags().Changed(flag) {
 			return ui.UsageOf(cmd, fmt.Errorf("--%s needs --command", flag))
+		}
+	}
+	switch job.Level(o.Level) {
+	case job.System:
+		o.Level = ""
+	case "", job.Application:
+	default:
+		return ui.BadUsage(fmt.Sprintf("level %q is unknown", o.Level), "--level takes system or application")
+	}
+	for flag, given := range map[string]bool{"command": o.Command != "", "mpi": o.MPI != "", "runs": o.Runs != ""} {
+		if o.Level != "" && given {
+			return ui.BadUsage(fmt.Sprintf("--level application, and --%s: that is for all of the memory", flag), "leave one of them out")
 		}
 	}
 	if o.MPI != "" && o.MPI != "mpich" && o.MPI != "openmpi" {

@@ -137,7 +137,7 @@ func (s *Study) result() (*Result, error) {
 		}
 	}
 	var err error
-	if s.Command != "" && s.own() {
+	if s.ofCkpt() {
 		r.own = readInto[predict.StoredRow](s, "size", &err)
 	} else {
 		r.Size = readInto[predict.Size](s, "size", &err)

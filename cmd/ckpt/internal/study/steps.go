@@ -96,6 +96,7 @@ func (s *Study) launch(r Run) Step {
 		Why: fmt.Sprintf("A run on %d ranks, %d per node, with three checkpoints.", r.NP, r.PPN()),
 		Args: []string{"launch", r.App, "--np", np, "--nodes", strconv.Itoa(r.Nodes), "--mpi", s.mpi(),
 			"--iterations", strconv.Itoa(iterations), "--every", strconv.Itoa(every), "--job", r.Name, "--store", s.store(), "--json"}}
+	step.Args = append(step.Args, s.level()...)
 	if s.Command != "" {
 		words := s.commandFor(r.NP)
 		step.Files, step.Why = programFiles(words), fmt.Sprintf("A run on %d ranks, with a checkpoint every %d boundaries.", r.NP, s.Every)
@@ -168,7 +169,7 @@ func (s *Study) measuredMPI() string {
 
 // library returns the flag of the MPI library of the target, none where the model has one.
 func (s *Study) library() []string {
-	if s.Command != "" && s.own() && s.MPI == "" {
+	if s.MPI == "" && s.ofCkpt() || s.Level != "" {
 		return nil
 	}
 	return []string{"--mpi", s.measuredMPI()}
@@ -203,9 +204,9 @@ func (s *Study) predictions() {
 	images := Step{Name: "size", Phase: Analyse, After: []string{"fit"}, Files: s.workload(), Makes: []string{s.path("size.svg")},
 		Why:  "Number and size of the files, if each process is stored whole, as in the thesis.",
 		Args: slices.Concat([]string{"predict", "size"}, s.target(), []string{"--engine", "dmtcp", "--plot", s.path("size.svg"), "--json"})}
-	if s.Command != "" && s.own() { // it is stored in no other way
+	if s.ofCkpt() {
 		images.Why, images.Makes = "Number and size of the files, and the bytes of each rank.", nil
-		images.Args = slices.Concat([]string{"predict", "size"}, s.target(), []string{"--json"})
+		images.Args = slices.Concat([]string{"predict", "size"}, s.target(), s.level(), []string{"--json"})
 	}
 	why := "How long such a checkpoint takes."
 	if s.own() {
@@ -213,7 +214,18 @@ func (s *Study) predictions() {
 	}
 	on, files := s.on()
 	s.add(images, Step{Name: "time", Phase: Model, After: []string{"fit"}, Files: append(files, s.workload()...), Why: why,
-		Args: slices.Concat([]string{"predict", "time"}, s.target(), on, []string{"--engine", s.engine(), "--json"})})
+		Args: slices.Concat([]string{"predict", "time"}, s.target(), on, s.level(), []string{"--engine", s.engine(), "--json"})})
+}
+
+// ofCkpt reports whether a checkpoint is stored in no other way than by ckpt.
+func (s *Study) ofCkpt() bool { return s.own() && (s.Command != "" || s.Level != "") }
+
+// level returns the flag that says what checkpoints hold.
+func (s *Study) level() []string {
+	if s.Level == "" {
+		return nil
+	}
+	return []string{"--level", s.Level}
 }
 
 // own reports whether ckpt takes the checkpoints. It stores the library once for a job, the
@@ -310,7 +322,7 @@ func (s *Study) modes() {
 		return
 	}
 	on, files := s.on()
-	args := slices.Concat([]string{"predict", "plan"}, s.target(), on, s.mtbf(), []string{"--app-time", s.AppTime, "--json"})
+	args := slices.Concat([]string{"predict", "plan"}, s.target(), s.level(), on, s.mtbf(), []string{"--app-time", s.AppTime, "--json"})
 	s.add(Step{Name: "modes", Phase: Plan, Optional: true, After: []string{"fit"}, Files: append(files, s.workload()...), Args: args,
 		Why: "The ranks that checkpoint and restart together, and the logs of their messages, compared."})
 }
@@ -346,13 +358,13 @@ func (s *Study) budget() {
 	on, files := s.on()
 	files = append(files, s.workload()...)
 	budget = append(budget, on...)
-	count := append(append([]string{"predict", "count"}, s.target()...), budget...)
+	count := slices.Concat([]string{"predict", "count"}, s.target(), s.level(), budget)
 	if s.FailingOptions.Given() {
 		count = append(count, s.failing()...)
 	}
 	s.add(Step{Name: "count", Phase: Plan, After: []string{"fit"}, Files: files, Why: "How many checkpoints the overhead pays for and the failures ask for, and when.",
 		Args: append(count, "--json")})
-	plan := slices.Concat([]string{"predict", "plan", s.app(), "--np", strconv.Itoa(s.Target), "--max-nodes", strconv.Itoa(s.Nodes)}, s.library(), []string{"--model", s.model()})
+	plan := slices.Concat([]string{"predict", "plan", s.app(), "--np", strconv.Itoa(s.Target), "--max-nodes", strconv.Itoa(s.Nodes)}, s.library(), []string{"--model", s.model()}, s.level())
 	s.add(Step{Name: "plan", Phase: Plan, Optional: true, After: []string{"fit"}, Files: files, Why: "The mappings and codecs compared.",
 		Args: append(append(plan, budget...), "--json")})
 }
@@ -369,6 +381,7 @@ type Options struct {
 	Settle  string // of Command: time without a change of its memory
 	Record  string // of Command: time for which its I/O is recorded
 	MPI     string // mpich or openmpi; "" takes the runs'
+	Level   string // what checkpoints hold, as ckpt launch takes it; "" is all of the memory
 
 	Overhead, AppTime          string // as the commands take them; "" is not asked
 	Capacity, Runs             string // likewise
