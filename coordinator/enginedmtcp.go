@@ -9,6 +9,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/image"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 )
 
@@ -58,7 +59,7 @@ func (o Options) checkFailures(spec *job.Spec, anew bool) error {
 	for _, f := range o.Failures {
 		s := *spec
 		if anew {
-			s.NP = max(s.NP, f.Rank+1)
+			s.NP, s.Mapping = max(s.NP, f.Rank+1), job.Mapping{1}
 		}
 		if f.Iter > 0 {
 			return job.Clash(job.ClashBoundary, fmt.Sprintf("failure at iteration %d", f.Iter), "")
@@ -114,12 +115,23 @@ func (d dmtcpDriver) Redescribe(ctx context.Context, s *job.Resolved) error {
 	})
 }
 
-// Tx returns the checkpoint that is being written.
-func (d dmtcpDriver) Tx(ctx context.Context) (tx *image.Tx, err error) {
+// Tx returns the checkpoint that is being written, through the turns, the limit and the trace of
+// the job.
+func (d dmtcpDriver) Tx(ctx context.Context, limit *nodes.Limiter) (tx *image.Tx, err error) {
 	err = d.inLoop(ctx, func() {
-		if tx = d.groups[0].tx; tx != nil && d.turns.client != nil {
-			tx = tx.Through(d.groups[0].turn.FS(d.job.FS()))
+		g := d.groups[0]
+		if tx = g.tx; tx == nil {
+			return
 		}
+		fsys := d.job.FS()
+		if d.turns.client != nil {
+			fsys = g.turn.FS(fsys)
+		}
+		fsys = limit.On(ctx, fsys)
+		if g.recorded != nil {
+			fsys = g.recorded.OfRank(0, 0, tx.Number()).On(fsys)
+		}
+		tx = tx.Through(fsys)
 	})
 	if err == nil && tx == nil {
 		err = errors.New("the checkpoint was aborted")
@@ -178,6 +190,13 @@ func (e *dmtcpEngine) Open() error {
 		})
 	}
 	return nil
+}
+
+// LoseLocal removes the images on the node, for an injected failure: no process runs.
+func (e *dmtcpEngine) LoseLocal() {
+	if err := e.Engine.LoseLocal(); err != nil {
+		e.d.Warn(err.Error())
+	}
 }
 
 // Strike kills the process of a rank.

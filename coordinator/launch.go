@@ -50,13 +50,6 @@ func begin(ctx context.Context, spec job.Spec, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := filepath.Abs(opt.Store) // ranks run in directories of their own
-	if err != nil {
-		return nil, err
-	}
-	if err := checkApart(dir, resolved); err != nil {
-		return nil, err
-	}
 	j, err := opt.newJob(spec, forsake)
 	if err != nil {
 		return nil, err
@@ -172,14 +165,22 @@ func nearest(spec *job.Resolved) string {
 	return ""
 }
 
-// newJob makes the job of a description, which it locks, and its store if need be. Clear ends
-// what a job of that name, without a checkpoint, has left.
-func (o Options) newJob(spec job.Spec, clear func(*image.Job) error) (*image.Job, error) {
+// createStore makes the store of a job if need be.
+func (o Options) createStore(spec *job.Spec) (*image.Store, error) {
 	dir, err := filepath.Abs(o.Store) // ranks, and DMTCP, run in other directories
+	if err == nil {
+		err = checkApart(dir, spec)
+	}
 	if err != nil {
 		return nil, err
 	}
-	store, err := image.CreateStore(o.fileSystem(), dir)
+	return image.CreateStore(o.fileSystem(), dir)
+}
+
+// newJob makes the job of a description, which it locks, and its store if need be. Clear ends
+// what a job of that name, without a checkpoint, has left.
+func (o Options) newJob(spec job.Spec, clear func(*image.Job) error) (*image.Job, error) {
+	store, err := o.createStore(&spec)
 	if err != nil {
 		return nil, err
 	}

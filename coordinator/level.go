@@ -162,6 +162,12 @@ func (s *storeLevel) Reads(number int) (*image.Job, *image.Manifest, error) {
 	return s.g.job, m, err
 }
 
+func (s *storeLevel) Unreached(lose []int) {
+	if e, ok := s.g.d.engine.(*dmtcpEngine); ok && len(lose) > 0 {
+		e.LoseLocal()
+	}
+}
+
 func (s *storeLevel) Begin(from int) { s.g.Examine(from) }
 
 func (s *storeLevel) Facts() levels.Facts {
@@ -184,7 +190,6 @@ func (s *storeLevel) Served() []wire.Served             { return nil }
 func (s *storeLevel) Close()                            {}
 func (s *storeLevel) Computing()                        {}
 func (s *storeLevel) Gone() bool                        { return false }
-func (s *storeLevel) Unreached([]int)                   {}
 func (s *storeLevel) MayLeave() bool                    { return true }
 func (s *storeLevel) LetGo()                            {}
 func (s *storeLevel) Drain()                            {}

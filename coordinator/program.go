@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -37,8 +36,7 @@ func beginProgram(ctx context.Context, spec job.Spec, opt Options) (_ *Result, e
 	if err != nil {
 		return nil, err
 	}
-	store, err := openForProgram(trial, opt)
-	if err != nil {
+	if err := checkName(trial, opt); err != nil {
 		return nil, err
 	}
 	g, err := startProgram(ctx, spec, 0, false, opt)
@@ -55,10 +53,7 @@ func beginProgram(ctx context.Context, spec job.Spec, opt Options) (_ *Result, e
 			opt.Observer.Warn(note)
 		}
 	}
-	var j *image.Job
-	if err = checkApart(store.Dir(), resolved); err == nil {
-		j, err = opt.newJob(resolved.Spec, forsake)
-	}
+	j, err := opt.newJob(resolved.Spec, forsake)
 	if err != nil {
 		g.Close()
 		return nil, err
@@ -149,30 +144,23 @@ func (o *RestartOptions) again(was *job.Resolved, from *image.Manifest) (job.Spe
 	return spec, np, nil
 }
 
-// openForProgram opens the store, and refuses a name of a job that cannot be given,
-// before the program is started.
-func openForProgram(trial *job.Resolved, opt Options) (*image.Store, error) {
-	dir, err := filepath.Abs(opt.Store)
-	if err == nil {
-		err = checkApart(dir, trial)
-	}
-	if err != nil {
-		return nil, err
-	}
-	store, err := image.CreateStore(opt.fileSystem(), dir)
+// checkName refuses a store, and a name of a job that cannot be given, before the program is
+// started.
+func checkName(trial *job.Resolved, opt Options) error {
+	store, err := opt.createStore(&trial.Spec)
 	if err != nil || opt.Job == "" {
-		return store, err
+		return err
 	}
 	if err := image.CheckJobName(opt.Job); err != nil {
-		return nil, &job.UsageError{Text: err.Error()}
+		return &job.UsageError{Text: err.Error()}
 	}
 	if err := store.CheckFree(opt.Job); err != nil {
-		return store, err
+		return err
 	}
 	if j, err := store.Job(opt.Job); err == nil {
-		return store, job.CheckNodes(j)
+		return job.CheckNodes(j)
 	}
-	return store, nil
+	return nil
 }
 
 // startProgram starts the command of a program and waits for its ranks, of which want are to

@@ -321,12 +321,16 @@ func (o *RestartOptions) withoutForeign(spec *job.Resolved) *job.Resolved {
 // checkApart refuses a store in the directory of a node, and one in the jobs of the store:
 // each would take the files of the other for its own. The mapping of a program is known
 // only when its ranks have come.
-func checkApart(store string, spec *job.Resolved) error {
-	if spec.Tier == nil {
+func checkApart(store string, spec *job.Spec) error {
+	on := spec.Tier
+	if on == nil && spec.Program != nil {
+		on = spec.Program.Local
+	}
+	if on == nil {
 		return nil
 	}
 	for node := range spec.Mapping {
-		dir := spec.Tier.NodeDir(node)
+		dir := on.NodeDir(node)
 		if within(store, dir) || within(dir, filepath.Join(store, "jobs")) {
 			return job.Clash(job.ClashStore, wording.Sprintf("{store} %s and the directory of node %d, %s, lie in each other", store, node, dir),
 				"name two directories that are apart")

@@ -27,6 +27,7 @@ import (
 //	<!-- not typed: a reason -->     a form, or a command that takes minutes
 //	<!-- nightly: a reason -->       typed with CKPT_NIGHTLY
 //	<!-- file: heat.c -->            the contents of a file, not a session
+//	<!-- stand-in: dmtcp -->         typed with programs that answer like DMTCP, and count
 //
 // A block is typed if it has lines that begin with "$ ", or only lines of
 // commands of ckpt.
@@ -63,6 +64,7 @@ type block struct {
 	needs    []string
 	status   int
 	notTyped string
+	standIn  bool // for DMTCP
 	commands []shown
 }
 
@@ -72,7 +74,7 @@ type shown struct {
 	output []string
 }
 
-var blockComment = regexp.MustCompile(`^<!-- (needs|status|not typed|nightly|file): (.*) -->$`)
+var blockComment = regexp.MustCompile(`^<!-- (needs|status|not typed|nightly|file|stand-in): (.*) -->$`)
 
 // blocksOf returns the blocks of a page with commands.
 func blocksOf(page string) (all []block) {
@@ -91,6 +93,8 @@ func blocksOf(page string) (all []block) {
 				if !testkit.Nightly() {
 					next.notTyped = m[2]
 				}
+			case "stand-in":
+				next.standIn = true
 			case "file":
 				next.file = m[2]
 			}
@@ -199,6 +203,9 @@ func (p *typist) enter(b block) {
 	cmd.Env = append(os.Environ(), "COLUMNS=", "LC_ALL=C.UTF-8", "CKPT_STORE=", "NO_COLOR=1",
 		// Open MPI refuses root, and looks into /sys links that a container may lack.
 		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "HWLOC_COMPONENTS=-linuxio,-pci,-opencl,-gl")
+	if b.standIn {
+		cmd.Env = append(cmd.Env, "PATH="+fakesOfDMTCP(p.t)+":"+os.Getenv("PATH"))
+	}
 	cmd.WaitDelay = time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

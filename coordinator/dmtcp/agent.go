@@ -311,7 +311,7 @@ func (a *agent) isReady(again bool) {
 	a.e.came.Store(true)
 	a.link.Send(protocol.Ready{})
 	if again {
-		a.link.Send(protocol.Restored{Body: job.Encode(wire.RestoreReport{Read: a.read, ReadBytes: a.bytes})})
+		a.link.Send(protocol.Restored{Body: job.Encode(wire.RestoreReport{Read: a.read, ReadBytes: a.bytes, Trace: a.trace})})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/family"
 	"ckpt/internal/vfs"
@@ -39,15 +40,43 @@ const (
 
 // A directory is where a job under DMTCP keeps what is no checkpoint of the store: images
 // that wait to be stored, those that a restart reads, and files of DMTCP's coordinator.
-type directory struct{ root string }
+type directory struct {
+	root  string
+	local string // the root, if it lies on the node
+}
 
-// openDirectory makes the directory of a job, private to the user.
-func openDirectory(j *image.Job) (*directory, error) {
-	d := &directory{filepath.Join(j.Dir(), engineName)}
-	if err := disk.Mkdir(d.root); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, durable.Op("create", d.root, -1, err)
+// openDirectory makes the directory of a job, private to the user: beside its checkpoints, or on
+// the node. Another host begins with an empty one.
+func openDirectory(j *image.Job, on *nodes.Setting) (*directory, error) {
+	d := &directory{root: filepath.Join(j.Dir(), engineName)}
+	made := []string{d.root} // which has the state
+	if on != nil {
+		d.local = filepath.Join(on.NodeDir(0), localName(j))
+		d.root = d.local
+		if err := durable.MkdirAll(disk, on.NodeDir(0)); err != nil {
+			return nil, durable.Op("create", on.NodeDir(0), -1, err)
+		}
+		made = append(made, d.local)
+	}
+	for _, dir := range made {
+		if err := disk.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, durable.Op("create", dir, -1, err)
+		}
 	}
 	return d, nil
+}
+
+// localName names the directory of a job on the node. A copy of the job has another one.
+func localName(j *image.Job) string {
+	return engineName + strings.TrimPrefix(sessionName(j), sessionPrefix)
+}
+
+// removeLocal removes what a job has on the node, but not what the original of a copy has.
+func (s *state) removeLocal(j *image.Job) error {
+	if s.Local == "" || filepath.Base(s.Local) != localName(j) {
+		return nil
+	}
+	return removeTree(s.Local)
 }
 
 func (d *directory) path(name string) string { return filepath.Join(d.root, name) }
@@ -57,7 +86,18 @@ func (d *directory) renew(name string) error {
 	if err := d.discard(name); err != nil {
 		return err
 	}
+	if err := d.mend(); err != nil {
+		return err
+	}
 	return durable.Op("create", d.path(name), -1, disk.Mkdir(d.path(name)))
+}
+
+// mend makes a directory on the node again that was lost.
+func (d *directory) mend() error {
+	if d.local == "" {
+		return nil
+	}
+	return durable.Op("create", d.local, -1, durable.MkdirAll(disk, d.local))
 }
 
 // discard removes a directory with all that is in it.
@@ -217,6 +257,8 @@ type state struct {
 	// Boot is the identity of the host on which the processes run, as wire.ThisHost says it.
 	Boot    string `json:"boot"`
 	Session string `json:"session"` // directory of the MPI library's files
+	// Local is the directory of the images on the node; empty: they lie beside this file.
+	Local string `json:"local,omitempty"`
 	// Segments is the directory of files in memory that ranks share: names in /dev/shm itself
 	// are the same for every job of Open MPI on a host.
 	Segments  string           `json:"segments,omitempty"`
@@ -288,10 +330,12 @@ func (e *Engine) openSession(ctx context.Context, begins bool) (scratch string, 
 	return scratch, e.state.renewSegments()
 }
 
+const sessionPrefix = "mpi"
+
 // sessionName names the directory of the MPI library's files. A copy of a job has another one.
 func sessionName(j *image.Job) string {
 	sum := sha256.Sum256([]byte(j.Dir()))
-	return "mpi-" + hex.EncodeToString(sum[:6])
+	return sessionPrefix + "-" + hex.EncodeToString(sum[:6])
 }
 
 // inMemory is the file system in memory of every Linux.
@@ -328,7 +372,7 @@ func Remove(j *image.Job) error {
 	if held != nil {
 		defer held.Close()
 	}
-	return errors.Join(removeTree(s.Session), removeTree(segmentsOf(s.Session)))
+	return errors.Join(removeTree(s.Session), removeTree(segmentsOf(s.Session)), s.removeLocal(j))
 }
 
 // holdSession keeps the directory from cleaners of temporary files and from other runs.

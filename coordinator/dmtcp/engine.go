@@ -43,6 +43,7 @@ import (
 	"ckpt/image/codec"
 	"ckpt/image/container"
 	"ckpt/image/dmtcp"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/family"
 	"ckpt/internal/wording"
@@ -88,7 +89,7 @@ type Driver interface {
 	Redescribe(ctx context.Context, s *job.Resolved) error
 	// Tx returns the checkpoint that is being written. Waits reports whether its bytes wait for a
 	// turn on the storage.
-	Tx(ctx context.Context) (*image.Tx, error)
+	Tx(ctx context.Context, limit *nodes.Limiter) (*image.Tx, error)
 	Waits() bool
 	// StopWithout ends the run after its last checkpoint, which could not be stored.
 	StopWithout(number int, err error)
@@ -102,6 +103,7 @@ type Engine struct {
 	tools  *Tools
 	rules  *zones.Rules
 	dir    *directory
+	limit  *nodes.Limiter // of bytes for the store; nil: none
 	driver Driver
 
 	session io.Closer     // holds the directory of the MPI library's files; may be nil
@@ -134,6 +136,11 @@ func Check(s *job.Spec) error {
 	case p.Interval < 0 || s.Keep < 0:
 		return &job.UsageError{Text: fmt.Sprintf("interval %v, keep %d: out of range", p.Interval, s.Keep)}
 	}
+	if p := s.Program.Local; p != nil {
+		if err := p.Check(1); err != nil {
+			return &job.UsageError{Text: wording.Sprintf("{local} %s: %v", p.Dir, err), Fix: wording.Sprintf("{local} %s names a directory of this host", job.TierExample)}
+		}
+	}
 	return nil
 }
 
@@ -164,8 +171,8 @@ func Forsake(j *image.Job) error {
 		defer held.Close()
 	}
 	endLeft(&s)
-	d := &directory{filepath.Join(j.Dir(), engineName)}
-	return errors.Join(d.discard("."), job.Forsake(j))
+	d := &directory{root: filepath.Join(j.Dir(), engineName)}
+	return errors.Join(s.removeLocal(j), d.discard("."), job.Forsake(j))
 }
 
 // TakeOver returns the engine of a run. It ends what an earlier run has left behind, and stores
@@ -185,8 +192,11 @@ func TakeOver(ctx context.Context, run Run, t *Tools, opt Options) (*Engine, *jo
 		e.opt.Environ = os.Environ
 	}
 	var err error
-	if e.dir, err = openDirectory(run.Job); err != nil {
+	if e.dir, err = openDirectory(run.Job, run.Spec.Program.Local); err != nil {
 		return nil, nil, err
+	}
+	if on := run.Spec.Program.Local; on != nil {
+		e.limit = nodes.NewLimiter(on.Rate, nodes.RealClock())
 	}
 	if opt.Free == nil {
 		e.opt.Free = e.dir.free
@@ -209,7 +219,7 @@ func (e *Engine) takeOver(ctx context.Context) (ev *job.CheckpointEvent, err err
 		return nil, err
 	}
 	endLeft(&e.state)
-	e.state.Boot, e.state.ID = thisHost(), e.Spec.ID
+	e.state.Boot, e.state.ID, e.state.Local = thisHost(), e.Spec.ID, e.dir.local
 	if _, err := e.Job.Sweep(); err != nil {
 		return nil, err
 	}
@@ -385,11 +395,22 @@ func (e *Engine) keepSpare() {
 	}
 }
 
+// LoseLocal removes the images on the node, as a node that is lost with its directory does.
+func (e *Engine) LoseLocal() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.state.Pending, e.state.Spare = nil, nil
+	return errors.Join(e.state.write(e.Job), e.state.removeLocal(e.Job))
+}
+
 // Close removes what no later run needs, after the last incarnation has ended.
 func (e *Engine) Close(completed bool) {
 	e.state.Spare = nil
 	e.keepSpare()
 	err := e.dir.discard(liveName)
+	if e.state.Pending == nil {
+		err = errors.Join(err, e.state.removeLocal(e.Job))
+	}
 	if e.state.Segments != "" { // images have the contents
 		err = errors.Join(err, removeTree(e.state.Segments))
 	}

@@ -28,6 +28,7 @@ type incarnation struct {
 	program    *child
 	read       time.Duration // of exporting the images
 	bytes      int64
+	trace      []byte // of that; may be nil
 	images     []string
 	shared     []string               // files that processes shared, of the images
 	virtual    []int                  // numbers of the ranks, of the images
@@ -53,8 +54,17 @@ func (a *agent) fetch() error {
 	if err != nil {
 		return err
 	}
-	exported, err := dmtcp.Export(a.ctx, a.e.Job, m, a.e.dir.path(liveName), nil)
+	from := a.e.Job
+	var recording *job.Recording
+	if a.e.Spec.Trace {
+		recording = job.NewRecording(from.Name())
+		from = from.Through(recording.OfRank(0, 0, m.Number).Reads(from.FS()))
+	}
+	exported, err := dmtcp.Export(a.ctx, from, m, a.e.dir.path(liveName), nil)
 	a.read, a.bytes = time.Since(began), exported.Bytes
+	if recording != nil {
+		a.trace, _ = recording.End() // a restart without a trace is as good
+	}
 	if err != nil {
 		return err
 	}
@@ -246,6 +256,9 @@ func (a *agent) progress() int64 {
 // ones, at least what the program holds in memory.
 func (a *agent) checkSpace() error {
 	e := a.e
+	if err := e.dir.mend(); err != nil {
+		return err
+	}
 	free, err := e.opt.Free()
 	if err != nil {
 		return err
@@ -256,7 +269,10 @@ func (a *agent) checkSpace() error {
 	if spare != nil {
 		need = max(need, e.dir.written(spare.Name))
 	}
-	if free < 2*need {
+	if e.dir.local != "" && free < need {
+		return fmt.Errorf("%w: %s has %d MiB free, a checkpoint needs %d MiB", durable.ErrStorageFull, e.dir.root, free>>20, need>>20)
+	}
+	if e.dir.local == "" && free < 2*need {
 		return fmt.Errorf("%w: %s has %d MiB free, a checkpoint of %d MiB needs twice as much", durable.ErrStorageFull, e.dir.root, free>>20, need>>20)
 	}
 	return e.dir.renew(liveName)
@@ -395,7 +411,7 @@ func (a *agent) store(ctx context.Context, set *rawSet, files *dmtcp.Set, progre
 	if err != nil {
 		return nil, err
 	}
-	tx, err := e.driver.Tx(ctx)
+	tx, err := e.driver.Tx(ctx, e.limit)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func TestSharedFiles(t *testing.T) {
 	if strings.HasPrefix(dir, "/dev/shm/") {
 		testkit.Skip(t, "temporary files outside /dev/shm")
 	}
-	e := &Engine{dir: &directory{dir}, state: state{Session: filepath.Join(dir, "mpi-1")}}
+	e := &Engine{dir: &directory{root: dir}, state: state{Session: filepath.Join(dir, "mpi-1")}}
 	process := &zones.Process{}
 	for _, name := range []string{"/dev/shm/vader.1", "/dev/shm/vader.1", "/dev/shm/../../etc/passwd", "/usr/lib/libc.so.6", "[heap]",
 		filepath.Join(e.state.Session, "smdataseg"), filepath.Join(dir, "data")} {
@@ -159,7 +159,7 @@ func TestWhole(t *testing.T) {
 		all = family.Descendants(root.PID)
 	}
 	shell, command := worker{root, 40000}, worker{all[1], 41000}
-	a := &agent{e: &Engine{dir: &directory{dir}, state: state{Mark: mark}}}
+	a := &agent{e: &Engine{dir: &directory{root: dir}, state: state{Mark: mark}}}
 	check := func(what, want string, peers ...worker) {
 		t.Helper()
 		err := a.whole(peers, len(peers))
@@ -193,7 +193,7 @@ func TestStatusInMark(t *testing.T) {
 		if err := os.WriteFile(mark, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a := &agent{e: &Engine{dir: &directory{dir}, state: state{Mark: mark}}, incarnation: incarnation{from: 1}}
+		a := &agent{e: &Engine{dir: &directory{root: dir}, state: state{Mark: mark}}, incarnation: incarnation{from: 1}}
 		a.finish()
 		if !a.quit || !strings.HasPrefix(a.cause, want) {
 			t.Errorf("mark %q: %v, %q, want %q", text, a.quit, a.cause, want)

@@ -28,6 +28,7 @@ type Combination struct {
 //	every-n                         {every} as a number of iterations
 //	async-several                   {async} with a number of 2 or more
 //	objective-pause                 {objective} pause, not as the usual one
+//	drain-less                      {drain} every=N or none
 //	from-launcher                   nodes-from-launcher, not as false
 //	other-map, other-np             a restart on another mapping, or number of ranks
 //	command                         of a restart
@@ -191,44 +192,34 @@ func (t Term) holds(of Lookup) (word string, holds bool) {
 	return "", false
 }
 
+// spoken are the words for settings, or values of them, that no flag has the name of.
+func spoken() map[string]string {
+	return map[string]string{
+		"ranks=simulated": "a simulated job", "ranks=program": "a program", "ranks=dmtcp": wording.Sprintf("{engine} dmtcp"),
+		"groups=several": "several groups of ranks", "groups=one": "one group of ranks", "logs=none": "a job without message logs",
+		"other-map": "another mapping", "command": "a command", "objective-pause": wording.Sprintf("{objective} pause"),
+		"fail-iter": wording.Sprintf("{fail} rank=R@iter=I"), "fail-node": wording.Sprintf("{fail} node=K"), "fail-lose-local": wording.Sprintf("{fail} lose-local"),
+	}
+}
+
+// flagOf are the flags behind settings of other names.
+var flagOf = map[string]string{"every-n": "every", "from-launcher": "nodes-from-launcher", "other-np": "np", "drain-less": "drain"}
+
 // label names a setting with a value, or without.
 func label(name, value string) string {
-	switch name + "=" + value {
-	case "ranks=simulated", "ranks=program":
-		return map[string]string{"simulated": "a simulated job", "program": "a program"}[value]
-	case "ranks=dmtcp":
-		return wording.Sprintf("{engine} dmtcp")
-	case "groups=several":
-		return "several groups of ranks"
-	case "groups=one":
-		return "one group of ranks"
-	case "logs=none":
-		return "a job without message logs"
+	words := spoken()
+	if text := cmp.Or(words[name+"="+value], words[name]); text != "" {
+		return text
 	}
 	switch name {
 	case "ranks":
 		return strings.NewReplacer("simulated", "a simulated job", "program", "a program", "dmtcp", "a program under DMTCP").Replace(value)
-	case "every-n":
-		name = "every"
 	case "async-several":
 		return wording.Sprintf("{async}=%s", cmp.Or(value, "N"))
-	case "from-launcher":
-		name = "nodes-from-launcher"
-	case "objective-pause":
-		return wording.Sprintf("{objective} pause")
-	case "other-map":
-		return "another mapping"
-	case "other-np":
-		name = "np"
-	case "command":
-		return "a command"
-	case "fail-iter":
-		return wording.Sprintf("{fail} rank=R@iter=I")
-	case "fail-node":
-		return wording.Sprintf("{fail} node=K")
-	case "fail-lose-local":
-		return wording.Sprintf("{fail} lose-local")
+	case "drain-less":
+		value = cmp.Or(value, "every=N or none")
 	}
+	name = cmp.Or(flagOf[name], name)
 	if value == "" || value == "true" {
 		return wording.Sprintf("{" + name + "}")
 	}
@@ -261,8 +252,9 @@ func ofDMTCP(row func(terms, because, remedy string)) {
 	row(dmtcp+"nodes-from-launcher|nodes|map|listen", "all processes of a program under DMTCP run on this host", leave)
 	row(dmtcp+"every-n", "the iterations of a program that is not changed are not known", wording.Sprintf("give {every}, {interval} a duration like 30m, or give {overhead} a share"))
 	row(dmtcp+"grace", "DMTCP ends the program itself", leave)
-	row(dmtcp+"local|protect|domains|drain|drain-rate", "DMTCP writes its images into a directory of its own", leave)
-	row(dmtcp+"incremental|async|staging|trace", "DMTCP writes the memory of the program itself, and what it has written is always stored once and behind the program", leave)
+	row(dmtcp+"protect|domains", "all processes of a program under DMTCP run on this host, and no other node can keep copies", leave)
+	row(dmtcp+"drain-less", "a program under DMTCP restarts from the store, which needs each of its checkpoints", wording.Sprintf("leave {drain} out with DMTCP"))
+	row(dmtcp+"incremental|async|staging", "DMTCP writes the memory of the program itself, and what it has written is always stored once and behind the program", leave)
 	row(dmtcp+"layout|strategy|aggregators|buffer|stripe-size|stripe-count|first-ost|p1|p2|p3|p4", "DMTCP writes one image per process", leave)
 	row(dmtcp+"without-log|chdir", "a program under DMTCP has neither logs nor a directory to choose", "leave it out")
 	row(dmtcp+"other-np", "images of DMTCP are of as many ranks as they were taken from", "leave the number of ranks out")

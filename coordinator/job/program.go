@@ -16,6 +16,7 @@ import (
 	"ckpt/image"
 	"ckpt/image/codec"
 	"ckpt/image/dmtcp"
+	"ckpt/image/nodes"
 	"ckpt/internal/durable"
 	"ckpt/internal/wording"
 )
@@ -30,6 +31,8 @@ type Program struct {
 	Digest     string `json:"digest,omitempty"`
 	// Boundaries is how many the program passes, by the word of the user, for Schedule.Count.
 	Boundaries int `json:"boundaries,omitempty"`
+	// Local has DMTCP write its images there, of which the store gets each; nil: beside the store's.
+	Local *nodes.Setting `json:"local,omitempty"`
 	// Grace is how long the program may take to end after it was told to stop.
 	Grace time.Duration `json:"grace,omitempty"`
 }

@@ -94,7 +94,7 @@ func (f Failure) Check(s *job.Spec) error {
 	switch {
 	case f.Rank >= s.NP:
 		return job.Clash(job.ClashRank, fmt.Sprintf("failure of rank %d: the job has ranks 0 to %d", f.Rank, s.NP-1), "")
-	case f.LoseLocal && s.Tier == nil:
+	case f.LoseLocal && s.Tier == nil && (s.Program == nil || s.Program.Local == nil):
 		return job.Clash(job.ClashLost, "a failure with lose-local", "")
 	case f.Node >= len(s.Mapping):
 		return job.Clash(job.ClashNode, fmt.Sprintf("failure of node %d: the job has %s", f.Node, nodesFromZero(len(s.Mapping))),

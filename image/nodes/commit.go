@@ -189,6 +189,39 @@ func NewLimiter(rate int64, clock Clock) *Limiter {
 	return &Limiter{rate: rate, clock: clock}
 }
 
+// On returns a file system that takes bytes at the rate. Without ctx nothing is written any more.
+func (l *Limiter) On(ctx context.Context, fsys vfs.FS) vfs.FS {
+	if l == nil {
+		return fsys
+	}
+	return pacedFS{vfs.Through(fsys), func(n int) error { return l.Wait(ctx, n) }}
+}
+
+type pacedFS struct {
+	vfs.Buffered
+	wait func(bytes int) error
+}
+
+func (f pacedFS) Create(name string) (vfs.File, error) {
+	file, err := f.FS.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	return pacedFile{vfs.Only(file), f.wait}, nil
+}
+
+type pacedFile struct {
+	vfs.Plain
+	wait func(bytes int) error
+}
+
+func (f pacedFile) WriteAt(b []byte, off int64) (int, error) {
+	if err := f.wait(len(b)); err != nil {
+		return 0, err
+	}
+	return f.File.WriteAt(b, off)
+}
+
 // Wait waits until n more bytes may be written.
 func (l *Limiter) Wait(ctx context.Context, n int) error {
 	if l == nil {

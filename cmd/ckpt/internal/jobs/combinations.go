@@ -12,6 +12,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
+	"ckpt/image/nodes"
 )
 
 // flagLookup tells which flags were given, of all or of some names.
@@ -38,6 +39,8 @@ func (o *launchOptions) lookup(ranks string) job.Lookup {
 			return o.every, err == nil || o.every == epochWord
 		case "async-several":
 			return o.async.String(), o.async > 1
+		case "drain-less":
+			return o.drain, o.drain != nodes.DrainBehind
 		case "objective-pause":
 			return "", o.objective == "pause" && o.flags.Changed("objective")
 		case "from-launcher":
@@ -109,7 +112,7 @@ func combinationAxes() []combinationAxis {
 	add("--level application", "level=application")
 	add("--local DIR", "local=DIR")
 	add("--local --protect partner", "local=DIR", "protect=partner")
-	add("--local --drain none", "local=DIR", "drain=none")
+	add("--local --drain none", "local=DIR", "drain=none", "drain-less=none")
 	add("--codec zstd", "codec=zstd")
 	add("--incremental=false", "incremental=false")
 	add("--async", "async=true")

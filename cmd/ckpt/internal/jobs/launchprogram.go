@@ -206,7 +206,7 @@ func (o *launchOptions) underDMTCP(s *job.Spec) error {
 	case dataset.Ckpt:
 		return nil
 	case dataset.DMTCP:
-		s.Origin = dmtcp.Origin
+		s.Origin, s.Program.Local, s.Tier = dmtcp.Origin, s.Tier, nil
 		return nil
 	}
 	return ui.BadUsage("--engine "+o.engine+": want ckpt or dmtcp", "")

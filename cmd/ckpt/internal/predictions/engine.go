@@ -180,34 +180,18 @@ func (o *jobOptions) predictSaved(g *ui.Globals, app string) error {
 
 // savedSize is what an application stores that saves the arrays it has to.
 func (o *jobOptions) savedSize(app string) (*predict.ApplicationSize, error) {
-	inst, err := dataset.ParseApp(app, o.np)
-	if o.vary != "" {
-		inst, err = o.variedInstance(app)
-	}
-	if err != nil {
-		return nil, err
-	}
-	mapping, err := o.Resolve(inst.NP)
-	if err != nil {
-		return nil, err
-	}
-	var buffer int64
-	if o.buffer != "" {
-		if buffer, err = ui.ParseSize("--buffer", o.buffer); err != nil {
-			return nil, err
-		}
-	}
-	return predict.ApplicationOf(inst, mapping, o.aggregators, buffer)
-}
-
-// variedInstance is an application with another problem size.
-func (o *jobOptions) variedInstance(app string) (*dataset.Instance, error) {
 	m, err := o.load(app)
 	if err != nil {
 		return nil, err
 	}
 	r, err := o.request(m, app)
-	return r.App.Instance(), err
+	if err == nil && r.App.Inst == nil {
+		_, err = dataset.ParseApp(app, o.np)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return predict.ApplicationOf(r.App.Inst, r.Mapping, o.aggregators, int64(r.BufferMiB*mebi))
 }
 
 func printSaved(g *ui.Globals, s *predict.ApplicationSize) error {

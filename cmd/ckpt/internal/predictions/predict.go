@@ -208,44 +208,33 @@ func runPredictSize(g *ui.Globals, o *jobOptions, app, figure string) error {
 	if err != nil {
 		return err
 	}
+	engine := dataset.DMTCP
 	if own {
-		r, err := o.requestFor(m, app, dataset.Ckpt)
-		if err != nil {
-			return err
-		}
+		engine = dataset.Ckpt
+	} else if o.codec != "" {
+		return ui.BadUsage("--codec "+o.codec+": images of DMTCP are told as they are before compression", "ckpt predict time tells what is stored")
+	}
+	r, err := o.requestFor(m, app, engine)
+	if err != nil {
+		return err
+	}
+	if own {
 		s, err := m.Stored(r, o.storing(), nil)
-		if err == nil {
-			err = o.plot(m, app, figure)
-		}
-		if err != nil {
+		if err = plotSize(m, r, figure, err); err != nil {
 			return err
 		}
 		return g.Show(s.Row(false), func() error { return printStored(g, s) })
 	}
-	if o.codec != "" {
-		return ui.BadUsage("--codec "+o.codec+": images of DMTCP are told as they are before compression", "ckpt predict time tells what is stored")
-	}
-	r, err := o.request(m, app)
-	if err != nil {
-		return err
-	}
 	s, err := m.Size(r)
-	if err == nil {
-		err = o.plot(m, app, figure)
-	}
-	if err != nil {
+	if err = plotSize(m, r, figure, err); err != nil {
 		return err
 	}
 	return g.Show(s, func() error { return printSize(g, s) })
 }
 
-// plot draws the data zone into a file, if there is to be one.
-func (o *jobOptions) plot(m *predict.Model, app, figure string) error {
-	if figure == "" {
-		return nil
-	}
-	r, err := o.request(m, app)
-	if err != nil {
+// plotSize draws the data zone of a job that could be predicted into a file, if there is to be one.
+func plotSize(m *predict.Model, r predict.Request, figure string, err error) error {
+	if err != nil || figure == "" {
 		return err
 	}
 	f, err := m.Figure(r)

@@ -124,8 +124,12 @@ func (r *Result) ranks() table {
 
 // kinds shows what ckpt stores.
 func (r *Result) kinds() table {
+	what := "the library once for the job, a segment once for a node"
+	if r.own.Level != "" {
+		what = "the arrays that the workload saves"
+	}
 	t := table{Head: []string{"checkpoint", "|files", "|data", "|shared", "|index", "|stored", "|95 % interval", "|latency", "|95 % interval", "|pause"},
-		Note: fmt.Sprintf("Stored by ckpt: codec %s, layout %s; the library once for the job, a segment once for a node. Model: %s. Basis: %s.", r.own.Codec, r.own.Layout, r.own.Model, r.own.Basis)}
+		Note: fmt.Sprintf("Stored by ckpt: codec %s, layout %s; %s. Model: %s. Basis: %s.", r.own.Codec, r.own.Layout, what, r.own.Model, r.own.Basis)}
 	for _, k := range r.Kinds {
 		name := "first"
 		if !k.Full {
