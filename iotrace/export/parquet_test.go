@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -191,6 +193,9 @@ func FuzzParquet(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(plain.Bytes())
+	for _, b := range parquetOfOthers(f) {
+		f.Add(b)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		tr, _, err := ReadParquet(bytes.NewReader(b), int64(len(b)), iotrace.Options{})
 		var fe *iotrace.FormatError
@@ -402,16 +407,53 @@ func TestParquetDamaged(t *testing.T) {
 	if err := WriteParquet(&buf, iotracetest.Golden()); err != nil {
 		t.Fatal(err)
 	}
-	b := buf.Bytes()
-	for i := 4; i < len(b); i += 150 {
-		b[i] ^= 0x55
-		tr, _, err := ReadParquet(bytes.NewReader(b), int64(len(b)), iotrace.Options{})
-		if err == nil {
-			err = iotracetest.Valid(tr)
-			if err != nil {
-				t.Errorf("byte %d: %v", i, err)
+	files := parquetOfOthers(t)
+	files["golden"] = buf.Bytes()
+	step := 31
+	if testkit.Nightly() {
+		step = 1
+	}
+	for name, b := range files {
+		for i := 4; i < len(b); i += step {
+			b[i] ^= 0x55
+			tr, _, err := ReadParquet(bytes.NewReader(b), int64(len(b)), iotrace.Options{})
+			if err == nil {
+				err = iotracetest.Valid(tr)
+				if err != nil {
+					t.Errorf("%s, byte %d: %v", name, i, err)
+				}
 			}
+			b[i] ^= 0x55
 		}
-		b[i] ^= 0x55
+	}
+}
+
+// parquetOfOthers returns the files that other programs wrote.
+func parquetOfOthers(t testing.TB) map[string][]byte {
+	names, err := filepath.Glob("testdata/others/*.parquet")
+	if err != nil || len(names) < 6 {
+		t.Fatal(names, err)
+	}
+	files := make(map[string][]byte)
+	for _, name := range names {
+		if files[name], err = os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// TestParquetLevels: a level that says neither that a row has a value nor that it lacks one
+// is damage.
+func TestParquetLevels(t *testing.T) {
+	for _, run := range [][]byte{{8, 2}, {8, 255}, {4, 1, 4, 2}} {
+		p := pageReader{optional: true}
+		if err := p.defined(run, 4); !errors.Is(err, errValues) {
+			t.Errorf("levels %d: %v", run, err)
+		}
+	}
+	p := pageReader{optional: true}
+	if err := p.defined([]byte{4, 1, 4, 0}, 4); err != nil || len(p.values) != 2 {
+		t.Error(err, p.levels)
 	}
 }

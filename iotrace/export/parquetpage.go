@@ -397,7 +397,9 @@ func hybrid(out []int64, b []byte, width uint) error {
 			for i := range size {
 				v |= int64(b[i]) << (8 * i)
 			}
-			b = b[size:]
+			if b = b[size:]; v>>width != 0 {
+				return errValues
+			}
 			run := out[:min(h>>1, uint64(len(out)))]
 			for i := range run {
 				run[i] = v
