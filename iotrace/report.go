@@ -92,6 +92,7 @@ var (
 type FormatError struct {
 	Name   string // of the file; empty if the reader was not told
 	Line   int64  // of a text, from 1; 0 of a binary file
+	Object int64  // in a list of JSON, which has no Line, from 1
 	Offset int64  // in a binary file
 	Reason string
 	Err    error // one of the errors above, or nil
@@ -100,6 +101,10 @@ type FormatError struct {
 
 func (e *FormatError) Error() string {
 	switch {
+	case e.Object > 0 && e.Name != "":
+		return fmt.Sprintf("%s: object %d: %s", e.Name, e.Object, e.Reason)
+	case e.Object > 0:
+		return fmt.Sprintf("object %d: %s", e.Object, e.Reason)
 	case e.Line > 0 && e.Name != "":
 		return fmt.Sprintf("%s:%d: %s", e.Name, e.Line, e.Reason)
 	case e.Line > 0:

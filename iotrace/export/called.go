@@ -1,9 +1,11 @@
 package export
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
+	"math"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -45,7 +47,7 @@ type calls struct {
 	unit   int64             // ns in one of the unit of time
 	files  map[string]string // names by number
 	nodes  map[string]string
-	ranks  map[string]iotrace.Rank // by process, where metadata tell them
+	ranks  map[string]iotrace.Rank // by process and, if metadata name it, its node
 	keys   []string                // files and processes of events, as they came
 	index  map[string]int32
 	events []iotrace.Event
@@ -131,24 +133,15 @@ func (c *calls) take(x *calledEvent) (reason string) {
 		c.j.rep.Failed++
 		return ""
 	}
-	switch name := firstOf(a.File, a.Fname); {
+	switch name := cmp.Or(a.File, a.Fname); {
 	case plainText(a.Fhash) != "":
 		e.File = c.key('h', plainText(a.Fhash))
 	case name != "":
 		e.File = c.key('f', unescaped(name))
 	}
-	e.Rank = c.key('p', plainText(x.PID), firstOf(plainText(a.Hhash), a.Hostname))
+	e.Rank = c.key('p', plainText(x.PID), plainText(a.Hhash), a.Hostname)
 	c.j.count++
 	c.events = append(c.events, e)
-	return ""
-}
-
-func firstOf(words ...string) string {
-	for _, w := range words {
-		if w != "" {
-			return w
-		}
-	}
 	return ""
 }
 
@@ -213,14 +206,35 @@ func (c *calls) moves(e *iotrace.Event, a *calledArgs) string {
 
 // time reads a time in the unit of the trace, as whole ns.
 func (c *calls) time(b json.RawMessage) (int64, bool) {
-	whole, fraction, _ := strings.Cut(plainText(b), ".")
+	text := plainText(b)
+	whole, fraction, _ := strings.Cut(text, ".")
 	n, ok := iotrace.Int([]byte(whole))
-	if !ok || n > iotrace.MaxTime/c.unit || n < -iotrace.MaxTime/c.unit {
-		x, err := strconv.ParseFloat(plainText(b), 64)
-		return int64(x * float64(c.unit)), err == nil && x < float64(iotrace.MaxTime/c.unit) && x > -float64(iotrace.MaxTime/c.unit)
+	most := iotrace.MaxTime / c.unit
+	if !ok || strings.ContainsAny(fraction, "eE") {
+		// The fraction of a double may be longer than what it holds: 1.7e15 is exact.
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(math.Abs(x) < float64(most)) {
+			return 0, false
+		}
+		if math.Abs(x) < 1e-9 { // less than a ns, whatever the exponent
+			return 0, true
+		}
+		exact, ok := new(big.Rat).SetString(text)
+		if !ok {
+			return 0, false
+		}
+		exact.Mul(exact, big.NewRat(c.unit, 1))
+		return new(big.Int).Quo(exact.Num(), exact.Denom()).Int64(), true
+	}
+	if n > most || n < -most {
+		return 0, false
 	}
 	n *= c.unit
-	for unit := c.unit / 10; fraction != "" && unit > 0; unit /= 10 {
+	unit := c.unit
+	if text[0] == '-' {
+		unit = -unit
+	}
+	for unit /= 10; fraction != "" && unit != 0; unit /= 10 {
 		d := int64(fraction[0] - '0')
 		if d < 0 || d > 9 {
 			return 0, false
@@ -248,10 +262,10 @@ func (c *calls) metadata(x *calledEvent, a *calledArgs) {
 		}
 	case "PR":
 		if n, err := strconv.Atoi(value); name == "rank" && err == nil && n >= 0 {
-			c.ranks[plainText(x.PID)] = iotrace.Rank{Rank: n}
+			c.ranks[process(plainText(x.PID), plainText(a.Hhash))] = iotrace.Rank{Rank: n}
 		}
 	case "process_name":
-		pid := plainText(x.PID)
+		pid := process(plainText(x.PID), "")
 		if found := rankName.FindStringSubmatch(name); found != nil {
 			n, _ := strconv.Atoi(found[1])
 			c.ranks[pid] = iotrace.Rank{Rank: n, Node: unescaped(found[2])}
@@ -262,6 +276,9 @@ func (c *calls) metadata(x *calledEvent, a *calledArgs) {
 		}
 	}
 }
+
+// process is the key of a process: its number is its own on one node only.
+func process(pid, node string) string { return pid + "\x00" + node }
 
 // nobody marks the process of events of no rank.
 const nobody = -2
@@ -327,20 +344,18 @@ func (c *calls) name(key string) int32 {
 		}
 		return tables.Rank(iotrace.Rank{Rank: n})
 	}
-	pid, node, _ := strings.Cut(key[1:], "\x00")
-	r, ok := c.ranks[pid]
+	parts := strings.Split(key[1:], "\x00")
+	pid, node, host := parts[0], parts[1], parts[2]
+	r, ok := c.ranks[process(pid, node)]
+	if !ok {
+		r, ok = c.ranks[process(pid, "")]
+	}
 	if !ok {
 		r.Rank, _ = strconv.Atoi(pid)
 	}
 	if r.Rank == nobody {
 		return iotrace.None
 	}
-	if r.Node == "" {
-		if r.Node = c.nodes[node]; r.Node == "" && !isNumber(node) {
-			r.Node = node
-		}
-	}
+	r.Node = cmp.Or(r.Node, c.nodes[node], host)
 	return tables.Rank(r)
 }
-
-func isNumber(s string) bool { return len(bytes.Trim([]byte(s), "0123456789abcdef")) == 0 }

@@ -5,8 +5,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"ckpt/iotrace"
@@ -16,7 +16,7 @@ import (
 // and DuckDB write them, and events in the Trace Event format of Chrome: those that WriteChrome
 // writes, and those of DFTracer (.pfw). Lines of DFTracer need neither commas nor an end.
 func ReadJSON(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, error) {
-	j := &jsonReader{rows: newRows(o), o: o, rep: &iotrace.Report{}, in: bufio.NewReaderSize(r, 1<<20)}
+	j := &jsonReader{rows: newRows(o), o: o, rep: &iotrace.Report{}, in: bufio.NewReaderSize(r, iotrace.MaxLine)}
 	for i := range j.column {
 		j.column[i] = i
 	}
@@ -45,7 +45,8 @@ type jsonReader struct {
 	in    *bufio.Reader
 	o     iotrace.Options
 	rep   *iotrace.Report
-	line  int64 // or the object, counted from 1
+	line  int64 // or, in a list, the object, counted from 1
+	list  bool  // of objects, which may share a line or have several
 	count int64 // of rows and events of I/O
 	calls *calls
 }
@@ -72,14 +73,23 @@ type jsonObject struct {
 }
 
 func (j *jsonReader) run() error {
-	head, err := j.in.Peek(iotrace.HeadBytes)
+	head, err := j.in.Peek(iotrace.MaxLine)
 	if err != nil && err != io.EOF && len(head) == 0 {
 		return err
 	}
 	if inLines(head) {
 		return j.lines()
 	}
-	return j.list()
+	j.list = true
+	return j.objects()
+}
+
+// wrong returns the error of the current line or object.
+func (j *jsonReader) wrong(reason string) *iotrace.FormatError {
+	if j.list {
+		return &iotrace.FormatError{Object: j.line, Reason: reason}
+	}
+	return &iotrace.FormatError{Line: j.line, Reason: reason}
 }
 
 // inLines reports whether each line of a text is an object, perhaps with a comma behind it,
@@ -115,7 +125,7 @@ func (j *jsonReader) lines() error {
 				return in.Truncated("the last line has no end")
 			}
 			if !j.o.Lenient {
-				return &iotrace.FormatError{Line: j.line, Reason: "the line is no object of JSON: " + err.Error()}
+				return j.wrong("the line is no object of JSON: " + err.Error())
 			}
 			j.rep.Note(j.line, string(l), "the line is no object of JSON")
 			continue
@@ -126,11 +136,11 @@ func (j *jsonReader) lines() error {
 	}
 }
 
-// list reads a list of objects, alone or as the traceEvents of an object.
-func (j *jsonReader) list() error {
+// objects reads a list of objects, alone or as the traceEvents of an object.
+func (j *jsonReader) objects() error {
 	d := json.NewDecoder(j.in)
 	wrong := func(err error) error {
-		fe := &iotrace.FormatError{Line: j.line + 1, Reason: "object " + strconv.FormatInt(j.line+1, 10) + " is damaged: " + err.Error()}
+		fe := &iotrace.FormatError{Object: j.line + 1, Reason: "damaged: " + err.Error()}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			fe.Reason, fe.Err = "the JSON ends early", iotrace.ErrTruncated
 		}
@@ -203,16 +213,16 @@ func (j *jsonReader) take(x *jsonObject) error {
 				j.fields[i] = append(j.fields[i], strings.Trim(string(numbers[i]), `"`)...)
 			}
 		}
-		if err := j.other(j.o, j.rep, j.line-1); err != nil {
-			return err
-		}
+		reason = j.other(j.rep)
 	}
 	switch {
 	case reason == "":
-	case j.o.Lenient:
-		j.rep.Note(j.line, "", reason)
+	case !j.o.Lenient:
+		return j.wrong(reason)
+	case j.list:
+		j.rep.Note(0, "", fmt.Sprintf("object %d: %s", j.line, reason))
 	default:
-		return &iotrace.FormatError{Line: j.line, Reason: reason}
+		j.rep.Note(j.line, "", reason)
 	}
 	return nil
 }

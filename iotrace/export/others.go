@@ -26,14 +26,15 @@ var othersNames = [numCols][]string{
 	colEnd:        {"end_ns", "ckpt_end_ns", "tend"},
 }
 
-// other makes an event of a row of another program, or counts it if it is no I/O.
-func (c *rows) other(o iotrace.Options, rep *iotrace.Report, row int64) *iotrace.FormatError {
+// other makes an event of a row of another program, or counts it if it is no I/O. It returns
+// what is wrong with the row.
+func (c *rows) other(rep *iotrace.Report) (reason string) {
 	call := string(c.fields[colOp])
 	if _, ok := c.op(c.fields[colOp]); !ok {
 		op, module := calledOp(call)
 		if op == 0 && call != "" {
 			rep.Other(call)
-			return nil
+			return ""
 		}
 		if op != 0 {
 			c.fields[colOp] = append(c.fields[colOp][:0], op.String()...)
@@ -45,15 +46,10 @@ func (c *rows) other(o iotrace.Options, rep *iotrace.Report, row int64) *iotrace
 		c.fields[colRank] = c.fields[colRank][:0]
 	}
 	e, reason := c.event()
-	switch {
-	case reason == "":
+	if reason == "" {
 		c.t.Events = append(c.t.Events, e)
-	case o.Lenient:
-		rep.Note(row+1, call, reason)
-	default:
-		return &iotrace.FormatError{Line: row + 1, Reason: reason}
 	}
-	return nil
+	return reason
 }
 
 // calledOp returns what a function of C or MPI does to a file, 0 if it is no operation of a

@@ -2,12 +2,16 @@ package export
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"ckpt/iotrace"
@@ -55,7 +59,7 @@ func TestOthers(t *testing.T) {
 		if err := WriteRows(&got, tr); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(string(want), got.String()); diff != "" || rep.Unknown > 0 || len(rep.Others) > 0 {
+		if diff := gocmp.Diff(string(want), got.String()); diff != "" || rep.Unknown > 0 || len(rep.Others) > 0 {
 			t.Errorf("%s: %v %s", name, rep, diff)
 		}
 	}
@@ -90,10 +94,10 @@ func TestDFTracer(t *testing.T) {
 		event(iotrace.Read, iotrace.POSIX, 1, 0, 8192, 1000, 300e3, 340e3),
 		event(iotrace.Read, iotrace.STDIO, 1, 1, iotrace.None, 4096, 400e3, 440e3),
 	}
-	if diff := cmp.Diff(want, got.Events); diff != "" {
+	if diff := gocmp.Diff(want, got.Events); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]iotrace.Rank{{Rank: 812, Node: "node7"}, {Rank: 5, Node: "node7"}}, got.Ranks); diff != "" {
+	if diff := gocmp.Diff([]iotrace.Rank{{Rank: 812, Node: "node7"}, {Rank: 5, Node: "node7"}}, got.Ranks); diff != "" {
 		t.Error(diff)
 	}
 	if got.Files[0] != `/data/img "1".npz` || got.Files[1] != "/data/late.bin" || got.Origin.UnixNano() != 1700000000000100*1000 {
@@ -111,8 +115,61 @@ func TestDFTracer(t *testing.T) {
 	if err != nil || len(tr.Events) != 1 {
 		t.Fatal(tr, err)
 	}
-	if diff := cmp.Diff(event(iotrace.Write, iotrace.POSIX, 0, 0, 3, 10, 5000, 5007), tr.Events[0]); diff != "" || tr.Ranks[0] != (iotrace.Rank{Rank: 1, Node: "n"}) {
+	if diff := gocmp.Diff(event(iotrace.Write, iotrace.POSIX, 0, 0, 3, 10, 5000, 5007), tr.Events[0]); diff != "" || tr.Ranks[0] != (iotrace.Rank{Rank: 1, Node: "n"}) {
 		t.Error(diff, tr.Ranks)
+	}
+}
+
+// TestProcessesOfNodes: two nodes have a process of the same number, with ranks of their own
+// or none; a name of a node in each event is its name, even if it looks like a hash.
+func TestProcessesOfNodes(t *testing.T) {
+	text := "[\n"
+	for i, hash := range []string{"a1", "b2"} {
+		text += fmt.Sprintf(`{"name":"HH","ph":"M","pid":7,"args":{"name":"node%d","value":"%s"}}`+"\n", i, hash)
+		text += fmt.Sprintf(`{"name":"PR","ph":"M","pid":7,"args":{"hhash":"%s","name":"rank","value":"%d"}}`+"\n", hash, 5+i)
+		for _, pid := range []int{7, 8} {
+			text += fmt.Sprintf(`{"name":"write","cat":"POSIX","ph":"X","pid":%d,"ts":1,"dur":1,"args":{"hhash":"%s","hostname":"long%d","fname":"/f","ret":5}}`+"\n", pid, hash, i)
+		}
+	}
+	text += `{"name":"write","cat":"POSIX","ph":"X","pid":9,"ts":1,"dur":1,"args":{"hostname":"beef","fname":"/f","ret":5}}` + "\n"
+	tr, _, err := ReadJSON(strings.NewReader(text), iotrace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []iotrace.Rank{{Rank: 5, Node: "node0"}, {Rank: 6, Node: "node1"}, {Rank: 8, Node: "node0"}, {Rank: 8, Node: "node1"}, {Rank: 9, Node: "beef"}}
+	got := slices.SortedFunc(slices.Values(tr.Ranks), func(a, b iotrace.Rank) int {
+		return cmp.Or(a.Rank-b.Rank, strings.Compare(a.Node, b.Node))
+	})
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestCalledTimes: times come as a program writes doubles.
+func TestCalledTimes(t *testing.T) {
+	for text, want := range map[string]int64{
+		`1.25`: 1250, `"1.25"`: 1250, `-0.5`: -500, `-3.25`: -3250, `2e3`: 2e6, `1.5E-1`: 150, `-25e-2`: -250,
+		`1.7000000000001e15`: 1_700_000_000_000_100_000, `0.0004`: 0, `1e-400000000`: 0, `0e0`: 0,
+	} {
+		got, ok := (&calls{unit: 1000}).time(json.RawMessage(text))
+		if !ok || got != want {
+			t.Errorf("%s: %d ns, %v, want %d", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{`null`, ``, `""`, `1e400000000`, `1e30`, `"NaN"`, `-9e18`, `9e18`, `"1.x"`, `99999999999999999999`} {
+		if got, ok := (&calls{unit: 1000}).time(json.RawMessage(text)); ok {
+			t.Errorf("%s: %d ns", text, got)
+		}
+	}
+}
+
+// TestLongFirstLine: a line is one however long it is.
+func TestLongFirstLine(t *testing.T) {
+	const row = `{"op":"write","start_ns":1,"end_ns":2,"bytes":3,"file":"%s"}` + "\n"
+	text := fmt.Sprintf(row+row, "/"+strings.Repeat("long/", 2*iotrace.HeadBytes/5), "/f")
+	tr, _, err := ReadJSON(strings.NewReader(text), iotrace.Options{})
+	if err != nil || len(tr.Events) != 2 || len(tr.Files) != 2 {
+		t.Error(tr, err)
 	}
 }
 
@@ -141,7 +198,7 @@ func TestChromeBack(t *testing.T) {
 			}
 			return m
 		}
-		if diff := cmp.Diff(sum(want), sum(got)); diff != "" {
+		if diff := gocmp.Diff(sum(want), sum(got)); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -165,7 +222,7 @@ func TestJSONRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(a, b, cmpopts.EquateEmpty()); diff != "" {
+	if diff := gocmp.Diff(a, b, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -173,16 +230,18 @@ func TestJSONRows(t *testing.T) {
 func TestJSONErrors(t *testing.T) {
 	const row = `{"op":"write","start_ns":1,"end_ns":2,"bytes":3}` + "\n"
 	for text, want := range map[string]string{
-		"{}":                                              "the row has no column op",
-		`[{"name":"x","ph":"B","ts":1}]`:                  "has neither rows",
-		row + `{"op":"write","start_ns":1`:                "the last line has no end",
-		row + "{]\n":                                      "line 2: the line is no object",
-		row + `{"op":"write","end_ns":2}` + "\n":          "line 2: invalid start",
-		row + `{"opp":"write"}` + "\n":                    "line 2: the row has no column op",
-		`[` + "\n " + strings.TrimSpace(row) + "," + "\n": "",
-		"[\n  {\n \"op\": \"write\", \"start_ns\": 1":     "the JSON ends early",
-		`{"name":"write","cat":"POSIX","ph":"X","ts":1,"dur":1,"args":{}}`: "neither ret nor size",
-		`{"name":"write","cat":"POSIX","ph":"X","ts":1,"args":{"ret":5}}`:  "no duration",
+		"{}":                               "the row has no column op",
+		`[{"name":"x","ph":"B","ts":1}]`:   "has neither rows",
+		row + `{"op":"write","start_ns":1`: "the last line has no end",
+		row + "{]\n":                       "line 2: the line is no object",
+		"[\n\n{\"op\":\"write\",\n\"start_ns\":1,\"end_ns\":2},\n{\"op\":\"write\"}]": "object 2: invalid start",
+		"[\n{\n\"op\":\"write\",\n\"start_ns\":]":                                     "object 1: damaged: ",
+		row + `{"op":"write","end_ns":2}` + "\n":                                      "line 2: invalid start",
+		row + `{"opp":"write"}` + "\n":                                                "line 2: the row has no column op",
+		`[` + "\n " + strings.TrimSpace(row) + "," + "\n":                             "",
+		"[\n  {\n \"op\": \"write\", \"start_ns\": 1":                                 "the JSON ends early",
+		`{"name":"write","cat":"POSIX","ph":"X","ts":1,"dur":1,"args":{}}`:            "neither ret nor size",
+		`{"name":"write","cat":"POSIX","ph":"X","ts":1,"args":{"ret":5}}`:             "no duration",
 	} {
 		_, _, err := ReadJSON(strings.NewReader(text), iotrace.Options{})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -26,17 +26,18 @@ type pageReader struct {
 	zstd   *zstd.Decoder
 	raw    []byte // a page, decompressed
 	values []int64
-	words  []int64                     // the dictionary of the column
-	number func([]byte) (int64, error) // of a string in the column
+	words  []int64 // the dictionary of the column
+	// number gives the number of a string in the column.
+	number func([]byte) (int64, error)
 	// optional is set for a column that may lack values. Then levels has 0 for each row of
 	// the page without one.
 	optional bool
 	levels   []int64
 }
 
-func newPageReader(number func([]byte) (int64, error)) (*pageReader, error) {
+func newPageReader() (*pageReader, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(largestPage))
-	return &pageReader{zstd: d, number: number}, err
+	return &pageReader{zstd: d}, err
 }
 
 // column decodes the pages b of a column chunk with so many rows, and passes the

@@ -78,6 +78,11 @@ func ReadParquet(r io.ReaderAt, size int64, o iotrace.Options) (*iotrace.Trace, 
 	if err := x.footer(); err != nil {
 		return nil, rep, err
 	}
+	var err error
+	if x.pages, err = newPageReader(); err != nil {
+		return nil, rep, err
+	}
+	defer x.pages.zstd.Close()
 	i := slices.IndexFunc(x.meta.KeyValueMetadata, func(kv format.KeyValue) bool { return kv.Key == tablesKey })
 	if i < 0 || x.rewritten() {
 		t, err := x.table(o, rep)
@@ -87,7 +92,6 @@ func ReadParquet(r io.ReaderAt, size int64, o iotrace.Options) (*iotrace.Trace, 
 		return nil, rep, err
 	}
 	// The tables are a trace without events.
-	var err error
 	if x.t, err = iotrace.ReadTrace(base64.NewDecoder(base64.StdEncoding, strings.NewReader(x.meta.KeyValueMetadata[i].Value))); err != nil {
 		return nil, rep, damaged(x.end, "metadata %s: %v", tablesKey, err)
 	}
@@ -112,6 +116,8 @@ type parquetReader struct {
 	meta format.FileMetaData
 	t    *iotrace.Trace
 	raw  []byte
+
+	pages *pageReader
 }
 
 func damaged(at int64, format string, args ...any) error {
@@ -199,16 +205,12 @@ func (x *parquetReader) events() error {
 	for op := iotrace.Op(1); op.Valid(); op++ {
 		ops[op.String()] = int64(op)
 	}
-	pages, err := newPageReader(func(name []byte) (int64, error) {
+	x.pages.number = func(name []byte) (int64, error) {
 		if op, ok := ops[string(name)]; ok {
 			return op, nil
 		}
 		return 0, errors.New("the page has an unknown word")
-	})
-	if err != nil {
-		return err
 	}
-	defer pages.zstd.Close()
 	x.t.Events = make([]iotrace.Event, 0, min(total, rowsPerByte*x.size))
 	left := x.end // bytes left for columns, which must not overlap
 	for i := range x.meta.RowGroups {
@@ -217,7 +219,7 @@ func (x *parquetReader) events() error {
 		x.t.Events = slices.Grow(x.t.Events, to-from)[:to]
 		events := x.t.Events[from:] // the columns set all fields
 		for k := range parquetColumns {
-			used, err := x.column(pages, g, &parquetColumns[k], events)
+			used, err := x.column(g, &parquetColumns[k], events)
 			if err != nil {
 				return err
 			}
@@ -236,9 +238,9 @@ func (x *parquetReader) events() error {
 
 // column sets one field of the events of a group, and returns the length of the
 // column.
-func (x *parquetReader) column(pages *pageReader, g *format.RowGroup, c *parquetColumn, events []iotrace.Event) (int64, error) {
+func (x *parquetReader) column(g *format.RowGroup, c *parquetColumn, events []iotrace.Event) (int64, error) {
 	row := 0
-	return x.chunk(pages, g, c.name, c.types, func(values []int64) error {
+	return x.chunk(g, c.name, c.types, func(values []int64) error {
 		for i, v := range values {
 			if v < c.least || v > c.most {
 				return errors.New("a number is out of range")
@@ -252,7 +254,7 @@ func (x *parquetReader) column(pages *pageReader, g *format.RowGroup, c *parquet
 
 // chunk passes the values of a column of a group to take, page by page, and returns the
 // length of the column.
-func (x *parquetReader) chunk(pages *pageReader, g *format.RowGroup, name string, types []format.Type, take func([]int64) error) (int64, error) {
+func (x *parquetReader) chunk(g *format.RowGroup, name string, types []format.Type, take func([]int64) error) (int64, error) {
 	i := slices.IndexFunc(g.Columns, func(k format.ColumnChunk) bool {
 		return len(k.MetaData.PathInSchema) == 1 && k.MetaData.PathInSchema[0] == name
 	})
@@ -277,7 +279,7 @@ func (x *parquetReader) chunk(pages *pageReader, g *format.RowGroup, name string
 	if _, err := x.r.ReadAt(b, at); err != nil {
 		return 0, err
 	}
-	err := pages.column(meta, b, int(g.NumRows), take)
+	err := x.pages.column(meta, b, int(g.NumRows), take)
 	if errors.Is(err, errUnsupported) {
 		return 0, &iotrace.FormatError{Offset: at, Reason: fmt.Sprintf("column %s: %v", name, err), Err: iotrace.ErrWrongFormat}
 	}

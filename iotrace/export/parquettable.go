@@ -70,11 +70,18 @@ func (x *parquetReader) table(o iotrace.Options, rep *iotrace.Report) (*iotrace.
 			for i, col := range columns {
 				c.fields[i] = col.text(c.fields[i][:0], i, k)
 			}
-			if err := c.other(o, rep, row); err != nil {
-				err.Offset = x.end
-				return nil, err
-			}
 			row++
+			reason := c.other(rep)
+			if reason != "" {
+				reason = fmt.Sprintf("row %d: %s", row, reason)
+			}
+			switch {
+			case reason == "":
+			case o.Lenient:
+				rep.Note(0, string(c.fields[colOp]), reason)
+			default:
+				return nil, &iotrace.FormatError{Offset: x.end, Reason: reason}
+			}
 		}
 	}
 	if rep.Lines = total; columns[colOffset] == nil {
@@ -128,7 +135,7 @@ func (x *parquetReader) tableChunk(g *format.RowGroup, c *tableColumn) (used int
 	}
 	c.values, c.missing, c.words = c.values[:0], c.missing[:0], c.words[:0]
 	numbers := make(map[string]int64)
-	pages, err := newPageReader(func(word []byte) (int64, error) {
+	x.pages.number = func(word []byte) (int64, error) {
 		n, ok := numbers[string(word)]
 		if !ok {
 			n = int64(len(c.words))
@@ -136,17 +143,13 @@ func (x *parquetReader) tableChunk(g *format.RowGroup, c *tableColumn) (used int
 			numbers[c.words[n]] = n
 		}
 		return n, nil
-	})
-	if err != nil {
-		return 0, err
 	}
-	defer pages.zstd.Close()
-	pages.optional = c.absent
-	return x.chunk(pages, g, c.name, []format.Type{c.kind}, func(values []int64) error {
-		for _, l := range pages.levels {
+	x.pages.optional = c.absent
+	return x.chunk(g, c.name, []format.Type{c.kind}, func(values []int64) error {
+		for _, l := range x.pages.levels {
 			c.missing = append(c.missing, l == 0)
 		}
-		if len(pages.levels) == 0 && c.absent {
+		if len(x.pages.levels) == 0 && c.absent {
 			c.missing = append(c.missing, make([]bool, len(values))...)
 		}
 		c.values = append(c.values, values...)

@@ -297,7 +297,7 @@ func traceError(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return ui.AsNotFound(err)
 	case errors.As(err, &format):
-		return &damagedTrace{err, format.Line == 0, false}
+		return &damagedTrace{err, format.Line == 0 && format.Object == 0, false}
 	}
 	return err
 }
@@ -342,7 +342,14 @@ func warnImport(g *ui.Globals, name string, rep *iotrace.Report) {
 		return
 	}
 	for _, n := range rep.Notes {
-		g.Warn("%s:%d: %s: %s", name, n.Line, n.Reason, n.Text)
+		where, text := name, n.Reason
+		if n.Line > 0 {
+			where += fmt.Sprintf(":%d", n.Line)
+		}
+		if n.Text != "" {
+			text += ": " + n.Text
+		}
+		g.Warn("%s: %s", where, text)
 	}
 }
 
