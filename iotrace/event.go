@@ -123,6 +123,16 @@ type Trace struct {
 	Properties []Property
 }
 
+// Property returns the value of a property, or "" if the trace lacks it.
+func (t *Trace) Property(name string) string {
+	for _, p := range t.Properties {
+		if p.Name == name {
+			return p.Value
+		}
+	}
+	return ""
+}
+
 var moduleNames = [...]string{POSIX: "POSIX", MPIIO: "MPIIO", STDIO: "STDIO"}
 
 func (m Module) valid() bool { return int(m) < len(moduleNames) }

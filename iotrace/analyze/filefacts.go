@@ -51,7 +51,7 @@ func (a *analysis) fileFacts(r *File, of int) finding.File {
 		if o.Stride > 0 && o.Hole > 0 { // a jump elsewhere is no hole
 			hole = float64(o.Hole)
 		}
-		x.Holes = times(r.Reads, o.Forward*hole)
+		x.Hole = o.Forward * hole
 	}
 	x.ReadModifyWrite = r.ReadModifyWrite.BytesRead
 	x.Again = [2]int64{r.Redundant.Overwritten, iotrace.Sum(r.Redundant.BytesReread, r.Redundant.SharedBytes)}

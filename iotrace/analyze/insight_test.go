@@ -219,6 +219,28 @@ func TestInsightsOfReads(t *testing.T) {
 }
 
 // TestOwnLayout: no job is told to take the layout that it has.
+// TestHole: the holes before large reads are none of the holes between small ones.
+func TestHole(t *testing.T) {
+	const hole = 12 << 10
+	for _, large := range []int{0, 500} {
+		var evs []iotrace.Event
+		at, now := int64(0), int64(0)
+		read := func(n int, bytes int64) {
+			for range n {
+				evs = append(evs, iotrace.Event{Op: iotrace.Read, Peer: iotrace.None, Offset: at, Bytes: bytes, Start: now, End: now + 1e6})
+				at, now = at+bytes+hole, now+1e6
+			}
+		}
+		read(2000, 4096)
+		read(large, 2<<20)
+		r := Analyze(&iotrace.Trace{Ranks: []iotrace.Rank{{Rank: 0}}, Files: []string{"/d"}, Events: evs}, Options{})
+		f := found(r, "CK13")
+		if f == nil || math.Abs(evidence(f, "hole_bytes")-hole) > 0.01*hole {
+			t.Errorf("%d large reads: %+v", large, f)
+		}
+	}
+}
+
 func TestOwnLayout(t *testing.T) {
 	gather := iotrace.Event{Op: iotrace.Gather, File: iotrace.None, Offset: iotrace.None}
 	for _, c := range []struct {

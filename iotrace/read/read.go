@@ -242,15 +242,7 @@ type unpacker struct {
 // Unpack reads what gzip, bzip2, xz or zstd may have packed, and reports whether one has.
 func Unpack(r io.Reader) (what io.ReadCloser, packed bool) {
 	x := unpack(r)
-	return closing{x}, x.format != ""
-}
-
-// A closing is an unpacker whose Close cannot fail.
-type closing struct{ *unpacker }
-
-func (c closing) Close() error {
-	c.unpacker.Close()
-	return nil
+	return x, x.format != ""
 }
 
 func unpack(r io.Reader) *unpacker {
@@ -298,8 +290,11 @@ func (x *unpacker) Read(b []byte) (int, error) {
 	return n, fe
 }
 
-// Close frees memory. It does not close the reader below.
-func (x *unpacker) Close() { x.close() }
+// Close frees memory. It does not close the reader below, and cannot fail.
+func (x *unpacker) Close() error {
+	x.close()
+	return nil
+}
 
 // A counter counts the bytes that are used. It reads single bytes fast, so that packers
 // need no buffer of their own.

@@ -1,6 +1,7 @@
 package read
 
 import (
+	"bytes"
 	"cmp"
 	"io"
 	"os"
@@ -30,6 +31,9 @@ type Recording struct {
 // With together, other recordings are of one run, unless more than an hour lies between
 // them, and more than they last. Without, each is a run.
 func Runs(all []Recording, together bool) [][]Recording {
+	if len(all) == 1 {
+		return [][]Recording{all}
+	}
 	run := make([]int, len(all)) // of each recording, the first of its run
 	for i := range run {
 		run[i] = i
@@ -90,7 +94,7 @@ func Runs(all []Recording, together bool) [][]Recording {
 const sameJob = 7 * 24 * time.Hour
 
 // Partial reports whether other recordings may be of the same run.
-func Partial(t *iotrace.Trace) bool { return recordedBy(t).job != [2]string{} }
+func Partial(t *iotrace.Trace) bool { return originOf(t).job != [2]string{} }
 
 // A standing of a recording decides what makes several of them one run.
 type standing int
@@ -101,28 +105,40 @@ const (
 	wholeRun              // a log of Darshan with several
 )
 
-// recorded are the facts of a recording that tell its run.
-type recorded struct {
+// An origin says what recorded a trace, and of which job.
+type origin struct {
 	standing
-	job        [2]string // user and number of the batch job of oneProcess, or of ckpt
-	start, end time.Time // zero if the recording has no date
+	job [2]string // user and number of the batch job of oneProcess, or of ckpt
 }
 
-func recordedBy(t *iotrace.Trace) recorded {
-	r := recorded{start: t.Origin, end: t.Origin.Add(max(t.Runtime, lastEnd(t)))}
+func originOf(t *iotrace.Trace) (r origin) {
 	switch {
 	case t.Source == "ckpt":
 		r.job[0], r.job[1] = t.Source, t.Job
 	case t.Source != "darshan":
-	case property(t, "processes") != "1":
+	case t.Property("processes") != "1":
 		r.standing = wholeRun
 	default:
 		r.standing = oneProcess
-		if n := property(t, "job"); n != "0" {
-			r.job = [2]string{property(t, "user"), n}
+		if n := t.Property("job"); n != "0" {
+			r.job = [2]string{t.Property("user"), n}
 		}
 	}
 	return r
+}
+
+// recorded are the facts of a recording that tell its run.
+type recorded struct {
+	origin
+	start, end time.Time // zero if the recording has no date
+}
+
+func recordedBy(t *iotrace.Trace) recorded {
+	last := int64(t.Runtime)
+	for i := range t.Events {
+		last = max(last, t.Events[i].End)
+	}
+	return recorded{originOf(t), t.Origin, t.Origin.Add(time.Duration(last))}
 }
 
 // follows reports whether a recording belongs to what was recorded before.
@@ -137,22 +153,6 @@ func (r recorded) follows(before recorded) bool {
 	return gap <= max(time.Hour, r.end.Sub(r.start), before.end.Sub(before.start))
 }
 
-func lastEnd(t *iotrace.Trace) time.Duration {
-	end := int64(0)
-	for i := range t.Events {
-		end = max(end, t.Events[i].End)
-	}
-	return time.Duration(end)
-}
-
-func property(t *iotrace.Trace, name string) string {
-	i := slices.IndexFunc(t.Properties, func(p iotrace.Property) bool { return p.Name == name })
-	if i < 0 {
-		return ""
-	}
-	return t.Properties[i].Value
-}
-
 // ofProcess finds the number of a process in the name of its log, as in
 // user_program_id3116902-2110365_12-19-66957-188958432683465822_1.darshan.
 var ofProcess = regexp.MustCompile(`_id\d+-(\d{1,9})_`)
@@ -163,7 +163,7 @@ func number(run []Recording) {
 	next := 0
 	for _, r := range run {
 		t := r.Trace
-		if len(run) == 1 || recordedBy(t).standing != oneProcess || len(t.Ranks) != 1 {
+		if len(run) == 1 || originOf(t).standing != oneProcess || len(t.Ranks) != 1 {
 			continue
 		}
 		n := 0
@@ -205,16 +205,22 @@ func Together(names []string) (units [][]string) {
 	return units
 }
 
-// IsTrace reports whether a file begins like a trace, packed or not.
-func IsTrace(name string) bool {
+// IsTrace reports whether a file begins like a trace, packed or not. JSON is one if it names
+// what rows or events have: many programs write JSON of other things beside their logs.
+func IsTrace(name string) (bool, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer f.Close()
 	x := unpack(f)
 	defer x.Close()
 	head := make([]byte, iotrace.HeadBytes)
 	n, _ := io.ReadFull(x, head)
-	return iotrace.Detect(head[:n]).Readable()
+	format := iotrace.Detect(head[:n])
+	if format != iotrace.FormatJSON {
+		return format.Readable(), nil
+	}
+	has := func(name string) bool { return bytes.Contains(head[:n], []byte(`"`+name+`"`)) }
+	return has("ph") || has("traceEvents") || has("op") && has("start_ns") && has("end_ns"), nil
 }

@@ -194,7 +194,7 @@ func (s *LawSet) Predict(p float64) Estimate {
 		at := laws.estimate("", 1, edge, 1)
 		e.Low, e.High = min(e.Low, e.Value*at.Low/at.Value), max(e.High, e.Value*at.High/at.Value)
 	}
-	if s.prior[InverseSegment] > 0 { // whole files
+	if s.prior.ofSums() {
 		e = sumDoubt(e)
 	}
 	return e

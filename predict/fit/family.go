@@ -177,6 +177,9 @@ var families = []family{
 // priors are what is assumed of families before measurements, as shares.
 type priors map[Law]float64
 
+// ofSums reports whether the priors are of whole files, which are sums of zones.
+func (p priors) ofSums() bool { return p[InverseSegment] > 0 }
+
 // These priors are for an application that was never measured. Its data falls where ranks
 // share a problem, and stays where each has its own. A whole file has a data zone and a
 // library, which does not fall, and a segment, which may rise.

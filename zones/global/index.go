@@ -54,6 +54,9 @@ func (x *Index) check(p *Part) error {
 	if len(p.Axes) != 1 || x.Own < 0 || x.Held < x.Own || x.Held > maxPart {
 		return fmt.Errorf("a list of %d cells, %d of them own, along %d axes", x.Held, x.Own, len(p.Axes))
 	}
+	if size, ok := product(max(1, p.Elem), x.Held); !ok || size > maxPart {
+		return fmt.Errorf("a list of %d cells of %d bytes, more than memory has", x.Held, p.Elem)
+	}
 	if x.Own > 0 && (x.Low < 0 || x.High < x.Low || x.High >= p.Axes[0].Cells) {
 		return fmt.Errorf("cells %d to %d of %d", x.Low, x.High, p.Axes[0].Cells)
 	}

@@ -247,6 +247,17 @@ func TestPartCheck(t *testing.T) {
 	}
 }
 
+// TestIndexCheck: a list of cells that fills no memory by itself may with its elements.
+func TestIndexCheck(t *testing.T) {
+	for _, c := range []struct{ elem, held, own int64 }{{1, 20, 10}, {maxPart / 1024, 1024, 10}, {maxPart / 1024, 1025, 10}, {maxPart, maxPart, 10}, {0, maxPart + 1, 0}} {
+		p := &Part{Elem: c.elem, Axes: []Stretch{{Cells: 10}}, Index: &Index{Own: c.own, Held: c.held, High: 9}}
+		err, fits := p.Check(), c.held <= 1024
+		if fits != (err == nil) || err != nil && !strings.Contains(err.Error(), "a list of ") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 // TestMeets compares the first cell that two stretches share with what a walk finds.
 func TestMeets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

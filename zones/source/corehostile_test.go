@@ -1,8 +1,10 @@
 package source
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -159,8 +161,8 @@ func FuzzCore(f *testing.F) {
 			}
 			return
 		}
-		if p.Image() > int64(len(b)) || p.Overhead < 0 { // without pages of zeros
-			t.Fatalf("image of %d bytes with overhead %d, file of %d", p.Image(), p.Overhead, len(b))
+		if zeros := zerosIn(t, b); p.Image()+zeros != int64(len(b)) || p.Overhead < 0 {
+			t.Fatalf("image of %d bytes with overhead %d, %d zeros, file of %d", p.Image(), p.Overhead, zeros, len(b))
 		}
 		var last uint64
 		for i, a := range p.Areas {
@@ -170,4 +172,25 @@ func FuzzCore(f *testing.F) {
 			last = a.End
 		}
 	})
+}
+
+// zerosIn counts the pages of zeros in the memory of a process that no file has.
+func zerosIn(t *testing.T, b []byte) (zeros int64) {
+	c := &core{ctx: t.Context(), r: bytes.NewReader(b), size: int64(len(b))}
+	if err := errors.Join(c.readHeaders(), c.readNotes(), c.divide()); err != nil {
+		t.Fatal(err)
+	}
+	c.nameAreas(c.executable())
+	for i, a := range c.areas {
+		if a.Stored == 0 || a.Name != "" && a.Name[0] != '[' || a.Name == "[vdso]" || a.Name == "[vsyscall]" {
+			continue
+		}
+		part := b[c.contents[i]:][:a.Stored]
+		for page := range slices.Chunk(part, 4096) {
+			if len(bytes.Trim(page, "\x00")) == 0 {
+				zeros += int64(len(page))
+			}
+		}
+	}
+	return zeros
 }

@@ -260,14 +260,20 @@ func damagedPack(name string, err error) error {
 func unpackInto(f *os.File, from io.Reader) (size int64, err error) {
 	b, zeros := make([]byte, 1<<20), make([]byte, 1<<20)
 	for {
-		n, err := io.ReadFull(from, b)
+		// A cut file ends with io.ErrUnexpectedEOF, as io.ReadFull says of the last block.
+		n, err := 0, error(nil)
+		for n < len(b) && err == nil {
+			var k int
+			k, err = from.Read(b[n:])
+			n += k
+		}
 		if !bytes.Equal(b[:n], zeros[:n]) {
 			if _, err := f.WriteAt(b[:n], size); err != nil {
 				return 0, err
 			}
 		}
 		size += int64(n)
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
+		if err == io.EOF {
 			return size, f.Truncate(size)
 		}
 		if err != nil {

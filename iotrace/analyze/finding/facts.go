@@ -77,9 +77,9 @@ type File struct {
 	// Most of its writes end only when they are on the storage (O_SYNC): the time of a
 	// sync is in the time of the write before it. Most requests go around the page cache.
 	Synchronous, Direct bool
-	// Holes are the bytes between the reads of a file that is only read, in strides or with
-	// gaps.
-	Holes int64
+	// Hole is the mean of the bytes before a read that no read wants, of a file that is only
+	// read, in strides or with gaps.
+	Hole float64
 	// ReadModifyWrite are bytes that are read and then written in the same place;
 	// Again are bytes written, or read, that were before.
 	ReadModifyWrite int64

@@ -34,7 +34,7 @@ func (s *search) small(f *Finding, d int) bool {
 		if w := x.Small[d]; w.Count > whole && !s.claimed[i][d].excess {
 			w = s.onlySmall(w, x.Data[d].Work, d)
 			if d == 1 { // larger reads have the holes as well
-				w.Bytes = iotrace.Sum(w.Bytes, x.Holes)
+				w.Bytes = iotrace.Sum(w.Bytes, x.holes(w.Count))
 			}
 			c.faster(i, d, w)
 		}
@@ -52,7 +52,7 @@ func (s *search) small(f *Finding, d int) bool {
 		f.Advice, f.Remedies = s.gatherMore()
 	}
 	switch x := c.best(d); {
-	case d == 1 && x.Holes > 0:
+	case d == 1 && x.Hole > 0:
 		s.sieve(f, x)
 	case s.MPI && x.Touchers > 1:
 		f.Hints = s.collective(x.Name, d)
@@ -70,9 +70,8 @@ func (s *search) small(f *Finding, d int) bool {
 // faster than a read for each part, if a hole takes less time than a request does.
 func (s *search) sieve(f *Finding, x *File) {
 	w := x.Small[1]
-	hole := share(x.Holes, w.Count)
 	f.Model += " The holes are read as well."
-	f.Evidence = append(f.Evidence, Number{"hole_bytes", math.Round(hole), 0})
+	f.Evidence = append(f.Evidence, Number{"hole_bytes", math.Round(x.Hole), 0})
 	if even := ratio(w.Time, float64(w.Count))*s.rate[1] - share(w.Bytes, w.Count); s.Timed && even > 0 {
 		f.Evidence[len(f.Evidence)-1].Limit = math.Round(even)
 		f.Advice = "Read over the holes: one large read, of which the parts are taken, is faster up to the limit of hole_bytes."
@@ -84,6 +83,9 @@ func (s *search) sieve(f *Finding, x *File) {
 		f.Hints = alone(x.Name, x.queueing(1, overHoles)...)
 	}
 }
+
+// holes are the bytes before so many reads that no read wants.
+func (f *File) holes(reads int64) int64 { return int64(min(float64(reads)*f.Hole, math.MaxInt64/2)) }
 
 // onlySmall takes off what the other requests need: counters have one time for all.
 func (s *search) onlySmall(small, all Work, d int) Work {

@@ -7,18 +7,18 @@ import (
 
 // reader is a run that reads 2000 times 4 KiB in 2 s with holes between the reads, and large
 // blocks at 400 MB/s.
-func reader(hole int64) *Run {
+func reader(hole float64) *Run {
 	small := Work{Count: 2000, Bytes: 2000 * 4096, Time: 2, Wall: 2}
 	large := Work{Count: 8, Bytes: 32e6, Time: 0.08, Wall: 0.08}
 	all := Work{Count: 2008, Bytes: small.Bytes + large.Bytes, Time: 2.08, Wall: 2.08}
 	class := Class{Work: all, Large: large}
 	return &Run{Time: 3, Wall: 3, Timed: true, Ranks: 1, ActiveRanks: 1, Busy: 2.08,
 		Data: [2]Class{{}, class}, Small: [2]Work{{}, small},
-		Files: []File{{Name: "/d", Ranks: 1, Readers: 1, Touchers: 1, Data: [2]Class{{}, class}, Small: [2]Work{{}, small}, Holes: 2000 * hole}}}
+		Files: []File{{Name: "/d", Ranks: 1, Readers: 1, Touchers: 1, Data: [2]Class{{}, class}, Small: [2]Work{{}, small}, Hole: hole}}}
 }
 
 func TestSieve(t *testing.T) {
-	found := func(hole int64) *Finding {
+	found := func(hole float64) *Finding {
 		all := Find(reader(hole), Default())
 		if i := slices.IndexFunc(all, func(f Finding) bool { return f.Code == "CK13" }); i >= 0 {
 			return &all[i]

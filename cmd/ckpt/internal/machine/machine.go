@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -278,11 +279,25 @@ func statfs(dir string) (Volume, error) {
 	free, err := vfs.OS{}.Free(dir)
 	v := Volume{Kind: kindOf(int64(st.Type)), Bytes: int64(st.Blocks) * st.Bsize, Free: free, Inodes: int64(st.Files), FreeInodes: int64(st.Ffree)}
 	if v.Kind == "lustre" {
-		if text, lerr := exec.Command("lfs", "df", dir).Output(); lerr == nil {
-			v.Targets = readTargets(string(text))
-		}
+		v.Targets = targetsOf("lfs", "df", dir)
 	}
 	return v, err
+}
+
+// lfsTime bounds lfs df, which waits for each target that does not answer.
+const lfsTime = 10 * time.Second
+
+// targetsOf runs a command that prints targets. They are unknown if it fails.
+func targetsOf(name string, args ...string) []TargetSpace {
+	ctx, cancel := context.WithTimeout(context.Background(), lfsTime)
+	defer cancel()
+	c := exec.CommandContext(ctx, name, args...)
+	c.WaitDelay = time.Second // a child may keep its output open
+	text, err := c.Output()
+	if err != nil {
+		return nil
+	}
+	return readTargets(string(text))
 }
 
 func limit(resource int) (uint64, error) {

@@ -97,12 +97,11 @@ func runTraceAnalyze(g *ui.Globals, o *traceAnalyzeOptions, args []string) error
 	switch {
 	case err != nil:
 		return err
-	case set != nil && o.file != "":
-		return ui.BadUsage("--file of several runs", "name the recordings of one run")
-	case set != nil && o.insights:
-		return ui.BadUsage("--insights of several runs", "name the recordings of one run")
 	case set != nil:
-		return showRuns(g, set, o.list)
+		if err := showRuns(g, set, o.list); err != nil {
+			return err
+		}
+		return set.failure(o.lenient)
 	}
 	opt.Codec = o.codec
 	r := characterise(g, t, opt)

@@ -2,7 +2,6 @@ package traces
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,11 +94,18 @@ func runText(t *iotrace.Trace) string {
 	if !t.Origin.IsZero() {
 		text += ", began " + t.Origin.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
-	i := slices.IndexFunc(t.Properties, func(p iotrace.Property) bool { return p.Name == "job" })
-	if i >= 0 && t.Properties[i].Value != "0" {
-		text += ", job " + zones.Printable(t.Properties[i].Value)
+	if job := batchJob(t); job != "" {
+		text += ", job " + zones.Printable(job)
 	}
 	return text
+}
+
+// batchJob is the number of the batch job, or "" without one.
+func batchJob(t *iotrace.Trace) string {
+	if job := t.Property("job"); job != "0" {
+		return job
+	}
+	return ""
 }
 
 // ranksText returns the number of ranks of the job, and the number that do its I/O

@@ -2,8 +2,10 @@ package traces
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -44,6 +46,7 @@ type runStatistic struct {
 	Median   interval.Estimated `json:"run_median"`
 	Most     float64            `json:"most_value"`
 	Total    float64            `json:"total_value"`
+	form     *runQuantity
 }
 
 // A runSet is what ckpt trace analyze prints of several runs.
@@ -51,6 +54,7 @@ type runSet struct {
 	Runs       []recordedRun  `json:"recorded_runs"` // those that moved the most bytes first
 	Statistics []runStatistic `json:"run_statistics"`
 	LeftOut    []string       `json:"not_traces"` // files that are no traces
+	Unread     []unreadTrace  `json:"unread_traces"`
 }
 
 // severalRuns refuses recordings of several runs where a command takes one.
@@ -71,6 +75,13 @@ func severalRuns(runs [][]read.Recording) error {
 		"name the recordings of one run; ckpt trace analyze takes several, and shows their statistics")
 }
 
+// An unreadTrace is one that is damaged or cannot be opened. The others make the set.
+type unreadTrace struct {
+	File   string `json:"file"`
+	Reason string `json:"reason"`
+	err    error
+}
+
 // setOf reads several runs: those of directories, or files that are not of one run. Files
 // of one run are no set: it returns their trace.
 func (o *traceAnalyzeOptions) setOf(g *ui.Globals, args []string, opt analyze.Options) (*runSet, *iotrace.Trace, error) {
@@ -86,45 +97,128 @@ func (o *traceAnalyzeOptions) setOf(g *ui.Globals, args []string, opt analyze.Op
 		}
 		names = append(names, some...)
 	}
+	add := func(run []read.Recording) error { return o.add(g, set, run, opt) }
+	var t *iotrace.Trace
+	var err error
 	if slices.Equal(names, args) {
-		all, err := o.recordings(g, args)
-		if err != nil {
-			return nil, nil, err
-		}
-		runs := read.Runs(all, true)
-		if len(runs) == 1 {
-			t, err := o.job(runs[0])
-			return nil, t, err
-		}
-		for _, run := range runs {
-			if err := o.add(g, set, run, opt); err != nil {
-				return nil, nil, err
-			}
-		}
+		t, err = o.named(g, set, args, add)
+	} else if err = o.ofSeveral(); err == nil {
+		err = o.below(g, set, names, add)
+	}
+	switch {
+	case err != nil || t != nil:
+		return nil, t, err
+	case len(set.Runs) > 0:
 		return set.finish(), nil, nil
+	case len(set.Unread) > 0:
+		return nil, nil, set.failure(o.lenient)
 	}
-	if len(names) == 0 {
-		return nil, nil, ui.AsNotFound(ui.WithHint(fmt.Errorf("%s has no trace", strings.Join(args, ", ")),
-			"give a directory of logs, or the logs themselves"))
-	}
-	var parts []read.Recording // of runs that other files may belong to
-	for _, unit := range read.Together(names) {
-		some, err := o.recordings(g, unit)
-		if err != nil {
-			return nil, nil, err
+	return nil, nil, ui.AsNotFound(ui.WithHint(fmt.Errorf("%s has no trace", strings.Join(args, ", ")),
+		"give a directory of logs, or the logs themselves"))
+}
+
+// ofSeveral refuses flags that ask about one run.
+func (o *traceAnalyzeOptions) ofSeveral() error {
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{{"--file", o.file != ""}, {"--insights", o.insights}} {
+		if f.given {
+			return ui.BadUsage(f.name+" of several runs", "name the recordings of one run")
 		}
+	}
+	return nil
+}
+
+// named reads files that the user named. They are a set unless they are of one run, whose
+// trace it returns. A damaged one may be missing in a set, but not in a run.
+func (o *traceAnalyzeOptions) named(g *ui.Globals, set *runSet, args []string, add func([]read.Recording) error) (*iotrace.Trace, error) {
+	all, err := o.recordings(g, args)
+	var damage *damagedTrace
+	if errors.As(err, &damage) && len(args) > 2 {
+		if o.each(g, set, args, func(some []read.Recording) error { all = append(all, some...); return nil }) != nil || len(set.LeftOut) > 0 {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	runs := read.Runs(all, true)
+	if len(runs) == 1 {
+		if err != nil {
+			return nil, err
+		}
+		return o.job(runs[0])
+	}
+	if err := o.ofSeveral(); err != nil {
+		return nil, err
+	}
+	for _, run := range runs {
+		if err := add(run); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// below reads the traces of directories, and keeps only those whose run may have others.
+func (o *traceAnalyzeOptions) below(g *ui.Globals, set *runSet, names []string, add func([]read.Recording) error) error {
+	var parts []read.Recording
+	err := o.each(g, set, names, func(some []read.Recording) error {
 		if read.Partial(some[0].Trace) {
 			parts = append(parts, some...)
-		} else if err := o.add(g, set, some, opt); err != nil {
-			return nil, nil, err
+			return nil
 		}
+		return add(some)
+	})
+	if err != nil {
+		return err
 	}
 	for _, run := range read.Runs(parts, false) {
-		if err := o.add(g, set, run, opt); err != nil {
-			return nil, nil, err
+		if err := add(run); err != nil {
+			return err
 		}
 	}
-	return set.finish(), nil, nil
+	return nil
+}
+
+// each reads traces, those of one strace -ff together. One that cannot be read costs the
+// others nothing: the set keeps its name.
+func (o *traceAnalyzeOptions) each(g *ui.Globals, set *runSet, names []string, take func([]read.Recording) error) error {
+	for _, unit := range read.Together(names) {
+		some, err := o.recordings(g, unit)
+		switch {
+		case errors.Is(err, iotrace.ErrWrongFormat):
+			set.LeftOut = append(set.LeftOut, unit...)
+		case err != nil:
+			set.unread(unit[0], err)
+		default:
+			if err := take(some); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *runSet) unread(name string, err error) {
+	s.Unread = append(s.Unread, unreadTrace{name, ui.OneLine(err.Error()), err})
+}
+
+// failure returns the error of a set that lacks traces: damage, if any is damaged.
+func (s *runSet) failure(lenient bool) error {
+	if len(s.Unread) == 0 {
+		return nil
+	}
+	first := s.Unread[0]
+	i := slices.IndexFunc(s.Unread, func(u unreadTrace) bool { return errors.As(u.err, new(*damagedTrace)) })
+	if i >= 0 {
+		first = s.Unread[i]
+	}
+	err := fmt.Errorf("%s not read: %w", ui.Plural(len(s.Unread), "trace was", "traces were"), first.err)
+	if i < 0 {
+		return err
+	}
+	return &damagedTrace{err, true, lenient}
 }
 
 // filesIn lists the traces in a directory and below it. Another name is itself.
@@ -135,11 +229,23 @@ func (s *runSet) filesIn(g *ui.Globals, name string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case err != nil:
+		case err != nil && path == name:
 			return err
+		case err != nil:
+			s.unread(path, err)
+			return nil
 		case d.IsDir():
 			return nil
-		case read.IsTrace(path):
+		}
+		// Opening a pipe would wait for its writer.
+		if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() {
+			s.LeftOut = append(s.LeftOut, path)
+			return nil //nolint:nilerr // a link to nothing is no trace
+		}
+		switch ok, err := read.IsTrace(path); {
+		case err != nil:
+			s.unread(path, err)
+		case ok:
 			names = append(names, path)
 		default:
 			s.LeftOut = append(s.LeftOut, path)
@@ -170,16 +276,13 @@ func (o *traceAnalyzeOptions) add(g *ui.Globals, s *runSet, run []read.Recording
 }
 
 func runOf(t *iotrace.Trace, r *analyze.Report, run []read.Recording) recordedRun {
-	x := recordedRun{Job: r.Job, Runtime: r.Runtime, Processes: r.Ranks, BytesRead: r.BytesRead,
+	x := recordedRun{Job: r.Job, BatchJob: batchJob(t), Runtime: r.Runtime, Processes: r.Ranks, BytesRead: r.BytesRead,
 		BytesWritten: r.BytesWritten, Busy: r.Busy, Codes: []string{}}
-	if i := slices.IndexFunc(t.Properties, func(p iotrace.Property) bool { return p.Name == "job" }); i >= 0 && t.Properties[i].Value != "0" {
-		x.BatchJob = t.Properties[i].Value
-	}
 	if !t.Origin.IsZero() {
 		x.Began = t.Origin.UTC().Format(time.RFC3339)
 	}
-	if bytes := float64(r.BytesRead) + float64(r.BytesWritten); r.Busy > 0 && bytes > 0 && r.Untimed == 0 {
-		rate := bytes / r.Busy
+	if r.Busy > 0 && x.moved() > 0 && r.Untimed == 0 {
+		rate := x.moved() / r.Busy
 		x.Rate = &rate
 	}
 	for _, w := range t.Warnings {
@@ -200,40 +303,52 @@ func runOf(t *iotrace.Trace, r *analyze.Report, run []read.Recording) recordedRu
 
 // finish orders the runs, and computes what describes all of them.
 func (s *runSet) finish() *runSet {
-	moved := func(r *recordedRun) float64 { return float64(r.BytesRead) + float64(r.BytesWritten) }
 	slices.SortStableFunc(s.Runs, func(a, b recordedRun) int {
-		return cmp.Or(cmp.Compare(moved(&b), moved(&a)), cmp.Compare(b.Busy, a.Busy))
+		return cmp.Or(cmp.Compare(b.moved(), a.moved()), cmp.Compare(b.Busy, a.Busy))
 	})
-	s.LeftOut = append([]string{}, s.LeftOut...)
-	for _, q := range []struct {
-		name string
-		of   func(*recordedRun) (float64, bool)
-	}{
-		{"processes", func(r *recordedRun) (float64, bool) { return float64(r.Processes), true }},
-		{"runtime_s", func(r *recordedRun) (float64, bool) { return r.Runtime, r.Runtime > 0 }},
-		{"bytes_read", func(r *recordedRun) (float64, bool) { return float64(r.BytesRead), true }},
-		{"bytes_written", func(r *recordedRun) (float64, bool) { return float64(r.BytesWritten), true }},
-		{"busy_s", func(r *recordedRun) (float64, bool) { return r.Busy, r.Rate != nil }},
-		{"busy_bytes_per_s", func(r *recordedRun) (float64, bool) {
-			if r.Rate == nil {
-				return 0, false
-			}
-			return *r.Rate, true
-		}},
-	} {
+	s.LeftOut, s.Unread = append([]string{}, s.LeftOut...), append([]unreadTrace{}, s.Unread...)
+	for i := range runQuantities {
+		q := &runQuantities[i]
 		var list []float64
 		total := 0.0
 		for i := range s.Runs {
-			if x, ok := q.of(&s.Runs[i]); ok {
+			if x := q.of(&s.Runs[i]); !math.IsNaN(x) {
 				list, total = append(list, x), total+x
 			}
 		}
 		if len(list) > 0 {
-			s.Statistics = append(s.Statistics, runStatistic{q.name, len(list), slices.Min(list), interval.Median(list), slices.Max(list), total})
+			s.Statistics = append(s.Statistics, runStatistic{q.field, len(list), slices.Min(list), interval.Median(list), slices.Max(list), total, q})
 		}
 	}
 	return s
 }
+
+// A runQuantity is a number of each run, NaN where a run does not know it.
+type runQuantity struct {
+	field, name string // in JSON, and for people
+	of          func(*recordedRun) float64
+	text        func(float64) string
+	adds        bool // its sum means something
+}
+
+var runQuantities = []runQuantity{
+	{"processes", "processes", func(r *recordedRun) float64 { return float64(r.Processes) }, quantity, true},
+	{"runtime_s", "time", func(r *recordedRun) float64 { return known(r.Runtime > 0, r.Runtime) }, threeDigits, true},
+	{"bytes_read", "read", func(r *recordedRun) float64 { return float64(r.BytesRead) }, briefly, true},
+	{"bytes_written", "written", func(r *recordedRun) float64 { return float64(r.BytesWritten) }, briefly, true},
+	{"busy_s", "I/O", func(r *recordedRun) float64 { return known(r.Rate != nil, r.Busy) }, threeDigits, true},
+	{"busy_bytes_per_s", "bytes/s", func(r *recordedRun) float64 { return r.moved() / known(r.Rate != nil, r.Busy) }, briefly, false},
+}
+
+func known(is bool, x float64) float64 {
+	if is {
+		return x
+	}
+	return math.NaN()
+}
+
+// moved is the number of bytes read and written.
+func (r *recordedRun) moved() float64 { return float64(r.BytesRead) + float64(r.BytesWritten) }
 
 // showRuns prints a set, most of its runs at most.
 func showRuns(g *ui.Globals, s *runSet, most int) error {
@@ -257,17 +372,16 @@ func showRuns(g *ui.Globals, s *runSet, most int) error {
 	}
 	rows = nil
 	for _, x := range s.Statistics {
-		form := statisticForms[x.Quantity]
 		total := ""
-		if form.adds {
-			total = form.text(x.Total)
+		if x.form.adds {
+			total = x.form.text(x.Total)
 		}
-		name := form.name
+		name := x.form.name
 		if x.Runs < len(s.Runs) {
 			name += fmt.Sprintf(" of %d", x.Runs)
 		}
-		rows = append(rows, []string{name, form.text(x.Least), form.text(x.Median.Value),
-			form.text(x.Median.Low) + " to " + form.text(x.Median.High), form.text(x.Most), total})
+		rows = append(rows, []string{name, x.form.text(x.Least), x.form.text(x.Median.Value),
+			x.form.text(x.Median.Low) + " to " + x.form.text(x.Median.High), x.form.text(x.Most), total})
 	}
 	g.Printf("\n")
 	g.Table([]string{"per run", "|least", "|median", "|its 95 %", "|most", "|all runs"}, rows)
@@ -275,6 +389,9 @@ func showRuns(g *ui.Globals, s *runSet, most int) error {
 	s.showFindings(g)
 	if n := len(s.LeftOut); n > 0 {
 		g.Printf("%s", wrapped("left out  ", fmt.Sprintf("%s no trace, like %s", ui.Plural(n, "file is", "files are"), zones.Printable(s.LeftOut[0]))))
+	}
+	for i := range s.Unread[:min(len(s.Unread), most)] {
+		g.Printf("%s", wrapped("not read  ", zones.Printable(s.Unread[i].Reason)))
 	}
 	return nil
 }
@@ -324,20 +441,6 @@ func (r *recordedRun) row() []string {
 		rate = brief(int64(min(*r.Rate, 1<<62)))
 	}
 	return []string{name, began, strconv.Itoa(r.Processes), threeDigits(r.Runtime), brief(r.BytesRead), brief(r.BytesWritten), threeDigits(r.Busy), rate}
-}
-
-// statisticForms say how a person reads a quantity, and whether its sum means something.
-var statisticForms = map[string]struct {
-	name string
-	text func(float64) string
-	adds bool
-}{
-	"processes":        {"processes", quantity, true},
-	"runtime_s":        {"time", threeDigits, true},
-	"bytes_read":       {"read", briefly, true},
-	"bytes_written":    {"written", briefly, true},
-	"busy_s":           {"I/O", threeDigits, true},
-	"busy_bytes_per_s": {"bytes/s", briefly, false},
 }
 
 func briefly(bytes float64) string { return brief(int64(min(bytes, 1<<62))) }
