@@ -18,7 +18,7 @@ var refusable = []struct{ calls, note string }{
 	{"memfd_create", "memfd_create"},
 	{"membarrier", "membarrier"},
 	{"pidfd_open", "pidfd_open"},
-	{"close_range", ""},
+	{"close_range", "clone"},
 	{"prctl", ""},
 }
 
@@ -31,7 +31,7 @@ func TestFilteredProgram(t *testing.T) {
 	t.Parallel()
 	for _, r := range refusable {
 		switch r.note {
-		case "userfaultfd", "":
+		case "userfaultfd", "clone", "":
 			t.Run(r.calls, func(t *testing.T) {
 				takes(t, []string{filterProgram(t), r.calls, plainProgram(t)}, r.note)
 			})

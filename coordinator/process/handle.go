@@ -67,18 +67,35 @@ func (h *handle) watch() {
 
 // ended reports whether a process is gone, or only waits for its parent.
 func ended(pid int) bool {
+	s, err := statOf(pid)
+	if err != nil {
+		return err == unix.ESRCH || unix.Kill(pid, 0) == unix.ESRCH
+	}
+	return s.state == 'Z' || s.state == 'X'
+}
+
+// A stat is what the kernel says of a process: its parent, and how many faults of pages, which
+// need no disk, its threads had.
+type stat struct {
+	state          byte
+	parent, faults int64
+}
+
+func statOf(pid int) (s stat, err error) {
 	fd, err := unix.Open(fmt.Sprintf("/proc/%d/stat", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return unix.Kill(pid, 0) == unix.ESRCH
+		return s, err
 	}
 	defer unix.Close(fd)
-	text := make([]byte, 512)
+	text := make([]byte, 1024)
 	n, err := unix.Read(fd, text)
 	if err != nil {
-		return err == unix.ESRCH
+		return s, err
 	}
 	at := bytes.LastIndexByte(text[:n], ')') // the name may hold any character
-	return at >= 0 && at+2 < n && (text[at+2] == 'Z' || text[at+2] == 'X')
+	var skip int64
+	_, err = fmt.Sscanf(string(text[at+1:n]), " %c %d %d %d %d %d %d %d", &s.state, &s.parent, &skip, &skip, &skip, &skip, &skip, &s.faults)
+	return s, err
 }
 
 func (h *handle) kill() {

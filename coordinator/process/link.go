@@ -124,8 +124,9 @@ func closeAll(files []*os.File) {
 // Version is the version of the link, which a client sends in its first message. A client of
 // OldestVersion tells of no arrays of all ranks, and is served like any other.
 const (
-	Version       = 3
+	Version       = 4
 	OldestVersion = 1
+	forkVersion   = 4 // of the first client, in C, that can fork
 )
 
 // Messages from the client.
@@ -135,6 +136,7 @@ const (
 	kindForget   = 3
 	kindCopied   = 9
 	kindTracked  = 10
+	kindForked   = 11
 	saveBit      = 1 // in the value of a Boundary
 	listValue    = 1 // of a Query by number
 	maxMessage   = 64 << 10
@@ -152,6 +154,7 @@ const (
 	kindIn      = 105
 	kindTrack   = 106
 	kindTracer  = 107
+	kindFork    = 108
 )
 
 // A message is one datagram of the link: a header of 32 bytes and a payload.
@@ -192,6 +195,23 @@ type copyRange struct {
 }
 
 const maxRanges = (maxMessage - headerLength) / rangeLength
+
+// A forkPiece is a range of a region that a child copies to a window.
+type forkPiece struct {
+	copyRange
+	window uint32
+}
+
+const maxPieces = (maxMessage - headerLength) / (rangeLength + 8)
+
+func encodePieces(pieces []forkPiece) []byte {
+	b := make([]byte, 0, len(pieces)*(rangeLength+8))
+	for _, p := range pieces {
+		b = append(b, encodeRanges([]copyRange{p.copyRange})...)
+		b = binary.LittleEndian.AppendUint64(b, uint64(p.window))
+	}
+	return b
+}
 
 func encodeRanges(ranges []copyRange) []byte {
 	b := make([]byte, 0, len(ranges)*rangeLength)

@@ -70,6 +70,7 @@ type Process struct {
 type reply struct {
 	kind  uint32
 	errno unix.Errno
+	value int64
 	files []*os.File
 }
 
@@ -347,8 +348,8 @@ func (p *Process) take(m message, files []*os.File) error {
 		defer p.mu.Unlock()
 		p.table.forget(string(m.payload))
 		return nil
-	case kindCopied, kindTracked:
-		r := reply{kind: m.kind, errno: unix.Errno(m.value), files: files}
+	case kindCopied, kindTracked, kindForked:
+		r := reply{kind: m.kind, errno: unix.Errno(m.value), value: m.a, files: files}
 		select {
 		case p.answers <- r:
 			return nil

@@ -223,7 +223,8 @@ func (pr *program) capture(p *Process) (c Capture) {
 		pr.number++
 		c, err = p.Capture(context.Background(), pr.number, 0)
 		pr.must(err)
-		c.Release() // the next may take its place
 	})
+	pr.must(c.Ready(context.Background()))
+	c.Release() // the next may take its place
 	return c
 }

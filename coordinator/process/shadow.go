@@ -20,6 +20,7 @@ type shadows struct {
 	shadows map[string]*shadow
 	small   *window // of all small regions
 	busy    bool    // it is being written, or waits for that
+	copier  *copier // a child that still fills them, or nil
 	used    int     // number of its last Capture
 }
 
@@ -41,10 +42,18 @@ func (m *memory) freeSet() *shadows {
 	return set
 }
 
+// A filling is what a Capture copies of a region.
+type filling struct {
+	shadow *shadow
+	region region
+	ranges []copyRange
+}
+
 func (p *Process) copyRegions(ctx context.Context, set *shadows, list []region) ([]zones.Region, error) {
 	p.dropShadows(set, list)
 	regions := make([]zones.Region, len(list))
 	var small []int
+	var left []filling // for a child
 	for i, r := range list {
 		regions[i] = r.zone()
 		regions[i].Mem = []byte{}
@@ -58,15 +67,21 @@ func (p *Process) copyRegions(ctx context.Context, set *shadows, list []region) 
 			return nil, err
 		}
 		s, err := p.shadowOf(set, r)
-		if err == nil {
-			err = p.fill(s, r)
-		}
 		if err != nil {
 			return nil, fmt.Errorf("capture region %q: %w", r.name, err)
 		}
+		left = append(left, p.stale(s, r))
 		regions[i].Mem = s.window.mem[:zones.PageRound(r.size)]
 	}
-	return regions, p.copySmall(set, list, small, regions)
+	if err := p.copySmall(set, list, small, regions); err != nil {
+		return nil, err
+	}
+	for _, f := range p.fork(set, left) { // last: the child takes a processor
+		if err := p.fill(f); err != nil {
+			return nil, fmt.Errorf("capture region %q: %w", f.region.name, err)
+		}
+	}
+	return regions, nil
 }
 
 // copySmall copies the small regions into one window, many with one call of the kernel: an order
@@ -186,22 +201,26 @@ func (p *Process) shadowOf(set *shadows, r region) (*shadow, error) {
 	return s, nil
 }
 
-// fill copies what changed since the shadow was filled last.
-func (p *Process) fill(s *shadow, r region) error {
+// stale returns what changed since the shadow was filled last, and begins to count what changes
+// from now on.
+func (p *Process) stale(s *shadow, r region) filling {
 	t := p.memory.tracks.tracked[r.name]
-	known := s.filled && s.since != nil && t != nil && t.known
+	f := filling{s, r, []copyRange{{r.address, 0, uint64(r.size)}}}
+	if s.filled && s.since != nil && t != nil && t.known {
+		f.ranges = t.changed(s.since)
+	}
 	s.region, s.filled = r, false // until all is copied
-	ranges := []copyRange{{r.address, 0, uint64(r.size)}}
-	if known {
-		ranges = t.changed(s.since)
-	}
-	if err := p.copyRanges(s.window, r, ranges); err != nil {
-		return err
-	}
-	s.filled = true
 	if s.since = nil; t != nil && t.known && t.on {
 		s.since = newBitset(t.pages())
 	}
+	return f
+}
+
+func (p *Process) fill(f filling) error {
+	if err := p.copyRanges(f.shadow.window, f.region, f.ranges); err != nil {
+		return err
+	}
+	f.shadow.filled = true
 	return nil
 }
 

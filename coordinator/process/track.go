@@ -97,9 +97,7 @@ func (p *Process) update(list []region) error {
 			p.untrack(name)
 		}
 	}
-	if !ts.refused {
-		p.checkDevices()
-	}
+	p.checkDevices()
 	for i, r := range list {
 		if ts.refused || !seen[r.name] || extents[i].end <= extents[i].start {
 			continue
@@ -111,13 +109,14 @@ func (p *Process) update(list []region) error {
 	return nil
 }
 
-// checkDevices ends tracking when something may write past the page tables.
+// checkDevices ends tracking, and children that copy, when something may write past the page
+// tables.
 func (p *Process) checkDevices() {
 	device, err := bypass(p.hello.PID)
 	if err == nil && device != "" {
 		err = fmt.Errorf("%s may write to memory unseen", device)
 	}
-	if err != nil {
+	if p.memory.device = err != nil; p.memory.device {
 		p.refuseTracking("userfaultfd", err)
 	}
 }

@@ -171,7 +171,6 @@ func TestManyRegions(t *testing.T) {
 			s.number++
 			c, err = s.p.Capture(context.Background(), s.number, 0)
 			s.must(err)
-			c.Release()
 		})
 		s.do("write m 0 1000000 1")
 		s.compare(t, c, truth)
@@ -198,7 +197,6 @@ func TestSharedPage(t *testing.T) {
 			s.number++
 			c, err = s.p.Capture(context.Background(), s.number, 0)
 			s.must(err)
-			c.Release()
 		})
 		s.compare(t, c, truth)
 		s.keep(truth)

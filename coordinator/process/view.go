@@ -26,8 +26,10 @@ type memory struct {
 
 	areas  []zones.Area // of the process, since it began to wait; nil: not read yet
 	sets   []*shadows
+	forks  forks
 	marks  []mark // of Views and Captures, oldest first
 	tracks tracks
+	device bool // something may write to memory past the page tables
 }
 
 // A mapping is the place that a region has in the agent.
@@ -134,6 +136,7 @@ func (m *memory) close() {
 		m.window = nil
 	}
 	for _, set := range m.sets {
+		m.forks.drop(set)
 		if set.small != nil {
 			set.small.close()
 		}
@@ -249,7 +252,17 @@ type Capture struct {
 	Regions []zones.Region
 
 	clean   map[int64]map[string]cleanPages // by number of an earlier View or Capture
+	ready   func(context.Context) error
 	release func()
+}
+
+// Ready returns when Regions hold the memory. It may be called from any goroutine, at any later
+// time before Release.
+func (c *Capture) Ready(ctx context.Context) error {
+	if c.ready == nil {
+		return nil
+	}
+	return c.ready(ctx)
 }
 
 // Release says that the regions are not read any more.
@@ -306,8 +319,9 @@ func (p *Process) View(ctx context.Context, number, base int64) (Capture, error)
 }
 
 // Capture copies the regions into memory of the agent, so that they can be written behind the
-// computation. It copies the pages that changed since that memory was filled last. The regions are
-// valid until Release or Close; number and base are as for View.
+// computation. It copies the pages that changed since that memory was filled last, or leaves that
+// to a child of the process, which has the memory as it is now. The regions are valid from Ready
+// until Release or Close; number and base are as for View.
 func (p *Process) Capture(ctx context.Context, number, base int64) (Capture, error) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
@@ -322,9 +336,11 @@ func (p *Process) Capture(ctx context.Context, number, base int64) (Capture, err
 	}
 	set.busy = true
 	c := p.taken(number, base, regions, list)
+	c.ready = func(ctx context.Context) error { return p.copied(ctx, set) }
 	c.release = func() {
 		p.orders.Lock()
 		defer p.orders.Unlock()
+		p.memory.forks.drop(set)
 		set.busy = false
 	}
 	return c, nil

@@ -163,6 +163,8 @@ const (
 	offsetStep    = 192
 	offsetPending = 256
 	offsetEpochs  = 320
+	offsetForks   = 512 // a word for each child that copies, of maxForks at a time
+	maxForks      = 16
 )
 
 type page struct {

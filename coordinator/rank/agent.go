@@ -271,6 +271,11 @@ func (r *process) store(ctx context.Context, a protocol.BeginWrite, order wire.W
 		if t.clean != nil {
 			opt.Clean = t.clean(order.Base)
 		}
+		if t.ready != nil {
+			if err := t.ready(ctx); err != nil {
+				return nil, err
+			}
+		}
 		return t.report, r.state.store(ctx, a.Number, order, net, t.regions, opt, t.report)
 	}
 	if r.program != nil {

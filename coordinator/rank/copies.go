@@ -17,6 +17,7 @@ type taken struct {
 	live    []int // regions that the application changes when it goes on
 	report  *wire.WriteReport
 	close   func()
+	ready   func(context.Context) error // of a program: until the regions hold its memory
 	// clean says, of a program, what has not changed since a checkpoint; it may return nil.
 	clean func(base int) func(region string, offset, n int64) bool
 }

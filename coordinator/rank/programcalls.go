@@ -320,6 +320,9 @@ func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, 
 	if p.spec.Async {
 		captured()
 	}
+	if err := t.ready(ctx); err != nil {
+		return nil, err
+	}
 	opt.Clean = t.clean(order.Base)
 	return t.report, p.state.store(ctx, number, order, net, t.regions, opt, t.report)
 }
@@ -335,7 +338,7 @@ func (p *program) take(ctx context.Context, number, base int) (*taken, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &taken{regions: c.Regions, report: &wire.WriteReport{Step: p.step, Regions: len(c.Regions)}, close: c.Release}
+	t := &taken{regions: c.Regions, report: &wire.WriteReport{Step: p.step, Regions: len(c.Regions)}, close: c.Release, ready: c.Ready}
 	for _, r := range c.Regions {
 		t.report.Zones.Add(r.Zone, r.Size)
 	}
@@ -354,19 +357,24 @@ func (p *program) take(ctx context.Context, number, base int) (*taken, error) {
 
 // makeRoom makes the memory that checkpoints in flight need, or says that this host lacks it.
 func (p *program) makeRoom(ctx context.Context) error {
-	n := p.spec.Flights()
-	if n > 1 {
-		regions, err := p.client.Regions()
-		if err != nil {
-			return err
-		}
-		need := int64(0)
-		for _, r := range regions {
-			need += r.Size * int64(n*p.spec.Mapping[p.spec.Nodes[p.id]])
-		}
-		if have, ok := launch.AvailableMemory(); ok && need > have {
-			return &launch.MemoryError{Need: need, Have: have, InFlight: n}
-		}
+	n, need := p.spec.Flights(), int64(0)
+	if !p.spec.Async {
+		return nil
+	}
+	regions, err := p.client.Regions()
+	if err != nil {
+		return err
+	}
+	here := int64(p.spec.Mapping[p.spec.Nodes[p.id]])
+	for _, r := range regions {
+		need += r.Size * int64(n) * here
+	}
+	have, ok := launch.AvailableMemory()
+	if ok && n > 1 && need > have {
+		return &launch.MemoryError{Need: need, Have: have, InFlight: n}
+	}
+	if ok {
+		p.client.LimitForks((have - need) / here / int64(n))
 	}
 	_ = p.client.Prepare(ctx, n) // the first checkpoint meets the same error, and tells it
 	return nil

@@ -123,6 +123,8 @@ static long long change(const char *command, struct array *v, long a, long b, lo
 		return in_threads(v, (unsigned)a);
 	if (strcmp(command, "dontneed") == 0)
 		return madvise(v->mem + a, (size_t)b, MADV_DONTNEED);
+	if (strcmp(command, "advise") == 0) /* a: the advice */
+		return madvise(v->mem, v->bytes, (int)a);
 	if (strcmp(command, "unmap") == 0)
 		return munmap(v->mem + a, (size_t)b);
 	if (strcmp(command, "forbid") == 0)

@@ -299,7 +299,7 @@ extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *
 #define CKPT_I_API __attribute__((weak, visibility("default")))
 #define CKPT_I_OWN static __attribute__((unused))
 
-#define CKPT_I_VERSION 3
+#define CKPT_I_VERSION 4
 #define CKPT_I_MESSAGE 65536
 #define CKPT_I_MAGIC INT64_C(0x6567617074706b63)
 #define CKPT_I_PASSED 64
@@ -307,13 +307,14 @@ extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *
 #define CKPT_I_STEP 192
 #define CKPT_I_PENDING 256
 #define CKPT_I_EPOCHS 320
+#define CKPT_I_FORKS 16 /* children at a time */
 #define CKPT_I_PAGE 4096
 
 enum {
 	CKPT_I_HELLO = 1, CKPT_I_PROTECT, CKPT_I_FORGET, CKPT_I_RESTORE, CKPT_I_BOUNDARY,
-	CKPT_I_WAIT, CKPT_I_QUERY, CKPT_I_FINALIZE, CKPT_I_COPIED, CKPT_I_TRACKED,
+	CKPT_I_WAIT, CKPT_I_QUERY, CKPT_I_FINALIZE, CKPT_I_COPIED, CKPT_I_TRACKED, CKPT_I_FORKED,
 	CKPT_I_WELCOME = 100, CKPT_I_GO, CKPT_I_MAP, CKPT_I_UNMAP, CKPT_I_OUT, CKPT_I_IN,
-	CKPT_I_TRACK, CKPT_I_TRACER
+	CKPT_I_TRACK, CKPT_I_TRACER, CKPT_I_FORK
 };
 
 /* How a region relates to those of the other ranks. */
@@ -334,6 +335,12 @@ struct ckpt_i_header {
 
 struct ckpt_i_range {
 	uint64_t address, offset, bytes;
+};
+
+/* A range that a child copies, and to which window. */
+struct ckpt_i_piece {
+	struct ckpt_i_range range;
+	uint64_t window;
 };
 
 struct ckpt_i_region {
@@ -370,6 +377,7 @@ struct ckpt_i_state {
 	struct ckpt_i_file *files;
 	void (*progress)(void);
 	char error[512];
+	pid_t children[CKPT_I_FORKS]; /* that copy, or have ended and were not reaped yet */
 };
 
 /* One state for all files of the program. */
@@ -580,6 +588,97 @@ CKPT_I_OWN int ckpt_i_copy(const struct ckpt_i_header *order, long payload)
 	return 0;
 }
 
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+/* ckpt_i_reap forgets the children that have ended. It returns a free place, or NULL. */
+CKPT_I_OWN pid_t *ckpt_i_reap(void)
+{
+	pid_t *place = NULL;
+	int i;
+	for (i = 0; i < CKPT_I_FORKS; i++) {
+		pid_t *child = &CKPT_I->children[i];
+		if (*child != 0 && waitpid(*child, NULL, WNOHANG | 0x40000000) != 0) /* __WALL */
+			*child = 0;
+		if (*child == 0)
+			place = child;
+	}
+	return place;
+}
+
+/* ckpt_i_copier is the child: it copies the pieces and tells so in a word of the shared page.
+   Other threads may have held locks when it began, so it calls nothing but the kernel and
+   memcpy. */
+CKPT_I_OWN void ckpt_i_copier(int64_t pieces, int64_t *told)
+{
+	const char *list = (const char *)CKPT_I->buffer;
+	int64_t i;
+	syscall(SYS_prctl, 4L, 0L, 0L, 0L, 0L); /* PR_SET_DUMPABLE: its death leaves no core */
+	/* It must keep no pipe or connection of the program open. */
+	if (syscall(SYS_close_range, 0L, (unsigned long)~0u, 2L) == 0) { /* CLOSE_RANGE_UNSHARE */
+		for (i = 0; i < pieces; i++) {
+			struct ckpt_i_piece p;
+			memcpy(&p, list + i * (int64_t)sizeof p, sizeof p);
+			memcpy(ckpt_i_window((uint32_t)p.window)->mem + p.range.offset, (void *)(uintptr_t)p.range.address, (size_t)p.range.bytes);
+		}
+		__atomic_store_n(told, (int64_t)1, __ATOMIC_SEQ_CST);
+	}
+	for (;;)
+		syscall(SYS_exit_group, 0L);
+}
+
+/* ckpt_i_keep undoes MADV_WIPEONFORK, with which the child would copy zeros. */
+CKPT_I_OWN void ckpt_i_keep(uint64_t address, uint64_t bytes)
+{
+	uint64_t start = address & ~(uint64_t)(CKPT_I_PAGE - 1);
+	madvise((void *)(uintptr_t)start, (size_t)(address + bytes - start), 19); /* MADV_KEEPONFORK */
+}
+
+/* ckpt_i_fork has a child copy pieces, all of which lie in regions that are mapped, while the
+   program goes on: the child has memory as it is now. It returns an errno, or 0 and the child.
+   It is fork without what fork does for children that go on: no handlers of pthread_atfork, no
+   SIGCHLD, no signal that runs a handler of the program. */
+CKPT_I_OWN int ckpt_i_fork(const struct ckpt_i_header *order, long payload, pid_t *child)
+{
+	uint64_t all = ~(uint64_t)0, before = 0;
+	const char *list = (const char *)CKPT_I->buffer;
+	pid_t *place = ckpt_i_reap();
+	int64_t i;
+	int error = 0;
+	if (place == NULL)
+		return EAGAIN;
+	if (order->a < 0 || order->a != payload / (long)sizeof(struct ckpt_i_piece) || order->b < CKPT_I_EPOCHS + 64 ||
+	    order->b > CKPT_I_PAGE - 8 || order->b % 8 != 0)
+		return EINVAL;
+	for (i = 0; i < order->a; i++) {
+		const struct ckpt_i_window *w;
+		struct ckpt_i_piece p;
+		memcpy(&p, list + i * (int64_t)sizeof p, sizeof p);
+		w = ckpt_i_window((uint32_t)p.window);
+		if (w == NULL)
+			return ENOMEM;
+		if (p.range.offset > w->bytes || p.range.bytes > w->bytes - p.range.offset)
+			return EINVAL;
+		if (!ckpt_i_mapped(p.range.address, p.range.bytes))
+			return EFAULT;
+		ckpt_i_keep(p.range.address, p.range.bytes);
+	}
+	if (syscall(SYS_close_range, (unsigned long)~0u, (unsigned long)~0u, 0L) != 0)
+		return errno;
+	if (syscall(SYS_rt_sigprocmask, 2L, &all, &before, 8L) != 0) /* SIG_SETMASK */
+		return errno;
+	*child = (pid_t)syscall(SYS_clone, 0x400L, 0L, 0L, 0L, 0L); /* CLONE_FILES, until it closes them */
+	if (*child == 0)
+		ckpt_i_copier(order->a, ckpt_i_word((int)order->b));
+	if (*child < 0)
+		error = errno;
+	else
+		*place = *child;
+	syscall(SYS_rt_sigprocmask, 2L, &before, NULL, 8L);
+	return error;
+}
+
 /* ckpt_i_track opens what the agent needs to find pages that change. */
 CKPT_I_OWN int ckpt_i_track(void)
 {
@@ -616,6 +715,11 @@ CKPT_I_OWN int ckpt_i_obey(const struct ckpt_i_header *order, long payload, int 
 	case CKPT_I_OUT:
 	case CKPT_I_IN:
 		return ckpt_i_send(CKPT_I_COPIED, (uint32_t)ckpt_i_copy(order, payload), 0, 0, 0, NULL, 0, NULL, 0);
+	case CKPT_I_FORK: {
+		pid_t child = 0;
+		int error = ckpt_i_fork(order, payload, &child);
+		return ckpt_i_send(CKPT_I_FORKED, (uint32_t)error, (int64_t)child, 0, 0, NULL, 0, NULL, 0);
+	}
 	case CKPT_I_TRACK:
 		return ckpt_i_track();
 	case CKPT_I_TRACER:
@@ -1403,6 +1507,7 @@ CKPT_I_API int ckpt_finalize(void)
 	int status;
 	if (ckpt_i_ready("ckpt_finalize", &status)) {
 		status = ckpt_i_call(CKPT_I_FINALIZE, 0, 0, 0, NULL, NULL);
+		ckpt_i_reap(); /* the agent has waited for them */
 		if (CKPT_I->phase == CKPT_I_CONNECTED)
 			close(CKPT_I->link);
 	}
