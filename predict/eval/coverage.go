@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ckpt/dataset"
+	"ckpt/interval"
 	"ckpt/predict"
 	"ckpt/predict/fit"
 )
@@ -15,6 +16,10 @@ type Coverage struct {
 	Covered int     `json:"covered"`
 	Of      int     `json:"cases"`
 	Share   float64 `json:"covered_share"`
+	// Low and High hold the share that the intervals truly cover, in 95 of 100 draws of as many
+	// independent cases. Rows of one job or one system are not independent: it is wider still.
+	Low  float64 `json:"covered_low"`
+	High float64 `json:"covered_high"`
 	// MedianWidth is the median of half width divided by measured value.
 	MedianWidth float64 `json:"median_half_width"`
 	widths      []float64
@@ -27,9 +32,25 @@ func (c *Coverage) add(e fit.Estimate, measured float64) {
 		c.Covered++
 	}
 	c.widths, c.ratios = append(c.widths, e.Half()/measured), append(c.ratios, math.Abs(e.Value-measured)/e.Half())
+}
+
+// sum finishes a count.
+func (c *Coverage) sum() error {
 	slices.Sort(c.widths)
 	c.Share, c.MedianWidth = float64(c.Covered)/float64(c.Of), c.widths[len(c.widths)/2]
+	of, err := interval.FitShare(c.Covered, c.Of)
+	c.Low, c.High = of.Low, of.High
+	return err
 }
+
+// The share that intervals of 95 % have to cover.
+const (
+	leastCovered = 0.92
+	mostCovered  = 0.98
+)
+
+// Agrees reports whether the cases leave room for such a share.
+func (c *Coverage) Agrees() bool { return c.Low <= mostCovered && c.High >= leastCovered }
 
 // coverages counts by what was left out, in the order of the report.
 type coverages []Coverage
@@ -79,9 +100,14 @@ func (ev *evaluator) leaveOneOut() []Coverage {
 		all.Covered, all.Of = all.Covered+c.Covered, all.Of+c.Of
 		all.widths = append(all.widths, c.widths...)
 	}
-	slices.Sort(all.widths)
-	all.Share, all.MedianWidth = float64(all.Covered)/float64(all.Of), all.widths[len(all.widths)/2]
-	return append(out, all)
+	out = append(out, all)
+	for i := range out {
+		ev.note(out[i].sum())
+	}
+	for _, c := range ev.codes {
+		ev.note(c.sum())
+	}
+	return out
 }
 
 // code counts the zones of one application.

@@ -120,16 +120,20 @@ func printSummary(g *ui.Globals, s *eval.Summary, all bool) error {
 	}
 	g.Table([]string{"absolute error", "|rows of both", "|thesis median", "|our median", "|thesis max", "|our max", "|all rows", "|our median", "|our max"}, rows)
 	rows = nil
+	agree := "the counts of all rows agree with 92 to 98 %"
 	for _, c := range s.Coverage {
-		rows = append(rows, []string{c.What, fmt.Sprintf("%d of %d", c.Covered, c.Of), share(c.Share), share(c.MedianWidth)})
+		rows = append(rows, []string{c.What, fmt.Sprintf("%d of %d", c.Covered, c.Of), share(c.Share), fmt.Sprintf("%.1f to %.1f %%", 100*c.Low, 100*c.High), share(c.MedianWidth)})
+		if !c.Agrees() {
+			agree = "the count of " + c.What + " contradicts 92 to 98 %"
+		}
 	}
 	g.Printf("\n")
-	g.Table([]string{"95 % intervals, leaving out", "|covered", "|share", "|median ±"}, rows)
+	g.Table([]string{"95 % intervals, leaving out", "|covered", "|share", "|true share", "|median ±"}, rows)
 	switch {
 	case g.Quiet:
 		return nil
 	case !all:
-		return g.Printf("\nevery row, every table and %s of the thesis: ckpt predict eval --rows\n", ui.Count(len(s.Misprints), "misprint"))
+		return g.Printf("\n%s\nevery row, every table and %s of the thesis: ckpt predict eval --rows\n", agree, ui.Count(len(s.Misprints), "misprint"))
 	}
 	text := "\nmisprints of the thesis, reported and not matched:\n"
 	for _, m := range s.Misprints {
