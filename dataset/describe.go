@@ -222,7 +222,10 @@ func cutText(cuts []global.Cut, elem zones.Elem) string {
 		}
 		return ""
 	}
-	var halo, kinds []string
+	var halo, margins, kinds []string
+	for _, m := range c.Margins {
+		margins = append(margins, marginText(m))
+	}
 	for i := range c.Shape {
 		halo = append(halo, strconv.FormatInt(c.Halo[i], 10))
 		kinds = append(kinds, string(c.Dims[i].Kind))
@@ -235,6 +238,9 @@ func cutText(cuts []global.Cut, elem zones.Elem) string {
 	}
 	line(shape(&c)[0], shape(&c)[1])
 	line("halo", list(halo, extra("0")))
+	if c.Margins != nil {
+		line("margins", list(margins, extra("{}")))
+	}
 	if slices.ContainsFunc(c.Dims, func(d global.Dim) bool { return d.Kind != global.Block }) {
 		line("distribution", list(kinds, extra(string(global.Block))))
 		line("block", list(blockLengths(&c), extra("0")))
@@ -258,6 +264,26 @@ func cutText(cuts []global.Cut, elem zones.Elem) string {
 		fmt.Fprintf(&s, "        - {%s}\n", strings.Join(fields, ", "))
 	}
 	return s.String()
+}
+
+// marginText writes what memory has along an axis beside cells and halo.
+func marginText(m global.Margin) string {
+	var fields []string
+	for _, f := range []struct {
+		name string
+		n    int64
+	}{{"lower", m.Lower}, {"upper", m.Upper}, {"pad", m.Pad}} {
+		if f.n > 0 {
+			fields = append(fields, fmt.Sprintf("%s: %d", f.name, f.n))
+		}
+	}
+	if m.Clipped {
+		fields = append(fields, "clipped: true")
+	}
+	if m.Equal {
+		fields = append(fields, "equal_room: true")
+	}
+	return "{" + strings.Join(fields, ", ") + "}"
 }
 
 // shapeOf are the lengths of the axes. One that grows has as many cells for each rank along it.

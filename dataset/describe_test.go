@@ -80,6 +80,29 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// TestDescribeMargins writes halos that end at the edges of an array, and room for more cells.
+func TestDescribeMargins(t *testing.T) {
+	cells := global.Array{Shape: []int64{102, 50}, Elem: 24, Grid: []int{4, 1}, Dims: []global.Dim{{Kind: global.Block, Rest: global.RestSpread}, {Kind: global.Block}},
+		Margins: []global.Margin{{Lower: 1, Upper: 2, Clipped: true}, {Pad: 6}}}
+	d, inst := described(t, 7, seenOf(t, cells, 4, 200))
+	u := inst.Arrays[0]
+	if first, next, last := u.Of(0).Bytes(), u.Of(1).Bytes(), u.Of(6).Bytes(); first != (14+2)*56*24 || next != (15+3)*56*24 || last != (15+1)*56*24 || !d.Arrays[0].Exact {
+		t.Errorf("ranks of 7 hold %d, %d and %d bytes: %s", first, next, last, d.Text)
+	}
+	for was, now := range map[string][2]string{
+		"kernel: program": {"kernel: generic", "margins are of programs"},
+		"pad: 6":          {"pad: -6", "upper 0 and pad -6"},
+	} {
+		w, err := ParseWorkload([]byte(strings.Replace(strings.Replace(d.Text, was, now[0], 1), `"my state"`, "mine", 1)), "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Instance("100-800", 7); err == nil || !strings.Contains(err.Error(), now[1]) {
+			t.Errorf("%s: %v, want %s", now[0], err, now[1])
+		}
+	}
+}
+
 func withGrid(a global.Array, np int) global.Array {
 	a.Grid = []int{np, 1}
 	return a

@@ -22,6 +22,8 @@ type globalSpec struct {
 	Block        perAxis[*expression] `yaml:"block"`
 	Grid         perAxis[*expression] `yaml:"grid"`
 	Halo         perAxis[*expression] `yaml:"halo"`
+	// Margins are what memory has along each axis beside that, in a program.
+	Margins perAxis[global.Margin] `yaml:"margins"`
 	// Remainder says which ranks have more where blocks are uneven, Order along which axis of
 	// the grid ranks run slowest, then slower, …
 	Remainder perAxis[global.Rest] `yaml:"remainder"`
@@ -110,13 +112,13 @@ func (g *globalSpec) check() error {
 		}
 	}
 	return errors.Join(g.Block.spread("block", n), g.Grid.spread("grid", n),
-		g.Halo.spread("halo", n), g.Distribution.spread("distribution", n), g.Remainder.spread("remainder", n))
+		g.Halo.spread("halo", n), g.Margins.spread("margins", n), g.Distribution.spread("distribution", n), g.Remainder.spread("remainder", n))
 }
 
 // array evaluates the description: launched are the parameters at launch, now in
 // this run.
 func (g *globalSpec) array(elem int, launched, now map[string]int64) (*global.Array, error) {
-	a := &global.Array{Elem: int64(elem), Order: g.Order}
+	a := &global.Array{Elem: int64(elem), Order: g.Order, Margins: g.Margins}
 	var err error
 	if a.Shape, err = sizes(g.Shape, launched); err != nil {
 		return nil, fmt.Errorf("shape: %w", err)
@@ -196,6 +198,9 @@ func (a *arraySpec) layouts(inst *Instance, launched map[string]int64) ([]*globa
 			return nil, fmt.Errorf("global: %w", err)
 		}
 		desc.Empty = inst.Workload.IsProgram()
+		if desc.Margins != nil && !desc.Empty {
+			return nil, fmt.Errorf("global: margins are of programs: kernel %s has none", inst.Workload.Kernel)
+		}
 		if err := desc.Check(); err != nil {
 			return nil, fmt.Errorf("global: %w", err)
 		}

@@ -100,11 +100,26 @@ type Array struct {
 	// Halo is the number of elements beyond its block, on either side of each axis,
 	// that a rank keeps; nil: no halo.
 	Halo []int64 `json:"halo,omitempty"`
+	// Margins are further cells in memory, axis by axis; nil: none.
+	Margins []Margin `json:"margins,omitempty"`
 	// Order lists the axes of the grid from the one along which ranks run slowest; nil: the
 	// last axis runs fastest.
 	Order []int `json:"order,omitempty"`
 	// Empty allows ranks without elements.
 	Empty bool `json:"empty,omitempty"`
+}
+
+// A Margin is what memory has along an axis beside the cells of a rank and their halo.
+type Margin struct {
+	// Lower and Upper are more of the halo on one side. With Clipped a rank at an edge of the
+	// array has none of them there.
+	Lower   int64 `json:"lower,omitempty" yaml:"lower"`
+	Upper   int64 `json:"upper,omitempty" yaml:"upper"`
+	Clipped bool  `json:"clipped,omitempty" yaml:"clipped"`
+	// Pad is cells after all these, which hold nothing. With Equal each rank has room for what
+	// the rank with the most has, and then Pad.
+	Pad   int64 `json:"pad,omitempty" yaml:"pad"`
+	Equal bool  `json:"equal_room,omitempty" yaml:"equal_room"`
 }
 
 // ErrTooManyRanks is in errors about more ranks than an array has elements for.
@@ -124,6 +139,8 @@ func (a *Array) Check() error {
 		return fmt.Errorf("a grid of %d axes for an array of %d", len(a.Grid), n)
 	case a.Halo != nil && len(a.Halo) != n:
 		return fmt.Errorf("a halo for %d axes of %d", len(a.Halo), n)
+	case a.Margins != nil && len(a.Margins) != n:
+		return fmt.Errorf("lower, upper and pad for %d axes of %d", len(a.Margins), n)
 	case a.Order != nil && !permutes(a.Order, n):
 		return fmt.Errorf("order %v does not name each of %d axes once", a.Order, n)
 	}
@@ -133,7 +150,8 @@ func (a *Array) Check() error {
 			return fmt.Errorf("axis %d: %w", i, err)
 		}
 		var ok bool
-		if size, ok = product(size, a.Shape[i]+2*a.halo(i)); !ok {
+		m := a.margin(i)
+		if size, ok = product(size, a.Shape[i]+2*a.halo(i)+m.Lower+m.Upper+m.Pad); !ok {
 			return errors.New("the array is too large")
 		}
 	}
@@ -141,7 +159,7 @@ func (a *Array) Check() error {
 }
 
 func (a *Array) checkAxis(i int) error {
-	d := a.dim(i)
+	d, m := a.dim(i), a.margin(i)
 	switch {
 	case a.Shape[i] < 1 || a.Shape[i] > math.MaxInt64/4:
 		return fmt.Errorf("%d elements", a.Shape[i])
@@ -159,7 +177,9 @@ func (a *Array) checkAxis(i int) error {
 		return fmt.Errorf("a grid of %d ranks", a.Grid[i])
 	case a.halo(i) < 0 || a.halo(i) > a.Shape[i]:
 		return fmt.Errorf("a halo of %d elements around %d", a.halo(i), a.Shape[i])
-	case a.halo(i) > 0 && d.Kind != Block:
+	case min(m.Lower, m.Upper, m.Pad) < 0 || max(m.Lower, m.Upper, m.Pad) > maxPart:
+		return fmt.Errorf("lower %d, upper %d and pad %d", m.Lower, m.Upper, m.Pad)
+	case (a.halo(i) > 0 || m.Lower+m.Upper > 0) && d.Kind != Block:
 		return fmt.Errorf("%s has no halo; only block has", d.Kind)
 	}
 	return nil
@@ -195,6 +215,13 @@ func (a *Array) halo(i int) int64 {
 	return a.Halo[i]
 }
 
+func (a *Array) margin(i int) (m Margin) {
+	if a.Margins != nil {
+		m = a.Margins[i]
+	}
+	return m
+}
+
 // SameData reports whether both have the same elements, however distributed.
 func (a *Array) SameData(b *Array) bool {
 	return a.Elem == b.Elem && slices.Equal(a.Shape, b.Shape)
@@ -209,7 +236,7 @@ func (a *Array) Equal(b *Array) bool {
 		return false
 	}
 	for i := range a.Shape {
-		if a.dim(i) != b.dim(i) || a.halo(i) != b.halo(i) {
+		if a.dim(i) != b.dim(i) || a.halo(i) != b.halo(i) || a.margin(i) != b.margin(i) {
 			return false
 		}
 	}
@@ -235,7 +262,63 @@ type axis struct {
 	block     int64 // 0: as equal as can be (block), 1 (cyclic)
 	rest      Rest
 	halo      int64
-	empty     bool // places may have no elements
+	margin    Margin
+	room      int64 // of each place, 0: what it has
+	empty     bool  // places may have no elements
+}
+
+// axis is one axis of the array over so many places.
+func (a *Array) axis(i, places int) axis {
+	d := a.dim(i)
+	x := axis{n: a.Shape[i], places: int64(places), kind: d.Kind, block: d.Block, rest: d.Rest, halo: a.halo(i), margin: a.margin(i), empty: a.Empty}
+	if x.margin.Equal {
+		x.room = x.longest()
+	}
+	return x
+}
+
+// lower and upper are what a place has of the margin before and after its own elements.
+func (x axis) lower(c int64) int64 {
+	if x.margin.Clipped && x.start(c) == 0 {
+		return 0
+	}
+	return x.margin.Lower
+}
+
+func (x axis) upper(c int64) int64 {
+	if x.margin.Clipped && x.start(c+1) == x.n {
+		return 0
+	}
+	return x.margin.Upper
+}
+
+// side is the length of the memory of a place along the axis.
+func (x axis) side(c int64) int64 {
+	if x.room > 0 {
+		return x.room
+	}
+	return x.count(c) + 2*x.halo + x.lower(c) + x.upper(c) + x.margin.Pad
+}
+
+// longest is the longest of these, sum all of them together.
+func (x axis) longest() (most int64) {
+	if x.margin == (Margin{}) {
+		return x.most() + 2*x.halo
+	}
+	for c := range x.places {
+		most = max(most, x.side(c))
+	}
+	return most
+}
+
+func (x axis) sum() (sum int64) {
+	if x.margin == (Margin{}) {
+		return x.n + 2*x.halo*x.places
+	}
+	for c := range x.places {
+		sum += x.side(c)
+	}
+	return sum
 }
 
 func (x axis) check() error {
@@ -299,7 +382,7 @@ func (x axis) counts() []int64 {
 // local is the position of an element in the memory of a place, halo included.
 func (x axis) local(c, i int64) int64 {
 	if x.kind == Block {
-		return i - x.start(c) + x.halo
+		return i - x.start(c) + x.halo + x.lower(c)
 	}
 	b := x.length()
 	return i/(b*x.places)*b + i%b
@@ -308,7 +391,7 @@ func (x axis) local(c, i int64) int64 {
 // global is the element at a position.
 func (x axis) global(c, at int64) int64 {
 	if x.kind == Block {
-		return at + x.start(c) - x.halo
+		return at + x.start(c) - x.halo - x.lower(c)
 	}
 	b := x.length()
 	return (at/b*x.places+c)*b + at%b

@@ -51,14 +51,16 @@ type Cut struct {
 	Each  []bool  // the axis grows with the ranks along it
 	Elem  int64
 	Halo  []int64
-	Dims  []Dim
-	Sides []Side
-	Order []int // as in Array
+	// Margins are as in Array.
+	Margins []Margin
+	Dims    []Dim
+	Sides   []Side
+	Order   []int // as in Array
 }
 
 // Array describes the array on np ranks.
 func (c *Cut) Array(np int) *Array {
-	a := &Array{Shape: slices.Clone(c.Shape), Elem: c.Elem, Dims: c.Dims, Halo: c.Halo, Order: c.Order, Empty: true}
+	a := &Array{Shape: slices.Clone(c.Shape), Elem: c.Elem, Dims: c.Dims, Halo: c.Halo, Margins: c.Margins, Order: c.Order, Empty: true}
 	for i, s := range c.Sides {
 		side := s.On(np)
 		a.Grid = append(a.Grid, side)
@@ -109,7 +111,18 @@ func (c *Cut) Words() string {
 			how = append(how, words)
 		}
 	}
-	return text + "; " + strings.Join(how, ", ")
+	return text + "; " + strings.Join(append(how, c.marginWords()...), ", ")
+}
+
+// marginWords say what memory has beside cells and halos.
+func (c *Cut) marginWords() (words []string) {
+	if slices.ContainsFunc(c.Margins, func(m Margin) bool { return m.Clipped }) {
+		words = append(words, "halos end at the edges of the array")
+	}
+	if slices.ContainsFunc(c.Margins, func(m Margin) bool { return m.Equal }) {
+		words = append(words, "each rank has room for as many cells as the largest part has")
+	}
+	return words
 }
 
 func spaced(axes []int) string { return strings.Trim(fmt.Sprint(axes), "[]") }

@@ -3,6 +3,7 @@ package global
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -63,6 +64,8 @@ type finder struct {
 	elem int64
 	cut  []bool // more than one rank was seen along the axis
 	halo []int64
+	// margins are what the parts have beside that, nil if nothing.
+	margins []Margin
 }
 
 // check reports why the runs cannot be of one array, and notes what all parts have in common.
@@ -85,7 +88,52 @@ func (f *finder) check() error {
 	if most < 2 {
 		return ErrOneRank
 	}
+	f.findMargins()
 	return nil
+}
+
+// findMargins notes what memory has beside cells and halos. Whether all ranks have it, the rules
+// tell.
+func (f *finder) findMargins() {
+	f.margins = make([]Margin, f.axes)
+	common := Margin{} // of the axes whose halos end at the edges
+	for i := range f.margins {
+		f.margins[i] = f.margin(i)
+		if f.margins[i].Clipped {
+			common = f.margins[i]
+		}
+	}
+	for i, m := range f.margins {
+		if m == (Margin{}) && !f.cut[i] {
+			// The only rank along an axis is at both of its edges.
+			f.margins[i] = Margin{Lower: common.Lower, Upper: common.Upper, Clipped: common.Clipped}
+		}
+	}
+	if !slices.ContainsFunc(f.margins, func(m Margin) bool { return m != Margin{} }) {
+		f.margins = nil
+	}
+}
+
+// margin is what the parts have along an axis.
+func (f *finder) margin(i int) (m Margin) {
+	m.Pad = math.MaxInt64
+	pads, differ := int64(0), false
+	for _, run := range f.runs {
+		for _, p := range run.Parts {
+			if s := p.Axes[i]; s.Count > 0 {
+				m.Lower, m.Upper = max(m.Lower, s.Lower), max(m.Upper, s.Upper)
+				m.Pad, pads = min(m.Pad, s.Pad), max(pads, s.Pad)
+			}
+		}
+	}
+	for _, run := range f.runs {
+		for _, p := range run.Parts {
+			s := p.Axes[i]
+			differ = differ || s.Count > 0 && (s.Lower != m.Lower || s.Upper != m.Upper)
+		}
+	}
+	m.Clipped, m.Equal = differ, pads > m.Pad
+	return m
 }
 
 func (f *finder) add(first, p *Part) error {
@@ -100,7 +148,7 @@ func (f *finder) add(first, p *Part) error {
 		if s.Halo != f.halo[i] {
 			return fmt.Errorf("halos of %d and %d cells along axis %d", f.halo[i], s.Halo, i)
 		}
-		if s != first.Axes[i] {
+		if s.First != first.Axes[i].First || s.Count != first.Axes[i].Count {
 			f.cut[i] = true
 		}
 	}
@@ -188,7 +236,7 @@ func permutations(n int) [][]int {
 
 // fit finds the order of ranks and the rules along the axes with which a grid gives all parts.
 func (f *finder) fit(sides []Side) (candidate, bool) {
-	c := candidate{Cut: Cut{Elem: f.elem, Halo: f.halo, Sides: sides, Each: make([]bool, f.axes)}, rests: make([][]Rest, f.axes)}
+	c := candidate{Cut: Cut{Elem: f.elem, Halo: f.halo, Margins: f.margins, Sides: sides, Each: make([]bool, f.axes)}, rests: make([][]Rest, f.axes)}
 	if !f.shape(&c) {
 		return c, false
 	}
@@ -286,8 +334,7 @@ func (f *finder) gives(c *candidate, i int) bool {
 	for _, run := range f.runs {
 		a := c.Array(len(run.Parts))
 		l := &Layout{array: *a, np: len(run.Parts), grid: a.Grid, axes: make([]axis, f.axes)}
-		d := c.Dims[i]
-		x := axis{n: a.Shape[i], places: int64(a.Grid[i]), kind: d.Kind, block: d.Block, rest: d.Rest, halo: f.halo[i], empty: true}
+		x := a.axis(i, a.Grid[i])
 		for rank, p := range run.Parts {
 			has, gets := p.Axes[i], x.stretch(int64(l.Place(rank)[i]))
 			if has.Count == 0 && gets.Count == 0 {
@@ -299,6 +346,11 @@ func (f *finder) gives(c *candidate, i int) bool {
 		}
 	}
 	return true
+}
+
+// reaches reports whether ranks keep cells of others along an axis.
+func (f *finder) reaches(i int) bool {
+	return f.halo[i] > 0 || f.margins != nil && f.margins[i].Lower+f.margins[i].Upper > 0
 }
 
 // oddity is how unusual a grid is. Ranks along an axis that no run has cut are usual where the
@@ -318,9 +370,9 @@ func (f *finder) oddity(sides []Side, slowest []int) int {
 			seen++
 		case s.Of != "":
 			more++
-			halo = halo && f.halo[i] > 0
+			halo = halo && f.reaches(i)
 		default:
-			expected = expected || f.halo[i] > 0
+			expected = expected || f.reaches(i)
 		}
 	}
 	odd := 0

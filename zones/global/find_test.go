@@ -37,6 +37,14 @@ func cut(shape []int64, halo []int64, sides []Side, rest Rest) Cut {
 	return c
 }
 
+// within is the cut in a memory with margins.
+func within(c Cut, margins ...Margin) Cut {
+	c.Margins = margins
+	return c
+}
+
+var clipped = Margin{Lower: 1, Upper: 1, Clipped: true}
+
 var strips = []Side{{Of: "p"}, {}}
 
 // TestFindCuts finds the rule of programs from one run on 4 ranks, and compares the parts on
@@ -67,6 +75,13 @@ func TestFindCuts(t *testing.T) {
 		{"cubes", cut([]int64{65, 31, 17}, []int64{2, 2, 2}, dims(3), RestFirst), "in 3 axes"},
 		{"pencils", cut([]int64{65, 31, 17}, []int64{0, 0, 0}, append(dims(2), Side{}), RestFirst), "in 2 axes"},
 		{"dealt", dealt, "blocks of 64 cells are dealt out in turn"},
+		{"clipped strips", within(cut([]int64{102, 100}, []int64{0, 0}, strips, RestSpread), clipped, Margin{}), "halos end at the edges of the array"},
+		{"clipped cubes", within(cut([]int64{65, 31, 17}, []int64{0, 0, 0}, dims(3), RestLast), clipped, clipped, clipped), "in 3 axes; where"},
+		{"clipped within a halo", within(cut([]int64{65, 31}, []int64{1, 1}, dims(2), RestFirst), clipped, clipped), "halos end"},
+		{"wider below", within(cut([]int64{102, 100}, []int64{1, 1}, strips, RestFirst), Margin{Lower: 2}, Margin{}), "the first ranks have one more"},
+		{"padded", within(cut([]int64{65, 31}, []int64{1, 1}, dims(2), RestFirst), Margin{Pad: 3}, Margin{}), "in 2 axes"},
+		{"equal room", within(cut([]int64{103, 90}, []int64{1, 0}, strips, RestFirst), Margin{Pad: 2, Equal: true}, Margin{}), "room for as many cells as the largest part"},
+		{"equal room, clipped", within(cut([]int64{103, 90}, []int64{0, 0}, strips, RestSpread), Margin{Lower: 1, Upper: 2, Clipped: true, Equal: true}, Margin{}), "largest part"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cuts, err := FindCuts([]Run{runOf(t, c.cut, 4)})
@@ -104,7 +119,7 @@ func sizesAgree(a, b *Layout) bool {
 	}
 	slices.Sort(x)
 	slices.Sort(y)
-	return slices.Equal(x, y)
+	return slices.Equal(x, y) && a.All() == b.All() && a.Most() == b.Most() && a.Most() == slices.Max(x)
 }
 
 // TestFindCutsOpen keeps all rules that fit, and says which run tells them apart.

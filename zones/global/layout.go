@@ -30,8 +30,7 @@ func (a *Array) On(np int) (*Layout, error) {
 		if places *= n; places > np {
 			break
 		}
-		l.axes[i] = axis{n: a.Shape[i], places: int64(n), kind: a.dim(i).Kind, block: a.dim(i).Block,
-			rest: a.dim(i).Rest, halo: a.halo(i), empty: a.Empty}
+		l.axes[i] = a.axis(i, n)
 	}
 	if places != np {
 		return nil, fmt.Errorf("a grid of %v does not have %d ranks", l.grid, np)
@@ -99,8 +98,8 @@ func (l *Layout) Local(rank int) Local {
 	for i, c := range l.Place(rank) {
 		x := l.axes[i]
 		out.Shape[i] = x.count(int64(c))
-		out.Memory[i] = out.Shape[i] + 2*x.halo
-		out.Low[i] = x.global(int64(c), x.halo)
+		out.Memory[i] = x.side(int64(c))
+		out.Low[i] = x.global(int64(c), x.halo+x.lower(int64(c)))
 	}
 	return out
 }
@@ -110,7 +109,7 @@ func (l *Layout) Elements(rank int) int64 {
 	n := int64(1)
 	for k := len(l.axes) - 1; k >= 0; k-- {
 		x := l.axes[l.slow(k)]
-		n *= x.count(int64(rank)%x.places) + 2*x.halo
+		n *= x.side(int64(rank) % x.places)
 		rank /= int(x.places)
 	}
 	return n
@@ -120,7 +119,7 @@ func (l *Layout) Elements(rank int) int64 {
 func (l *Layout) Most() int64 {
 	n := int64(1)
 	for _, x := range l.axes {
-		n *= x.most() + 2*x.halo
+		n *= x.longest()
 	}
 	return n
 }
@@ -129,7 +128,7 @@ func (l *Layout) Most() int64 {
 func (l *Layout) All() int64 {
 	n := int64(1)
 	for _, x := range l.axes {
-		n *= x.n + 2*x.halo*x.places
+		n *= x.sum()
 	}
 	return n
 }
@@ -149,7 +148,7 @@ func (l *Layout) Offset(index []int64) int64 {
 	var at int64
 	for i, x := range l.axes {
 		c := x.owner(index[i])
-		at = at*(x.count(c)+2*x.halo) + x.local(c, index[i])
+		at = at*x.side(c) + x.local(c, index[i])
 	}
 	return at
 }
@@ -161,7 +160,7 @@ func (l *Layout) Global(rank int, offset int64) []int64 {
 	at := l.Place(rank)
 	for i := len(l.axes) - 1; i >= 0; i-- {
 		x, c := l.axes[i], int64(at[i])
-		size := x.count(c) + 2*x.halo
+		size := x.side(c)
 		index[i] = x.global(c, offset%size)
 		offset /= size
 	}
@@ -174,7 +173,7 @@ func (l *Layout) Indices(rank, i int) []int64 {
 	x, c := l.axes[i], int64(l.Place(rank)[i])
 	out := make([]int64, x.count(c))
 	for k := range out {
-		out[k] = x.global(c, x.halo+int64(k))
+		out[k] = x.global(c, x.halo+x.lower(c)+int64(k))
 	}
 	return out
 }

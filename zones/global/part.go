@@ -171,11 +171,9 @@ func (p *Part) Equal(q *Part) bool {
 	return p.Elem == q.Elem && p.Array == q.Array && slices.Equal(p.Axes, q.Axes)
 }
 
-// Plain reports whether the part is one block, with the same halo on either side and nothing more
-// in memory, so that a rule may give it to the rank.
-func (p *Part) Plain() bool {
-	return p.Array == "" && p.Index == nil && !slices.ContainsFunc(p.Axes, func(s Stretch) bool { return s.Lower+s.Upper+s.Pad > 0 })
-}
+// Ruled reports whether the part is all that the rank has of the array, and no list, so that a
+// rule may give it to the rank.
+func (p *Part) Ruled() bool { return p.Array == "" && p.Index == nil }
 
 // Name is the name of the array of which a region has a part.
 func (p *Part) Name(region string) string { return cmp.Or(p.Array, region) }
@@ -324,7 +322,8 @@ func (l *Layout) Part(rank int) *Part {
 
 // stretch is what a place holds.
 func (x axis) stretch(c int64) Stretch {
-	s := Stretch{Cells: x.n, Count: x.count(c), Halo: x.halo}
+	s := Stretch{Cells: x.n, Count: x.count(c), Halo: x.halo, Lower: x.lower(c), Upper: x.upper(c)}
+	s.Pad = x.side(c) - s.side()
 	if x.kind == Block {
 		s.First = x.start(c)
 	} else {
