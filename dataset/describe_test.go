@@ -91,7 +91,7 @@ func TestDescribeMargins(t *testing.T) {
 	}
 	for was, now := range map[string][2]string{
 		"kernel: program": {"kernel: generic", "margins are of programs"},
-		"pad: 6":          {"pad: -6", "upper 0 and pad -6"},
+		"pad: 6":          {"pad: -6", "and pad -6"},
 	} {
 		w, err := ParseWorkload([]byte(strings.Replace(strings.Replace(d.Text, was, now[0], 1), `"my state"`, "mine", 1)), "test")
 		if err != nil {
@@ -223,6 +223,66 @@ func TestWrongRules(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", fields, err, want)
+		}
+	}
+}
+
+// codeRuns are a program on the grid of MPI_Cart_create, run under MPICH 4 with docs/examples'
+// ckpt.h: three velocities with a halo of 2 and a pressure on another grid with a halo of 1, on
+// 67 x 43 x 38 and 68 x 44 x 39 cells. In the clipped form halos end at the edges of the array,
+// and memory has room for five more cells. Each row is the bytes of all ranks, of the largest, and
+// of all ranks multiplied by their number from 1.
+var codeRuns = map[bool]map[int][3]int64{
+	false: {2: {4639552, 2343464, 6935640}, 7: {5737992, 844328, 22592272}, 8: {5411728, 697448, 24143544},
+		16: {5928272, 381656, 49946264}, 60: {7620240, 135128, 228601608}, 64: {7832976, 129560, 251808696}},
+	true: {2: {3868512, 1953864, 5783160}, 7: {4807752, 734888, 18918272}, 8: {4677520, 602904, 20869640},
+		16: {5131664, 344920, 43241640}, 60: {6803440, 143448, 203961896}, 64: {7138512, 139440, 229595880}},
+}
+
+// codeSeen is what such a program declares on 4 ranks, whose grid is 2 x 2 x 1.
+func codeSeen(clipped bool) SeenRun {
+	run := SeenRun{Job: "j", NP: 4}
+	array := func(name string, values, halo, pad int64, shape ...int64) {
+		a := SeenArray{Name: name, Elem: zones.Float64}
+		for rank := range int64(4) {
+			p := &global.Part{Elem: 8 * values}
+			for i, n := range shape {
+				s := global.Stretch{Cells: n, Count: n, Halo: halo}
+				if at := [3]int64{rank / 2, rank % 2, 0}[i]; i < 2 {
+					s.First, s.Count = at*(n/2+n%2), n/2+(1-at)*(n%2)
+				}
+				if clipped {
+					s.Halo, s.Lower, s.Upper = 0, halo*min(s.First, 1), halo*min(n-s.First-s.Count, 1)
+				}
+				p.Axes = append(p.Axes, s)
+			}
+			p.Axes[2].Pad = pad
+			a.Parts, a.Bytes = append(a.Parts, p), append(a.Bytes, p.Cells()*p.Elem)
+		}
+		run.Arrays = append(run.Arrays, a)
+	}
+	array("velocity", 3, 2, 0, 67, 43, 38)
+	array("pressure", 1, 1, map[bool]int64{true: 5}[clipped], 68, 44, 39)
+	run.Arrays = append(run.Arrays, SeenArray{Name: "time", Elem: zones.Float64, Bytes: []int64{8, 8, 8, 8}, Replicated: true})
+	return run
+}
+
+// TestDescribeMeasured predicts each rank of a 3-D code from its run on 4 ranks, to the byte.
+func TestDescribeMeasured(t *testing.T) {
+	for clipped, runs := range codeRuns {
+		for np, want := range runs {
+			_, inst := described(t, np, codeSeen(clipped))
+			var got [3]int64
+			for rank := range np {
+				bytes := int64(0)
+				for _, a := range inst.Arrays {
+					bytes += a.Of(rank).Bytes()
+				}
+				got[0], got[1], got[2] = got[0]+bytes, max(got[1], bytes), got[2]+int64(rank+1)*bytes
+			}
+			if got != want || inst.TotalBytes() != want[0] {
+				t.Errorf("clipped %v, %d ranks: %v, measured %v", clipped, np, got, want)
+			}
 		}
 	}
 }

@@ -285,11 +285,15 @@ func (d *Drift) Calibrated() string {
 	return fmt.Sprintf("share of %.2g of the arrays and runtime constant", coefficients[0])
 }
 
+// aByte is the least size that errors are relative to, in MiB: a zone may be empty.
+const aByte = 1.0 / (1 << 20)
+
 // relative is the root mean square of errors relative to sizes.
 func relative(errs, sizes []float64) float64 {
 	s := 0.0
 	for i, e := range errs {
-		s += e / sizes[i] * e / sizes[i] / float64(len(errs))
+		r := e / max(aByte, sizes[i])
+		s += r * r / float64(len(errs))
 	}
 	return math.Sqrt(s)
 }

@@ -14,3 +14,27 @@ func TestPositive(t *testing.T) {
 		}
 	}
 }
+
+// TestDriftFinite: a calibration by sizes and arrays that are empty, or far apart, is a number.
+func TestDriftFinite(t *testing.T) {
+	sizes := []float64{0, 1e-6, 1, 1e6, 1e12}
+	for _, mib := range sizes {
+		for _, arrays := range sizes {
+			for points := 1; points <= 4; points++ {
+				d := &Drift{}
+				for i := range points {
+					p := math.Pow(4, float64(i+1))
+					d.Add(p, Arrays{arrays / p, arrays / p / 2}, mib/p*(1+0.01*float64(i%2)))
+				}
+				b, err := d.Predict(1024, Arrays{arrays / 1024, arrays / 2048})
+				if err != nil {
+					t.Fatal(err)
+				}
+				e := b.Estimate(1)
+				if sum := e.Value + e.Low + e.High + d.Missed(); math.IsNaN(sum) || math.IsInf(sum, 0) || e.Low > e.High {
+					t.Errorf("%d points of %g MiB with arrays of %g: %+v, left out %g", points, mib, arrays, e, d.Missed())
+				}
+			}
+		}
+	}
+}

@@ -104,9 +104,9 @@ func (f *finder) findMargins() {
 		}
 	}
 	for i, m := range f.margins {
-		if m == (Margin{}) && !f.cut[i] {
+		if m.Lower+m.Upper == 0 && !f.cut[i] {
 			// The only rank along an axis is at both of its edges.
-			f.margins[i] = Margin{Lower: common.Lower, Upper: common.Upper, Clipped: common.Clipped}
+			f.margins[i] = Margin{Lower: common.Lower, Upper: common.Upper, Clipped: common.Clipped, Pad: m.Pad}
 		}
 	}
 	if !slices.ContainsFunc(f.margins, func(m Margin) bool { return m != Margin{} }) {

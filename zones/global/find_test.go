@@ -77,6 +77,7 @@ func TestFindCuts(t *testing.T) {
 		{"dealt", dealt, "blocks of 64 cells are dealt out in turn"},
 		{"clipped strips", within(cut([]int64{102, 100}, []int64{0, 0}, strips, RestSpread), clipped, Margin{}), "halos end at the edges of the array"},
 		{"clipped cubes", within(cut([]int64{65, 31, 17}, []int64{0, 0, 0}, dims(3), RestLast), clipped, clipped, clipped), "in 3 axes; where"},
+		{"clipped cubes with room", within(cut([]int64{68, 44, 39}, []int64{0, 0, 0}, dims(3), RestFirst), clipped, clipped, Margin{Lower: 1, Upper: 1, Clipped: true, Pad: 5}), "in 3 axes; where"},
 		{"clipped within a halo", within(cut([]int64{65, 31}, []int64{1, 1}, dims(2), RestFirst), clipped, clipped), "halos end"},
 		{"wider below", within(cut([]int64{102, 100}, []int64{1, 1}, strips, RestFirst), Margin{Lower: 2}, Margin{}), "the first ranks have one more"},
 		{"padded", within(cut([]int64{65, 31}, []int64{1, 1}, dims(2), RestFirst), Margin{Pad: 3}, Margin{}), "in 2 axes"},
