@@ -1,7 +1,11 @@
 package image
 
 import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"ckpt/image/container"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
@@ -198,3 +203,164 @@ func (s *Store) isElsewhere(o Owner) bool {
 	b, berr := s.fs.Stat(o.Path)
 	return err == nil && berr == nil && !os.SameFile(a, b)
 }
+
+// idBytes is the length of Manifest.ID before it is in hex.
+const idBytes = 16
+
+// NewID returns an identity for a checkpoint, as Manifest.ID has it.
+func NewID() string {
+	b := make([]byte, idBytes)
+	rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// isID reports whether s is an identity that NewID can have made.
+func isID(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == idBytes && hex.EncodeToString(b) == s
+}
+
+// checkTier checks what the manifest says of the nodes that had the checkpoint first.
+func (m *Manifest) checkTier(files map[string]bool) error {
+	if m.ID != "" && !isID(m.ID) {
+		return errors.New("id is not 128 bits in hex")
+	}
+	t := m.Tier
+	if t == nil {
+		return nil
+	}
+	nodes := len(m.Mapping)
+	switch {
+	case m.ID == "" || nodes == 0:
+		return errors.New("the checkpoint has no id or no mapping")
+	case t.Dir == "" || len(t.Dir) > 4096 || len(t.Protect) > 100:
+		return fmt.Errorf("dir %.100q or protect %.100q is empty or too long", t.Dir, t.Protect)
+	case len(t.Domains) > 0 && len(t.Domains) != nodes || len(t.Hosts) > 0 && len(t.Hosts) != nodes:
+		return fmt.Errorf("%d domains or %d hosts are not of %d nodes", len(t.Domains), len(t.Hosts), nodes)
+	}
+	seen := make(map[string]bool)
+	for _, p := range t.Parities {
+		switch {
+		case !container.LocalPath(p.Path) || !inDir(p.Path, m.Number):
+			return fmt.Errorf("path %q is not in the directory of the checkpoint", p.Path)
+		case seen[p.Path] || files[p.Path]:
+			return fmt.Errorf("file %q is listed twice", p.Path)
+		case p.Set < 0 || p.Set >= m.NP || p.Index < 0 || p.Index >= nodes || p.Node < 0 || p.Node >= nodes:
+			return fmt.Errorf("set %d, index %d or node %d of file %q is out of range", p.Set, p.Index, p.Node, p.Path)
+		case p.Bytes < 0 || p.Bytes > maxBytes || p.Blake3 != "" && !isDigest(p.Blake3):
+			return fmt.Errorf("%d bytes or the digest of file %q are out of range", p.Bytes, p.Path)
+		}
+		seen[p.Path] = true
+	}
+	return nil
+}
+
+func inDir(path string, number int) bool {
+	n, ok := container.PathNumber(path)
+	return ok && n == number
+}
+
+// PlaceJob opens, or makes, a job in the directory of a node, which several processes write to
+// without its lock. A job with another description is replaced if it has no checkpoint; else
+// ErrJobExists, or ErrInUse while it is locked.
+func (s *Store) PlaceJob(name string, spec []byte) (*Job, error) {
+	if err := CheckJobName(name); err != nil {
+		return nil, err
+	}
+	if len(spec) > maxSpec {
+		return nil, fmt.Errorf("spec of job %s is %d bytes long, limit %d", name, len(spec), maxSpec)
+	}
+	j := s.job(name)
+	if err := durable.Mkdir(s.fs, j.dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, durable.Op("create job", j.dir, -1, err)
+	}
+	j = s.job(name) // of the owner of its directory
+	is, err := j.Spec()
+	if err == nil && bytes.Equal(is, spec) {
+		return j, nil
+	}
+	damage := (*durable.DamageError)(nil)
+	if err != nil && !errors.As(err, &damage) {
+		return nil, err
+	}
+	if err == nil {
+		if err := j.Lock(); err != nil {
+			return nil, err
+		}
+		defer j.Unlock()
+		taken, err := j.hasCheckpoints()
+		if err == nil && taken {
+			err = fmt.Errorf("%w: %s, with another description", ErrJobExists, j.dir)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return j, durable.Op("create job", j.dir, -1, j.writeSpec(spec))
+}
+
+// Announce commits a checkpoint in the directory of a node: its files are in place and synced
+// by their writers. It syncs their names, and fills in what Commit does.
+func (j *Job) Announce(m *Manifest) error {
+	t := &Tx{job: j, number: m.Number, dir: j.NumberDir(m.Number)}
+	if err := t.complete(m); err != nil {
+		return durable.Op("commit to", t.dir, -1, err)
+	}
+	b, err := m.Encode()
+	if err != nil {
+		return durable.Op("commit to", t.dir, -1, err)
+	}
+	if err := j.fs.SyncDir(t.dir); err != nil {
+		return durable.Op("sync", t.dir, -1, err)
+	}
+	return durable.Replace(j.fs, j.manifestPath(m.Number), b)
+}
+
+// FilePath returns where a file of a manifest is.
+func (j *Job) FilePath(path string) string { return filepath.Join(j.dir, filepath.FromSlash(path)) }
+
+// Withdraw removes the manifest of checkpoint n, if there is one, durably.
+func (j *Job) Withdraw(n int) error {
+	return durable.Op("withdraw", j.manifestPath(n), -1, j.uncommit(n))
+}
+
+// OpenNodeStore opens the store in the directory of a node even without the file that makes it
+// one: its jobs tell whether they are sound. It fails with durable.ErrNewerVersion.
+func OpenNodeStore(fsys vfs.FS, dir string) (*Store, error) {
+	if _, err := OpenStore(fsys, dir); errors.Is(err, durable.ErrNewerVersion) {
+		return nil, err
+	}
+	return &Store{fs: fsys, dir: dir}, nil
+}
+
+// CreateNodeStore is CreateStore for the directory of a node. It makes a lost or damaged format
+// file again, and leaves a directory alone that holds something else.
+func CreateNodeStore(fsys vfs.FS, dir string) (*Store, error) {
+	s, err := CreateStore(fsys, dir)
+	if err == nil {
+		_, err = fsys.Stat(filepath.Join(dir, jobsName))
+		if !errors.Is(err, fs.ErrNotExist) {
+			return s, durable.Op("open store", dir, -1, err)
+		}
+	} else if !errors.Is(err, ErrNoStore) && !errors.As(err, new(*durable.DamageError)) || !wasStore(fsys, dir) {
+		return nil, err
+	}
+	if err := createStore(fsys, dir); err != nil {
+		return nil, durable.Op("create store in", dir, -1, err)
+	}
+	return &Store{fs: fsys, dir: dir}, nil
+}
+
+// wasStore reports whether a directory was a store: it has jobs, or an empty format file, as a
+// loss of power leaves it.
+func wasStore(fsys vfs.FS, dir string) bool {
+	if fi, err := fsys.Stat(filepath.Join(dir, jobsName)); err == nil && fi.IsDir() {
+		return true
+	}
+	fi, err := fsys.Stat(filepath.Join(dir, formatName))
+	return err == nil && fi.Size() == 0 && !fi.IsDir()
+}
+
+// RecordName is the file in the directory of a job, in the store, that says what the nodes have
+// of it. It is replaced while others sweep.
+const RecordName = "tier.json"

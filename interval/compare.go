@@ -204,3 +204,115 @@ func (e *Ends) Of(m Model, fixed time.Duration) *CostRange {
 	out.IntervalLow = low
 	return out
 }
+
+// A LevelFit is what a job measured of its levels of storage.
+type LevelFit struct {
+	Job      string      `json:"job"`
+	Pause    *MeasuredTo `json:"node_pause"`
+	Drain    *MeasuredTo `json:"drain_time"`
+	Restart  *MeasuredTo `json:"node_restart"`  // null if no failure left the nodes enough
+	Stored   *MeasuredTo `json:"store_restart"` // null if no failure needed the store
+	Failures int         `json:"failure_count"`
+	Own      int         `json:"own_node_failures"`
+	Others   int         `json:"other_nodes_failures"`
+	Store    int         `json:"store_failures"`
+	Share    *ShareRange `json:"fitted_share"` // null without failures
+	Few      bool        `json:"too_few_failures"`
+	Assumed  []string    `json:"assumption_list"`
+}
+
+// MeasuredTo is a median and the range of what was measured.
+type MeasuredTo struct {
+	Median float64 `json:"median_s"`
+	Min    float64 `json:"min_s"`
+	Max    float64 `json:"max_s"`
+	Count  int     `json:"count"`
+}
+
+// ShareRange is a [ShareFit] as it is printed.
+type ShareRange struct {
+	Value float64 `json:"survived_share"`
+	Low   float64 `json:"low_share"`
+	High  float64 `json:"high_share"`
+}
+
+func newMeasured(list []float64) *MeasuredTo {
+	if len(list) == 0 {
+		return nil
+	}
+	return &MeasuredTo{Median: Median(list).Value, Min: slices.Min(list), Max: slices.Max(list), Count: len(list)}
+}
+
+// MeasuredRestarts are the times of restarts after failures, by what each needed: the nodes of the
+// ranks, other nodes too, or the store.
+type MeasuredRestarts struct{ Own, Others, Store []float64 }
+
+// FitLevels fits levels to what a job measured: the pauses for checkpoints on the nodes, the
+// drains into the store and the restarts.
+func FitLevels(name string, pauses, drains []float64, r *MeasuredRestarts) (*LevelFit, error) {
+	fit := &LevelFit{Job: name, Pause: newMeasured(pauses), Drain: newMeasured(drains), Own: len(r.Own), Others: len(r.Others), Store: len(r.Store),
+		Restart: newMeasured(slices.Concat(r.Own, r.Others)), Stored: newMeasured(r.Store), Assumed: []string{}}
+	fit.Failures = fit.Own + fit.Others + fit.Store
+	if fit.Failures == 0 {
+		return fit, nil
+	}
+	s, err := FitShare(fit.Own+fit.Others, fit.Failures)
+	fit.Share, fit.Few = &ShareRange{s.Value, s.Low, s.High}, s.Few()
+	return fit, err
+}
+
+// Levels are the nodes and the store, whose restarts are assumed where none was measured.
+func (f *LevelFit) Levels(share float64) []StorageLevel {
+	local := StorageLevel{Name: "local", Cost: lasting(f.Pause.Median), Share: share}
+	store := StorageLevel{Name: "store", Drain: lasting(f.Drain.Median), Share: 1}
+	if f.Restart != nil {
+		local.Restart = lasting(f.Restart.Median)
+	} else {
+		local.Restart = local.Cost
+		f.Assumed = append(f.Assumed, "a restart from the nodes takes as long as a checkpoint there")
+	}
+	if f.Stored != nil {
+		store.Restart = lasting(f.Stored.Median)
+	} else {
+		store.Restart = local.Restart + store.Drain
+		f.Assumed = append(f.Assumed, "a restart from the store takes a drain longer than one from the nodes")
+	}
+	f.Assumed = append(f.Assumed, "a drain does not slow the job down")
+	return []StorageLevel{local, store}
+}
+
+// Median returns the median of the values in a list, with its 95 % interval.
+func Median(list []float64) Estimated { return MedianOf(slices.Sorted(slices.Values(list))) }
+
+// Simulated is what a simulation found, in seconds, with what it was asked.
+type Simulated struct {
+	Runs     int      `json:"runs"`
+	Seed     uint64   `json:"seed"`
+	Shape    float64  `json:"shape"`
+	Steady   bool     `json:"steady"`
+	Mean     float64  `json:"mean_s"`
+	Low      float64  `json:"low_s"` // 95 % confidence interval of the mean
+	High     float64  `json:"high_s"`
+	StdDev   float64  `json:"stddev_s"`
+	Min      float64  `json:"min_s"`
+	Max      float64  `json:"max_s"`
+	P5       float64  `json:"run_p5_s"` // 90 of 100 runs take a time between these
+	P95      float64  `json:"run_p95_s"`
+	Failures float64  `json:"mean_failures"`
+	Waste    float64  `json:"waste"`
+	Expected *float64 `json:"expected_s"` // of the same runs; null unless failures are exponential
+	Agrees   *bool    `json:"agrees"`     // whether low_s ≤ expected_s ≤ high_s
+}
+
+// Seconds gives the estimate of a simulation with these settings in seconds.
+func (e *Estimate) Seconds(shape float64, seed uint64, steady bool) *Simulated {
+	s := &Simulated{
+		Runs: e.Runs, Seed: seed, Shape: shape, Steady: steady, Mean: e.Mean.Seconds(), Low: e.Low.Seconds(), High: e.High.Seconds(),
+		StdDev: e.StdDev.Seconds(), Min: e.Min.Seconds(), Max: e.Max.Seconds(), P5: e.P5.Seconds(), P95: e.P95.Seconds(), Failures: e.Failures, Waste: e.Waste,
+	}
+	if shape == 1 {
+		seconds, agrees := e.Expected.Seconds(), e.Low <= e.Expected && e.Expected <= e.High
+		s.Expected, s.Agrees = &seconds, &agrees
+	}
+	return s
+}

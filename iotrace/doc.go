@@ -31,7 +31,7 @@
 // a byte, the lowest first, the top bit set on all bytes but the last. A signed
 // one, written ±, is 2n of n that is not negative and -2n-1 of one that is. A
 // string is a varint, its length, and the bytes. This is version 2; version 1, which
-// can be read, had no lists, and each name once (version1.go).
+// can be read, had no lists, and each name once (decode.go).
 //
 //	+------------------------+ 0
 //	| file header            |  16 bytes

@@ -18,7 +18,7 @@
 //	f, err := c.FS(ctx).Create("/nvme/0/jobs/a/0001/rank-3.img")
 //
 // A connection begins with the handshake of package mpi, on several hosts within TLS. Then it
-// carries requests, several at a time, and answers in any order (see peer_frame.go).
+// carries requests, several at a time, and answers in any order (see peer_port.go).
 //
 //   - A process that does not know the token of the run is served nothing.
 //   - No name leads out of the directory of the job.

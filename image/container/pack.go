@@ -7,12 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"ckpt/image/codec"
 	"ckpt/internal/durable"
 	"ckpt/iotrace"
 	"ckpt/zones"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // A packer makes the stored bytes of chunks.

@@ -1,13 +1,14 @@
 package service
 
 import (
-	"ckpt/dataset"
-	"ckpt/zones"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+
+	"ckpt/dataset"
+	"ckpt/zones"
 )
 
 // A Fit is what jobs have measured of what ckpt stores. It is a part of a model file.

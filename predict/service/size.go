@@ -1,11 +1,12 @@
 package service
 
 import (
+	"math"
+	"slices"
+
 	"ckpt/dataset"
 	"ckpt/predict/fit"
 	"ckpt/zones"
-	"math"
-	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )

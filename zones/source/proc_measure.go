@@ -15,7 +15,7 @@ type Measure int
 const (
 	// DMTCP counts the size of an image of DMTCP 5.0 before compression, without the
 	// libraries and buffers that DMTCP itself brings into a process (some 22 MiB).
-	// dmtcp.go has the rules.
+	// checkpoint.go has the rules.
 	DMTCP Measure = iota
 	// CRIU counts the pages that CRIU dumps: private pages whose contents differ from
 	// the file, and used shared memory outside of files. It leaves out the

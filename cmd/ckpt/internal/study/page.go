@@ -1,17 +1,21 @@
 package study
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/internal/figure"
+	"ckpt/iotrace/analyze"
 )
 
 //go:embed page.css
@@ -152,4 +156,141 @@ func (s *Study) picture(sec *section, step, file, caption string) error {
 	}
 	sec.Pictures = append(sec.Pictures, picture{inline, caption})
 	return nil
+}
+
+func (r *Result) smallRuns() (section, error) {
+	sec := section{Phase: Small, Title: "The small runs", Text: []string{r.Why}}
+	t := table{Head: []string{"run", "|ranks", "|nodes", "|ranks per node"}, Note: "The target has " + strconv.Itoa(r.study.PPN) + " ranks per node."}
+	if r.study.Command == "" {
+		t.Head = append(t.Head, "|data of a rank", "|of the target's")
+		t.Note += " The data of a rank is that of the workload spec, exact."
+	}
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		row := []string{run.Name, strconv.Itoa(run.NP), strconv.Itoa(run.Nodes), strconv.Itoa(run.PPN())}
+		if r.study.Command == "" {
+			row = append(row, size(run.Data), "× "+strconv.FormatFloat(run.Load, 'g', 3, 64))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	sec.Tables, sec.Commands = []table{t}, r.commands(append(r.each("run-"), r.each("zones-")...)...)
+	return sec, nil
+}
+
+func (r *Result) access() (sec section, err error) {
+	p := readInto[analyze.Report](r.study, "io", &err)
+	if p == nil {
+		return sec, err
+	}
+	sec = section{Phase: Characterise, Title: "The pattern of the I/O", Commands: r.commands("record", "io", "io-plot")}
+	what := "A full checkpoint of " + r.Runs[len(r.Runs)-1].Name + "."
+	if !r.study.own() {
+		what = "The I/O of the program itself, on " + ui.Count(r.Runs[0].NP, "rank") + ". It is no checkpoint: a checkpointer outside the program writes one image per rank."
+	}
+	sec.Text = []string{what + " All numbers are counted, not estimated."}
+	sec.Facts = []fact{{"access", string(p.Access)}, {"spatial pattern", string(p.Spatial) + " (" + string(p.Detail) + ")"}, {"written", size(p.BytesWritten) + " in " + ui.Count(int(p.Writes), "write")},
+		{"read", size(p.BytesRead) + " in " + ui.Count(int(p.Reads), "read")}, {"bursts", strconv.Itoa(len(p.Bursts))}}
+	bursts := table{Head: []string{"burst", "|operations", "|volume", "|from", "|to"}, Note: "Temporal pattern: runs of one operation, split by silence."}
+	for i, b := range p.Bursts {
+		if i == 12 {
+			bursts.Note += fmt.Sprintf(" The first 12 of %d.", len(p.Bursts))
+			break
+		}
+		bursts.Rows = append(bursts.Rows, []string{b.Op, strconv.FormatInt(b.Count, 10), size(b.Bytes), ui.Seconds(b.Start), ui.Seconds(b.End)})
+	}
+	common := table{Head: []string{"|request", "|times"}, Note: "The most frequent sizes of requests."}
+	for _, c := range p.CommonSizes {
+		common.Rows = append(common.Rows, []string{strconv.FormatInt(c.Size, 10) + " B", strconv.FormatInt(c.Count, 10)})
+	}
+	for _, t := range []table{bursts, common} {
+		if len(t.Rows) > 0 {
+			sec.Tables = append(sec.Tables, t)
+		}
+	}
+	if !r.study.own() {
+		if t := writtenFiles(p); len(t.Rows) > 0 {
+			sec.Tables = append(sec.Tables, t)
+		} else {
+			sec.Text = append(sec.Text, "It wrote no file of its own in that time, only what the MPI library writes as it starts.")
+		}
+		return sec, nil
+	}
+	for _, i := range p.Insights { // the advice is for jobs of ckpt
+		sec.Findings = append(sec.Findings, fact{i.Title, i.Advice})
+	}
+	return sec, r.study.picture(&sec, "io-plot", "io.svg", "Each request of the checkpoint with its size, in order.")
+}
+
+// ofSystem matches files that the MPI library and the system write to.
+var ofSystem = regexp.MustCompile(`^/(dev|proc|sys|run)/|^(pipe|socket|anon_inode):`)
+
+// writtenFiles lists the files that a program has written most to.
+func writtenFiles(p *analyze.Report) table {
+	const most = 6
+	files := slices.DeleteFunc(slices.Clone(p.Files), func(f analyze.File) bool { return f.BytesWritten == 0 || ofSystem.MatchString(f.Name) })
+	slices.SortStableFunc(files, func(a, b analyze.File) int { return cmp.Compare(b.BytesWritten, a.BytesWritten) })
+	t := table{Head: []string{"file", "access", "spatial", "|ranks", "|writes", "|written"}, Note: "Files that it wrote, the largest first."}
+	if len(files) > most {
+		t.Note = fmt.Sprintf("The %d files that it wrote most to, of %d.", most, len(files))
+		files = files[:most]
+	}
+	for _, f := range files {
+		t.Rows = append(t.Rows, []string{f.Name, string(f.Access), string(f.Spatial), strconv.Itoa(f.Ranks), strconv.FormatInt(f.Writes, 10), size(f.BytesWritten)})
+	}
+	return t
+}
+
+func (r *Result) stored() (section, error) {
+	sec := section{Phase: Analyse, Title: "Stored by the small runs"}
+	if !r.study.own() {
+		return r.zonesOfProgram(sec)
+	}
+	images := table{Head: []string{"run", "|library", "|data", "|shared", "|image of a rank"}, Note: "Zones of a rank in memory, at the first checkpoint. The means of all ranks, measured."}
+	files := table{Head: []string{"run", "|checkpoint", "|in memory", "|stored", "|files", "|latency"},
+		Note: "In memory: the library once per job, the segment once per node. The first checkpoint is full, later ones store what has changed. Measured, one run each."}
+	for _, run := range r.Runs {
+		if !r.study.has("run-" + strconv.Itoa(run.NP)) {
+			continue
+		}
+		list, err := r.study.checkpoints(run)
+		if err != nil {
+			return sec, err
+		}
+		for i, c := range list {
+			if i == 0 {
+				n := int64(max(1, c.Ranks))
+				images.Rows = append(images.Rows, []string{run.Name, size(c.Zones.Library / n), size(c.Zones.Data / n), size(c.Zones.Shared / n), size(c.Zones.Total() / n)})
+			}
+			files.Rows = append(files.Rows, []string{run.Name, strconv.Itoa(c.Number), size(c.Memory.Total()), size(c.Bytes), strconv.Itoa(c.Files), ui.Seconds(c.Latency.Total)})
+		}
+	}
+	sec.Tables, sec.Commands = []table{images, files}, r.commands(r.each("run-")...)
+	return sec, nil
+}
+
+// zonesOfProgram shows what ckpt zones measured.
+func (r *Result) zonesOfProgram(sec section) (section, error) {
+	sec.Title = "The memory of a rank"
+	t := table{Head: []string{"run", "MPI", "|library", "|data", "|shared", "|image of a rank"},
+		Note: "Zones of the live ranks as a checkpointer like DMTCP would store them. Launchers are left out. The means of all ranks, measured."}
+	for _, run := range r.Runs {
+		row := []string{run.Name}
+		name := "zones-" + strconv.Itoa(run.NP)
+		if !r.study.has(name) {
+			continue
+		}
+		for _, column := range []string{"mpi", "lb_MiB", "dtapp_MiB", "shmem_MiB", "ckpt_file_MiB"} {
+			cell, err := r.study.value(name, column)
+			if err != nil {
+				return sec, err
+			}
+			if column != "mpi" {
+				cell += " MiB"
+			}
+			row = append(row, cell)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	sec.Tables, sec.Commands = []table{t}, r.commands(r.each("zones-")...)
+	return sec, nil
 }
