@@ -1,6 +1,9 @@
 package pfs
 
 import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 )
 
@@ -28,6 +31,9 @@ func (sim *Sim) File(spec FileSpec) *File {
 	for i := range f.targets {
 		f.targets[i] = all[(spec.First+i)%len(all)]
 	}
+	if sim.sys.Targets.Uneven() && !sim.sys.Targets.Local {
+		copy(f.targets, sim.drawn(spec.First, all))
+	}
 	if sim.opt.Scheduler != nil && f.name == "" {
 		sim.files++
 		f.name = strconv.Itoa(sim.files)
@@ -39,6 +45,19 @@ func (sim *Sim) File(spec FileSpec) *File {
 		}
 	}
 	return f
+}
+
+// drawn orders the targets for a file by chance: the one with twice the free space is twice as
+// likely to come next.
+func (sim *Sim) drawn(file int, all []*target) []*target {
+	keys := make(map[*target]float64, len(all))
+	rng := rand.New(rand.NewPCG(sim.opt.Seed, uint64(file)))
+	for i, t := range all {
+		keys[t] = rng.ExpFloat64() / float64(sim.sys.Targets.Free[i])
+	}
+	order := slices.Clone(all)
+	slices.SortFunc(order, func(a, b *target) int { return cmp.Compare(keys[a], keys[b]) })
+	return order
 }
 
 // Create calls done when the server of names has made a file.

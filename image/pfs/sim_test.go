@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,40 @@ func near(t *testing.T, what string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-9+want*1e-6 {
 		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// TestTargetsByFreeSpace: files are dealt to targets in turn, until their free space differs by more
+// than 17 %: then the full ones get few files, and a file never has a target twice.
+func TestTargetsByFreeSpace(t *testing.T) {
+	deal := func(free string, stripes int) (files [4]int) {
+		s, err := Read(strings.NewReader("name: x\ntargets: {count: 4, rate: 104857600B/s, free: " + free + "}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sim := NewSim(s, Options{})
+		for i := range 400 {
+			f := sim.File(FileSpec{StripeSize: 1 << 20, StripeCount: stripes, First: i * stripes})
+			had := make(map[*target]bool)
+			for _, x := range f.targets {
+				had[x] = true
+				files[slices.Index(sim.targetsOf(0), x)]++
+			}
+			if len(had) != stripes {
+				t.Fatalf("free %s: a file of %d stripes has %d targets", free, stripes, len(had))
+			}
+		}
+		return files
+	}
+	if files := deal("[100GiB, 90GiB, 84GiB, 100GiB]", 1); files != [4]int{100, 100, 100, 100} {
+		t.Errorf("%v files on targets with about as much space: want them in turn", files)
+	}
+	files := deal("[100GiB, 10GiB, 100GiB, 100GiB]", 1)
+	if files[1] > 25 || files[0] < 100 || files[2] < 100 || files[3] < 100 { // 13 of 400 on average
+		t.Errorf("%v files: the target with a tenth of the space gets too many", files)
+	}
+	if files := deal("[100GiB, 1B, 100GiB, 100GiB]", 3); files[1] != 0 {
+		t.Errorf("%d files on a full target", files[1])
 	}
 }
 

@@ -111,6 +111,20 @@ func (t *Targets) Fullest() (number int, free int64, ok bool) {
 	return number, free, ok
 }
 
+// unevenSpace is the difference of free space, as a share of the most, above which Lustre no
+// longer deals targets in turn (Larrosa, section 1.2.4).
+const unevenSpace = 0.17
+
+// Uneven reports whether the targets are dealt to files by their free space.
+func (t *Targets) Uneven() bool {
+	_, least, known := t.Fullest()
+	most := float64(0)
+	for _, f := range t.Free {
+		most = max(most, float64(f))
+	}
+	return known && len(t.Free) > 1 && most-float64(least) > unevenSpace*most
+}
+
 // Stragglers are targets that are slower than the rest.
 type Stragglers struct {
 	Share  float64 `yaml:"share,omitempty" json:"share"`   // of the targets
