@@ -1,12 +1,17 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"ckpt/image/pfs"
+	"ckpt/image/plan"
 )
 
 // A Measured checkpoint is one that was taken, in medians of several.
@@ -80,6 +85,88 @@ func Calibrate(ctx context.Context, sys *pfs.System, runs []Measured) (*pfs.Syst
 	}
 	sys = calibrated(sys, at)
 	return compared(ctx, sys, runs)
+}
+
+// The parameters of contention, by their logarithm.
+const (
+	storageRate = iota
+	networkRate
+	lockCallback // last: without locks it is left out
+)
+
+// seenLocks is by how much locks must lower the loss: as one more parameter does in 1 of 20
+// storages without locks, if checkpoints scatter by a tenth.
+const seenLocks = 0.02
+
+// Contended returns a description of a storage that hosts share, with the network of a node and
+// the locks that checkpoints of several nodes tell of: what one host cannot measure. The rate of
+// the storage follows, since other jobs were on it. Without checkpoints of several nodes, and of
+// one file that ranks write into at the same time, it fails.
+func Contended(ctx context.Context, sys *pfs.System, runs []Measured) (*pfs.System, []Compared, error) {
+	var fit []Measured
+	shared := false
+	for _, r := range runs {
+		if !r.HeldOut && r.Latency > 0 && len(r.Case.Mapping) > 1 {
+			fit = append(fit, r)
+			shared = shared || r.Case.Settings.Layout == plan.Shared
+		}
+	}
+	if len(fit) <= lockCallback || !shared {
+		return nil, nil, fmt.Errorf("%d checkpoints of several nodes tell too little of locks and network: want %d or more, with the layout shared among them", len(fit), lockCallback+1)
+	}
+	loss := func(at []float64) (sum float64, err error) {
+		s := contended(sys, at)
+		for _, r := range fit {
+			f, err := Predict(ctx, s, r.Case)
+			if err != nil {
+				return 0, err
+			}
+			sum += Robust(math.Log(r.Latency / f.Latency.Value))
+		}
+		return sum + doubtOfFactors*at[storageRate]*at[storageRate], nil
+	}
+	free := []float64{storageRate: 0, networkRate: math.Log(float64(cmp.Or(sys.Host.Network, usualNetwork)))}
+	without, err := Descend(free, loss)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := append(slices.Clone(free), math.Log(1e-3))
+	with, err := Descend(at, loss)
+	if err != nil {
+		return nil, nil, err
+	}
+	if without-with < seenLocks {
+		at = free
+	}
+	is := contended(sys, at)
+	is.Unknown = slices.DeleteFunc(slices.Clone(sys.Unknown), func(what string) bool {
+		return strings.HasPrefix(what, "locks:") || strings.HasPrefix(what, "the network between hosts")
+	})
+	is.Unknown = append(is.Unknown, "whether each node was a host of its own: ranks of one host wait for no lock")
+	is.Origins = maps.Clone(sys.Origins)
+	if is.Origins == nil {
+		is.Origins = make(map[string]string)
+	}
+	is.Origins["host.network"], is.Origins["locks"] = "measured by checkpoints of several nodes", "measured by checkpoints of several nodes"
+	return compared(ctx, is, runs)
+}
+
+// usualNetwork is where the search for the network of a node begins, in bytes per second.
+const usualNetwork = 1e9
+
+// contended returns the description with the parameters.
+func contended(sys *pfs.System, at []float64) *pfs.System {
+	s := *sys
+	e := func(k int) float64 { return math.Exp(at[k]) }
+	s.Host.OneHost = false
+	s.Targets.Rate *= pfs.Rate(e(storageRate))
+	s.Host.Stream *= pfs.Rate(e(storageRate))
+	s.Host.Network = pfs.Rate(e(networkRate))
+	s.Locks = pfs.Locks{}
+	if len(at) > lockCallback {
+		s.Locks = pfs.Locks{Kind: pfs.ExtentToEnd, Grant: pfs.Duration(e(lockCallback)), Callback: pfs.Duration(e(lockCallback))}
+	}
+	return &s
 }
 
 // compared predicts all runs, and adds those that were held out to the misfit.

@@ -56,3 +56,48 @@ func TestCalibrationFindsCosts(t *testing.T) {
 		t.Error("no error without runs")
 	}
 }
+
+// TestContentionIsFound: checkpoints of several nodes tell the locks and the network of a storage
+// that is known, and that one without locks has none.
+func TestContentionIsFound(t *testing.T) {
+	for _, locks := range []pfs.Locks{{}, {Kind: pfs.ExtentToEnd, Grant: 8e-3, Callback: 8e-3}} {
+		known, err := pfs.Load("wr-lustre")
+		if err != nil {
+			t.Fatal(err)
+		}
+		known.Locks = locks
+		probed := *known
+		probed.Locks, probed.Host.Network, probed.Targets.Rate = pfs.Locks{}, 0, known.Targets.Rate*1.2
+		var runs []Measured
+		for i, s := range []plan.Settings{{Layout: plan.PerRank}, {Layout: plan.Shared, Strategy: plan.Individual}, {Layout: plan.Shared, Strategy: plan.TwoPhase}, {Layout: plan.Aggregated}} {
+			for _, np := range []int{4, 8} {
+				inst, err := dataset.ParseApp("minighost.S", np)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := Case{Instance: inst, Mapping: job.Mapping{np / 4, np / 4, np / 4, np / 4}, MPI: "mpich", Settings: s, Whole: true}
+				f, err := Predict(t.Context(), known, c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				runs = append(runs, Measured{Case: c, Latency: f.Latency.Value, HeldOut: i == 1 && np == 8})
+			}
+		}
+		is, list, err := Contended(t.Context(), &probed, runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is.Locks.Kind != locks.Kind {
+			t.Errorf("locks %+v: found %+v", locks, is.Locks)
+		}
+		for i := range list {
+			if off := list[i].Off(); math.Abs(off) > 0.1 {
+				t.Errorf("locks %+v: run %d took %.0f ms, the description gives %.0f ms", locks, i, 1e3*list[i].Latency, 1e3*list[i].Forecast.Latency.Value)
+			}
+		}
+		t.Logf("%+v: found %+v, network %v of %v", locks, is.Locks, is.Host.Network, known.Host.Network)
+		if _, _, err := Contended(t.Context(), &probed, runs[:2]); err == nil {
+			t.Error("no error without a shared file")
+		}
+	}
+}

@@ -208,6 +208,15 @@ func OfJob(r *job.Resolved, way job.Way) (c Case, err error) {
 	return c, nil
 }
 
+// OfSpec is a checkpoint that a described job writes in its own way.
+func OfSpec(s job.Spec) (Case, error) {
+	r, err := s.Resolve()
+	if err != nil {
+		return Case{}, err
+	}
+	return OfJob(r, r.Way())
+}
+
 // Watched is the group of a job whose checkpoints tell how the way does.
 func Watched(r *job.Resolved) int {
 	most := 0

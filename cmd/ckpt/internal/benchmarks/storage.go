@@ -15,6 +15,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
+	"ckpt/coordinator/tune"
 	"ckpt/dataset"
 	"ckpt/image/pfs"
 	"ckpt/image/plan"
@@ -46,7 +47,8 @@ DIR with --sweep runs the write benchmark of Larrosa's thesis there: for each ru
 ckpt, whose ranks write a checkpoint of --bytes each several times, with one of the
 settings, and read it back once, each its own part, with all checksums. With --launcher
 the ranks run on the hosts that mpiexec or srun knows, so that the locks and the network
-between hosts take part.
+between hosts take part; --on with the description of DIR and --output then write it
+with both.
 
 Without DIR, run the write benchmark of Larrosa's thesis on a description of a storage,
 in virtual time: every rank has as many bytes, a block of a two-dimensional array, and
@@ -98,14 +100,18 @@ setting with one value holds for all runs. Without --sweep there is one run.`,
 // runStorageIn measures a directory.
 func runStorageIn(cmd *cobra.Command, g *ui.Globals, dir string, o *storageOptions) error {
 	given := cmd.Flags().Changed
-	if given("on") {
-		return ui.BadUsage("--on goes with a description, not with a directory", "leave the directory out, or --on")
+	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
+		return ui.BadUsage(fmt.Sprintf("bench storage %s: not a directory", dir), "give a directory on the storage to measure")
+	}
+	if given("on") && (o.sweep == "" || o.probe.output == "") {
+		return ui.BadUsage("--on goes with a description, not with a directory", "leave the directory out, or --on; with --sweep and --output it is the description to complete")
 	}
 	if o.sweep != "" {
-		for _, name := range []string{"output", "time"} {
-			if given(name) {
-				return ui.BadUsage("--"+name+" is for a description of the directory, --sweep compares settings", "leave one of them out")
-			}
+		switch {
+		case given("time"):
+			return ui.BadUsage("--time is for a description of the directory, --sweep compares settings", "leave one of them out")
+		case o.probe.output != "" && (!given("on") || o.launcher == job.LocalLauncher):
+			return ui.BadUsage("--sweep with --output adds to a description what one host cannot measure, locks and network", "add --on with the description of the directory, and --launcher mpiexec or srun; or leave --output out")
 		}
 		if !given("ranks") {
 			o.ranks = 4
@@ -170,6 +176,7 @@ type sweepDir struct {
 	trials
 	launcher, listen string
 	left             []string // usual values that had no space
+	took             []tune.Measured
 }
 
 // A sweepMeasured is what a job of a sweep took.
@@ -183,9 +190,6 @@ type sweepMeasured struct {
 }
 
 func runSweepIn(ctx context.Context, g *ui.Globals, dir string, o *storageOptions) error {
-	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
-		return ui.BadUsage(fmt.Sprintf("bench storage %s: not a directory", dir), "give a directory on the storage to measure")
-	}
 	if err := ui.CheckPlotName(o.plot); err != nil {
 		return err
 	}
@@ -200,7 +204,20 @@ func runSweepIn(ctx context.Context, g *ui.Globals, dir string, o *storageOption
 	if err != nil {
 		return err
 	}
-	return s.show(ctx, g, o.plot)
+	var base *pfs.System
+	if o.on != "" {
+		if base, err = loadOn(o.on); err != nil {
+			return err
+		}
+	}
+	if err := s.show(ctx, g, o.plot); err != nil || base == nil {
+		return err
+	}
+	if base, _, err = tune.Contended(ctx, base, s.in.took); err != nil {
+		return err
+	}
+	base.Round(3)
+	return g.WriteFile(ctx, o.probe.output, base.Encode)
 }
 
 // sweepApp is an array that changes in each iteration, of which a checkpoint at application level
@@ -285,7 +302,9 @@ func (s *sweep) measure(ctx context.Context, point sweepPoint) (sweepRun, error)
 	r.Rate = medianOf(rates)
 	r.Measured = &sweepMeasured{Checkpoints: len(o), Median: o.latency(), Low: slices.Min(rates), High: slices.Max(rates),
 		Read: back.ReadS, ReadRate: float64(back.ReadBytes) / back.ReadS}
-	return r, nil
+	c, err := tune.OfSpec(spec)
+	s.in.took = append(s.in.took, tune.Measured{Case: c, Latency: r.Measured.Median, HeldOut: len(s.in.took)%4 == 3})
+	return r, err
 }
 
 // notes says what the table means.

@@ -110,9 +110,6 @@ func runProbeStorage(ctx context.Context, g *ui.Globals, dir string, o *storageO
 }
 
 func probeDir(ctx context.Context, g *ui.Globals, dir string, limit time.Duration, most int64, seed uint64) (*probed, *pfs.System, error) {
-	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
-		return nil, nil, ui.BadUsage(fmt.Sprintf("bench storage %s: not a directory", dir), "give a directory on the storage to measure")
-	}
 	host, err := tune.MeasureHost(ctx, noise(dataBytes))
 	if err != nil {
 		return nil, nil, err
