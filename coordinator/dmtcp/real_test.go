@@ -1,6 +1,7 @@
 package dmtcp_test
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -34,7 +35,14 @@ func inOwnNetwork(t *testing.T) bool {
 	}
 	// MPI libraries look for an address besides that of loopback.
 	const setUp = `ip link set lo up && ip addr add 10.77.0.1/32 dev lo && exec "$0" "$@"`
-	cmd := exec.Command("unshare", "--net", "sh", "-c", setUp, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=4m")
+	tests, limit := "^"+t.Name()+"$", "10m"
+	if asked := flag.Lookup("test.run").Value.String(); strings.HasPrefix(asked, t.Name()+"/") {
+		tests = asked
+	}
+	if testkit.Nightly() {
+		limit = "2h"
+	}
+	cmd := exec.Command("unshare", "--net", "sh", "-c", setUp, os.Args[0], "-test.run="+tests, "-test.v", "-test.timeout="+limit)
 	cmd.Env = append(os.Environ(), insideName+"=yes", "OMPI_MCA_oob_tcp_if_include=lo")
 	said, err := cmd.CombinedOutput()
 	if err != nil && !strings.Contains(string(said), t.Name()) {
@@ -60,7 +68,11 @@ var realPrograms = []struct{ name, build, run string }{
 func built(t *testing.T, build, run, dir string, steps int) []string {
 	t.Helper()
 	words := strings.Fields(strings.ReplaceAll(build, "DIR", dir))
-	testkit.All(t, words[0], strings.Fields(run)[0])
+	needs := []string{words[0]}
+	if launcher, _, _ := strings.Cut(run, " "); !strings.HasPrefix(launcher, "DIR") {
+		needs = append(needs, launcher)
+	}
+	testkit.All(t, needs...)
 	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
