@@ -25,6 +25,7 @@ const (
 	WarnSyncWrites       = "sync-writes"               // a write and a sync in one
 	WarnDirectIO         = "direct-io"                 // around the page cache
 	WarnNoDurations      = "no-durations"              // it is known when they began only
+	WarnNoOffsets        = "no-offsets"                // the format has no place for them
 )
 
 // Lacking reports whether the trace lacks something that the warning is about.

@@ -147,7 +147,7 @@ func (x *activity) request(q *request, rank int32, opens int) {
 	case q.size == 0: // as at the end of the file: it moves nothing, and has no place in an order
 		return
 	case q.off < 0:
-		w.tally.add(pattern.Verdict{Detail: pattern.Sequential}, 1)
+		w.tally.add(pattern.Verdict{Detail: x.a.unplaced}, 1)
 		return
 	}
 	to := end(q.off, q.size)

@@ -114,9 +114,10 @@ func (o Options) prepared() Options {
 type analysis struct {
 	trace      *iotrace.Trace
 	options    Options
-	posix      []bool   // files with POSIX reads and writes
-	layered    bool     // there are other reads and writes, too
-	layers     []layers // of files, if layered
+	unplaced   pattern.Detail // of requests without an offset
+	posix      []bool         // files with POSIX reads and writes
+	layered    bool           // there are other reads and writes, too
+	layers     []layers       // of files, if layered
 	allLayers  layers
 	records    records
 	operations []Operation // by iotrace.Op
@@ -150,7 +151,7 @@ type analysis struct {
 // It iterates three times over the events in their order, and then over the requests
 // by file and rank.
 func Analyze(tr *iotrace.Trace, options Options) *Report {
-	a := &analysis{trace: tr, options: options.prepared(), budget: allBursts,
+	a := &analysis{trace: tr, options: options.prepared(), unplaced: pattern.Unplaced(tr), budget: allBursts,
 		posix: make([]bool, len(tr.Files)+1), files: make([]fileWork, len(tr.Files)), work: make([]rankWork, len(tr.Ranks)+1),
 		jobRanks: [2][]int32{make([]int32, len(tr.Ranks)+1), make([]int32, len(tr.Ranks)+1)}, concurrent: newConcurrent(len(tr.Ranks) + 1),
 		operations: make([]Operation, math.MaxUint8+1), streams: newStreams(tr), grouper: pattern.NewGrouper(tr)}

@@ -477,3 +477,36 @@ func TestFileOrder(t *testing.T) {
 		t.Errorf("files %s, want bcade", names)
 	}
 }
+
+// TestUnplaced: requests without offsets are in order where the recorder follows the position
+// of each file, and in an unknown order where the format has no offsets.
+func TestUnplaced(t *testing.T) {
+	warned := []iotrace.Warning{{Code: iotrace.WarnNoOffsets}}
+	for _, c := range []struct {
+		placed, unplaced int
+		warnings         []iotrace.Warning
+		want             pattern.Spatial
+	}{
+		{0, 8, nil, pattern.SequentialAccess}, {0, 8, warned, pattern.UnknownSpatial},
+		{8, 0, warned, pattern.SequentialAccess}, {8, 2, warned, pattern.SequentialAccess}, {8, 4, warned, pattern.UnknownSpatial},
+	} {
+		tr := &iotrace.Trace{Ranks: []iotrace.Rank{{Rank: 0}}, Files: []string{"/d"}, Warnings: c.warnings}
+		for i := range int64(c.placed + c.unplaced) {
+			e := iotrace.Event{Op: iotrace.Read, Peer: iotrace.None, Offset: i << 20, Bytes: 1 << 20, Start: i/4*1e9 + i, End: i/4*1e9 + i + 1}
+			if i >= int64(c.placed) {
+				e.Offset = iotrace.None
+			}
+			tr.Events = append(tr.Events, e)
+		}
+		r := Analyze(tr, Options{})
+		if r.Spatial != c.want || r.ReadSpatial != c.want || r.Files[0].Spatial != c.want || len(r.Files[0].Bursts) < 2 {
+			t.Errorf("%d with an offset, %d without, %d warnings: %s, %s, %s, %d bursts, want %s", c.placed, c.unplaced, len(c.warnings),
+				r.Spatial, r.ReadSpatial, r.Files[0].Spatial, len(r.Files[0].Bursts), c.want)
+		}
+		for i, b := range r.Files[0].Bursts {
+			if c.placed*c.unplaced == 0 && b.Spatial != c.want {
+				t.Errorf("burst %d of %d: %q, want %s", i, c.unplaced, b.Spatial, c.want)
+			}
+		}
+	}
+}

@@ -217,7 +217,7 @@ func (p *phases) stream(x *activity, s *stream) {
 		case q.size == 0:
 			continue
 		case q.off < 0:
-			ph.tallies[d].add(pattern.Verdict{Detail: pattern.Sequential}, 1)
+			ph.tallies[d].add(pattern.Verdict{Detail: x.a.unplaced}, 1)
 			continue
 		}
 		b := &p.blocks[d]

@@ -147,6 +147,9 @@ func ReadCSV(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, e
 	if err != nil {
 		return nil, c.rep, err
 	}
+	if c.columns && c.column[colOffset] == c.width {
+		warnOffsets(c.t)
+	}
 	c.t.Sort()
 	return c.t, c.rep, nil
 }

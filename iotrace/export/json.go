@@ -31,6 +31,9 @@ func ReadJSON(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, 
 		return nil, j.rep, err
 	}
 	j.calls.finish()
+	if len(j.calls.events) == 0 && !j.placed {
+		warnOffsets(j.t)
+	}
 	if j.count == 0 {
 		return nil, j.rep, &iotrace.FormatError{Line: 1, Err: iotrace.ErrWrongFormat,
 			Reason: "this JSON has neither rows with op, start_ns and end_ns nor events of I/O as DFTracer and ckpt write them"}
@@ -48,7 +51,9 @@ type jsonReader struct {
 	line  int64 // or, in a list, the object, counted from 1
 	list  bool  // of objects, which may share a line or have several
 	count int64 // of rows and events of I/O
-	calls *calls
+
+	placed bool // a row has an offset
+	calls  *calls
 }
 
 // A jsonObject is a row, an event of a trace, or the object around events.
@@ -213,6 +218,7 @@ func (j *jsonReader) take(x *jsonObject) error {
 				j.fields[i] = append(j.fields[i], strings.Trim(string(numbers[i]), `"`)...)
 			}
 		}
+		j.placed = j.placed || len(j.fields[colOffset]) > 0
 		reason = j.other(j.rep)
 	}
 	switch {

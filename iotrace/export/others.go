@@ -99,7 +99,7 @@ var stdioCalls = map[string]iotrace.Op{
 
 // warnOffsets warns of reads and writes that have no offset.
 func warnOffsets(t *iotrace.Trace) {
-	w := iotrace.Warning{Code: "no-offsets",
+	w := iotrace.Warning{Code: iotrace.WarnNoOffsets,
 		Text: "Reads and writes have no offset in the trace: their order in the file, and patterns, are unknown."}
 	for i := range t.Events {
 		if e := &t.Events[i]; e.Op.Data() && e.Offset == iotrace.None {

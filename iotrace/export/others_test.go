@@ -272,3 +272,34 @@ func FuzzReadJSON(f *testing.F) {
 		}
 	})
 }
+
+// TestNoOffsets: a table without offsets says so, whatever wrote it.
+func TestNoOffsets(t *testing.T) {
+	const csv = "op,start_ns,end_ns,bytes%s\nwrite,1,2,3%s\nopen,1,2,0%s\n"
+	for text, want := range map[string]int64{
+		fmt.Sprintf(csv, "", "", ""):                                                                       1,
+		fmt.Sprintf(csv, ",offset", ",", ","):                                                              0, // at a position that moves
+		fmt.Sprintf(csv, ",offset", ",7", ","):                                                             0,
+		`{"op":"write","start_ns":1,"end_ns":2,"bytes":3}` + "\n":                                          1,
+		`{"op":"write","start_ns":1,"end_ns":2,"bytes":3,"offset":0}` + "\n":                               0,
+		`{"name":"write","cat":"POSIX","ph":"X","ts":1,"dur":1,"args":{"ret":5,"fname":"/f"}}`:             1,
+		`{"name":"pwrite","cat":"POSIX","ph":"X","ts":1,"dur":1,"args":{"ret":5,"fname":"/f","offset":0}}`: 0,
+	} {
+		read := ReadCSV
+		if text[0] == '{' {
+			read = ReadJSON
+		}
+		tr, _, err := read(strings.NewReader(text), iotrace.Options{})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		var n int64
+		for _, w := range tr.Warnings {
+			n += w.Count
+		}
+		if n != want {
+			t.Errorf("%s: %d operations without an offset, want %d", text, n, want)
+		}
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ckpt/iotrace"
 )
 
 // Pattern describes the I/O of all ranks in a length that does not depend on their
@@ -199,12 +201,13 @@ func contiguousLoop(it *Item) bool {
 type Spatial string
 
 // The spatial patterns. Mixed means that no other pattern has three quarters of the
-// requests.
+// requests. Unknown stands for mixed where more than a quarter may have any pattern.
 const (
 	SequentialAccess Spatial = "sequential"
 	StridedAccess    Spatial = "strided"
 	RandomAccess     Spatial = "random"
 	MixedSpatial     Spatial = "mixed"
+	UnknownSpatial   Spatial = "unknown"
 )
 
 // A Detail is a finer spatial pattern.
@@ -212,7 +215,7 @@ type Detail string
 
 // The Details. The first two are sequential; the strided ones are strided. A request
 // without a known offset went to a position that moves, or was appended to a file of
-// unknown length, and counts as Sequential. A
+// unknown length, and counts as Sequential; in a trace without offsets it is Unknown. A
 // request of 0 bytes, as at the end of a file, has no pattern. NoDetail means no others.
 const (
 	Contiguous      Detail = "contiguous"       // requests touch
@@ -222,10 +225,11 @@ const (
 	StridedVariable Detail = "strided-variable" // forward with large or varying holes, or with seeks back
 	Random          Detail = "random"
 	Mixed           Detail = "mixed"
+	Unknown         Detail = "unknown"
 	NoDetail        Detail = "none"
 )
 
-var Details = [...]Detail{Contiguous, Sequential, StridedSimple, StridedNested, StridedVariable, Random, Mixed}
+var Details = [...]Detail{Contiguous, Sequential, StridedSimple, StridedNested, StridedVariable, Random, Mixed, Unknown}
 
 // Spatial returns the pattern that a detail refines.
 func (d Detail) Spatial() Spatial {
@@ -236,8 +240,18 @@ func (d Detail) Spatial() Spatial {
 		return StridedAccess
 	case Random:
 		return RandomAccess
+	case Unknown:
+		return UnknownSpatial
 	}
 	return MixedSpatial
+}
+
+// Unplaced is the detail of requests of a trace whose offsets are not known.
+func Unplaced(t *iotrace.Trace) Detail {
+	if slices.ContainsFunc(t.Warnings, func(w iotrace.Warning) bool { return w.Code == iotrace.WarnNoOffsets }) {
+		return Unknown
+	}
+	return Sequential
 }
 
 // Counts are numbers of requests by detail.
@@ -282,6 +296,9 @@ func (c *Counts) Spatial() Spatial {
 		if ratio(float64(n), float64(total)) >= ClearShare {
 			return s
 		}
+	}
+	if unknown := c[slices.Index(Details[:], Unknown)]; ratio(float64(unknown), float64(total)) > 1-ClearShare {
+		return UnknownSpatial
 	}
 	return MixedSpatial
 }
