@@ -163,9 +163,9 @@ func (e *Estimated) end(is time.Duration, high bool, least time.Duration) time.D
 	case e == nil:
 		return max(least, is)
 	case high:
-		return max(least, lasting(e.High))
+		return max(least, Lasting(e.High))
 	}
-	return max(least, lasting(e.Low))
+	return max(least, Lasting(e.Low))
 }
 
 // Of solves for the ends of the intervals; nil without any. Where a job makes no progress
@@ -263,16 +263,16 @@ func FitLevels(name string, pauses, drains []float64, r *MeasuredRestarts) (*Lev
 
 // Levels are the nodes and the store, whose restarts are assumed where none was measured.
 func (f *LevelFit) Levels(share float64) []StorageLevel {
-	local := StorageLevel{Name: "local", Cost: lasting(f.Pause.Median), Share: share}
-	store := StorageLevel{Name: "store", Drain: lasting(f.Drain.Median), Share: 1}
+	local := StorageLevel{Name: "local", Cost: Lasting(f.Pause.Median), Share: share}
+	store := StorageLevel{Name: "store", Drain: Lasting(f.Drain.Median), Share: 1}
 	if f.Restart != nil {
-		local.Restart = lasting(f.Restart.Median)
+		local.Restart = Lasting(f.Restart.Median)
 	} else {
 		local.Restart = local.Cost
 		f.Assumed = append(f.Assumed, "a restart from the nodes takes as long as a checkpoint there")
 	}
 	if f.Stored != nil {
-		store.Restart = lasting(f.Stored.Median)
+		store.Restart = Lasting(f.Stored.Median)
 	} else {
 		store.Restart = local.Restart + store.Drain
 		f.Assumed = append(f.Assumed, "a restart from the store takes a drain longer than one from the nodes")

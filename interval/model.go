@@ -160,8 +160,8 @@ func duration(quantity string, seconds float64) (time.Duration, error) {
 	return time.Duration(math.Round(seconds * 1e9)), nil
 }
 
-// lasting is a time of some seconds, at most the longest that is counted.
-func lasting(seconds float64) time.Duration {
+// Lasting is a time of some seconds, at most the longest that is counted.
+func Lasting(seconds float64) time.Duration {
 	return time.Duration(min(seconds*1e9, longest*1e9))
 }
 

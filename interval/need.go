@@ -57,7 +57,7 @@ func (n *Need) Around() (rows []NeedRow) {
 			if n.MTBF.Seconds()*factor >= longest {
 				continue
 			}
-			other.Waste, other.MTBF = waste, lasting(n.MTBF.Seconds()*factor)
+			other.Waste, other.MTBF = waste, Lasting(n.MTBF.Seconds()*factor)
 			row := NeedRow{Waste: waste, MTBF: other.MTBF.Seconds()}
 			if of, err := other.StoreAlone(); err == nil {
 				row.Alone = &of

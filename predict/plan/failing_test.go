@@ -22,8 +22,8 @@ func TestPlannedCount(t *testing.T) {
 			t.Fatal(err)
 		}
 		simulate := func(seconds float64) float64 {
-			s := interval.Simulation{Model: interval.Model{Cost: durationOf(c.cost), MTBF: durationOf(c.mtbf), Restart: durationOf(c.restart)},
-				Work: durationOf(app), Interval: time.Duration(math.Round(seconds * 1e9)), Shape: 1, Runs: 4000, Seed: 5}
+			s := interval.Simulation{Model: interval.Model{Cost: interval.Lasting(c.cost), MTBF: interval.Lasting(c.mtbf), Restart: interval.Lasting(c.restart)},
+				Work: interval.Lasting(app), Interval: time.Duration(math.Round(seconds * 1e9)), Shape: 1, Runs: 4000, Seed: 5}
 			e, err := s.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)

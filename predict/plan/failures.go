@@ -266,7 +266,7 @@ type failing struct {
 // expected returns the interval between checkpoints and the expected time of the run, +Inf if
 // the job is not expected to end.
 func (p *Planning) expected(f failing) (tau, total float64, err error) {
-	m := interval.Model{Cost: max(1, durationOf(f.costS)), MTBF: durationOf(p.MTBFS), Restart: durationOf(f.restartS)}
+	m := interval.Model{Cost: max(1, interval.Lasting(f.costS)), MTBF: interval.Lasting(p.MTBFS), Restart: interval.Lasting(f.restartS)}
 	if f.lag != nil && !f.groups && !f.scratch {
 		return p.inFlight(f, m)
 	}
@@ -275,7 +275,7 @@ func (p *Planning) expected(f failing) (tau, total float64, err error) {
 		m.Logging = interval.Logging{Slowdown: f.slowdown, Share: 1, Growth: f.growth, Replay: f.replay}
 	}
 	if tau = f.intervalS; tau == 0 {
-		best, err := m.BestUpTo(durationOf(f.appS), affordable(f.appS, f.costS, p.Overhead))
+		best, err := m.BestUpTo(interval.Lasting(f.appS), affordable(f.appS, f.costS, p.Overhead))
 		if err != nil {
 			return f.appS, math.Inf(1), outOfRange(err)
 		}
@@ -289,7 +289,7 @@ func (p *Planning) expected(f failing) (tau, total float64, err error) {
 	if work > maxSeconds {
 		return tau, math.Inf(1), nil
 	}
-	t, err := m.Expected(durationOf(work), durationOf(every))
+	t, err := m.Expected(interval.Lasting(work), interval.Lasting(every))
 	if err != nil {
 		return tau, math.Inf(1), outOfRange(err)
 	}
@@ -302,8 +302,8 @@ const GroupsLag = "the lag of groups of ranks is not predicted"
 // inFlight is expected of checkpoints behind the job: they follow each other no faster than the
 // storage takes them, and a failure also costs what is not durable.
 func (p *Planning) inFlight(f failing, m interval.Model) (tau, total float64, err error) {
-	h := interval.InFlight(m, durationOf(f.lag.Value), f.inFlight)
-	best := interval.Pattern{Interval: durationOf(f.intervalS), Every: []int{1}}
+	h := interval.InFlight(m, interval.Lasting(f.lag.Value), f.inFlight)
+	best := interval.Pattern{Interval: interval.Lasting(f.intervalS), Every: []int{1}}
 	if f.intervalS == 0 {
 		if best, err = h.Best(best); err != nil {
 			return f.appS, math.Inf(1), outOfRange(err)
@@ -312,9 +312,9 @@ func (p *Planning) inFlight(f failing, m interval.Model) (tau, total float64, er
 		if p.Overhead > 0 {
 			least = max(least, f.costS/p.Overhead)
 		}
-		best.Interval = min(max(best.Interval, durationOf(least)), durationOf(f.appS))
+		best.Interval = min(max(best.Interval, interval.Lasting(least)), interval.Lasting(f.appS))
 	}
-	t, err := h.Expected(durationOf(f.appS), best)
+	t, err := h.Expected(interval.Lasting(f.appS), best)
 	if err != nil {
 		return best.Interval.Seconds(), math.Inf(1), outOfRange(err)
 	}

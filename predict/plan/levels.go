@@ -111,22 +111,22 @@ func highEnd(r fit.Range) float64 { return r.High }
 func (p *Planning) Hierarchy(c *LevelCosts) *interval.Hierarchy { return p.nodesFirst(c, middle) }
 
 func (p *Planning) nodesFirst(c *LevelCosts, end func(fit.Range) float64) *interval.Hierarchy {
-	return &interval.Hierarchy{MTBF: durationOf(p.MTBFS), Slots: p.Levels.Slots, Levels: []interval.StorageLevel{
-		{Name: "local", Cost: max(1, durationOf(end(c.LocalS))), Restart: durationOf(end(c.LocalRestartS)), Share: p.Levels.Share},
-		{Name: "store", Cost: max(0, durationOf(end(c.DrainCostS))), Restart: durationOf(end(c.StoreRestartS)), Drain: durationOf(end(c.DrainS)), Share: 1},
+	return &interval.Hierarchy{MTBF: interval.Lasting(p.MTBFS), Slots: p.Levels.Slots, Levels: []interval.StorageLevel{
+		{Name: "local", Cost: max(1, interval.Lasting(end(c.LocalS))), Restart: interval.Lasting(end(c.LocalRestartS)), Share: p.Levels.Share},
+		{Name: "store", Cost: max(0, interval.Lasting(end(c.DrainCostS))), Restart: interval.Lasting(end(c.StoreRestartS)), Drain: interval.Lasting(end(c.DrainS)), Share: 1},
 	}}
 }
 
 func (p *Planning) storeAlone(c *LevelCosts, end func(fit.Range) float64) *interval.Hierarchy {
-	return &interval.Hierarchy{MTBF: durationOf(p.MTBFS), Levels: []interval.StorageLevel{
-		{Name: "store", Cost: max(1, durationOf(end(c.StoreS))), Restart: durationOf(end(c.StoreRestartS)), Share: 1},
+	return &interval.Hierarchy{MTBF: interval.Lasting(p.MTBFS), Levels: []interval.StorageLevel{
+		{Name: "store", Cost: max(1, interval.Lasting(end(c.StoreS))), Restart: interval.Lasting(end(c.StoreRestartS)), Share: 1},
 	}}
 }
 
 // pattern is the best with the interval asked for, or with one that the overhead pays for.
 func (p *Planning) pattern(h *interval.Hierarchy, costS float64) (interval.Pattern, error) {
-	best, err := h.Best(interval.Pattern{Interval: durationOf(p.IntervalS)})
-	if least := durationOf(costS / max(p.Overhead, 1e-9)); err == nil && p.Overhead > 0 && best.Interval < least {
+	best, err := h.Best(interval.Pattern{Interval: interval.Lasting(p.IntervalS)})
+	if least := interval.Lasting(costS / max(p.Overhead, 1e-9)); err == nil && p.Overhead > 0 && best.Interval < least {
 		return h.Best(interval.Pattern{Interval: least})
 	}
 	return best, err
@@ -236,7 +236,7 @@ func (p *Planning) onLevels(base Option, c *LevelCosts) (out []Option, err error
 			best, err := p.pattern(h, end.of(way.cost))
 			var row interval.PatternRow
 			if err == nil {
-				row, err = h.Row(durationOf(p.AppSeconds), best)
+				row, err = h.Row(interval.Lasting(p.AppSeconds), best)
 			}
 			if outOfRange(err) != nil {
 				return nil, err

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
-	"time"
 
 	"ckpt/dataset"
 	"ckpt/interval"
@@ -373,18 +372,10 @@ func (p *Planning) compare(a, b Option) int {
 // budget is the rule of package interval: how many checkpoints of some seconds an overhead
 // pays for, at which interval, and how long the run then takes.
 func budget(overhead, app, checkpoint float64, lag *fit.Range) (count int, intervalS, totalS float64, err error) {
-	b := interval.Budget{Overhead: overhead, App: durationOf(app), Checkpoint: durationOf(checkpoint)}
+	b := interval.Budget{Overhead: overhead, App: interval.Lasting(app), Checkpoint: interval.Lasting(checkpoint)}
 	if lag != nil {
-		b.Lag = durationOf(lag.Value)
+		b.Lag = interval.Lasting(lag.Value)
 	}
 	s, err := b.Schedule()
 	return s.Count, s.Interval.Seconds(), s.Total.Seconds(), err
-}
-
-// durationOf is the longest duration for times that none holds.
-func durationOf(seconds float64) time.Duration {
-	if ns := seconds * float64(time.Second); ns < math.MaxInt64 {
-		return time.Duration(ns)
-	}
-	return math.MaxInt64
 }

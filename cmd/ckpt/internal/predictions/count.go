@@ -136,9 +136,9 @@ func (o *countOptions) budget() (interval.Budget, error) {
 	b.Overhead = q.Share("--overhead", o.overhead)
 	b.App, b.Checkpoint = q.Duration("--app-time", o.app), q.Duration("--checkpoint-time", o.ckpt)
 	if o.lag != nil {
-		b.Lag = durationOf(o.lag.Value)
+		b.Lag = interval.Lasting(o.lag.Value)
 		if o.confident {
-			b.Lag = durationOf(o.lag.High)
+			b.Lag = interval.Lasting(o.lag.High)
 		}
 	}
 	b.Size, b.Capacity = q.Size("--size", o.size), q.Size("--capacity", o.capacity)
@@ -273,9 +273,9 @@ func (o *countOptions) span(b interval.Budget, m *interval.Model) (*CountRange, 
 	r := &CountRange{Low: o.predicted.Low, High: o.predicted.High, Confident: o.confident}
 	var counts [2]*int
 	for i, seconds := range []float64{r.High, r.Low} {
-		b.Checkpoint = max(1, durationOf(seconds))
+		b.Checkpoint = max(1, interval.Lasting(seconds))
 		if l := o.lag; l != nil {
-			b.Lag = durationOf([]float64{l.High, l.Low}[i])
+			b.Lag = interval.Lasting([]float64{l.High, l.Low}[i])
 		}
 		s, _, err := schedule(&b, m)
 		if outOfRange(err) != nil {

@@ -112,7 +112,7 @@ func (o *intervalOptions) fromLog(f *pflag.FlagSet) (err error) {
 // jobMTBF is the mean time between failures of the job, and how it is told.
 func (o *intervalOptions) jobMTBF() (mtbf time.Duration, about string, err error) {
 	if o.log != nil {
-		mtbf = durationOf(o.ends.MTBF.Value)
+		mtbf = interval.Lasting(o.ends.MTBF.Value)
 		return mtbf, fmt.Sprintf("%s (%s to %s)", ui.Span(mtbf), spanOf(o.ends.MTBF.Low), spanOf(o.ends.MTBF.High)), nil
 	}
 	if !o.FailingOptions.Given() {

@@ -157,11 +157,6 @@ func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsR
 	if err := o.checkNodes(); err != nil {
 		return nil, err
 	}
-	if o.async > 0 {
-		if _, err := o.model(); err != nil {
-			return nil, err
-		}
-	}
 	mtbf, about, err := o.jobMTBF()
 	if err != nil {
 		return nil, err
@@ -210,13 +205,15 @@ func (o *intervalOptions) ofLevels(ctx context.Context, g *ui.Globals) (*levelsR
 
 // inFlight makes memory and the store the levels of a job with checkpoints in flight.
 func (o *intervalOptions) inFlight(h *interval.Hierarchy) error {
+	m, err := o.model()
+	if err != nil {
+		return err
+	}
 	if o.lag == "" {
 		return ui.Missing("--lag", "90s")
 	}
 	var q ui.Quantities
-	m := interval.Model{Cost: q.Duration("--cost", o.cost), MTBF: h.MTBF, Restart: q.Duration("--restart", o.restart), Downtime: h.Downtime}
-	lag := q.Duration("--lag", o.lag)
-	*h = *interval.InFlight(m, lag, int(o.async))
+	*h = *interval.InFlight(m, q.Duration("--lag", o.lag), int(o.async))
 	return q.Err
 }
 

@@ -131,7 +131,7 @@ func launchFlags(levels []interval.PatternLevel) []string {
 	if n := levels[len(levels)-1].Every; n > 1 {
 		drain = fmt.Sprintf("every=%d", n)
 	}
-	every := durationOf(levels[0].Period)
+	every := interval.Lasting(levels[0].Period)
 	if every > time.Minute {
 		every = every.Round(time.Second)
 	}

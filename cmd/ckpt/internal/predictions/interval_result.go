@@ -108,7 +108,7 @@ func printSimulated(g *ui.Globals, at float64, s *interval.Simulated) error {
 	return g.Printf("expected without a checkpoint at the end: %s, %s\n", spanOf(*s.Expected), verdict)
 }
 
-func spanOf(seconds float64) string { return ui.Span(durationOf(seconds)) }
+func spanOf(seconds float64) string { return ui.Span(interval.Lasting(seconds)) }
 
 // plotWaste draws the waste over the interval, and marks the rules.
 func plotWaste(path string, m *interval.Model, rules []interval.RuleRow) error {

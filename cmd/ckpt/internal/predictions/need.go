@@ -277,7 +277,7 @@ func printStorageNeed(g *ui.Globals, r *StorageNeed) error {
 
 // about tells what is asked.
 func (r *StorageNeed) about() string {
-	mtbf := durationOf(r.MTBF)
+	mtbf := interval.Lasting(r.MTBF)
 	return fmt.Sprintf("a checkpoint of %s, %s on each of %s; MTBF %s; %s waste accepted\n", scaled(r.Bytes), scaled(r.Node), ui.Count(r.Nodes, "node"),
 		r.failing.about(mtbf, r.Nodes), ui.Percent(r.Waste))
 }

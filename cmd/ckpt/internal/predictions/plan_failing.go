@@ -265,7 +265,11 @@ func explainModes(options []plan.Option) string {
 
 // ends tells when the best option ends.
 func ends(name string, f *plan.Failing) string {
-	return fmt.Sprintf("* %s ends after %s, between %s and %s\n", name, never(f.Expected, spanOf), never(f.Low, spanOf), never(f.High, spanOf))
+	if isNever(f.High) {
+		return fmt.Sprintf("* %s ends after %s, and not before %s; with the highest costs of its range it never ends\n"+
+			"  failures then come faster than checkpoints: narrow the costs by a run of yours (ckpt predict fit)\n", name, spanOf(float64(f.Expected)), spanOf(float64(f.Low)))
+	}
+	return fmt.Sprintf("* %s ends after %s, between %s and %s\n", name, spanOf(float64(f.Expected)), spanOf(float64(f.Low)), spanOf(float64(f.High)))
 }
 
 func modeName(m service.Mode, l service.Log) string {
@@ -288,11 +292,13 @@ func ranksOfNodes(mapping []int) string {
 }
 
 func never(v plan.Finite, format func(float64) string) string {
-	if float64(v) > time.Duration(math.MaxInt64).Seconds() {
+	if isNever(v) {
 		return "never"
 	}
 	return format(float64(v))
 }
+
+func isNever(v plan.Finite) bool { return float64(v) > time.Duration(math.MaxInt64).Seconds() }
 
 // levelRates are the flags of ckpt predict plan for checkpoints on the nodes.
 type levelRates struct {

@@ -3,12 +3,10 @@ package predictions
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -288,14 +286,6 @@ func sizes[F ~float64](low, high F) string {
 }
 
 func times(low, high float64) string { return ui.Between(low, high, ui.Seconds) }
-
-// durationOf is the longest duration for times that none holds.
-func durationOf(seconds float64) time.Duration {
-	if ns := seconds * float64(time.Second); ns < math.MaxInt64 {
-		return time.Duration(ns)
-	}
-	return math.MaxInt64
-}
 
 const mebi = 1 << 20
 
