@@ -174,14 +174,14 @@ func TestOneMeasurement(t *testing.T) {
 }
 
 // One measurement calibrates the constant of the shared zone, for another
-// version of MPICH.
+// version of MPICH. The value is a mean over laws, some of which grow otherwise: 0.14 % off.
 func TestOneSharedZone(t *testing.T) {
 	m, err := Fit(measured(t, "app,class,n_processes,shmem_MiB\nbt,B,16,130\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for pn, want := range map[int]float64{16: 130, 32: 130 + 64 + 48, 4: 130 - 48 - 15} { // 4 MiB·pn + pn²/16
-		if e := m.SharedZone("mpich", "bt", pn); math.Abs(e.Value/want-1) > 0.01 || !e.Contains(want) {
+		if e := m.SharedZone("mpich", "bt", pn); math.Abs(e.Value/want-1) > 0.002 || !e.Contains(want) {
 			t.Errorf("%d processes: %+v, want %.0f", pn, e, want)
 		}
 	}

@@ -199,7 +199,8 @@ func TestDrawnLaws(t *testing.T) {
 				t.Errorf("%s at ×%d: intervals of 95 %% cover %.1f %%", zone, factor, 100*c.share())
 			}
 		}
-		if m := median(errs); m > 0.01 && zone != "file" {
+		// A whole file adds up zones with a law each; no law of files is all such sums.
+		if m := median(errs); m > map[string]float64{"data": 0.01, "shared": 0.01, "file": 0.03}[zone] {
 			t.Errorf("%s: median error %.2f %%", zone, 100*m)
 		} else {
 			t.Logf("%s: median error %.2f %%", zone, 100*m)
