@@ -1,6 +1,7 @@
 package dmtcp_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -86,9 +87,9 @@ func TestRealDMTCP(t *testing.T) {
 	if !inOwnNetwork(t) {
 		return
 	}
-	kills, steps := 1, 300
+	kills, steps, interval := 1, 300, time.Duration(0)
 	if testkit.Nightly() {
-		kills, steps = 20, 1500
+		kills, steps, interval = 20, 1500, 500*time.Millisecond // kills while DMTCP writes, too
 	}
 	for _, c := range realPrograms {
 		t.Run(c.name, func(t *testing.T) {
@@ -98,7 +99,7 @@ func TestRealDMTCP(t *testing.T) {
 			dir := t.TempDir()
 			t.Setenv("TMPDIR", dir)
 			command := built(t, c.build, c.run, dir, steps)
-			realRun(t, dir, command, resultOf(t, command), kills)
+			realRun(t, dir, command, resultOf(t, command), kills, interval)
 		})
 	}
 }
@@ -130,7 +131,7 @@ func insist(t *testing.T, order func() error) {
 	}
 }
 
-func realRun(t *testing.T, dir string, command []string, want string, kills int) {
+func realRun(t *testing.T, dir string, command []string, want string, kills int, interval time.Duration) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, uint64(len(command))))
 	out, err := os.Create(filepath.Join(dir, "out"))
@@ -140,24 +141,27 @@ func realRun(t *testing.T, dir string, command []string, want string, kills int)
 	defer out.Close()
 	rec := &recorder{}
 	s := &scene{t: t, rec: rec, out: out.Name(), faults: filepath.Join(dir, "faults")}
-	s.spec = job.Spec{App: "ring", Mode: job.Coordinated, Created: time.Now(), AutoRestart: true, Program: &job.Program{Command: command, Dir: dir}}
+	s.spec = job.Spec{App: "ring", Mode: job.Coordinated, Created: time.Now(), AutoRestart: true,
+		Schedule: job.Schedule{Interval: interval}, Program: &job.Program{Command: command, Dir: dir}}
 	s.opt = coordinator.Options{Store: filepath.Join(dir, "store"), Job: "job", Observer: rec,
 		Streams: launch.Streams{Out: out, Err: os.Stderr}}
 	s.opt.Limits = protocol.Limits{Silence: 500 * time.Millisecond, Patience: time.Minute, Restarts: 10 + kills}
 	asked := s.atStart(func(c *wire.Client) {
 		insist(t, func() error { _, err := c.Checkpoint(); return err })
 		for kill := range kills {
-			time.Sleep(time.Duration(rng.Int64N(int64(time.Second)))) // a moment drawn by chance
-			status, err := c.Status()
-			if err != nil || len(status.PIDs) == 0 {
-				t.Errorf("%+v, %v", status, err)
-				return
-			}
-			killed := status.PIDs[rng.IntN(len(status.PIDs))]
-			t.Logf("SIGKILL to process %d of %d", killed, len(status.PIDs))
-			if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
-				t.Error(err)
-			}
+			time.Sleep(time.Duration(rng.Int64N(int64(3 * time.Second)))) // a moment drawn by chance
+			insist(t, func() error {                                      // it may be restarting after a failure of DMTCP's own
+				status, err := c.Status()
+				if err == nil && len(status.PIDs) == 0 {
+					err = errors.New("no process")
+				}
+				if err != nil {
+					return err
+				}
+				killed := status.PIDs[rng.IntN(len(status.PIDs))]
+				t.Logf("SIGKILL to process %d of %d in phase %s", killed, len(status.PIDs), status.Phase)
+				return syscall.Kill(killed, syscall.SIGKILL)
+			})
 			for end := time.Now().Add(2 * time.Minute); len(of[*job.RestartedEvent](rec)) <= kill; {
 				if time.Now().After(end) {
 					t.Error("no restart after two minutes")
