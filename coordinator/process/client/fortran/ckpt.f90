@@ -43,7 +43,7 @@ module ckpt
   integer, parameter, public :: CKPT_INT32 = 3, CKPT_INT64 = 4
 
   public :: ckpt_init, ckpt_protect, ckpt_protect_global, ckpt_protect_indexed, ckpt_protect_replicated
-  public :: ckpt_forget
+  public :: ckpt_forget, ckpt_file
   public :: ckpt_alloc, ckpt_restore, ckpt_boundary
   public :: ckpt_save, ckpt_epoch, ckpt_wait, ckpt_query, ckpt_finalize, ckpt_error, ckpt_progress
 
@@ -155,6 +155,10 @@ module ckpt
       import :: c_int, c_char
       character(kind=c_char), intent(in) :: name(*)
     end function
+    integer(c_int) function c_file(path) bind(c, name='ckpt_file')
+      import :: c_int, c_char
+      character(kind=c_char), intent(in) :: path(*)
+    end function
     type(c_ptr) function c_alloc(name, bytes, element) bind(c, name='ckpt_alloc')
       import :: c_int, c_char, c_ptr, c_size_t
       character(kind=c_char), intent(in) :: name(*)
@@ -218,6 +222,15 @@ contains
     character(*), intent(in) :: name
     integer, intent(out), optional :: status
     call give(int(c_forget(c_text(name))), status)
+  end subroutine
+
+  ! A file that grows belongs to the checkpoint: ckpt_restore cuts off what was written after it.
+  ! The process that writes the file calls this before ckpt_restore, opens the file with
+  ! position='append' when it resumes, and flushes it before each boundary.
+  subroutine ckpt_file(path, status)
+    character(*), intent(in) :: path
+    integer, intent(out), optional :: status
+    call give(int(c_file(c_text(path))), status)
   end subroutine
 
   ! Return memory on pages of its own, protected; c_f_pointer makes an array of it.
