@@ -18,30 +18,9 @@ func (t *Turn) FS(fsys vfs.FS) vfs.FS {
 	if t == nil {
 		return fsys
 	}
-	return fileSystem{fsys, t}
-}
-
-type fileSystem struct {
-	vfs.FS
-	t *Turn
-}
-
-func (s fileSystem) open(name string, open vfs.Opener) (vfs.File, error) {
-	return s.t.file(open(s.FS, name))
-}
-
-func (s fileSystem) Create(name string) (vfs.File, error)    { return s.open(name, vfs.FS.Create) }
-func (s fileSystem) Open(name string) (vfs.File, error)      { return s.open(name, vfs.FS.Open) }
-func (s fileSystem) OpenWrite(name string) (vfs.File, error) { return s.open(name, vfs.FS.OpenWrite) }
-
-func (s fileSystem) CreateDirect(name string) (vfs.File, error) {
-	return s.open(name, vfs.FS.CreateDirect)
-}
-
-func (s fileSystem) OpenDirect(name string) (vfs.File, error) { return s.open(name, vfs.FS.OpenDirect) }
-
-func (s fileSystem) OpenWriteDirect(name string) (vfs.File, error) {
-	return s.open(name, vfs.FS.OpenWriteDirect)
+	return vfs.Watch(fsys, func(name string, w vfs.Way) (vfs.File, error) {
+		return t.file(w.Open(fsys, name))
+	})
 }
 
 // file returns a file whose operations wait.

@@ -174,6 +174,42 @@ func TryLocked(fsys FS, name string) (bool, error) {
 // An Opener opens a file of a file system, as the method FS.Open does.
 type Opener func(fsys FS, name string) (File, error)
 
+// Watched is a FS whose files are all opened by one function. A type that embeds it overrides
+// the operations on names that it wants to see.
+type Watched struct {
+	beneathFS
+	Opening
+}
+
+// Watch returns fsys with its files opened by open.
+func Watch(fsys FS, open Opening) Watched { return Watched{beneathFS{fsys}, open} }
+
+// A Way is how a file is opened: "create" or "open", around the page cache or not, and the
+// method of the file system beneath.
+type Way struct {
+	Op     string
+	Direct bool
+	Open   Opener
+}
+
+// Opening are the methods of a FS that open files, by one function.
+type Opening func(name string, w Way) (File, error)
+
+func (o Opening) Create(name string) (File, error) { return o(name, Way{"create", false, FS.Create}) }
+func (o Opening) Open(name string) (File, error)   { return o(name, Way{"open", false, FS.Open}) }
+func (o Opening) OpenWrite(name string) (File, error) {
+	return o(name, Way{"open", false, FS.OpenWrite})
+}
+func (o Opening) CreateDirect(name string) (File, error) {
+	return o(name, Way{"create", true, FS.CreateDirect})
+}
+func (o Opening) OpenDirect(name string) (File, error) {
+	return o(name, Way{"open", true, FS.OpenDirect})
+}
+func (o Opening) OpenWriteDirect(name string) (File, error) {
+	return o(name, Way{"open", true, FS.OpenWriteDirect})
+}
+
 // ReadV reads into several buffers, one after the other if f cannot do so at once.
 func ReadV(f File, into [][]byte, off int64) (int64, error) {
 	n, err := f.ReadV(into, off)

@@ -34,7 +34,7 @@ type Fault struct {
 // have written, if it can: memfs.FS can. It goes around the page cache if the file
 // system beneath does.
 type FaultFS struct {
-	fs    vfs.FS
+	vfs.Watched
 	fault Fault
 
 	mu      sync.Mutex
@@ -48,7 +48,11 @@ type Op struct{ Name, Path string }
 var _ vfs.FS = (*FaultFS)(nil)
 
 // WithFault returns fsys with a fault.
-func WithFault(fsys vfs.FS, fault Fault) *FaultFS { return &FaultFS{fs: fsys, fault: fault} }
+func WithFault(fsys vfs.FS, fault Fault) *FaultFS {
+	f := &FaultFS{fault: fault}
+	f.Watched = vfs.Watch(fsys, f.open)
+	return f
+}
 
 // Ops lists the operations so far.
 func (f *FaultFS) Ops() []Op {
@@ -75,41 +79,15 @@ func (f *FaultFS) step(op, name string) (hit bool, err error) {
 	return hit, err
 }
 
-func (f *FaultFS) open(op, name string, open vfs.Opener) (vfs.File, error) {
-	if _, err := f.step(op, name); err != nil {
+func (f *FaultFS) open(name string, w vfs.Way) (vfs.File, error) {
+	if _, err := f.step(w.Op, name); err != nil {
 		return nil, err
 	}
-	in, err := open(f.fs, name)
+	in, err := w.Open(f.FS, name)
 	if err != nil {
 		return nil, err
 	}
 	return &faultFile{fs: f, in: in, name: name}, nil
-}
-
-// Create implements vfs.FS.
-func (f *FaultFS) Create(name string) (vfs.File, error) { return f.open("create", name, vfs.FS.Create) }
-
-// CreateDirect implements vfs.FS.
-func (f *FaultFS) CreateDirect(name string) (vfs.File, error) {
-	return f.open("create", name, vfs.FS.CreateDirect)
-}
-
-// Open implements vfs.FS.
-func (f *FaultFS) Open(name string) (vfs.File, error) { return f.open("open", name, vfs.FS.Open) }
-
-// OpenWrite implements vfs.FS.
-func (f *FaultFS) OpenWrite(name string) (vfs.File, error) {
-	return f.open("open", name, vfs.FS.OpenWrite)
-}
-
-// OpenWriteDirect implements vfs.FS.
-func (f *FaultFS) OpenWriteDirect(name string) (vfs.File, error) {
-	return f.open("open", name, vfs.FS.OpenWriteDirect)
-}
-
-// OpenDirect implements vfs.FS.
-func (f *FaultFS) OpenDirect(name string) (vfs.File, error) {
-	return f.open("open", name, vfs.FS.OpenDirect)
 }
 
 // Rename implements vfs.FS.
@@ -117,7 +95,7 @@ func (f *FaultFS) Rename(oldName, newName string) error {
 	if _, err := f.step("rename", newName); err != nil {
 		return err
 	}
-	return f.fs.Rename(oldName, newName)
+	return f.FS.Rename(oldName, newName)
 }
 
 // Remove implements vfs.FS.
@@ -125,7 +103,7 @@ func (f *FaultFS) Remove(name string) error {
 	if _, err := f.step("remove", name); err != nil {
 		return err
 	}
-	return f.fs.Remove(name)
+	return f.FS.Remove(name)
 }
 
 // Mkdir implements vfs.FS.
@@ -133,7 +111,7 @@ func (f *FaultFS) Mkdir(name string) error {
 	if _, err := f.step("mkdir", name); err != nil {
 		return err
 	}
-	return f.fs.Mkdir(name)
+	return f.FS.Mkdir(name)
 }
 
 // ReadDir implements vfs.FS.
@@ -141,7 +119,7 @@ func (f *FaultFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	if _, err := f.step("readdir", name); err != nil {
 		return nil, err
 	}
-	return f.fs.ReadDir(name)
+	return f.FS.ReadDir(name)
 }
 
 // Stat implements vfs.FS.
@@ -149,18 +127,18 @@ func (f *FaultFS) Stat(name string) (fs.FileInfo, error) {
 	if _, err := f.step("stat", name); err != nil {
 		return nil, err
 	}
-	return f.fs.Stat(name)
+	return f.FS.Stat(name)
 }
 
 // SyncDir implements vfs.FS.
 func (f *FaultFS) SyncDir(name string) error {
 	if _, err := f.step("syncdir", name); err != nil {
-		if in, ok := f.fs.(interface{ FailSyncDir(string) }); ok {
+		if in, ok := f.FS.(interface{ FailSyncDir(string) }); ok {
 			in.FailSyncDir(name)
 		}
 		return err
 	}
-	return f.fs.SyncDir(name)
+	return f.FS.SyncDir(name)
 }
 
 // Lock implements vfs.FS.
@@ -168,7 +146,7 @@ func (f *FaultFS) Lock(name string) (io.Closer, error) {
 	if _, err := f.step("lock", name); err != nil {
 		return nil, err
 	}
-	return f.fs.Lock(name)
+	return f.FS.Lock(name)
 }
 
 // Locked implements vfs.FS.
@@ -179,7 +157,7 @@ func (f *FaultFS) Free(name string) (int64, error) {
 	if _, err := f.step("free", name); err != nil {
 		return 0, err
 	}
-	return f.fs.Free(name)
+	return f.FS.Free(name)
 }
 
 type faultFile struct {

@@ -180,7 +180,7 @@ func TestAbilitiesAreThoseBeneath(t *testing.T) {
 	if err := mem.Mkdir("/d"); err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range map[string]vfs.FS{filepath.Join(dir, "a"): opened(t, fast(dir), nil), "/d/a": &FS{mem, &disk{model: fast("/d")}}} {
+	for name, s := range map[string]vfs.FS{filepath.Join(dir, "a"): opened(t, fast(dir), nil), "/d/a": onDisk(mem, &disk{model: fast("/d")})} {
 		f, err := s.Create(name)
 		if err != nil {
 			t.Fatal(err)
