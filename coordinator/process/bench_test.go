@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -20,8 +22,108 @@ func BenchmarkBoundary(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(1000*b.N), "ns/boundary")
 }
 
-// BenchmarkCapture is the pause of a checkpoint that is written behind the computation,
-// next to a plain copy of the same bytes in the program.
+// BenchmarkPause is the pause of a checkpoint that is written behind the computation, by a copy
+// and by a child, next to a plain copy of the same bytes: all in turn, in programs that pause at
+// the same time. The slowest counts. After each pause the programs rewrite all of their memory, at
+// once and again; behind-ms is until the child is ready while they do. For late they wait for that.
+func BenchmarkPause(b *testing.B) {
+	for _, huge := range []int{0, 1} {
+		for _, ranks := range []int{1, 2, 4} {
+			b.Run(fmt.Sprintf("huge-%d/ranks-%d", huge, ranks), func(b *testing.B) { pauses(b, ranks, huge) })
+		}
+	}
+}
+
+// A paused is a program that pauses with others.
+type paused struct {
+	*program
+	p *Process
+}
+
+const pausedBytes = 128 << 20
+
+func pauses(b *testing.B, ranks, huge int) {
+	list := make([]*paused, ranks)
+	for i := range list {
+		pr := startProgram(b, plainProgram(b))
+		list[i] = &paused{pr, pr.connect()}
+		pr.do("map u %d %d", pausedBytes, huge)
+		pr.do("fill u 1")
+	}
+	slowest := func(do func(*paused) time.Duration) float64 {
+		took := make([]time.Duration, ranks)
+		var all sync.WaitGroup
+		for i, s := range list {
+			all.Go(func() { took[i] = do(s) })
+		}
+		all.Wait()
+		return slices.Max(took).Seconds() * 1e3
+	}
+	timed := func(command string) func(*paused) time.Duration {
+		return func(s *paused) time.Duration {
+			s.tell("%s u %d", command, pausedBytes)
+			ns, err := strconv.ParseInt(s.answer(), 10, 64)
+			s.must(err)
+			return time.Duration(ns)
+		}
+	}
+	times := map[string][]float64{}
+	for i := range b.N + 1 { // the first makes the memory
+		slowest(timed("memcpy")) // the first after a fork has faults
+		round := map[string]float64{"memcpy-ms": slowest(timed("memcpy")), "rewrite-ms": slowest(timed("rewrite"))}
+		for _, way := range []string{"copy", "fork", "late"} {
+			for _, s := range list {
+				s.p.memory.forks.refused, s.p.memory.forks.always = way == "copy", true
+			}
+			var captures sync.Map
+			var behind atomic.Int64
+			round[way+"-pause-ms"] = slowest(func(s *paused) time.Duration { return s.pause(&captures) })
+			began := time.Now()
+			var ready sync.WaitGroup
+			for _, s := range list {
+				ready.Go(func() {
+					c, _ := captures.Load(s)
+					s.must(c.(*Capture).Ready(context.Background()))
+					behind.Store(int64(time.Since(began)))
+				})
+			}
+			if way == "late" {
+				ready.Wait()
+			}
+			round[way+"-rewrite-ms"] = slowest(timed("rewrite"))
+			round[way+"-again-ms"] = slowest(timed("rewrite"))
+			ready.Wait()
+			round[way+"-behind-ms"] = float64(behind.Load()) / 1e6
+			captures.Range(func(_, c any) bool { c.(*Capture).Release(); return true })
+		}
+		for name, v := range round {
+			if i > 0 {
+				times[name] = append(times[name], v)
+			}
+		}
+	}
+	for name, list := range times {
+		slices.Sort(list)
+		b.ReportMetric(list[len(list)/2], name)
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// pause takes a program through a checkpoint, and returns how long it waited.
+func (s *paused) pause(captures *sync.Map) (took time.Duration) {
+	s.number++
+	s.atBoundary(s.p, func() {
+		start := time.Now()
+		c, err := s.p.Capture(context.Background(), s.number, s.number-1)
+		s.must(err)
+		took = time.Since(start)
+		captures.Store(s, &c)
+	})
+	return took
+}
+
+// BenchmarkCapture is the pause of a checkpoint that is written behind the computation, as the
+// agent chooses its way.
 func BenchmarkCapture(b *testing.B) {
 	const size = 128 << 20
 	for _, stride := range []int{1, 100} {
@@ -59,6 +161,7 @@ func captureOf(b *testing.B, kind string, huge, size, stride int) {
 		pr.must(err)
 		pr.must(p.Answer(Answer{}))
 		pr.expect("0")
+		pr.must(c.Ready(context.Background()))
 		c.Release()
 		return took
 	}

@@ -169,7 +169,7 @@ func (s *subject) checkpoint(t *testing.T) {
 	var c Capture
 	var err error
 	s.number++
-	s.p.memory.forks.rest = s.rng.IntN(2) // else what it learned keeps children away
+	s.p.memory.forks.always = s.p.memory.forks.always || s.rng.IntN(2) == 0
 	base := int64(0)
 	if s.rng.IntN(4) == 0 {
 		base = max(0, s.number-1-s.rng.Int64N(4))

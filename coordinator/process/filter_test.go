@@ -78,6 +78,7 @@ func takes(t *testing.T, command []string, note string) {
 	s := &subject{program: startProgram(t, command...)}
 	s.p = s.connect()
 	s.p.hello.Language = "python" // whose client cannot order its reads and writes
+	s.p.memory.forks.always = true
 	s.p.SetLimit(100)
 	s.p.SetLimit(0)
 	for seed := range 4 {

@@ -9,20 +9,27 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"ckpt/zones"
 )
 
 // forks are what is known of children of the process that copy its memory. The kernel keeps the
 // memory of a child as it was, whatever the process, its threads or its system calls do.
 type forks struct {
-	refused bool           // by the kernel, or children die
+	refused bool           // by the kernel or the user, or children die
 	bytes   int64          // that the host has room for, since each page may exist twice; 0: not known
 	words   [maxForks]bool // of the page that are in use
-	took    time.Duration  // the last fork; 0: not known
-	// A process that writes to many pages while a child copies them loses more time than the child
-	// saves. It is left alone for rest captures, then for twice as many, as in a track.
+	always  bool           // whatever they cost the process
+	last    forked
+	// After a fork the first write to each page of the process is a fault. Where these take longer
+	// than the copy would have, children rest for some captures, then for twice as many, as in a
+	// track.
 	rest, pause int
+}
+
+// A forked is a fork whose cost shows until the next capture.
+type forked struct {
+	saved  time.Duration // of the pause; 0: it has been judged
+	fault  time.Duration // of a page, as the child measured it
+	faults int64         // of the process before
 }
 
 // forkedBytes is the least that a child copies: a fork takes about as long as to copy it.
@@ -32,20 +39,22 @@ const forkedBytes = 4 << 20
 type copier struct {
 	handle *handle
 	word   int
-	told   *atomic.Int64
+	told   *atomic.Int64 // 0: not ready; the nanoseconds of a fault
 	left   []filling
 	faults int64 // of the process before
-	bytes  uint64
+	saved  time.Duration
 }
 
 var errCopier = errors.New("the child of the process that copies its memory ended too early")
 
-// LimitForks says how much memory children may copy at a time.
-func (p *Process) LimitForks(bytes int64) {
+// LimitForks says how much memory children may copy at a time, and whether they are to copy all
+// that they may, for the shortest pause. Else they do where the process loses less time by it.
+func (p *Process) LimitForks(bytes int64, always bool) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
-	p.memory.forks.bytes = bytes
-	p.memory.forks.refused = p.memory.forks.refused || bytes < forkedBytes
+	f := &p.memory.forks
+	f.bytes, f.always = bytes, always
+	f.refused = f.refused || bytes < forkedBytes
 }
 
 // fork has a child copy what it may copy, where that is faster, and returns the rest.
@@ -62,8 +71,9 @@ func (p *Process) fork(set *shadows, all []filling) (rest []filling) {
 			rest = append(rest, fill)
 		}
 	}
+	now, err := statOf(p.hello.PID)
 	pieces, bytes, copying := p.pieces(left)
-	if len(pieces) > maxPieces || bytes < forkedBytes || f.bytes > 0 && int64(bytes) > f.bytes || !f.due(copying) {
+	if err != nil || len(pieces) > maxPieces || bytes < forkedBytes || f.bytes > 0 && int64(bytes) > f.bytes || !f.due(now.faults, copying) {
 		return all
 	}
 	c, err := p.startCopier(pieces)
@@ -72,7 +82,7 @@ func (p *Process) fork(set *shadows, all []filling) (rest []filling) {
 		p.note("clone", err)
 		return all
 	}
-	c.left, c.bytes = left, bytes
+	c.left, c.faults, c.saved = left, now.faults, copying-c.saved
 	set.copier = c
 	return rest
 }
@@ -107,18 +117,23 @@ func (p *Process) pieces(left []filling) (pieces []forkPiece, bytes uint64, copy
 	return pieces, bytes, time.Duration(seconds * float64(time.Second))
 }
 
-// due reports whether a child is to copy what would take so long.
-func (f *forks) due(copying time.Duration) bool {
+// due reports whether a child is to copy what would take so long, if that is known.
+func (f *forks) due(faults int64, copying time.Duration) bool {
+	if f.always {
+		return true
+	}
+	if l := f.last; l.saved != 0 {
+		if f.last.saved = 0; time.Duration(faults-l.faults)*l.fault > l.saved {
+			f.lost()
+		} else {
+			f.pause = 0
+		}
+	}
 	if f.rest > 0 {
 		f.rest--
 		return false
 	}
-	if f.took > 0 && copying > 0 && f.took > copying {
-		f.lost()
-		f.took = 0 // it is measured again then
-		return false
-	}
-	return true
+	return copying > 0
 }
 
 // lost leaves a process alone for which a child did not pay.
@@ -130,12 +145,11 @@ func (f *forks) lost() {
 func (p *Process) startCopier(pieces []forkPiece) (*copier, error) {
 	f := &p.memory.forks
 	word := slices.Index(f.words[:], false)
-	before, err := statOf(p.hello.PID)
-	if word < 0 || err != nil {
-		return nil, errors.Join(unix.EAGAIN, err)
+	if word < 0 {
+		return nil, unix.EAGAIN
 	}
 	at := offsetForks + 8*word
-	c := &copier{word: word, told: p.page.word(at), faults: before.faults}
+	c := &copier{word: word, told: p.page.word(at)}
 	c.told.Store(0)
 	began := time.Now()
 	r, err := p.order(message{kind: kindFork, a: int64(len(pieces)), b: int64(at), payload: encodePieces(pieces)}, kindForked)
@@ -145,7 +159,7 @@ func (p *Process) startCopier(pieces []forkPiece) (*copier, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.took = time.Since(began)
+	c.saved = time.Since(began) // less than nothing, so far
 	child, err := statOf(int(r.value))
 	if err == nil && child.parent != int64(p.hello.PID) { // it would be killed
 		err = fmt.Errorf("process %d is no child of process %d", r.value, p.hello.PID)
@@ -177,9 +191,9 @@ func (p *Process) copied(ctx context.Context, set *shadows) error {
 	p.orders.Lock()
 	defer p.orders.Unlock()
 	f := &p.memory.forks
-	ok := c.told.Load() == 1
+	fault := time.Duration(c.told.Load())
 	f.drop(set)
-	if !ok {
+	if fault <= 0 {
 		f.refused = true
 		p.note("clone", errCopier)
 		return errCopier
@@ -187,10 +201,7 @@ func (p *Process) copied(ctx context.Context, set *shadows) error {
 	for _, fill := range c.left {
 		fill.shadow.filled = true
 	}
-	now, err := statOf(p.hello.PID)
-	if err == nil && float64(now.faults-c.faults) > manyShare*float64(c.bytes/zones.PageSize) {
-		f.lost()
-	}
+	f.last = forked{c.saved, fault, c.faults}
 	return nil
 }
 

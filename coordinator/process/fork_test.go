@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,7 +32,7 @@ func startForks(t *testing.T) *subject {
 // ready, until the program has gone on.
 func (s *subject) fork(t *testing.T) (f flown, c *copier) {
 	t.Helper()
-	s.p.memory.forks.rest, s.p.memory.forks.took = 0, 0
+	s.p.memory.forks.always = true
 	s.do("fill u %d", s.number)
 	s.atBoundary(s.p, func() {
 		f.truth = s.truths(s.p)
@@ -187,41 +188,51 @@ func TestForkHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestForksThatCost has a program rewrite its memory while a child copies it: it is left alone for
-// a while. A host without room has no children.
+// TestForksThatCost: children rest for a while after one whose faults took the process longer than
+// the copy would have. A host without room has no children.
 func TestForksThatCost(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	f := forks{}
+	if f.due(0, 0) || !f.due(0, ms) {
+		t.Error("a child copies before it is known how long copying takes, or not after")
+	}
+	states := ""
+	for i := range 20 {
+		faults := int64(i * 1000)
+		if f.due(faults, 5*ms) {
+			states += "+"
+			f.last = forked{4 * ms, time.Microsecond * time.Duration(i+1), faults} // 4 µs are the limit
+			continue
+		}
+		states += "-"
+	}
+	if want := "+++++----+--------+-"; states != want {
+		t.Errorf("children copied %s, want %s", states, want)
+	}
+	s := startForks(t)
+	s.p.LimitForks(5<<20, true)
+	s.atBoundary(s.p, func() {
+		c, err := s.p.Capture(context.Background(), 1, 0)
+		s.must(err)
+		if s.p.memory.sets[0].copier != nil {
+			t.Error("a child copies more than there is room for")
+		}
+		c.Release()
+	})
+}
+
+// TestForkFault: a child says how long a fault takes, and whom it was forked by is judged by that.
+func TestForkFault(t *testing.T) {
 	t.Parallel()
 	s := startForks(t)
 	f, c := s.fork(t)
 	s.do("write u 0 %d 3", 6<<20)
 	s.resume(t, f, c)
-	if !ended(c.handle.pid) || s.p.memory.forks.rest == 0 && s.p.memory.forks.pause == 0 {
-		t.Errorf("a child that cost faults has a successor: %+v", s.p.memory.forks)
-	}
-	forked := func() (n int) {
-		for range firstRest {
-			s.atBoundary(s.p, func() {
-				s.number++
-				c, err := s.p.Capture(context.Background(), s.number, 0)
-				s.must(err)
-				if slices.ContainsFunc(s.p.memory.sets, func(set *shadows) bool { return set.copier != nil }) {
-					n++
-				}
-				c.Release()
-			})
-		}
-		return n
-	}
-	if n := forked(); n > 0 {
-		t.Errorf("%d children in the captures after", n)
-	}
-	s.do("write u 0 %d 4", 6<<20)
-	s.p.memory.forks.took = 0
-	if n := forked(); n == 0 {
-		t.Error("no child is tried again")
-	}
-	s.p.LimitForks(5 << 20)
-	if n := forked(); n > 0 {
-		t.Errorf("%d children where the memory does not suffice", n)
+	last := s.p.memory.forks.last
+	now, err := statOf(s.p.hello.PID)
+	s.must(err)
+	if last.fault <= 1 || now.faults-last.faults < 6<<20/4096 {
+		t.Errorf("a fault takes %v, and the process had %d", last.fault, now.faults-last.faults)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"slices"
 
 	"ckpt/coordinator/job"
@@ -373,8 +375,17 @@ func (p *program) makeRoom(ctx context.Context) error {
 	if ok && n > 1 && need > have {
 		return &launch.MemoryError{Need: need, Have: have, InFlight: n}
 	}
-	if ok {
-		p.client.LimitForks((have - need) / here / int64(n))
+	children := os.Getenv(wire.EnvChildren)
+	switch children {
+	case "", "auto", "always":
+		if !ok {
+			have = math.MaxInt64
+		}
+		p.client.LimitForks((have-need)/here/int64(n), children == "always")
+	case "never":
+		p.client.LimitForks(0, false)
+	default:
+		return fmt.Errorf("%s=%q is not auto, always or never", wire.EnvChildren, children)
 	}
 	_ = p.client.Prepare(ctx, n) // the first checkpoint meets the same error, and tells it
 	return nil

@@ -147,8 +147,9 @@ const (
 	EnvIncarnation = "CKPT_INCARNATION"
 	EnvBeat        = "CKPT_BEAT" // period of the signs of life
 	EnvRank        = "CKPT_RANK"
-	EnvAgent       = "CKPT_AGENT"  // path of the binary that is the agent of a program's process
-	EnvClient      = "CKPT_CLIENT" // the descriptor that leads to the client; set by the client
+	EnvAgent       = "CKPT_AGENT"    // path of the binary that is the agent of a program's process
+	EnvClient      = "CKPT_CLIENT"   // the descriptor that leads to the client; set by the client
+	EnvChildren    = "CKPT_CHILDREN" // whether children of a program's process copy its memory; set by the user
 )
 
 // RankVariables are where launchers tell a process its rank, ours first.

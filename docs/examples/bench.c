@@ -46,6 +46,8 @@ static void change_some(void) { /* a hundredth, in one piece that moves */
     fill(mem + at, part, (unsigned long)(changes * size + rank));
 }
 
+static void rewrite(void) { memset(mem, (int)++changes, bytes); }
+
 static void by_memcpy(void) { memcpy(copy, mem, bytes); }
 
 static void by_stdio(void) {
@@ -68,6 +70,11 @@ static void by_save(void) {
 }
 
 static void and_wait(void) { ckpt_wait(); }
+
+static void save_changed(void) {
+    change();
+    by_save();
+}
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -134,6 +141,9 @@ int main(int argc, char **argv) {
     and_wait();
     line("ckpt_save, everything changed", median(change, by_save, and_wait), all);
     line("ckpt_save, 1 % changed", median(change_some, by_save, and_wait), all);
+    change();
+    line("rewriting everything", median(NULL, rewrite, NULL), all);
+    line("rewriting it right after ckpt_save", median(save_changed, rewrite, and_wait), all);
 
     ckpt_finalize();
     free(mem);

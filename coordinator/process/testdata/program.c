@@ -287,6 +287,13 @@ static long long run(const char *command, char *name, long a, long b, long c)
 		sprintf(one, "%s-1", name);
 		return ckpt_protect(one, v->mem + b, (size_t)(a - b), CKPT_BYTES);
 	}
+	if (strcmp(command, "rewrite") == 0) { /* how long that takes, in nanoseconds */
+		struct timespec start, end;
+		clock_gettime(CLOCK_MONOTONIC, &start);
+		memset(v->mem, (int)a, v->bytes);
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		return (long long)(end.tv_sec - start.tv_sec) * 1000000000 + end.tv_nsec - start.tv_nsec;
+	}
 	if (strcmp(command, "memcpy") == 0) { /* how long a plain copy takes, in nanoseconds */
 		static void *to;
 		struct timespec start, end;
