@@ -158,6 +158,8 @@ func TestBadTables(t *testing.T) {
 		{"points of thousands", strings.ReplaceAll(head, ",", ";") + "bt;B;4;16.384\nbt;B;16;4.096\n", 2, "dtapp_MiB", `"16.384" is 16384 or 16.384`, "16384 without a point"},
 		{"points of thousands, tabs", strings.ReplaceAll(head, ",", "\t") + "bt\tB\t4\t3,75\nbt\tB\t9\t1.200\n", 3, "dtapp_MiB", `"1.200" is 1200 or 1.200`, "decimals as 1.2000"},
 		{"unit of powers of 10", strings.Replace(head, "MiB", "MB", 1) + "bt,B,4,110\n", 1, "dtapp_MB", "the unit MB", "dtapp_MiB (or _KiB, _GiB, _B) and convert the numbers: 1 MB is 0.954 MiB"},
+		{"unit of powers of 10, of the file", "app,class,np,ckpt_file_GB\nbt,B,4,110\n", 1, "ckpt_file_GB", "the unit GB", "ckpt_file_MiB (or _KiB, _GiB, _B) and convert the numbers: 1 GB is 0.931 GiB"},
+		{"unit of powers of 10, of the segment", head[:len(head)-1] + ",shmem_kB\nbt,B,4,110,9\n", 1, "shmem_kB", "the unit kB", "shmem_MiB (or _KiB, _GiB, _B) and convert the numbers: 1 KB is 0.977 KiB"},
 		{"two decimal marks", strings.ReplaceAll(head, ",", ";") + "bt;B;4;110.5\nbt;B;9;54,25\n", 3, "dtapp_MiB", "other cells have a point", "one of the two"},
 		{"unquoted decimal comma", head + "bt,B,4,110,5\n", 2, "", "5 cells", "semicolons"},
 		{"compressed file alone", "app,class,np,codec,ckpt_file_MiB\nbt,B,4,gzip,40\n", 2, "codec", "does not tell the memory", "add the zones"},

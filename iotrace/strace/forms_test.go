@@ -50,8 +50,13 @@ func TestForms(t *testing.T) {
 		{"-X raw", `1 1700000000.1 openat(-100, "/a", 0x441, 0666) = 3 <0.1>` + "\n" + `1 1700000000.2 fcntl(3, 0, 0) = 4` + "\n" + `1 1700000000.3 write(4, "x", 5) = 5 <0.1>`, "/a 5"},
 		{"-X verbose", `1 1700000000.1 openat(-100 /* AT_FDCWD */</d>, "a", 0x42 /* O_RDWR|O_CREAT */, 0666) = 3 <0.1>` + "\n" + `1 1700000000.2 lseek(3, 0, 2 /* SEEK_END */) = 9` + "\n" + `1 1700000000.3 write(3, "x", 5) = 5 <0.1>`, "/d/a 5"},
 		{"-e raw of a write", `1 1700000000.1 openat(AT_FDCWD, "/a", O_WRONLY) = 3` + "\n" + `1 1700000000.2 pwrite64(0x3, 0x7f00, 0x10, 0x64) = 0x10 <0.1>`, "/a 16"},
+		{"two threads with names of -Y", "4711<python3> 1700000000.1 openat(AT_FDCWD</s>, \"a\", O_WRONLY|O_CREAT, 0666) = 3</s/a> <0.1>\n4712<GC Thread#0> 1700000000.2 write(3</s/a>, \"x\"..., 4096) = 4096 <0.1>\n4713<tmux: server> 1700000000.3 write(3</s/a>, \"x\"..., 8192) = 8192 <0.1>", "/s/a 12288"},
+		{"-k of each call", "1 1700000000.1 openat(AT_FDCWD, \"/a\", O_WRONLY) = 3</a> <0.1>\n > /lib/libc.so.6(open64+0x45) [0x10e5a5]\n > /home/u/a.out(main+0x2f) [0x11ed]\n1 1700000000.2 write(3</a>, \"x\"..., 4096) = 4096 <0.1>\n > /lib/libc.so.6(write+0x45) [0x10e5a5]", "/a 4096"},
 		{"-xx", `1700000000.1 write(3<\x2f\x61>, "\x78", 5) = 5 <0.1>`, "/a 5"},
 	} {
+		if f := iotrace.Detect([]byte(c.text)); f != iotrace.FormatStrace {
+			t.Errorf("%s: seen as %v", c.what, f)
+		}
 		files, _ := written(t, c.text+"\n")
 		if got := strings.Join(files, ", "); got != c.want {
 			t.Errorf("%s: %s, not %s", c.what, got, c.want)
