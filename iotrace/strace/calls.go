@@ -174,7 +174,12 @@ func (c *call) resolve(text []byte, begun bool) (*open, bool) {
 		d = descriptor{open: &open{kind: kindOfNote(note), offset: iotrace.None, unseen: true}}
 		if d.kind == "" {
 			d.name, d.noted = notePath(note), true
-			d.node = c.im.nodeOf(d.name)
+			if _, deleted := deletedNote(note); deleted && c.im.left[d.name] { // by another file, since
+				d.node = &node{path: d.name, size: iotrace.None, gone: true}
+				d.name, d.noted = d.name+" (deleted)", false
+			} else {
+				d.node = c.im.nodeOf(d.name)
+			}
 		}
 		if !given {
 			c.task.fds.fds[fd] = d

@@ -52,6 +52,14 @@ func TestForms(t *testing.T) {
 		{"-e raw of a write", `1 1700000000.1 openat(AT_FDCWD, "/a", O_WRONLY) = 3` + "\n" + `1 1700000000.2 pwrite64(0x3, 0x7f00, 0x10, 0x64) = 0x10 <0.1>`, "/a 16"},
 		{"two threads with names of -Y", "4711<python3> 1700000000.1 openat(AT_FDCWD</s>, \"a\", O_WRONLY|O_CREAT, 0666) = 3</s/a> <0.1>\n4712<GC Thread#0> 1700000000.2 write(3</s/a>, \"x\"..., 4096) = 4096 <0.1>\n4713<tmux: server> 1700000000.3 write(3</s/a>, \"x\"..., 8192) = 8192 <0.1>", "/s/a 12288"},
 		{"-k of each call", "1 1700000000.1 openat(AT_FDCWD, \"/a\", O_WRONLY) = 3</a> <0.1>\n > /lib/libc.so.6(open64+0x45) [0x10e5a5]\n > /home/u/a.out(main+0x2f) [0x11ed]\n1 1700000000.2 write(3</a>, \"x\"..., 4096) = 4096 <0.1>\n > /lib/libc.so.6(write+0x45) [0x10e5a5]", "/a 4096"},
+		{"-f without clone, a file that another replaced", `10 1700000000.1 openat(AT_FDCWD</s>, "f", O_RDWR|O_CREAT, 0644) = 6</s/f> <0.01>
+10 1700000000.2 openat(AT_FDCWD</s>, "d", O_RDWR|O_CREAT, 0644) = 7</s/d> <0.01>
+10 1700000000.3 rename("/s/d", "/s/f") = 0 <0.01>
+10 1700000000.4 openat(AT_FDCWD</s>, "f", O_RDWR|O_CREAT, 0644) = 8</s/f> <0.01>
+10 1700000000.5 rename("/s/f", "/s/g") = 0 <0.01>
+11 1700000000.6 write(6</s/f>(deleted), "x"..., 21) = 21 <0.01>
+11 1700000000.7 write(6</s/f>(deleted), "x"..., 22) = 22 <0.01>
+11 1700000000.8 write(8</s/g>, "x"..., 5) = 5 <0.01>`, "/s/f (deleted) 43, /s/g 5"},
 		{"-xx", `1700000000.1 write(3<\x2f\x61>, "\x78", 5) = 5 <0.1>`, "/a 5"},
 	} {
 		if f := iotrace.Detect([]byte(c.text)); f != iotrace.FormatStrace {
