@@ -38,7 +38,8 @@ func TestCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked()
-	if r.Outcome != job.StateCompleted || r.Checkpoints < 2 || r.Lost > 0 || r.NP != dmtcpRanks {
+	// The last one may meet the end of the program, when some processes have gone.
+	if r.Outcome != job.StateCompleted || r.Checkpoints < 2 || r.Lost > 1 || r.NP != dmtcpRanks {
 		t.Errorf("%+v", r)
 	}
 	if n := s.counted(100); n != 0 {
