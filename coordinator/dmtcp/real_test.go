@@ -146,11 +146,16 @@ func realRun(t *testing.T, dir string, command []string, want string, kills int,
 	s.opt = coordinator.Options{Store: filepath.Join(dir, "store"), Job: "job", Observer: rec,
 		Streams: launch.Streams{Out: out, Err: os.Stderr}}
 	s.opt.Limits = protocol.Limits{Silence: 500 * time.Millisecond, Patience: time.Minute, Restarts: 10 + kills}
+	moments := []time.Duration{time.Second}
+	if interval > 0 {
+		moments = append(moments, 4*time.Second, 20*time.Second)
+	}
 	asked := s.atStart(func(c *wire.Client) {
 		insist(t, func() error { _, err := c.Checkpoint(); return err })
 		for kill := range kills {
-			time.Sleep(time.Duration(rng.Int64N(int64(3 * time.Second)))) // a moment drawn by chance
-			insist(t, func() error {                                      // it may be restarting after a failure of DMTCP's own
+			// A moment drawn by chance: soon, while DMTCP writes, or after a checkpoint of restarted processes.
+			time.Sleep(time.Duration(rng.Int64N(int64(moments[rng.IntN(len(moments))]))))
+			insist(t, func() error { // it may be restarting after a failure of DMTCP's own
 				status, err := c.Status()
 				if err == nil && len(status.PIDs) == 0 {
 					err = errors.New("no process")
