@@ -196,5 +196,5 @@ func realRun(t *testing.T, dir string, command []string, want string, kills int,
 	if got := dmtcp.LastLine(string(b)); err != nil || got != want {
 		t.Errorf("%s, want %s; %v", got, want, err)
 	}
-	s.sound(taken)
+	s.sound(taken + r.Checkpoints)
 }
