@@ -3,7 +3,6 @@ package dmtcp
 import (
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -50,19 +49,11 @@ func isLauncher(word string) bool {
 // combination of versions was measured to fail now and then.
 func (e *Engine) Warnings() []string {
 	list := []string{OpenPort}
-	i := slices.IndexFunc(e.Spec.Program.Command, isLauncher)
-	if i < 0 || !strings.HasPrefix(e.tools.version, "5.") {
+	if !slices.ContainsFunc(e.Spec.Program.Command, isLauncher) || !strings.HasPrefix(e.tools.version, "5.") {
 		return list
 	}
-	path, err := exec.LookPath(e.Spec.Program.Command[i])
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	if name := filepath.Base(path); err == nil && (strings.Contains(name, "hydra") || strings.Contains(name, "mpich")) {
-		list = append(list, "DMTCP "+e.tools.version+" ends a process of MPICH after every few checkpoints, and the program then restarts "+
-			"from the last one; docs/DMTCP.md has the figures, and a change to DMTCP that ends this")
-	}
-	return list
+	return append(list, "DMTCP "+e.tools.version+" now and then ends a process of an MPI program as it takes a checkpoint, of MPICH after every few, "+
+		"and the program then restarts from the last one; docs/DMTCP.md has the figures, and a change to DMTCP that ends this")
 }
 
 // programIn returns the word of a command that names what its launcher starts, ""
