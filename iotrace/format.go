@@ -187,7 +187,7 @@ func isStraceLine(line []byte) bool {
 			return true
 		}
 	}
-	for _, prefix := range []string{"<... ", "+++ ", "--- ", "strace: "} {
+	for _, prefix := range []string{"<... ", "+++ ", "--- ", "strace: ", "????("} { // the last of a call that ended with its thread
 		if bytes.HasPrefix(line, []byte(prefix)) {
 			return true
 		}

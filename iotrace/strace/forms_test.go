@@ -60,6 +60,7 @@ func TestForms(t *testing.T) {
 11 1700000000.6 write(6</s/f>(deleted), "x"..., 21) = 21 <0.01>
 11 1700000000.7 write(6</s/f>(deleted), "x"..., 22) = 22 <0.01>
 11 1700000000.8 write(8</s/g>, "x"..., 5) = 5 <0.01>`, "/s/f (deleted) 43, /s/g 5"},
+		{"-ff, a thread that ended in a call", "1700000000.1 ????( <unfinished ...>\n1700000000.2 +++ exited with 0 +++", ""},
 		{"-xx", `1700000000.1 write(3<\x2f\x61>, "\x78", 5) = 5 <0.1>`, "/a 5"},
 	} {
 		if f := iotrace.Detect([]byte(c.text)); f != iotrace.FormatStrace {
