@@ -223,6 +223,12 @@ func TestEveryByte(t *testing.T) {
 	}
 }
 
+// indexEnd returns where the index of a sound container ends. If a file is cut behind it, nothing is
+// lost.
+func indexEnd(b []byte) int {
+	return indexOf(b) + int(binary.LittleEndian.Uint64(b[len(b)-zones.PageSize+24:]))
+}
+
 func TestTruncated(t *testing.T) {
 	t.Parallel()
 	k, m := damageJob(t)
@@ -232,15 +238,18 @@ func TestTruncated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for n := 0; n < len(b); n += zones.PageSize {
-			replace(t, k, name, b[:n])
-			checkNoticed(t, k, m, f.Path, "truncation")
+		for n := 0; n < len(b); n += zones.PageSize / 2 {
+			if replace(t, k, name, b[:n]); n >= indexEnd(b) {
+				checkRebuilt(t, k, m, f, "truncation of the trailer")
+			} else {
+				checkNoticed(t, k, m, f.Path, "truncation")
+			}
 		}
 		replace(t, k, name, b[:len(b)-1])
-		checkNoticed(t, k, m, f.Path, "truncation by a byte")
+		checkRebuilt(t, k, m, f, "truncation by a byte")
 		for _, n := range []int{1, 512, 4096, 8192} {
 			replace(t, k, name, append(b[:len(b):len(b)], make([]byte, n)...))
-			checkNoticed(t, k, m, f.Path, "extension")
+			checkRebuilt(t, k, m, f, "extension")
 		}
 		if err := k.fs.Remove(name); err != nil {
 			t.Fatal(err)
@@ -262,7 +271,7 @@ func TestTruncated(t *testing.T) {
 }
 
 // TestBaseDamaged damages the image of an earlier checkpoint that a later one
-// refers to.
+// refers to. A loss of its trailer is none of its data.
 func TestBaseDamaged(t *testing.T) {
 	t.Parallel()
 	k, m := damageJob(t)
@@ -270,6 +279,17 @@ func TestBaseDamaged(t *testing.T) {
 	b, err := durable.ReadFile(k.fs, name, 1<<20)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, cut := range []int{1, zones.PageSize} {
+		replace(t, k, name, b[:len(b)-cut])
+		into := empty(deltaRegions(2))
+		err = k.job.Load(context.Background(), m, m.Files[1].Path, rankIn(m.Files[1]), into, container.LoadOptions{})
+		if err := errors.Join(err, sameMemory(name, into, deltaRegions(2))); err != nil {
+			t.Errorf("a cut of %d bytes: %v", cut, err)
+		}
+		if rep, err := k.job.Verify(context.Background(), 2, nil); err != nil || len(rep.Damage) != 1 || rep.Damage[0].File != name {
+			t.Errorf("Verify after a cut of %d bytes: %+v, %v", cut, rep, err)
+		}
 	}
 	b[container.BlockSize+17] ^= 1
 	replace(t, k, name, b)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"path/filepath"
 
 	"ckpt/internal/durable"
@@ -115,7 +116,7 @@ func (p Place) openAny(f File) (*container, error) {
 	c, err := p.kept.once(f.Path, func() (*container, error) {
 		c, err := openContainer(p.FS, p.pathOf(f.Path))
 		if err != nil {
-			c, err = rebuild(p.FS, p.pathOf(f.Path), f.IndexBlake3, err)
+			c, err = rebuild(p.FS, p.pathOf(f.Path), f.IndexBlake3, f.Bytes, err)
 		}
 		return c, err
 	})
@@ -157,7 +158,7 @@ func (p Place) openRef(c *container, ref fileRec) (*container, error) {
 	x, err := p.kept.once(ref.path, func() (*container, error) {
 		x, err := openContainer(p.FS, p.pathOf(ref.path))
 		if err != nil {
-			x, err = rebuild(p.FS, p.pathOf(ref.path), hexDigest(ref.digest), err)
+			x, err = rebuild(p.FS, p.pathOf(ref.path), hexDigest(ref.digest), 0, err)
 		}
 		return x, err
 	})
@@ -190,9 +191,9 @@ func (c *container) checkCopy() error {
 	return nil
 }
 
-// A rebuilder makes the trailer of a damaged container again, and takes the copy of a damaged
-// index; without a copy, it mends one wrong byte. The digest of the index, which manifests and other containers know, proves the outcome: nothing
-// is guessed.
+// A rebuilder makes the trailer of a damaged container again, also one that was cut off, and takes
+// the copy of a damaged index; without a copy, it mends one wrong byte. The digest of the index,
+// which manifests and other containers know, proves the outcome: nothing is guessed.
 type rebuilder struct {
 	f      vfs.File
 	path   string
@@ -202,7 +203,8 @@ type rebuilder struct {
 }
 
 // rebuild opens a container whose index or trailer is damaged, as cause says, or returns cause.
-func rebuild(fsys vfs.FS, path, digest string, cause error) (*container, error) {
+// The length is that of the sound file, 0 if only the file can tell.
+func rebuild(fsys vfs.FS, path, digest string, length int64, cause error) (*container, error) {
 	want, err := hex.DecodeString(digest)
 	if len(want) != 32 || err != nil || !errors.As(cause, new(*durable.DamageError)) {
 		return nil, cause
@@ -211,22 +213,44 @@ func rebuild(fsys vfs.FS, path, digest string, cause error) (*container, error) 
 	if err != nil {
 		return nil, cause
 	}
-	r := &rebuilder{f: f, path: path, digest: [32]byte(want)}
-	c := r.container()
-	if c == nil {
-		f.Close()
-		return nil, cause
+	size, err := f.Size()
+	lengths := []int64{length}
+	if length == 0 { // the trailer may be damaged, or cut off
+		lengths = []int64{zones.PageRound(size), zones.PageRound(size) + BlockSize}
 	}
-	c.rebuilt = cause
-	return c, nil
+	for _, n := range lengths {
+		r := &rebuilder{f: &resized{f, n}, path: path, size: n, digest: [32]byte(want)}
+		if err != nil || n < 3*BlockSize || n%BlockSize != 0 || n-size > maxIndex {
+			continue
+		}
+		if c := r.container(); c != nil {
+			c.rebuilt = cause
+			return c, nil
+		}
+	}
+	f.Close()
+	return nil, cause
+}
+
+// A resized file was cut, and reads as zeros there, or has more than belongs to it.
+type resized struct {
+	vfs.File
+	size int64
+}
+
+func (f *resized) Size() (int64, error) { return f.size, nil }
+
+func (f *resized) ReadAt(b []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(b, off)
+	if errors.Is(err, io.EOF) && off+int64(len(b)) <= f.size {
+		clear(b[n:])
+		return len(b), nil
+	}
+	return n, err
 }
 
 // container returns nil if too much is lost.
 func (r *rebuilder) container() *container {
-	var err error
-	if r.size, err = r.f.Size(); err != nil || r.size < 3*BlockSize || r.size%BlockSize != 0 {
-		return nil
-	}
 	head, tail := aligned(BlockSize), aligned(BlockSize)
 	if durable.ReadAt(r.f, r.path, head, 0) != nil || durable.ReadAt(r.f, r.path, tail, r.size-BlockSize) != nil {
 		return nil
