@@ -271,7 +271,7 @@ func TestTruncated(t *testing.T) {
 }
 
 // TestBaseDamaged damages the image of an earlier checkpoint that a later one
-// refers to. A loss of its trailer is none of its data.
+// refers to. If only its trailer is lost, no data are.
 func TestBaseDamaged(t *testing.T) {
 	t.Parallel()
 	k, m := damageJob(t)
