@@ -119,6 +119,7 @@ SCR_ONCE void scr_newest(char *name) {
 SCR_ONCE void scr_usable(const char *call) {
     if (!scr_state.invalid) return;
     scr_refuse(call, "the program has called the checkpoint invalid; ckpt restart JOB@N resumes from an older one");
+    sleep(1); /* a launcher loses lines that it gets together with the end */
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
