@@ -2,8 +2,10 @@ package coordinator
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,9 +67,13 @@ func golden(t *testing.T) map[string]job.Spec {
 func TestGoldenStores(t *testing.T) {
 	notRaced(t)
 	t.Parallel()
-	for kind, spec := range golden(t) {
+	specs := golden(t)
+	drawn := testkit.Some((len(specs)+1)/2, slices.Sorted(maps.Keys(specs))...)
+	for kind, spec := range specs {
 		if *update {
 			writeGolden(t, kind, spec)
+		} else if !slices.Contains(drawn, kind) {
+			continue
 		}
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

@@ -11,12 +11,12 @@ import (
 	"ckpt/internal/testkit"
 )
 
-// TestFilesOfLayouts counts the files of a checkpoint of 16 ranks, nightly of 64: as many as
+// TestFilesOfLayouts counts the files of a checkpoint of 8 ranks, nightly of 64: as many as
 // ranks or aggregators, or one; and the manifest.
 func TestFilesOfLayouts(t *testing.T) {
 	notRaced(t)
 	t.Parallel()
-	ranks := 16
+	ranks := 8
 	if testkit.Nightly() {
 		ranks = 64
 	}

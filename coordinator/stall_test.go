@@ -14,6 +14,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -144,7 +145,7 @@ func TestStalledStore(t *testing.T) {
 func TestInFlight(t *testing.T) {
 	notRaced(t)
 	t.Parallel()
-	for _, fail := range []bool{false, true} {
+	for _, fail := range testkit.Some(1, false, true) {
 		t.Run(fmt.Sprintf("fail=%v", fail), func(t *testing.T) {
 			t.Parallel()
 			gate, name := filepath.Join(t.TempDir(), "stall"), fmt.Sprintf("flight-%v", fail)

@@ -85,7 +85,7 @@ var nodeOutages = []nodeOutage{
 }
 
 // usualOutages is how many of them run without CKPT_NIGHTLY, each under one scheme.
-const usualOutages = 3
+const usualOutages = 2
 
 // TestTierNodeFails breaks the directory of a node in the middle of a run: the
 // checkpoint under way may be aborted, the next go to the store, and to the nodes as soon as the

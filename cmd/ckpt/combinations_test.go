@@ -25,7 +25,7 @@ import (
 // are more command lines, and the one of seed 17.
 func TestCombinations(t *testing.T) {
 	t.Parallel()
-	lines, seed := number(t, "CKPT_COMBINATIONS", 5), number(t, "CKPT_COMBINATION", 0)
+	lines, seed := number(t, "CKPT_COMBINATIONS", 3), number(t, "CKPT_COMBINATION", 0)
 	if testkit.Nightly() && os.Getenv("CKPT_COMBINATIONS") == "" {
 		lines = 300
 	}

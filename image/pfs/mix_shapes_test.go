@@ -262,7 +262,7 @@ func TestThink(t *testing.T) {
 func TestPolicies(t *testing.T) {
 	long(t)
 	best := mixed(t, policy("mlf"))
-	for _, name := range iosched.Names() {
+	for _, name := range testkit.Some(4, iosched.Names()...) {
 		r := mixed(t, policy(name))
 		t.Logf("%-8s makespan %6.1f s, longest flow %6.1f s, sum of flows %7.1f s", name, r.Makespan, r.MaxFlow, r.SumFlow)
 		if name != "mlf" && (r.Makespan <= best.Makespan || name != "wsjf" && r.SumFlow <= best.SumFlow) {
