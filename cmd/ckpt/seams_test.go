@@ -30,7 +30,7 @@ import (
 // are more runs, and run 17 alone.
 func TestSeams(t *testing.T) {
 	t.Parallel()
-	runs, seed := number(t, "CKPT_SEAM_RUNS", 2), number(t, "CKPT_SEAM_SEED", 0)
+	runs, seed := number(t, "CKPT_SEAM_RUNS", 1), number(t, "CKPT_SEAM_SEED", 0)
 	if testkit.Nightly() && os.Getenv("CKPT_SEAM_RUNS") == "" {
 		runs = 100
 	}
