@@ -4,7 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -105,5 +109,36 @@ func TestBrokenLog(t *testing.T) {
 	r.tellLog(broken)
 	if err := <-r.failed; !errors.Is(err, syscall.EIO) {
 		t.Errorf("it ends with %v", err)
+	}
+}
+
+// TestUnread: bytes in the pipe that a process prints into are seen until somebody reads them.
+func TestUnread(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command("sleep", "60")
+	cmd.Stdout = w
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
+	if unread(cmd.Process.Pid) {
+		t.Error("an empty pipe holds bytes")
+	}
+	pipe, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/1", cmd.Process.Pid), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	if _, err := pipe.WriteString("a line"); err != nil || !unread(cmd.Process.Pid) {
+		t.Errorf("a line in the pipe is not seen, %v", err)
+	}
+	if _, err := io.ReadFull(r, make([]byte, 6)); err != nil || unread(cmd.Process.Pid) {
+		t.Errorf("a line that was read is seen, %v", err)
 	}
 }

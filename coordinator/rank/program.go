@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	client "ckpt/coordinator/process"
@@ -35,6 +37,7 @@ type program struct {
 	left      bool // the coordinator needs this rank no more
 	// launcherLives reports whether the launcher's process of this host can pass output on.
 	launcherLives func() bool
+	launched      bool          // there is such a process
 	notice        client.Answer // of an earlier checkpoint, for the next call
 }
 
@@ -192,6 +195,49 @@ func (p *program) lookAfter() {
 	of, ok := family.Find(p.client.Hello().PID)
 	launcher, has := launch.LauncherOf(of)
 	p.launcherLives = func() bool { return !ok || !has || launcher.Alive() }
+	p.launched = ok && has
+}
+
+// outputTime is how long a checkpoint waits for output at most.
+const outputTime = time.Second
+
+// printed is closed when the launcher's process of this host has read what the program had printed
+// before a checkpoint: after a restart it prints no such line again, and that process may die.
+func (p *program) printed(ctx context.Context) <-chan struct{} {
+	done := make(chan struct{})
+	ctx, cancel := context.WithTimeout(ctx, outputTime)
+	go func() {
+		defer close(done)
+		defer cancel()
+		for p.launched && unread(p.client.Hello().PID) {
+			select {
+			case <-time.After(time.Millisecond):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return done
+}
+
+// unread reports whether a pipe that a process prints into holds bytes.
+func unread(pid int) bool {
+	for fd := 1; fd <= 2; fd++ {
+		name := fmt.Sprintf("/proc/%d/fd/%d", pid, fd)
+		if fi, err := os.Stat(name); err != nil || fi.Mode()&os.ModeNamedPipe == 0 {
+			continue
+		}
+		pipe, err := unix.Open(name, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		n, err := unix.IoctlGetInt(pipe, unix.TIOCINQ) // FIONREAD
+		_ = unix.Close(pipe)
+		if err == nil && n > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // orphaned is closed when the launcher has ended and the process goes on: the launcher would

@@ -319,6 +319,7 @@ func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, 
 		return nil, err
 	}
 	defer t.end()
+	printed := p.printed(ctx)
 	if p.spec.Async {
 		captured()
 	}
@@ -326,7 +327,9 @@ func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, 
 		return nil, err
 	}
 	opt.Clean = t.clean(order.Base)
-	return t.report, p.state.store(ctx, number, order, net, t.regions, opt, t.report)
+	err = p.state.store(ctx, number, order, net, t.regions, opt, t.report)
+	<-printed
+	return t.report, err
 }
 
 // take takes the memory of the process for a checkpoint, which may refer to base or a later one.
