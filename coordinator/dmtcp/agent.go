@@ -281,9 +281,12 @@ func (a *agent) fetched(err error, again bool) {
 	})
 }
 
+// errProgramEnded is of a program that computes no more: programEnded says why.
+var errProgramEnded = errors.New("the program has ended")
+
 // runs takes the news that the program computes.
 func (a *agent) runs(peers []worker, again bool, err error) {
-	if a.quit || a.ended {
+	if a.quit || a.ended || errors.Is(err, errProgramEnded) {
 		return
 	}
 	if err != nil {

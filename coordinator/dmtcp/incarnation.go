@@ -236,7 +236,7 @@ func (a *agent) awaitReady() ([]worker, error) {
 		case <-a.ctx.Done():
 			return nil, a.ctx.Err()
 		case <-a.program.over:
-			return nil, errors.New("it has ended")
+			return nil, errProgramEnded
 		case <-time.After(pollEvery):
 		}
 	}
