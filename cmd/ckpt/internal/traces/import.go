@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -216,6 +217,9 @@ func (c *lineCounter) Write(b []byte) (int, error) {
 
 const exportFormats = "chrome, csv, events, jsonl or parquet"
 
+// exportNames has the format that the end of a name stands for, unless --format names one.
+var exportNames = map[string]string{".csv": "csv", ".json": "chrome", ".jsonl": "jsonl", ".parquet": "parquet"}
+
 func newExportCommand(g *ui.Globals) *cobra.Command {
 	var in traceInput
 	var format, out string
@@ -244,9 +248,12 @@ table is in FILE.counters.csv.
 
 ` + traceInputHelp,
 		Example: `  ckpt trace export job.strace -o job.trace
-  ckpt trace export bt.S.4-1 --format chrome -o bt.json
+  ckpt trace export bt.S.4-1 -o bt.json
   ckpt trace export job.strace --format csv -o - | head`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if named, ok := exportNames[filepath.Ext(out)]; ok && !cmd.Flags().Changed("format") {
+				format = named
+			}
 			write, ok := exporters[format]
 			if !ok && format != "events" {
 				return ui.BadUsage(fmt.Sprintf("--format %s is unknown", format), "--format takes "+exportFormats)
@@ -298,7 +305,7 @@ table is in FILE.counters.csv.
 	}
 	cmd.Flags().BoolVar(&comments, "comments", false, "describe the trace in the CSV itself, in lines that begin with #")
 	in.addFlags(cmd.Flags(), true)
-	cmd.Flags().StringVar(&format, "format", "events", exportFormats)
+	cmd.Flags().StringVar(&format, "format", "events", exportFormats+"; without it a name that ends in .csv, .json, .jsonl or .parquet tells")
 	ui.Choices(cmd.Flags(), "format", append(slices.Sorted(maps.Keys(exporters)), "events")...)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, - for standard output")
 	g.AddStoreFlag(cmd)
