@@ -25,7 +25,7 @@ import (
 // kills a rank, an agent, the launcher, its daemon on a host, its session with it or the
 // coordinator at random times from the start on, in every fifth run when the result is written,
 // about when the ranks call ckpt_finalize. Each time the final field and the set of lines printed
-// equal those of a run without failures and without ckpt, and nothing of the job is left behind.
+// equal the field and the lines of a run without failures and without ckpt, and nothing of the job is left behind.
 // A killed coordinator is followed by ckpt restart, all else by the coordinator itself. A dozen
 // runs have each language, launcher, role and way to write; there are 200 at night.
 //

@@ -303,7 +303,7 @@ func (l *Log) Reopen() error {
 			l.mu.Unlock()
 			return durable.Op("reopen", l.dir, -1, ErrClosed)
 		case l.err == nil:
-			// Leaders do not wait for their turn, and neither does this.
+			// Leaders do not wait for their turn: Reopen returns as well.
 			l.mu.Unlock()
 			return nil
 		case l.done == nil:

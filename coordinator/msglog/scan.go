@@ -288,7 +288,7 @@ func (r *Reader) Close() error {
 	return durable.Op("close", s.seg.path, -1, s.close())
 }
 
-// The errors that callers tell apart with errors.Is, besides those of package durable: a
+// Callers tell these errors apart with errors.Is. Package durable has two more: a
 // *DamageError, and ErrStorageFull of a full disk.
 var (
 	// ErrInUse says that another process has the log open for writing.

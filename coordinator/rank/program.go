@@ -35,10 +35,9 @@ type program struct {
 	writing   int  // how many checkpoints are taken and not written yet
 	finished  bool // the program has called finalize
 	left      bool // the coordinator needs this rank no more
-	// launcherLives reports whether the launcher's process of this host can pass output on.
-	launcherLives func() bool
-	launched      bool          // there is such a process
-	notice        client.Answer // of an earlier checkpoint, for the next call
+	// launcher is the launcher's process of this host, which passes output on; nil without one.
+	launcher *family.Process
+	notice   client.Answer // of an earlier checkpoint, for the next call
 }
 
 // graceAfterQuit is how long a process may take to end after its coordinator and launcher should
@@ -192,32 +191,32 @@ func (p *program) serve(ctx context.Context) error {
 
 // lookAfter finds the launcher's process that looks after the process on this host.
 func (p *program) lookAfter() {
-	of, ok := family.Find(p.client.Hello().PID)
-	launcher, has := launch.LauncherOf(of)
-	p.launcherLives = func() bool { return !ok || !has || launcher.Alive() }
-	p.launched = ok && has
+	if of, ok := family.Find(p.client.Hello().PID); ok {
+		if launcher, has := launch.LauncherOf(of); has {
+			p.launcher = &launcher
+		}
+	}
 }
+
+// launcherLives reports whether output can be passed on.
+func (p *program) launcherLives() bool { return p.launcher == nil || p.launcher.Alive() }
 
 // outputTime is how long a checkpoint waits for output at most.
 const outputTime = time.Second
 
-// printed is closed when the launcher's process of this host has read what the program had printed
-// before a checkpoint: after a restart it prints no such line again, and that process may die.
-func (p *program) printed(ctx context.Context) <-chan struct{} {
-	done := make(chan struct{})
-	ctx, cancel := context.WithTimeout(ctx, outputTime)
-	go func() {
-		defer close(done)
-		defer cancel()
-		for p.launched && unread(p.client.Hello().PID) {
-			select {
-			case <-time.After(time.Millisecond):
-			case <-ctx.Done():
-				return
-			}
+// awaitPrinted waits until the launcher has read what the program had printed before a checkpoint:
+// after a restart the program prints no such line again, and the launcher's process may die.
+func (p *program) awaitPrinted(ctx context.Context) {
+	late := time.After(outputTime)
+	for p.launcher != nil && unread(p.client.Hello().PID) {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-late:
+			return
+		case <-ctx.Done():
+			return
 		}
-	}()
-	return done
+	}
 }
 
 // unread reports whether a pipe that a process prints into holds bytes.

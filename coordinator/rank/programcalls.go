@@ -319,7 +319,6 @@ func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, 
 		return nil, err
 	}
 	defer t.end()
-	printed := p.printed(ctx)
 	if p.spec.Async {
 		captured()
 	}
@@ -327,8 +326,9 @@ func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, 
 		return nil, err
 	}
 	opt.Clean = t.clean(order.Base)
-	err = p.state.store(ctx, number, order, net, t.regions, opt, t.report)
-	<-printed
+	if err = p.state.store(ctx, number, order, net, t.regions, opt, t.report); err == nil {
+		p.awaitPrinted(ctx)
+	}
 	return t.report, err
 }
 

@@ -292,7 +292,7 @@ func (b *rollback) pull(j int, movers []bool) (Step, bool) {
 }
 
 // extend makes the cause of a step name the messages of the same kind that all of the step is
-// about, beside those of its last checkpoint.
+// about, beside the messages of its last checkpoint.
 func (b *rollback) extend(s Step) Cause {
 	c := s.Cause
 	if c.Kind == Orphan {

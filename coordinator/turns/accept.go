@@ -253,7 +253,7 @@ type ServeOptions struct {
 	IdleExit time.Duration
 	// Beat is how often clients with bursts hear that the controller lives; 1 s.
 	Beat time.Duration
-	// MaxConns limits the connections, 16,384, and MaxUserConns those of one user, half of that.
+	// MaxConns limits the connections, 16,384, and MaxUserConns the connections of one user, 8,192.
 	MaxConns, MaxUserConns int
 	// Observer gets events; may be nil.
 	Observer Observer

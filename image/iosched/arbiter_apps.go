@@ -286,7 +286,7 @@ type (
 	}
 
 	// Idle says that a burst has the turn and nothing under way on the unit
-	// for now. Its next Progress ends that. A client need not send it.
+	// for now. Its next Progress ends that. To send it is optional.
 	Idle struct {
 		Conn  Conn
 		Burst uint64

@@ -279,7 +279,7 @@ const (
 )
 
 // An Action is what the caller has to carry out: Transmit, Append, Deliver or Ack. The actions of
-// a call are carried out in their order, and those of one call before those of the next.
+// a call are carried out in their order, before the actions of the next call.
 type Action interface{ action() }
 
 // Transmit writes a message to the connection to a peer, behind what was transmitted before. If

@@ -323,8 +323,8 @@ func (s *Study) key(step *Step, args []string) (string, error) {
 	return digest(parts...), nil
 }
 
-// done reports whether a step has nothing to do: command line and inputs are those of
-// its record, and all that it made is there.
+// done reports whether a step has nothing to do: its record has the same command line and
+// inputs, and all that it made is there.
 func (s *Study) done(step *Step, key string) bool {
 	r := s.state.Steps[step.Name]
 	if r == nil || r.Key != key || r.Failure != "" {

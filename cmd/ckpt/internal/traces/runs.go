@@ -181,7 +181,7 @@ func (o *traceAnalyzeOptions) below(g *ui.Globals, set *runSet, names []string, 
 	return nil
 }
 
-// each reads traces, those of one strace -ff together. One that cannot be read costs the
+// each reads traces, the texts of one strace -ff together. One that cannot be read costs the
 // others nothing: the set keeps its name.
 func (o *traceAnalyzeOptions) each(g *ui.Globals, set *runSet, names []string, take func([]read.Recording) error) error {
 	for _, unit := range read.Together(names) {
