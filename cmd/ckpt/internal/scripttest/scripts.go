@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -106,6 +107,7 @@ func Run(t *testing.T, more ...Commands) {
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[theTest] = env.T()
+			testkit.InTime(scriptTest{env.T(), "TestScripts/" + strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")})
 			env.Setenv("CKPT_STORE", filepath.Join(env.WorkDir, "store"))
 			for _, name := range passed {
 				env.Setenv(name, os.Getenv(name))
