@@ -127,6 +127,7 @@ type arrayOf struct {
 	seen  []SeenArray
 	nps   []int        // of the runs
 	cuts  []global.Cut // nil: no rule is known
+	sized *global.Cut  // a cut that the sizes agree with, where none was declared
 	part  part         // of the ranks that have it
 	kinds []string     // their names; nil: all ranks
 	found DescribedArray
@@ -151,7 +152,30 @@ func collect(runs []SeenRun) (arrays []arrayOf, err error) {
 	for k, i := range at {
 		arrays[i].cuts = cuts[k]
 	}
+	guess(arrays, runs)
 	return arrays, nil
+}
+
+// guess finds cuts from the sizes of arrays that nobody declared.
+func guess(arrays []arrayOf, runs []SeenRun) {
+	cuts := make([][]global.Cut, len(arrays))
+	for i := range arrays {
+		a := &arrays[i]
+		cuts[i] = a.cuts
+		if a.cuts != nil || len(a.seen) < len(runs) {
+			continue
+		}
+		var sized []global.Sized
+		for k, s := range a.seen {
+			sized = append(sized, global.Sized{Bytes: s.Bytes, OpenMPI: runs[k].OpenMPI})
+		}
+		cuts[i] = global.SizedCuts(sized, int64(a.seen[0].Elem.Size()))
+	}
+	for i, c := range global.Together(cuts) {
+		if arrays[i].cuts == nil {
+			arrays[i].sized = c
+		}
+	}
 }
 
 // cut finds the rules by which the array may be cut, if all ranks of all runs declared it.
@@ -405,6 +429,10 @@ func (a *arrayOf) sizesText() string {
 		found.Exact = replicated
 		return text + fmt.Sprintf("    count: %d\n", first[0]/int64(elem.Size()))
 	}
+	if a.sized != nil && !replicated {
+		found.Rule += fmt.Sprintf("not declared, but the sizes seen on %s fit cells %s", counted(means), a.sized.Words())
+		return cutText([]global.Cut{*a.sized}, elem) + measuredText(means)
+	}
 	found.Rule += fmt.Sprintf("no rule is known: a law of the sizes seen on %s", counted(means))
 	for i := range a.seen {
 		if bytes := held(&a.seen[i]); float64(slices.Max(bytes)) > uneven*float64(means[a.nps[i]]) {
@@ -412,11 +440,15 @@ func (a *arrayOf) sizesText() string {
 			break
 		}
 	}
+	return text + measuredText(means)
+}
+
+func measuredText(means map[int]int64) string {
 	var points []string
 	for _, m := range measuredPoints(means) {
 		points = append(points, fmt.Sprintf("%d: %d", m.NP, m.Bytes))
 	}
-	return text + "    measured: {" + strings.Join(points, ", ") + "}\n"
+	return "    measured: {" + strings.Join(points, ", ") + "}\n"
 }
 
 func counted(means map[int]int64) string {

@@ -54,7 +54,8 @@ type arraySpec struct {
 	Global *globalSpec `yaml:"global"`
 	// Blocks says where the elements of an array of all ranks are in arrays of Count elements.
 	Blocks *blocksSpec `yaml:"blocks"`
-	// Measured has the bytes of a rank by numbers of ranks, where no formula is known.
+	// Measured has the bytes of a rank by numbers of ranks, where no formula is known. Beside
+	// Global, which was then found from sizes alone, they say how far it is to be doubted.
 	Measured map[int]int64 `yaml:"measured"`
 	// Kind names the kinds of ranks that hold the array; empty: all.
 	Kind perAxis[string] `yaml:"kind"`
@@ -244,10 +245,10 @@ func (a *arraySpec) check(kinds []kindSpec) error {
 		return errors.New("kind: an array of all ranks belongs to all of them")
 	case unknownKind(a.Kind, kinds) != "":
 		return fmt.Errorf("kind %q is not among the kinds of ranks", unknownKind(a.Kind, kinds))
-	case a.Measured != nil && given == 1:
+	case a.Measured != nil && a.Count != nil:
+		return errors.New("measured: sizes that were measured take the place of count; leave that out")
+	case a.Measured != nil && a.Global == nil:
 		return checkMeasured(a.Measured, int64(a.Elem.Size()))
-	case a.Measured != nil:
-		return errors.New("measured: sizes that were measured take the place of count and global; leave those out")
 	case a.Blocks != nil && a.Global == nil:
 		if err := a.Blocks.check(); err != nil {
 			return fmt.Errorf("blocks: %w", err)
@@ -260,6 +261,9 @@ func (a *arraySpec) check(kinds []kindSpec) error {
 	}
 	if err := a.Global.check(); err != nil {
 		return fmt.Errorf("global: %w", err)
+	}
+	if a.Measured != nil {
+		return checkMeasured(a.Measured, int64(a.Elem.Size()))
 	}
 	return nil
 }

@@ -225,6 +225,9 @@ func (out *Array) hold(a *arraySpec, inst *Instance, launched map[string]int64) 
 			return err
 		}
 		out.Layout, out.Others, out.Count = layouts[0], layouts[1:], layouts[0].Most()
+		if a.Measured != nil {
+			out.Measured = measuredPoints(a.Measured)
+		}
 	case a.Measured != nil:
 		out.Measured = measuredPoints(a.Measured)
 		bytes := measuredAt(out.Measured, inst.NP)

@@ -73,9 +73,9 @@ type Array struct {
 	// Others are where the elements are under other rules that may hold.
 	Others []*global.Layout
 	// Measured has the bytes of a rank on other numbers of ranks, where no formula is known:
-	// Count is then a guess between and beyond them.
+	// Count is then a guess between and beyond them, or the Layout one that agrees with them.
 	Measured []MeasuredSize
-	// Low and High are the range of the bytes of a rank, where a law gives Count.
+	// Low and High are the range of the bytes of a rank, on average, where a law gives it.
 	Low, High int64
 
 	holders holders // which ranks have the array

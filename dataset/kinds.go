@@ -197,11 +197,15 @@ func (inst *Instance) shareOf(rank int) RankShare {
 
 // doubt is the range of an amount of the array that a law gives.
 func (a *Array) doubt(n int64) (low, high int64) {
-	if a.High == 0 || a.Bytes() == 0 {
+	mean := float64(a.Bytes())
+	if a.Layout != nil {
+		mean = float64(a.Total(0)) / float64(a.Layout.Ranks())
+	}
+	if a.High == 0 || mean == 0 || a.Low == a.High && a.Layout != nil {
 		return n, n
 	}
-	scale := float64(n) / float64(a.Bytes())
-	return int64(float64(a.Low) * scale), int64(float64(a.High) * scale)
+	scale := float64(n) / mean
+	return min(n, int64(float64(a.Low)*scale)), max(n, int64(float64(a.High)*scale))
 }
 
 // TotalRange returns the least and the most bytes of the data zones of all ranks, where several
@@ -281,7 +285,9 @@ func (inst *Instance) WithMeasured(size func(list []MeasuredSize) (bytes, low, h
 			continue
 		}
 		bytes, low, high := size(a.Measured)
-		a.Count, a.Low, a.High = bytes/int64(a.Elem.Size()), low, high
+		if a.Low, a.High = low, high; a.Layout == nil {
+			a.Count = bytes / int64(a.Elem.Size())
+		}
 	}
 	own.shares = sync.OnceValue(own.divide)
 	return &own

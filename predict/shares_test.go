@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -129,28 +130,40 @@ func TestUnequalShare(t *testing.T) {
 	}
 }
 
-// An undeclared array has the mean of its ranks on each number of ranks that was seen.
+// An undeclared array has a size on each rank that was seen.
 type undeclared struct {
 	shape        []int64
 	halo, values int64
 	grid         func(np int) []int
 }
 
-// bytes is what a rank holds on average.
-func (u *undeclared) bytes(t *testing.T, np int) int64 {
+// seen is what the ranks of a run held.
+func (u *undeclared) seen(t *testing.T, name string, np int) dataset.SeenArray {
 	t.Helper()
 	a := global.Array{Shape: u.shape, Elem: 8 * u.values, Grid: u.grid(np), Halo: slices.Repeat([]int64{u.halo}, len(u.shape)), Empty: true}
 	l, err := a.On(np)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return int64(math.Round(float64(l.All()) / float64(np) * float64(a.Elem)))
+	s := dataset.SeenArray{Name: name, Elem: zones.Float64}
+	for rank := range np {
+		s.Bytes = append(s.Bytes, l.Elements(rank)*a.Elem)
+	}
+	return s
+}
+
+// undeclaredRun is a run of a program that declares nothing.
+func undeclaredRun(t *testing.T, arrays []undeclared, np int) dataset.SeenRun {
+	run := dataset.SeenRun{Job: "j", NP: np}
+	for i := range arrays {
+		run.Arrays = append(run.Arrays, arrays[i].seen(t, fmt.Sprintf("array%d", i), np))
+	}
+	return run
 }
 
 // TestUndeclared predicts programs that declare nothing from three runs: strips, blocks, and a 3-D
-// code with two arrays, whose sizes do not divide. After 2, 4 and 8 ranks errors are 4 % at most,
-// but on 7: a cube falls into slabs there, which no smooth law knows. Of all threes of runs the
-// median is, and nine of ten cases lie inside.
+// code with two arrays, whose sizes do not divide. Their sizes fit cuts, which are right; laws
+// alone, which know no cut, say how far to trust that.
 func TestUndeclared(t *testing.T) {
 	strips := func(np int) []int { return []int{np, 1} }
 	blocks := func(np int) []int { return global.Dims(np, 2) }
@@ -168,23 +181,30 @@ func TestUndeclared(t *testing.T) {
 		"uneven": {{[]int64{67, 43, 38}, 2, 3, cubes}, {[]int64{68, 44, 39}, 1, 1, cubes}},
 	} {
 		for _, runs := range threes {
+			var seen []dataset.SeenRun
+			for _, np := range runs {
+				seen = append(seen, undeclaredRun(t, arrays, np))
+			}
+			d, err := dataset.Describe("code", "c", seen)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, np := range []int{7, 16, 60, 64} {
-				held, r := 0.0, fit.Range{}
-				for _, a := range arrays {
-					var seen []dataset.MeasuredSize
-					for _, n := range runs {
-						seen = append(seen, dataset.MeasuredSize{NP: n, Bytes: a.bytes(t, n)})
+				held := int64(0)
+				for _, a := range undeclaredRun(t, arrays, np).Arrays {
+					for _, n := range a.Bytes {
+						held += n
 					}
-					law := lawOf(seen, np)
-					held, r = held+float64(a.bytes(t, np)), fit.Range{Value: r.Value + law.Value, Low: r.Low + law.Low, High: r.High + law.High}
 				}
-				e := r.Value/held - 1
+				inst := withLaws(instanceOf(t, d.Text, np))
+				low, high := inst.TotalRange()
+				e := float64(inst.TotalBytes())/float64(held) - 1
 				errs = append(errs, math.Abs(e))
-				if r.Low <= held && held <= r.High {
+				if low <= held && held <= high {
 					inside++
 				}
-				t.Logf("%s on %v: %d ranks %+.2f %%, %+.1f to %+.1f %%", name, runs, np, 100*e, 100*(r.Low/held-1), 100*(r.High/held-1))
-				if math.Abs(e) > 0.04 && np > 7 && runs[0] == 2 && runs[2] == 8 {
+				t.Logf("%s on %v: %d ranks %+.2f %%, %+.1f to %+.1f %%", name, runs, np, 100*e, 100*(float64(low)/float64(held)-1), 100*(float64(high)/float64(held)-1))
+				if math.Abs(e) > 0.04 {
 					t.Errorf("%s on %d ranks: %+.2f %% from %v", name, np, 100*e, runs)
 				}
 			}
@@ -192,7 +212,7 @@ func TestUndeclared(t *testing.T) {
 	}
 	slices.Sort(errs)
 	t.Logf("%d of %d inside, median error %.2f %%, at most %.2f %%", inside, len(errs), 100*errs[len(errs)/2], 100*errs[len(errs)-1])
-	if errs[len(errs)/2] > 0.04 || inside*10 < len(errs)*9 {
-		t.Errorf("%d of %d inside, median error %.2f %%", inside, len(errs), 100*errs[len(errs)/2])
+	if inside*10 < len(errs)*9 {
+		t.Errorf("%d of %d inside", inside, len(errs))
 	}
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // rankSizes compares what each rank of a job holds with the prediction out of a workload file:
-// to the byte, rank by rank; with "sizes" only how many ranks hold how much.
+// to the byte, rank by rank. With "sizes" it is open which of the ranks have how much: as many hold
+// each amount, and each rank's lies between the ends of its own prediction.
 //
 //	ranksizes ranks|sizes FILE JOB
 func rankSizes(ts *testscript.TestScript, _ bool, args []string) {
@@ -37,6 +38,9 @@ func rankSizes(ts *testscript.TestScript, _ bool, args []string) {
 		k.fill(ts, predicted)
 	}
 	if args[0] == "sizes" {
+		for _, k := range p.Kinds {
+			k.spans(ts, measured)
+		}
 		slices.Sort(measured)
 		slices.Sort(predicted)
 	}
@@ -57,13 +61,26 @@ func (k *rankKind) fill(ts *testscript.TestScript, of []int64) {
 	if k.Held < k.Low || k.Held > k.High {
 		ts.Fatalf("%d bytes are not between %d and %d", k.Held, k.Low, k.High)
 	}
+	k.each(func(rank int) { of[rank] = k.Held })
+}
+
+// spans checks that its interval holds what its ranks were measured to hold.
+func (k *rankKind) spans(ts *testscript.TestScript, measured []int64) {
+	k.each(func(rank int) {
+		if n := measured[rank]; n < k.Low || n > k.High {
+			ts.Fatalf("rank %d holds %d bytes, not between %d and %d", rank, n, k.Low, k.High)
+		}
+	})
+}
+
+func (k *rankKind) each(f func(rank int)) {
 	for run := range strings.SplitSeq(k.Ranks, ",") {
 		var first, last int
 		if n, _ := fmt.Sscanf(run, "%d-%d", &first, &last); n < 2 {
 			last = first
 		}
 		for rank := first; rank <= last; rank++ {
-			of[rank] = k.Held
+			f(rank)
 		}
 	}
 }
