@@ -175,7 +175,7 @@ func Scaled(sys *pfs.System, bottleneck string, factor float64) *pfs.System {
 		}
 		for _, name := range codecs {
 			known := speedOf(sys, name)
-			s.Codecs[name] = pfs.CodecSpeed{Pack: pfs.Rate(known.rate / factor), Ratio: known.ratio}
+			s.Codecs[name] = pfs.CodecSpeed{Pack: pfs.Rate(known.rate / factor), Unpack: pfs.Rate(known.unpack), Ratio: known.ratio}
 		}
 	case "gather":
 		slower(&s.Host.Gather.Rate, &s.Host.Gather.Parallel, &s.Host.Network)

@@ -7,6 +7,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/dataset"
+	"ckpt/image/pfs"
 	"ckpt/image/plan"
 	"ckpt/zones"
 )
@@ -48,6 +49,8 @@ type Case struct {
 	// Background is the share of the storage that other jobs take, below 1.
 	Background float64
 	Seed       uint64
+	// Targets are those that files lie on; nil: as the file system deals them.
+	Targets []int
 
 	assumed   string       // the codec that auto chooses; empty: the best
 	simulated *simulations // of a search; may be nil
@@ -184,6 +187,14 @@ func (c *Case) check() error {
 		return fmt.Errorf("predict: background %g: want a share from 0, below 1", c.Background)
 	}
 	return nil
+}
+
+// targets is how many targets the files may lie on.
+func (c *Case) targets(sys *pfs.System) int {
+	if c.Targets != nil {
+		return len(c.Targets)
+	}
+	return max(1, sys.Targets.Count)
 }
 
 // OfJob is a checkpoint that a job writes into its store in a way. Of several groups it is one of

@@ -38,7 +38,7 @@ func coarseDoubtOf(s *plan.Settings) float64 {
 }
 
 // coarseness is how many requests one stands for in the simulation of a load.
-func coarseness(sys *pfs.System, l *load, s *plan.Settings) float64 {
+func (c *Case) coarseness(sys *pfs.System, l *load, s *plan.Settings) float64 {
 	request := float64(sys.RPC)
 	if request == 0 {
 		request = 1 << 20
@@ -58,7 +58,7 @@ func coarseness(sys *pfs.System, l *load, s *plan.Settings) float64 {
 		// Each file is on all of its targets, or so many files are there that each target has
 		// its part of them.
 		stripes := least / float64(s.StripeSize)
-		k = min(k, max(stripes/(float64(s.StripeCount)*leastStripes), stripes*float64(len(l.sources))/(manyStripes*float64(max(1, sys.Targets.Count)))))
+		k = min(k, max(stripes/(float64(s.StripeCount)*leastStripes), stripes*float64(len(l.sources))/(manyStripes*float64(c.targets(sys)))))
 	}
 	if s.Strategy == plan.Static && s.Layout != plan.PerRank {
 		k = max(k, coarseGathers(l, s, all, least))

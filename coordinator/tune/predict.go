@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -77,7 +78,7 @@ func (c *Case) predict(ctx context.Context, sys *pfs.System, codec string) (Fore
 	if err != nil {
 		return Forecast{}, err
 	}
-	k := coarseness(sys, l, &c.Settings)
+	k := c.coarseness(sys, l, &c.Settings)
 	rough := c.rough && k > 1
 	if rough {
 		k *= roughFactor
@@ -104,19 +105,21 @@ func (c *Case) predict(ctx context.Context, sys *pfs.System, codec string) (Fore
 		whole.Doubt = math.Hypot(math.Hypot(c.Doubt, coarseDoubtOf(&p.Settings)), f.off)
 	}
 	whole.serve(sys, &f, p, l, &h)
-	return f, f.fits(sys)
+	return f, f.fits(sys, c.Targets)
 }
 
 // fits refuses a checkpoint of which one target may get more than the fullest one has free: file
 // systems deal files to targets as they like.
-func (f *Forecast) fits(sys *pfs.System) error {
-	number, free, ok := sys.Targets.Fullest()
+func (f *Forecast) fits(sys *pfs.System, chosen []int) error {
+	number, free, ok := sys.Targets.Fullest(chosen)
 	if !ok || f.Job.MostOnTarget <= free {
 		return nil
 	}
 	f.full = &FullError{System: sys.Name, Target: number, Free: free, Need: f.Job.MostOnTarget, Same: len(sys.Targets.Free) == 1}
 	for i := range sys.Targets.Count {
-		f.full.All += int64(sys.Targets.Free[min(i, len(sys.Targets.Free)-1)])
+		if chosen == nil || slices.Contains(chosen, i) {
+			f.full.All += int64(sys.Targets.Free[min(i, len(sys.Targets.Free)-1)])
+		}
 	}
 	return f.full
 }
@@ -162,7 +165,7 @@ func (c *Case) jobs(p *plan.Plan, packing []float64, rounds, k float64) ([]pfs.J
 	if c.OneStream {
 		underWay = 1
 	}
-	jobs := []pfs.Job{{Plan: p, Sync: true, Depth: underWay,
+	jobs := []pfs.Job{{Plan: p, Sync: true, Depth: underWay, Targets: c.Targets,
 		Pack: func(rank int) float64 { return packing[rank] / rounds }}}
 	if c.Library == 0 {
 		return jobs, nil
@@ -172,7 +175,7 @@ func (c *Case) jobs(p *plan.Plan, packing []float64, rounds, k float64) ([]pfs.J
 	if err != nil {
 		return nil, err
 	}
-	return append(jobs, pfs.Job{Plan: library, Sync: true, Depth: depth}), nil
+	return append(jobs, pfs.Job{Plan: library, Sync: true, Depth: depth, Targets: c.Targets}), nil
 }
 
 // depth is how many writes of a file a rank has under way (image/container).

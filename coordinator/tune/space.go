@@ -90,7 +90,7 @@ func (s *search) aggregatorsOf(o Option) []Option {
 // but its files lie on targets too.
 func (s *search) stripesOf(o Option) []Option {
 	var list []Option
-	targets := max(1, s.sys.Targets.Count)
+	targets := s.c.targets(s.sys)
 	counts := []int{1, 4, targets / 2, targets, 2 * targets}
 	slices.Sort(counts)
 	for _, n := range slices.Compact(counts) {
@@ -262,14 +262,14 @@ const (
 	auto = "auto"
 )
 
-// A speed is a codec's: bytes of memory that a processor packs in a second, and what
-// is left of them.
-type speed struct{ rate, ratio float64 }
+// A speed is a codec's: bytes of memory that a processor packs and unpacks in a second, and
+// what is left of them.
+type speed struct{ rate, ratio, unpack float64 }
 
 // usual are the speeds of codecs that a description does not have, on the data of live
 // solvers and a processor of 2.6 GHz (docs/CODECS.md). Without a codec it is digests and
 // checksums.
-var usual = map[string]speed{none: {1.5e9, 1}, "s2": {0.8e9, 0.73}, "zstd": {0.3e9, 0.69}, "gzip": {0.15e9, 0.69}}
+var usual = map[string]speed{none: {1.5e9, 1, 5.5e9}, "s2": {0.8e9, 0.73, 2.3e9}, "zstd": {0.3e9, 0.69, 1.7e9}, "gzip": {0.15e9, 0.69, 0.17e9}}
 
 // speedOf returns the speed of a codec on the processors of a system.
 func speedOf(sys *pfs.System, codec string) speed {
@@ -280,6 +280,9 @@ func speedOf(sys *pfs.System, codec string) speed {
 	}
 	if known.Pack > 0 {
 		s.rate = float64(known.Pack)
+	}
+	if known.Unpack > 0 {
+		s.unpack = float64(known.Unpack)
 	}
 	if known.Ratio > 0 && codec != none {
 		s.ratio = known.Ratio

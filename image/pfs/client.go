@@ -14,6 +14,7 @@ type FileSpec struct {
 	First       int    // target of the first stripe
 	Node        int    // whose targets, if they are local
 	Name        string // for a scheduler; default: its number
+	Targets     []int  // that it may lie on, in this order; nil: any, dealt by the file system
 }
 
 // File is a file in a Sim.
@@ -27,11 +28,18 @@ type File struct {
 // File makes a file. It exists at once: creating it is not simulated here.
 func (sim *Sim) File(spec FileSpec) *File {
 	all := sim.targetsOf(spec.Node)
+	if spec.Targets != nil {
+		chosen := make([]*target, len(spec.Targets))
+		for i, number := range spec.Targets {
+			chosen[i] = all[number]
+		}
+		all = chosen
+	}
 	f := &File{name: spec.Name, stripe: spec.StripeSize, targets: make([]*target, min(max(1, spec.StripeCount), len(all)))}
 	for i := range f.targets {
 		f.targets[i] = all[(spec.First+i)%len(all)]
 	}
-	if sim.sys.Targets.Uneven() && !sim.sys.Targets.Local {
+	if spec.Targets == nil && sim.sys.Targets.Uneven() && !sim.sys.Targets.Local {
 		copy(f.targets, sim.drawn(spec.First, all))
 	}
 	if sim.opt.Scheduler != nil && f.name == "" {

@@ -85,7 +85,7 @@ func (w *writer) take(s *slot) bool {
 	if !ok {
 		return false
 	}
-	s.pulls, s.extents = s.pulls[:0], s.extents[:0]
+	s.pulls, s.extents, s.bytes = s.pulls[:0], s.extents[:0], 0
 	for i := range r.Writes {
 		op := &r.Writes[i]
 		// Each part is a call of its own: memory does not go on there.
@@ -93,6 +93,7 @@ func (w *writer) take(s *slot) bool {
 		for _, part := range op.Parts {
 			s.extents = append(s.extents, extent{at, part.Bytes})
 			at += part.Bytes
+			s.bytes += part.Bytes
 		}
 	}
 	if w.job.Array != nil {
@@ -107,7 +108,8 @@ func (w *writer) take(s *slot) bool {
 		}
 		if g.From != from {
 			from = g.From
-			s.pulls = append(s.pulls, pull{from: w.job.hosts[w.job.position(from)]})
+			at := w.job.position(from)
+			s.pulls = append(s.pulls, pull{rank: at, from: w.job.hosts[at]})
 		}
 		s.pulls[len(s.pulls)-1].bytes += g.Bytes
 	}
@@ -119,12 +121,30 @@ func (w *writer) take(s *slot) bool {
 func (w *writer) gather(s *slot) {
 	sim := w.job.sim
 	w.filling, s.since, s.at = s, sim.now, 0
-	at := sim.now + float64(sim.sys.Host.Gather.PerRank)*float64(len(w.job.Plan.Writers[w.index].Ranks))
+	at := w.unpack(s) + float64(sim.sys.Host.Gather.PerRank)*float64(len(w.job.Plan.Writers[w.index].Ranks))
 	if w.job.settings.P2 {
 		sim.schedule(w.parallel(at, s.pulls), w, gathered)
 		return
 	}
 	sim.schedule(at, w, pulls)
+}
+
+// unpack has the aggregator unpack the bytes of a round that it has read, or those that it needs
+// itself, and returns when it can send the others.
+func (w *writer) unpack(s *slot) float64 {
+	j, now := w.job, w.job.sim.now
+	if !j.Read || j.Unpack == nil {
+		return now
+	}
+	if j.Unpack.Sender {
+		return j.unpackTogether(now, w.client.host, float64(s.bytes))
+	}
+	own := s.bytes
+	for i := range s.pulls {
+		own -= s.pulls[i].bytes
+	}
+	j.unpack(now, j.position(w.rank), float64(own))
+	return now
 }
 
 // pull begins the next pull of a round, or ends the round.
@@ -159,16 +179,28 @@ func (w *writer) parallel(at float64, pulls []pull) float64 {
 // move returns when the bytes of a pull have come, which passes the network of both
 // hosts.
 func (w *writer) move(at float64, p pull) float64 {
-	end, bytes, to := at, float64(p.bytes), w.client.host
+	end, bytes, from, to := at, float64(p.bytes), p.from, w.client.host
+	unpack := w.job.Unpack
+	if w.job.Read { // the bytes go the other way
+		from, to = to, from
+	} else {
+		unpack = nil
+	}
+	if unpack != nil && unpack.Sender {
+		bytes /= unpack.Ratio
+	}
 	if rate := float64(w.job.sim.sys.Host.Gather.Rate); rate > 0 {
 		end += bytes / rate
 	}
-	if p.from != to || w.job.sim.sys.Host.OneHost {
-		out := p.from.out.pass(flow{at, at}, bytes, 0)
+	if from != to || w.job.sim.sys.Host.OneHost {
+		out := from.out.pass(flow{at, at}, bytes, 0)
 		end = max(end, out.tail)
 	}
-	if p.from != to {
+	if from != to {
 		end = max(end, to.in.pass(flow{at, at}, bytes, 0).tail)
+	}
+	if unpack != nil && !unpack.Sender {
+		w.job.unpack(end, p.rank, bytes)
 	}
 	return end
 }
@@ -219,7 +251,7 @@ func (a *Array) pulls(w *writer, s *slot) {
 	}
 	for _, rank := range j.touched {
 		if rank != self {
-			s.pulls = append(s.pulls, pull{j.hosts[rank], j.bytesOf[rank]})
+			s.pulls = append(s.pulls, pull{rank, j.hosts[rank], j.bytesOf[rank]})
 		}
 		j.bytesOf[rank] = 0
 	}

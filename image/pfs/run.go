@@ -18,13 +18,27 @@ type Job struct {
 	Array *Array
 	// Pack, if not nil, is how long one processor packs the bytes of a rank before
 	// they are written.
-	Pack  func(rank int) (seconds float64)
-	Depth int  // operations of an individual writer under way; zero means one
-	Sync  bool // the job ends when all is on the targets, and renamed
-	Read  bool // the plan is read, not written
+	Pack func(rank int) (seconds float64)
+	// Unpack, if not nil, says how the bytes of a plan that is read become memory.
+	Unpack *Unpack
+	// Targets, if not nil, are those that files lie on, in this order.
+	Targets []int
+	Depth   int  // operations of an individual writer under way; zero means one
+	Sync    bool // the job ends when all is on the targets, and renamed
+	Read    bool // the plan is read, not written
 	// App and User say for whom the job makes requests, to a scheduler. App is the number
 	// of the job by default.
 	App, User string
+}
+
+// Unpack says where packed bytes that were read become memory again, which is cheap where
+// the network is slow, and dear where it is fast (Larrosa, Málaga 2015, section 4.3).
+type Unpack struct {
+	Rate  float64 // bytes of memory that a processor makes in a second
+	Ratio float64 // bytes that are read for a byte of memory
+	// Sender has aggregators unpack what they have read, with all processors of their node,
+	// and send memory to the ranks; else each rank unpacks its own bytes.
+	Sender bool
 }
 
 // Options of Run.
@@ -130,6 +144,7 @@ type job struct {
 	files    map[fileKey]*File
 	created  []float64 // when each file is there
 	packed   []float64 // when the bytes of each rank are; nil if at once
+	unpacked []float64 // when those that each rank has unpacked are memory
 	left     int       // writers that are not done
 	end      float64
 	progress *progress
@@ -189,6 +204,12 @@ func (sim *Sim) prepare(jobs []Job) ([]*job, error) {
 func (j *job) check() error {
 	if !(j.Start >= 0 && j.Start <= maxTime) {
 		return fmt.Errorf("start of %v: must be 0 to %v seconds", j.Start, maxTime)
+	}
+	if u := j.Unpack; u != nil && !(u.Rate > 0 && u.Ratio > 0) {
+		return fmt.Errorf("unpacking at a rate of %v and a ratio of %v: must be more than 0", u.Rate, u.Ratio)
+	}
+	if err := j.sim.sys.Targets.CheckChoice(j.Targets); err != nil {
+		return err
 	}
 	if j.Array == nil {
 		return nil
@@ -291,6 +312,24 @@ func (j *job) pack() {
 	}
 }
 
+// unpack has a processor unpack bytes that a rank has read: it has several reads under way, each
+// with a processor.
+func (j *job) unpack(at float64, rank int, bytes float64) {
+	if j.unpacked == nil {
+		j.unpacked = make([]float64, len(j.hosts))
+	}
+	j.unpacked[rank] = max(j.unpacked[rank], j.hosts[rank].processors.do(at, bytes/j.Unpack.Ratio/j.Unpack.Rate))
+}
+
+// unpackTogether is unpack with all processors of a host.
+func (j *job) unpackTogether(at float64, h *host, bytes float64) (end float64) {
+	n := float64(len(h.processors.free))
+	for range h.processors.free {
+		end = max(end, h.processors.do(at, bytes/n/j.Unpack.Ratio/j.Unpack.Rate))
+	}
+	return end
+}
+
 // file returns a file of the plan, as a node sees it.
 func (j *job) file(number int, h *host) *File {
 	key := fileKey{file: number}
@@ -301,7 +340,7 @@ func (j *job) file(number int, h *host) *File {
 	if f == nil {
 		f = j.sim.File(FileSpec{
 			StripeSize: j.settings.StripeSize, StripeCount: j.settings.StripeCount,
-			First: j.target + number*j.settings.StripeCount + j.settings.FirstOST, Node: key.node,
+			First: j.target + number*j.settings.StripeCount + j.settings.FirstOST, Node: key.node, Targets: j.Targets,
 		})
 		j.files[key] = f
 	}
@@ -311,6 +350,11 @@ func (j *job) file(number int, h *host) *File {
 // done is told that a writer is done.
 func (j *job) done() {
 	j.end = max(j.end, j.sim.now)
+	if j.left == 1 {
+		for _, at := range j.unpacked {
+			j.end = max(j.end, at)
+		}
+	}
 	if j.left--; j.left == 0 && j.Sync && !j.Read {
 		j.end += float64(j.sim.sys.Metadata.Rename) + float64(j.sim.sys.Metadata.SyncDir)
 	}

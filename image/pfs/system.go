@@ -1,8 +1,10 @@
 package pfs
 
 import (
+	"fmt"
 	"math"
 	"reflect"
+	"slices"
 )
 
 // System is a description: what the parts of a storage can do. Its keys in YAML
@@ -101,14 +103,35 @@ type Targets struct {
 	Sharing []Sharing `yaml:"sharing,omitempty" json:"sharing,omitempty"` // by ascending number of writers
 }
 
-// Fullest returns the target with the least free space; ok is false where that is not described.
-func (t *Targets) Fullest() (number int, free int64, ok bool) {
+// Fullest returns the target with the least free space, of those that were chosen or, without a
+// choice, of all; ok is false where that is not described.
+func (t *Targets) Fullest(chosen []int) (number int, free int64, ok bool) {
 	for i, f := range t.Free {
-		if i == 0 || int64(f) < free {
+		if len(t.Free) > 1 && chosen != nil && !slices.Contains(chosen, i) {
+			continue
+		}
+		if !ok || int64(f) < free {
 			number, free, ok = i, int64(f), true
 		}
 	}
 	return number, free, ok
+}
+
+// CheckChoice says why files cannot lie on the targets that were chosen.
+func (t *Targets) CheckChoice(chosen []int) error {
+	seen := make(map[int]bool)
+	for _, number := range chosen {
+		switch {
+		case t.Local:
+			return fmt.Errorf("target %d: every node has targets of its own", number)
+		case number < 0 || number >= t.Count:
+			return fmt.Errorf("target %d: must be 0 to %d", number, t.Count-1)
+		case seen[number]:
+			return fmt.Errorf("target %d: chosen twice", number)
+		}
+		seen[number] = true
+	}
+	return nil
 }
 
 // unevenSpace is the difference of free space, as a share of the most, above which Lustre no
@@ -117,7 +140,7 @@ const unevenSpace = 0.17
 
 // Uneven reports whether the targets are dealt to files by their free space.
 func (t *Targets) Uneven() bool {
-	_, least, known := t.Fullest()
+	_, least, known := t.Fullest(nil)
 	most := float64(0)
 	for _, f := range t.Free {
 		most = max(most, float64(f))
@@ -188,10 +211,11 @@ func (c Cost) Of(ranks, files int) float64 {
 	return float64(c.Base) + float64(ranks)*float64(c.PerRank) + float64(files)*float64(c.PerFile)
 }
 
-// CodecSpeed is one processor packing.
+// CodecSpeed is one processor packing and unpacking, in bytes of memory.
 type CodecSpeed struct {
-	Pack  Rate    `yaml:"pack" json:"pack"`
-	Ratio float64 `yaml:"ratio,omitempty" json:"ratio"` // stored bytes of a byte; zero: unknown
+	Pack   Rate    `yaml:"pack" json:"pack"`
+	Unpack Rate    `yaml:"unpack,omitempty" json:"unpack"` // zero: unknown
+	Ratio  float64 `yaml:"ratio,omitempty" json:"ratio"`   // stored bytes of a byte; zero: unknown
 }
 
 // Misfit is how far held-out probes were from what the description predicts.

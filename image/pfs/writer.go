@@ -44,12 +44,14 @@ type slot struct {
 	pulls   []pull
 	extents []extent
 	at      int     // pulls that have begun, then extents
+	bytes   int64   // of all extents
 	full    bool    // gathered, but not yet being written
 	since   float64 // when gathering began
 }
 
 // pull is what a round needs of one other rank.
 type pull struct {
+	rank  int // its position
 	from  *host
 	bytes int64
 }
@@ -136,6 +138,9 @@ func (w *writer) act(what int32) {
 		}
 	case synced:
 		w.phases[syncTime] += sim.now - w.since
+		if at := w.job.position(w.rank); w.job.unpacked != nil {
+			w.phases[packing] = w.phases[create] + max(0, w.job.unpacked[at]-sim.now)
+		}
 		w.job.done()
 	}
 }
@@ -177,6 +182,9 @@ func (w *writer) finished(o *op) {
 	w.bytes += o.bytes
 	w.job.progress.add(o.bytes)
 	if w.rounds == nil {
+		if w.job.Read && w.job.Unpack != nil {
+			w.job.unpack(sim.now, w.job.position(w.rank), float64(o.bytes))
+		}
 		w.flying--
 		w.individual()
 		return

@@ -300,7 +300,7 @@ func (c *calibration) pack(ctx context.Context, t *trial, store string) error {
 	}
 	results, err := x.codecs(ctx, nil)
 	for _, r := range results {
-		c.packs[r.Codec] = append(c.packs[r.Codec], pfs.CodecSpeed{Pack: pfs.Rate(r.Encode), Ratio: 1 / r.Ratio})
+		c.packs[r.Codec] = append(c.packs[r.Codec], pfs.CodecSpeed{Pack: pfs.Rate(r.Encode), Unpack: pfs.Rate(r.Decode), Ratio: 1 / r.Ratio})
 	}
 	return err
 }
@@ -313,10 +313,10 @@ func (c *calibration) enterCodecs() {
 		if name == "none" {
 			continue
 		}
-		var rates, ratios []float64
+		var rates, unpacks, ratios []float64
 		for _, s := range list {
-			rates, ratios = append(rates, float64(s.Pack)), append(ratios, s.Ratio)
+			rates, unpacks, ratios = append(rates, float64(s.Pack)), append(unpacks, float64(s.Unpack)), append(ratios, s.Ratio)
 		}
-		c.sys.Codecs[name] = pfs.CodecSpeed{Pack: pfs.Rate(medianOf(rates)), Ratio: medianOf(ratios)}
+		c.sys.Codecs[name] = pfs.CodecSpeed{Pack: pfs.Rate(medianOf(rates)), Unpack: pfs.Rate(medianOf(unpacks)), Ratio: medianOf(ratios)}
 	}
 }
