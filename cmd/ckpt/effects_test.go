@@ -64,7 +64,7 @@ var effectValues = map[string]string{
 	"max-nodes": "1", "checkpoints": "3", "interval": "20m", "mtbf": "1d", "node-mtbf": "30d", "local-rate": "1GiB/s", "store-rate": "200MiB/s",
 	"network-rate": "10MiB/s", "share-local": "70%", "protect": "partner:2", "drain-slowdown": "3%", "layout": "aggregated", "overhead": "0.1%",
 	"app-time": "12h", "checkpoint-time": "30s", "size": "3GiB", "restart": "40s", "downtime": "50s", "strategy": "static", "stripe-size": "2MiB",
-	"stripe-count": "4", "first-ost": "1", "rank": "4", "with": "bt.B.16,nodes=4", "policy": "fifo", "objective": "bytes", "memory": "40MiB",
+	"stripe-count": "4", "first-ost": "1", "osts": "0-2", "rank": "4", "with": "bt.B.16,nodes=4", "policy": "fifo", "objective": "bytes", "memory": "40MiB",
 	"cost": "70s", "replay": "2", "logging": "3%", "logged": "50%", "log-growth": "1%", "seed": "4", "shape": "0.7", "waste": "4%",
 	"node-rate": "7GiB/s", "level": "application", "machine-nodes": "500", "store": "elsewhere", "async": "2", "lag": "20s",
 }

@@ -30,6 +30,7 @@ type layoutOptions struct {
 	ui.Placement
 	writePath
 	contendOptions
+	chosenTargets
 	storage     predictions.StorageOptions
 	np, rank    int
 	mpi         string
@@ -84,6 +85,7 @@ ckpt launch takes the same flags, and writes as planned.`,
 	o.writePath.addFlags(f)
 	o.addTuningFlags(f)
 	o.storage.AddFlags(f, "on", "predict the time on this storage")
+	o.chosenTargets.addFlag(f)
 	o.contendOptions.addFlags(f)
 	f.BoolVar(&o.rounds, "rounds", false, "show the rounds of a writer")
 	f.IntVar(&o.rank, "rank", 0, "show the rounds of this rank (default the first writer)")
@@ -161,11 +163,17 @@ func runPlan(ctx context.Context, g *ui.Globals, o *layoutOptions, app string) e
 // forecast predicts the plan on the storage of --on; nil without.
 func (o *layoutOptions) forecast(ctx context.Context, c tune.Case) (*Forecast, error) {
 	var err error
-	if c.Background, err = o.storage.Background(); err != nil || o.storage.On == "" {
+	if c.Background, err = o.storage.Background(); err != nil {
 		return nil, err
+	}
+	if o.storage.On == "" {
+		return nil, o.chosenTargets.needStorage()
 	}
 	sys, err := o.storage.Load()
 	if err != nil {
+		return nil, err
+	}
+	if c.Targets, err = o.chosenTargets.of(sys); err != nil {
 		return nil, err
 	}
 	ctx, stop := ui.Interruptible(ctx)

@@ -1,9 +1,11 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,7 +25,8 @@ import (
 type tuneOptions struct {
 	ui.Placement
 	writePath
-	storage                       predictions.StorageOptions
+	storage predictions.StorageOptions
+	chosenTargets
 	np                            int
 	mpi, codec, objective, memory string
 	model, level                  string
@@ -48,7 +51,9 @@ what ckpt launch does by itself. --objective says what is to be least:
   bytes      what is stored
 
 The last line has the flags for ckpt launch. Another setting is proposed only if it is
-better by more than the description can be relied on.`,
+better by more than the description can be relied on. Before it the command says how
+long a restart reads the best and the default: each rank reads and unpacks its own
+bytes, as ckpt does, or aggregators read, unpack and send memory.`,
 		Example: `  ckpt tune bt.C.64 --nodes 4 --on eos-spider2
   ckpt tune bt.C.64 --nodes 4 --on ./scratch.yaml --objective latency
   ckpt tune cg.B --np 32 --nodes 4 --on local-nvme --memory 1GiB --json`,
@@ -65,6 +70,7 @@ better by more than the description can be relied on.`,
 	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
 	o.Placement.AddFlags(f)
 	o.storage.AddFlags(f, "on", "find settings for this storage")
+	o.chosenTargets.addFlag(f)
 	f.StringVar(&o.objective, "objective", string(tune.Pause), "what is to be least: pause, latency or bytes")
 	ui.Choices(f, "objective", string(tune.Pause), string(tune.Latency), string(tune.Bytes))
 	f.StringVar(&o.memory, "memory", "", "memory of a node that buffers and copies may take, like 4GiB (default any)")
@@ -143,12 +149,18 @@ func runTune(ctx context.Context, g *ui.Globals, o *tuneOptions, app string) err
 	}
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
+	if c.Targets, err = o.chosenTargets.of(sys); err != nil {
+		return err
+	}
 	choice, err := tune.Search(ctx, sys, c, objective)
 	if err != nil {
 		return o.usage(tuneError(err))
 	}
 	r := tunedOf(&c, &choice, sys)
-	return g.Show(r, func() error { return printTuned(g, &r, &choice, o.all) })
+	if err := errors.Join(r.Best.addRestarts(ctx, sys, c, &choice.Best), r.Default.addRestarts(ctx, sys, c, &choice.Default)); err != nil {
+		return err
+	}
+	return g.Show(r, func() error { return printTuned(g, &r, &choice, &o.chosenTargets, o.all) })
 }
 
 // tuneError words the errors of a search for its flags.
@@ -175,6 +187,37 @@ type tunedResult struct {
 	Ways      []wayLine      `json:"way_list"`
 }
 
+// restartLine is how long a restart reads a checkpoint that is unpacked at a place.
+type restartLine struct {
+	Place      tune.Place `json:"unpack_place"`
+	Seconds    float64    `json:"restart_read_s"`
+	Low        float64    `json:"low_s"`
+	High       float64    `json:"high_s"`
+	Bottleneck string     `json:"bottleneck"`
+}
+
+// addRestarts predicts how long a restart reads the way, at the fastest place first.
+func (w *wayResult) addRestarts(ctx context.Context, sys *pfs.System, c tune.Case, o *tune.Option) error {
+	c.Settings, c.Async = o.Settings, o.Async
+	list, err := tune.Restarts(ctx, sys, c, &o.Forecast)
+	w.Restarts = []restartLine{}
+	for _, x := range list {
+		w.Restarts = append(w.Restarts, restartLine{x.Place, x.Seconds.Value, x.Seconds.Low, x.Seconds.High, x.Bottleneck})
+	}
+	slices.SortStableFunc(w.Restarts, func(a, b restartLine) int { return cmp.Compare(a.Seconds, b.Seconds) })
+	return err
+}
+
+// restartText says how fast a restart reads, and where it unpacks.
+func (w *wayResult) restartText(mark string) string {
+	verb := map[tune.Place]string{tune.AtRanks: "each rank reads and unpacks its own", tune.AtAggregators: "aggregators read, unpack and send"}
+	text := ""
+	for _, x := range w.Restarts {
+		text += fmt.Sprintf("read %s %s by a restart, 95 %% %s: %s; most time: %s\n", mark, ui.Seconds(x.Seconds), between(x.Low, x.High), verb[x.Place], x.Bottleneck)
+	}
+	return text
+}
+
 // wayResult is one way to write, with its forecast.
 type wayResult struct {
 	Settings settingsLine `json:"settings"`
@@ -182,6 +225,8 @@ type wayResult struct {
 	Async    bool         `json:"async"`
 	Forecast Forecast     `json:"forecast"`
 	Why      string       `json:"why"`
+	// Restarts are by the place where bytes are unpacked, the fastest first.
+	Restarts []restartLine `json:"restart_read_list"`
 }
 
 // wayLine is one of many.
@@ -213,7 +258,7 @@ func tunedOf(c *tune.Case, choice *tune.Choice, sys *pfs.System) tunedResult {
 }
 
 func wayOf(sys *pfs.System, o *tune.Option) wayResult {
-	return wayResult{settingsLine(o.Forecast.Settings), o.Codec, o.Async, forecastOf(sys, &o.Forecast), o.Why}
+	return wayResult{Settings: settingsLine(o.Forecast.Settings), Codec: o.Codec, Async: o.Async, Forecast: forecastOf(sys, &o.Forecast), Why: o.Why}
 }
 
 // launchFlagsOf are the flags that have ckpt launch write in this way. Its own settings
@@ -248,7 +293,7 @@ func launchFlagsOf(o *tune.Option) []string {
 	return flags
 }
 
-func printTuned(g *ui.Globals, r *tunedResult, choice *tune.Choice, all bool) error {
+func printTuned(g *ui.Globals, r *tunedResult, choice *tune.Choice, o *chosenTargets, all bool) error {
 	g.Printf("%s on %s (%s), %s, storage %s: least %s\n\n", r.App, ui.Count(len(r.Mapping), "node"), r.Mapping.Short(), r.MPI, r.Storage, r.Objective)
 	header := []string{"", "layout", "|aggregators", "|buffer", "|stripes", "codec", "async", "|pause", "~|latency", "~|stored MiB", "~|files", "most time"}
 	var rows [][]string
@@ -267,7 +312,7 @@ func printTuned(g *ui.Globals, r *tunedResult, choice *tune.Choice, all bool) er
 	if err := g.Table(header, rows); err != nil {
 		return err
 	}
-	return g.Printf("%s", tunedText(g, r, choice))
+	return g.Printf("%s", tunedText(g, r, choice, o))
 }
 
 func tunedRow(o *tune.Option, best, isDefault bool) []string {
@@ -294,7 +339,7 @@ func tunedRow(o *tune.Option, best, isDefault bool) []string {
 }
 
 // tunedText says what is best, why and by how much, and with which flags.
-func tunedText(g *ui.Globals, r *tunedResult, choice *tune.Choice) string {
+func tunedText(g *ui.Globals, r *tunedResult, choice *tune.Choice, o *chosenTargets) string {
 	text := ""
 	if !g.Quiet {
 		text = "* best, = default\n"
@@ -307,9 +352,17 @@ func tunedText(g *ui.Globals, r *tunedResult, choice *tune.Choice) string {
 	} else {
 		text += fmt.Sprintf("gain   %s: a factor of %.3g\nwhy    %s\n", gained(r), choice.Gain, choice.Best.Why)
 	}
+	text += r.Best.restartText("*")
+	if choice.Gain != 1 {
+		text += r.Default.restartText("=")
+	}
 	s, d := &choice.Best.Forecast.Settings, &choice.Default.Forecast.Settings
-	if s.StripeCount != d.StripeCount || s.StripeSize != d.StripeSize {
-		text += fmt.Sprintf("note   stripe the directory so: lfs setstripe -c %d -S %s DIR\n", s.StripeCount, strings.TrimSuffix(ui.FlagSize(s.StripeSize), "iB"))
+	if s.StripeCount != d.StripeCount || s.StripeSize != d.StripeSize || o.text != "" {
+		pool, among := "", ""
+		if o.text != "" {
+			pool, among = "-p POOL ", "; POOL has the OSTs "+o.text
+		}
+		text += fmt.Sprintf("note   stripe the directory so: lfs setstripe -c %d -S %s %sDIR%s\n", s.StripeCount, strings.TrimSuffix(ui.FlagSize(s.StripeSize), "iB"), pool, among)
 	}
 	if len(r.Flags) == 0 {
 		return text + "flags  none: ckpt launch does this by itself\n"

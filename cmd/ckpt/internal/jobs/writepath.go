@@ -10,6 +10,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/image/pfs"
 	"ckpt/image/plan"
 )
 
@@ -95,4 +96,44 @@ func (w *writePath) usage(err error) error {
 // combination refuses flags that make no sense together.
 func (w *writePath) combination() error {
 	return job.CheckCombinations(flagLookup(w.flags, "layout", "strategy", "aggregators", "p2", "p3", "p4"))
+}
+
+// chosenTargets is the flag that says on which targets of a described storage files lie.
+type chosenTargets struct{ text string }
+
+func (o *chosenTargets) addFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.text, "osts", "", "with --on: OSTs that the files lie on, like 0-3,8 (default: as the file system deals them)")
+}
+
+// needStorage refuses a choice among OSTs that no storage describes.
+func (o *chosenTargets) needStorage() error {
+	if o.text == "" {
+		return nil
+	}
+	return ui.BadUsage("--osts "+o.text+": only a described storage has OSTs to choose", "add --on, like --on eos-spider2")
+}
+
+// of reads the OSTs; nil without a choice.
+func (o *chosenTargets) of(sys *pfs.System) (list []int, err error) {
+	if o.text == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(o.text, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		from, err := strconv.Atoi(first)
+		to := from
+		if err == nil && isRange {
+			to, err = strconv.Atoi(last)
+		}
+		if err != nil || from < 0 || to < from || to-from >= sys.Targets.Count {
+			return nil, ui.BadUsage("--osts "+o.text+": want numbers of OSTs and ranges of them", "write them like 0-3,8")
+		}
+		for n := from; n <= to; n++ {
+			list = append(list, n)
+		}
+	}
+	if err := sys.Targets.CheckChoice(list); err != nil {
+		return nil, ui.BadUsage("--osts "+o.text+": "+err.Error(), "ckpt layout with --on shows the targets of a storage")
+	}
+	return list, nil
 }
