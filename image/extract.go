@@ -123,23 +123,31 @@ func FindArray(list []Array, name string) (Array, error) {
 // with holes where that takes less time than another call. Progress, unless nil, gets the bytes
 // written.
 func (j *Job) Extract(ctx context.Context, m *Manifest, a Array, w io.Writer, progress func(int64)) (Reads, error) {
-	count := &countingFS{FS: j.fs}
-	f, err := m.file(a.File)
+	j, reads := j.Counting()
+	o, err := j.Open(m, a.File)
 	if err != nil {
-		return Reads{}, err
-	}
-	place := j.Place()
-	place.FS = count
-	o, err := place.Open(f)
-	if err != nil {
-		return count.reads(), err
+		return reads(), err
 	}
 	defer o.Close()
-	if a.index >= len(o.Regions) || o.Regions[a.index].Name != a.Name {
-		return count.reads(), fmt.Errorf("%s: %w: there is no region %q", a.File, container.ErrRegionsDiffer, a.Name)
+	r, err := a.in(o)
+	if err == nil {
+		err = r.Copy(ctx, w, 0, a.Bytes, progress)
 	}
-	err = o.Region(a.index).Copy(ctx, w, 0, o.Regions[a.index].Size, progress)
-	return count.reads(), err
+	return reads(), err
+}
+
+// in returns a reader of the array.
+func (a Array) in(o *container.Contents) (*container.RegionReader, error) {
+	if a.index >= len(o.Regions) || o.Regions[a.index].Name != a.Name || o.Regions[a.index].Size != a.Bytes {
+		return nil, fmt.Errorf("%s: %w: there is no region %q", a.File, container.ErrRegionsDiffer, a.Name)
+	}
+	return o.Region(a.index), nil
+}
+
+// Counting returns the job, for reading, and what has been read through it so far.
+func (j *Job) Counting() (again *Job, reads func() Reads) {
+	count := &countingFS{FS: j.fs}
+	return j.Through(count), count.reads
 }
 
 // A countingFS counts what is read of its files.

@@ -38,7 +38,6 @@ type PartReader struct {
 	open   []openFile // the one used last at the end
 	region *container.RegionReader
 	at     place
-	buf    []byte
 }
 
 // A place is a region of a rank.
@@ -161,19 +160,11 @@ func (p *PartReader) edgesDiffer(into zones.Region, held []global.Held) bool {
 
 // held returns the parts of an array, which fit the one to read.
 func (p *PartReader) held(into zones.Region) ([]global.Held, error) {
-	var held []global.Held
 	name := into.Part.Name(into.Name)
-	for i := range p.m.Ranks {
-		r := &p.m.Ranks[i]
-		for k := range r.Global {
-			g := &r.Global[k]
-			if g.Name(g.Region) != name {
-				continue
-			}
-			if err := g.Fits(into.Part); err != nil {
-				return nil, p.differ("array %q is another one than that of rank %d in it: %v", name, r.Rank, err)
-			}
-			held = append(held, global.Held{Rank: r.Rank, Part: &g.Part, Region: g.Region})
+	held := p.m.heldOf(name)
+	for _, h := range held {
+		if err := h.Part.Fits(into.Part); err != nil {
+			return nil, p.differ("array %q is another one than that of rank %d in it: %v", name, h.Rank, err)
 		}
 	}
 	if len(held) == 0 {
@@ -205,7 +196,13 @@ func (p *PartReader) listed(ctx context.Context, into zones.Region, held []globa
 		if err := p.turn(place{h.Rank, h.Region}, into, x.Held*h.Part.Elem); err != nil {
 			return err
 		}
-		if err := p.scatter(ctx, want.From(global.Cells(list)), h.Part.Elem, into.Mem); err != nil {
+		moves, elem := want.From(global.Cells(list)), h.Part.Elem
+		err := p.region.Gather(ctx, into.Mem, func(block func(dst, src, n int64)) {
+			for _, m := range moves {
+				block(m.To*elem, m.From*elem, m.N*elem)
+			}
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -213,31 +210,6 @@ func (p *PartReader) listed(ctx context.Context, into zones.Region, held []globa
 		return p.differ("no rank has cell %d of array %q, and %d others", cell, into.Name, n-1)
 	}
 	return p.loaded(into.Mem[:into.Size])
-}
-
-// scatter carries moves out, in the order of the source. Those that lie close together are read at
-// once.
-func (p *PartReader) scatter(ctx context.Context, moves []global.Move, elem int64, mem []byte) error {
-	const gap = 64 << 10
-	for len(moves) > 0 {
-		from, to, n := moves[0].From*elem, (moves[0].From+moves[0].N)*elem, 1
-		for ; n < len(moves) && moves[n].From*elem-to <= gap && (moves[n].From+moves[n].N)*elem-from <= slabBytes; n++ {
-			to = max(to, (moves[n].From+moves[n].N)*elem)
-		}
-		if int64(len(p.buf)) < to-from {
-			p.buf = make([]byte, max(to-from, slabBytes))
-		}
-		span := p.buf[:to-from]
-		if err := p.region.Copy(ctx, &target{span}, from, to, nil); err != nil {
-			return err
-		}
-		for _, m := range moves[:n] {
-			at := m.From*elem - from
-			copy(mem[m.To*elem:], span[at:at+m.N*elem])
-		}
-		moves = moves[n:]
-	}
-	return nil
 }
 
 func (p *PartReader) differ(format string, args ...any) error {
@@ -342,50 +314,11 @@ func (p *PartReader) transfers(ctx context.Context, from global.Held, into zones
 	if err := p.turn(place{from.Rank, cmp.Or(from.Region, into.Name)}, into, size); err != nil {
 		return err
 	}
-	first, last := list[0].Source()
-	for _, t := range list {
-		offset, length := t.Source()
-		first, last = min(first, offset), max(last, offset+length)
-	}
-	if err := p.region.Fetch(ctx, first, last); err != nil {
-		return err
-	}
-	for _, t := range list {
-		if err := p.strided(ctx, t, len(t.Count)-1, mem); err != nil {
-			return err
+	return p.region.Gather(ctx, mem, func(block func(dst, src, n int64)) {
+		for _, t := range list {
+			t.Blocks(block)
 		}
-	}
-	return nil
-}
-
-// strided carries out a transfer up to a level of its strides. Blocks that lie close together
-// in the source are read at once.
-func (p *PartReader) strided(ctx context.Context, t global.Transfer, level int, mem []byte) error {
-	if level == 0 {
-		return p.region.Copy(ctx, &target{mem[t.DstOffset : t.DstOffset+t.Count[0]]}, t.SrcOffset, t.SrcOffset+t.Count[0], nil)
-	}
-	part := t
-	part.Count, part.SrcStrides, part.DstStrides = t.Count[:level+1], t.SrcStrides[:level], t.DstStrides[:level]
-	if offset, length := part.Source(); length <= slabBytes && part.Bytes() >= length/4 {
-		if int64(len(p.buf)) < length {
-			p.buf = make([]byte, max(length, slabBytes/16))
-		}
-		span := p.buf[:length]
-		if err := p.region.Copy(ctx, &target{span}, offset, offset+length, nil); err != nil {
-			return err
-		}
-		part.SrcOffset = 0
-		part.Copy(mem, span)
-		return nil
-	}
-	for range t.Count[level] {
-		if err := p.strided(ctx, t, level-1, mem); err != nil {
-			return err
-		}
-		t.SrcOffset += t.SrcStrides[level-1]
-		t.DstOffset += t.DstStrides[level-1]
-	}
-	return nil
+	})
 }
 
 // A target is memory that is written to from its start.

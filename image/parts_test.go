@@ -104,6 +104,11 @@ func TestPartReader(t *testing.T) {
 // differs in half of the ranks only.
 func takeParts(t *testing.T, layout plan.Layout, parts []*global.Part) (*Job, *Manifest) {
 	t.Helper()
+	return takePacked(t, layout, parts, codec.UseAuto)
+}
+
+func takePacked(t *testing.T, layout plan.Layout, parts []*global.Part, packed codec.Setting) (*Job, *Manifest) {
+	t.Helper()
 	var sources []plan.Source
 	memory := make([][]zones.Region, len(parts))
 	for i, p := range parts {
@@ -111,7 +116,7 @@ func takeParts(t *testing.T, layout plan.Layout, parts []*global.Part) (*Job, *M
 		clock := region("clock", zones.Data, 40, uint64(i))
 		memory[i] = []zones.Region{arrayOf(p, uint64(i%2), true), clock}
 	}
-	g := newGroupJob(t, sources, plan.Settings{Layout: layout, StripeSize: 64 << 10, Aggregators: 2, P1: true, P2: true}, codec.UseAuto, true)
+	g := newGroupJob(t, sources, plan.Settings{Layout: layout, StripeSize: 64 << 10, Aggregators: 2, P1: true, P2: true}, packed, true)
 	ctx := context.Background()
 	if _, err := g.take(ctx, 1, 0, memory); err != nil {
 		t.Fatal(err)

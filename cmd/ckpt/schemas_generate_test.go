@@ -47,7 +47,7 @@ var results = map[string]string{
 	"diff":               "images.runDiff()",
 	"doctor":             "machine.Report",
 	"export":             "images.runExport()",
-	"extract":            "images.extract() images.listArrays()",
+	"extract":            "images.extract() images.extractGlobal() images.listArrays()",
 	"import":             "images.runImport()",
 	"interval":           "predictions.runInterval() predictions.runLevels() predictions.showFailures()",
 	"launch":             events,

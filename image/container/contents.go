@@ -183,16 +183,20 @@ const windowBytes = 16 << 20
 
 // A RegionReader reads one region, in one goroutine. It keeps the extents read last.
 type RegionReader struct {
-	o           *Contents
-	size        int64
-	records     []extentRec
-	buf         []byte
-	first, last int // of the records in buf
+	o       *Contents
+	size    int64
+	records []extentRec
+	buf     []byte
+	used    int64         // of buf
+	held    map[int]int64 // where in buf a record is
+	last    int           // record found last
 }
 
 // Region returns a reader of a region.
 func (o *Contents) Region(i int) *RegionReader {
-	return &RegionReader{o: o, size: o.Regions[i].Size, records: o.extentsOf(i)}
+	r := new(RegionReader)
+	r.Turn(o, i)
+	return r
 }
 
 // Find returns which region a rank has under a name, or -1.
@@ -202,51 +206,52 @@ func (o *Contents) Find(rank int, name string) int {
 
 // Turn makes the reader one of another region, and keeps its memory.
 func (r *RegionReader) Turn(o *Contents, i int) {
-	next := o.Region(i)
-	r.o, r.size, r.records, r.first, r.last = next.o, next.size, next.records, 0, 0
+	r.o, r.size, r.records, r.last = o, o.Regions[i].Size, o.extentsOf(i), 0
+	r.forget()
 }
 
-// Fetch reads the extents of the bytes between two offsets, so that copies of them, in any
-// order, read no more; nothing where they are too many to be kept.
-func (r *RegionReader) Fetch(ctx context.Context, from, to int64) error {
-	i := r.extentAt(from)
-	last := i
-	for size := int64(0); last < len(r.records) && r.records[last].offset < to; last++ {
-		if size += r.records[last].rawLen; size > windowBytes {
-			return nil
-		}
+func (r *RegionReader) forget() {
+	if r.used = 0; r.held == nil {
+		r.held = make(map[int]int64)
 	}
-	if i >= r.first && last <= r.last {
-		return nil
-	}
-	return r.read(ctx, i, to)
+	clear(r.held)
 }
 
 // extentAt returns the extent that holds a byte.
 func (r *RegionReader) extentAt(at int64) int {
+	if e := r.records[r.last]; at >= e.offset && at < e.offset+e.rawLen {
+		return r.last
+	}
 	i, found := slices.BinarySearchFunc(r.records, at, func(e extentRec, at int64) int { return cmp.Compare(e.offset, at) })
 	if !found {
 		i--
 	}
+	r.last = i
 	return i
+}
+
+func (r *RegionReader) check(from, to int64) error {
+	if from < 0 || to < from || to > r.size {
+		return durable.Damaged(r.o.c.path, r.o.c.trailer.indexOffset, "bytes %d to %d are asked for of a region of %d", from, to, r.size)
+	}
+	return nil
 }
 
 // Copy writes the bytes between two offsets, each checked. It reads the extents that hold them,
 // with holes where that takes less time than another call. Progress, unless nil, gets the bytes
 // written.
 func (r *RegionReader) Copy(ctx context.Context, w io.Writer, from, to int64, progress func(int64)) error {
-	if from < 0 || to < from || to > r.size {
-		return durable.Damaged(r.o.c.path, r.o.c.trailer.indexOffset, "bytes %d to %d are asked for of a region of %d", from, to, r.size)
+	if err := r.check(from, to); err != nil {
+		return err
 	}
-	i := r.extentAt(from)
 	for from < to {
-		if i < r.first || i >= r.last {
-			if err := r.read(ctx, i, to); err != nil {
+		b, ok := r.bytes(from, to)
+		if !ok {
+			if err := r.hold(ctx, r.window(r.extentAt(from), to)); err != nil {
 				return err
 			}
+			continue
 		}
-		start, end := r.records[r.first].offset, r.records[r.last-1].offset+r.records[r.last-1].rawLen
-		b := r.buf[from-start : min(to, end)-start]
 		if _, err := w.Write(b); err != nil {
 			return err
 		}
@@ -254,23 +259,131 @@ func (r *RegionReader) Copy(ctx context.Context, w io.Writer, from, to int64, pr
 			progress(int64(len(b)))
 		}
 		from += int64(len(b))
-		i = r.last
 	}
 	return nil
 }
 
-// read reads extents from the i-th on, up to an offset or until the window is full.
-func (r *RegionReader) read(ctx context.Context, i int, to int64) error {
-	last, size := i+1, r.records[i].rawLen
-	for ; last < len(r.records) && r.records[last].offset < to && size+r.records[last].rawLen <= windowBytes; last++ {
-		size += r.records[last].rawLen
+// window returns the extents from the i-th on, up to an offset or as many as are kept.
+func (r *RegionReader) window(i int, to int64) []int {
+	list, size := []int{i}, r.records[i].rawLen
+	for i++; i < len(r.records) && r.records[i].offset < to && size+r.records[i].rawLen <= windowBytes; i++ {
+		list, size = append(list, i), size+r.records[i].rawLen
 	}
-	r.first, r.last = 0, 0
-	b, start := staged(&r.buf, size), r.records[i].offset
-	dest := func(e extentRec) []byte { return b[e.offset-start : e.offset-start+e.rawLen] }
-	if err := r.o.read(ctx, r.records[i:last], &reader{depth: defaultDepth, dest: dest}); err != nil {
+	return list
+}
+
+// Gather copies blocks of the region to places of mem; each calls its argument for every block. It
+// reads the extents that hold them once, and what lies between where that takes less time than
+// another call. No byte is copied before it is checked.
+func (r *RegionReader) Gather(ctx context.Context, mem []byte, each func(block func(dst, src, n int64))) error {
+	touched, err := r.touched(each)
+	for err == nil && len(touched) > 0 {
+		n, size := 1, r.records[touched[0]].rawLen
+		for ; n < len(touched) && size+r.records[touched[n]].rawLen <= windowBytes; n++ {
+			size += r.records[touched[n]].rawLen
+		}
+		if err = r.hold(ctx, touched[:n]); err != nil {
+			break
+		}
+		lo := r.records[touched[0]].offset
+		hi := r.records[touched[n-1]].offset + r.records[touched[n-1]].rawLen
+		var run []byte // kept bytes from runAt on, since most blocks lie where the last one did
+		var runAt int64
+		each(func(dst, src, n int64) {
+			// Blocks of other extents have their turn in another pass.
+			for at, end := max(src, lo), min(src+n, hi); at < end; {
+				if at < runAt || at >= runAt+int64(len(run)) {
+					runAt = r.records[r.extentAt(at)].offset
+					run, _ = r.bytes(runAt, hi)
+				}
+				at += int64(copy(mem[dst+at-src:dst+end-src], run[at-runAt:]))
+			}
+		})
+		touched = touched[n:]
+	}
+	return err
+}
+
+// touched lists the extents that hold blocks, in their order.
+func (r *RegionReader) touched(each func(block func(dst, src, n int64))) (list []int, err error) {
+	seen := make([]bool, len(r.records))
+	each(func(_, src, n int64) {
+		if err = cmp.Or(err, r.check(src, src+n)); err != nil || n == 0 {
+			return
+		}
+		for i := r.extentAt(src); i < len(seen) && r.records[i].offset < src+n; i++ {
+			seen[i] = true
+		}
+	})
+	for i, touched := range seen {
+		if touched {
+			list = append(list, i)
+		}
+	}
+	return list, err
+}
+
+// bytes returns what the reader keeps of the bytes from an offset on, as far as they lie side by
+// side.
+func (r *RegionReader) bytes(from, to int64) (b []byte, ok bool) {
+	i := r.extentAt(from)
+	at, ok := r.held[i]
+	if !ok {
+		return nil, false
+	}
+	e := r.records[i]
+	start, end := at+from-e.offset, at+e.rawLen
+	for from+end-start < to {
+		i++
+		if next, ok := r.held[i]; !ok || next != end {
+			break
+		}
+		end += r.records[i].rawLen
+	}
+	return r.buf[start:min(end, start+to-from)], true
+}
+
+// hold reads those of the extents that are not kept. Where they do not fit, it lets go of all
+// others.
+func (r *RegionReader) hold(ctx context.Context, list []int) error {
+	missing, size := r.missing(list)
+	if r.used+size > windowBytes && r.used > 0 {
+		r.forget()
+		missing, size = r.missing(list)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if need := r.used + size; need > int64(len(r.buf)) {
+		larger := aligned(int(max(need, min(2*r.used, windowBytes))))
+		copy(larger, r.buf[:r.used])
+		r.buf = larger
+	}
+	places, at := make(map[int64]int64, len(missing)), r.used
+	for _, e := range missing {
+		places[e.offset] = at
+		at += e.rawLen
+	}
+	dest := func(e extentRec) []byte { return r.buf[places[e.offset]:][:e.rawLen] }
+	if err := r.o.read(ctx, missing, &reader{depth: defaultDepth, dest: dest}); err != nil {
 		return err
 	}
-	r.first, r.last = i, last
+	for _, i := range list {
+		if at, ok := places[r.records[i].offset]; ok {
+			r.held[i] = at
+		}
+	}
+	r.used = at
 	return nil
+}
+
+// missing returns those of the extents that are not kept, and their memory.
+func (r *RegionReader) missing(list []int) (missing []extentRec, size int64) {
+	for _, i := range list {
+		if _, ok := r.held[i]; !ok {
+			missing = append(missing, r.records[i])
+			size += r.records[i].rawLen
+		}
+	}
+	return missing, size
 }

@@ -293,22 +293,7 @@ func (p *Part) From(rank int, src *Part, slab Slab) []Transfer {
 			return nil
 		}
 	}
-	var list []Transfer
-	chosen := make([]piece, len(pieces))
-	var combine func(i int)
-	combine = func(i int) {
-		if i == len(pieces) {
-			t := transfer(rank, chosen, p.memory(), src.memory(), p.Elem)
-			t.SrcOffset, t.DstOffset = t.SrcOffset+src.offset, t.DstOffset+p.offset-slab.Offset
-			list = append(list, t)
-			return
-		}
-		for _, chosen[i] = range pieces[i] {
-			combine(i + 1)
-		}
-	}
-	combine(0)
-	return list
+	return src.combine(rank, p.Elem, pieces, p.memory(), p.offset-slab.Offset)
 }
 
 // Part returns what a rank holds.
