@@ -45,7 +45,7 @@ func (j *Job) Begin(number int) (*Tx, error) {
 		return nil, durable.Op("begin checkpoint in", j.NumberDir(number), -1,
 			fmt.Errorf("checkpoint %d is committed already", latest))
 	}
-	return j.begin(number)
+	return j.begin(number, false)
 }
 
 // BeginApart is Begin for groups that take checkpoints by themselves: other groups may have
@@ -53,10 +53,11 @@ func (j *Job) Begin(number int) (*Tx, error) {
 func (j *Job) BeginApart(number int) (*Tx, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.begin(number)
+	return j.begin(number, false)
 }
 
-func (j *Job) begin(number int) (*Tx, error) {
+// begin begins a checkpoint. The directory of one that goes on is there.
+func (j *Job) begin(number int, goesOn bool) (*Tx, error) {
 	if err := j.locked("begin checkpoint in"); err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func (j *Job) begin(number int) (*Tx, error) {
 	if number == container.JobNumber {
 		return nil, durable.Op("begin checkpoint in", t.dir, -1, errors.New("checkpoints count from 1"))
 	}
-	if err := durable.Mkdir(j.fs, t.dir); err != nil {
+	if err := durable.Mkdir(j.fs, t.dir); err != nil && !(goesOn && errors.Is(err, fs.ErrExist)) {
 		if !errors.Is(err, fs.ErrExist) {
 			// Best effort: an empty directory is swept anyhow.
 			_ = j.fs.Remove(t.dir)

@@ -40,6 +40,7 @@ var results = map[string]string{
 	"bench-tier":         "benchmarks.tierBench",
 	"bench-write":        "benchmarks.runBenchSieve() benchmarks.runBenchWrite()",
 	"checkpoint":         "ui.PrintCheckpoint()",
+	"copy":               "images.copyResult",
 	"dataset":            "predictions.runDatasetExport() predictions.runDatasetList() predictions.runDatasetShow()",
 	"predict-eval":       "predictions.runPredictEval() predict.Scored",
 	"trace-export":       "traces.tellImport() traces.tellOutput()",

@@ -14,7 +14,9 @@ import (
 // The history of a job is a file of JSON lines beside its checkpoints: the events of all its
 // runs, as launch and restart print them with --json. It keeps the time of a commit, which the
 // manifest cannot contain. Nothing depends on it, and a full disk may cut it short.
-const journalName = "history.jsonl"
+
+// JournalName is the history of a job, in its directory.
+const JournalName = "history.jsonl"
 
 // A Journal adds to it. Without a file, as its zero value is, it drops events.
 type Journal struct {
@@ -23,7 +25,7 @@ type Journal struct {
 }
 
 func OpenJournal(job *image.Job) Journal {
-	lines, err := durable.OpenJournal(job.FS(), filepath.Join(job.Dir(), journalName))
+	lines, err := durable.OpenJournal(job.FS(), filepath.Join(job.Dir(), JournalName))
 	if err != nil {
 		return Journal{}
 	}
@@ -72,7 +74,7 @@ func ReadEvents(job *image.Job, last int) Events {
 // ReadJournal passes the lines of a job's journal on, only of its last bytes if tail is over
 // 0. The first of these may be cut.
 func ReadJournal(job *image.Job, tail int64, take func(line []byte)) error {
-	f, err := job.FS().Open(filepath.Join(job.Dir(), journalName))
+	f, err := job.FS().Open(filepath.Join(job.Dir(), JournalName))
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func TestLongLines(t *testing.T) {
 		t.Errorf("last output %v, end %d, %v; want 2, %d", last, o.end, err, len(out))
 	}
 	told := fmt.Sprintf("{\"type\":\"failure\",\"reason\":%q}\n%s\n", long, Encode(CheckpointEvent{Type: "checkpoint", Number: 7}))
-	if err := os.WriteFile(filepath.Join(j.Dir(), journalName), []byte(told), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(j.Dir(), JournalName), []byte(told), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if h := ReadEvents(j, 0); h[7].Number != 7 {

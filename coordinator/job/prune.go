@@ -116,7 +116,7 @@ func Forsake(job *image.Job) error {
 	if err := removeAll(job.FS(), filepath.Dir(TracePath(job, 0))); err != nil {
 		return err
 	}
-	for _, name := range []string{outputName, journalName, resultName, baselineName, inputName} {
+	for _, name := range []string{outputName, JournalName, resultName, baselineName, inputName} {
 		if err := removeIfThere(job.FS(), filepath.Join(job.Dir(), name)); err != nil {
 			return err
 		}

@@ -227,7 +227,7 @@ func (s *Status) taken(at time.Time) {
 
 func lastHeard(job *image.Job) time.Time {
 	var last time.Time
-	for _, name := range []string{job.SpecPath(), filepath.Join(job.Dir(), journalName), resultPath(job)} {
+	for _, name := range []string{job.SpecPath(), filepath.Join(job.Dir(), JournalName), resultPath(job)} {
 		if fi, err := job.FS().Stat(name); err == nil {
 			last = latest(last, fi.ModTime().UTC().Truncate(time.Millisecond))
 		}

@@ -95,21 +95,37 @@ func (g *Globals) OpenStore() (*image.Store, error) {
 	return store, err
 }
 
-func (g *Globals) CheckStore() error {
-	if g.Store == "" {
-		return BadUsage("--store is empty", "name a directory with --store or $CKPT_STORE")
+func (g *Globals) CheckStore() error { return checkStore("--store", g.Store, " or $CKPT_STORE") }
+
+// checkStore refuses what a flag names where no store can be.
+func checkStore(flag, store, or string) error {
+	if store == "" {
+		return BadUsage(flag+" is empty", "name a directory with "+flag+or)
 	}
-	if err := checkPlace("store ", g.Store); err != nil {
+	if err := checkPlace("store ", store); err != nil {
 		return err
 	}
-	dir, err := filepath.Abs(g.Store)
+	dir, err := filepath.Abs(store)
 	if err != nil {
 		return err
 	}
 	if node := nodes.NodeAbove(vfs.OS{}, dir); node != "" {
-		return BadUsage(fmt.Sprintf("--store %s is in %s, the directory of a node", g.Store, node), "name the store of the job, or another directory")
+		return BadUsage(fmt.Sprintf("%s %s is in %s, the directory of a node", flag, store, node), "name the store of the job, or another directory")
 	}
 	return nil
+}
+
+// CreateOther opens another store than that of --store, or makes it.
+func (g *Globals) CreateOther(flag, dir string) (*image.Store, error) {
+	if err := checkStore(flag, dir, ""); err != nil {
+		return nil, err
+	}
+	a, err := os.Stat(g.Store)
+	b, berr := os.Stat(dir)
+	if err == nil && berr == nil && os.SameFile(a, b) {
+		return nil, BadUsage(fmt.Sprintf("%s %s is the store itself", flag, dir), "name another directory")
+	}
+	return image.CreateStore(vfs.OS{}, dir)
 }
 
 func (g *Globals) OpenJob(name string) (*image.Job, error) {

@@ -1,0 +1,395 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"ckpt/image/codec"
+	"ckpt/image/container"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+)
+
+// ErrParted says that a job has run in two stores, each of which has a history of its own.
+var ErrParted = errors.New("the copy of the job has gone its own way")
+
+// A JobCopy is a copy of checkpoints of a job into another store. It writes what that store
+// lacks: a copy that was cut short goes on with the file that it had begun.
+type JobCopy struct {
+	From *Job
+	To   *Store
+	// Journal is the file of the job that only grows: a copy with lines of its own has gone its
+	// own way.
+	Journal string
+	// Progress, if not nil, is told the bytes copied since the last call.
+	Progress func(int64)
+
+	to *Job
+	Copied
+}
+
+// Copied says what a JobCopy did.
+type Copied struct {
+	Checkpoints []int // copied, ascending
+	Present     []int // that the other store had
+	Gone        []int // that were removed from the job meanwhile
+	Files       int   // written
+	Bytes       int64 // in them
+}
+
+// Run copies checkpoints, ascending, each with all that it refers to. A checkpoint exists in the
+// other store once every byte of it was read there again and is sound: its manifest is written
+// last. Then it copies the other files of the job, which must not run if its checkpoints are of
+// groups: their message logs belong to the newest.
+//
+// It fails with ErrJobExists if the other store has another job of this name, ErrParted,
+// ErrInUse, or the DamageError of a file of this store.
+func (c *JobCopy) Run(ctx context.Context, numbers []int) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	defer c.to.Unlock()
+	missing, err := c.missing(numbers)
+	if err == nil {
+		err = c.goesOn()
+	}
+	if err != nil {
+		return err
+	}
+	for _, m := range missing {
+		err := c.checkpoint(ctx, m)
+		if _, merr := c.From.Manifest(m.Number); err != nil && errors.Is(merr, ErrCheckpointNotFound) {
+			c.Gone = append(c.Gone, m.Number) // a running job has taken it back
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("copy checkpoint %d: %w", m.Number, err)
+		}
+		c.Checkpoints = append(c.Checkpoints, m.Number)
+	}
+	if err := c.others(ctx, ""); err != nil {
+		return err
+	}
+	_, err = c.to.Sweep()
+	return err
+}
+
+// open opens the job in the other store, which gets it if it lacks it, and locks it.
+func (c *JobCopy) open() error {
+	spec, err := c.From.Spec()
+	if err != nil {
+		return err
+	}
+	c.to, err = c.To.Job(c.From.name)
+	if errors.Is(err, ErrJobNotFound) {
+		c.to, err = c.To.CreateJob(c.From.name, spec)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	is, err := c.to.description()
+	if err != nil {
+		return err
+	}
+	if was, err := c.From.description(); err != nil || is != was {
+		return errors.Join(err, fmt.Errorf("%w: %s, with another description", ErrJobExists, c.to.dir))
+	}
+	return c.to.Lock()
+}
+
+// missing returns the manifests of the checkpoints that the other store lacks.
+func (c *JobCopy) missing(numbers []int) (list []*Manifest, err error) {
+	for _, n := range numbers {
+		m, err := c.From.Manifest(n)
+		if errors.Is(err, ErrCheckpointNotFound) && len(numbers) > 1 {
+			c.Gone = append(c.Gone, n)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		is, err := c.to.Manifest(n)
+		switch {
+		case errors.Is(err, ErrCheckpointNotFound):
+			list = append(list, m)
+		case err != nil:
+			return nil, err
+		case !sameManifest(m, is):
+			return nil, fmt.Errorf("%w: checkpoint %d in %s is another one", ErrParted, n, c.to.dir)
+		default:
+			c.Present = append(c.Present, n)
+		}
+	}
+	return list, nil
+}
+
+// goesOn checks that the journal of the job begins with that of its copy, but for a line that
+// was cut short.
+func (c *JobCopy) goesOn() error {
+	copied, err := c.to.fs.Open(filepath.Join(c.to.dir, c.Journal))
+	if errors.Is(err, fs.ErrNotExist) || c.Journal == "" {
+		return nil
+	}
+	if err != nil {
+		return durable.Op("open", filepath.Join(c.to.dir, c.Journal), -1, err)
+	}
+	defer copied.Close()
+	from, err := c.From.fs.Open(filepath.Join(c.From.dir, c.Journal))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return durable.Op("open", filepath.Join(c.From.dir, c.Journal), -1, err)
+	}
+	var was int64
+	if err == nil {
+		defer from.Close()
+		if was, err = from.Size(); err != nil {
+			return err
+		}
+	}
+	end, err := durable.ReadLines(io.NewSectionReader(copied, 0, math.MaxInt64), func([]byte) {})
+	if err != nil || end <= was && sameBytes(copied, from, end) {
+		return err
+	}
+	return fmt.Errorf("%w: %s is no beginning of %s", ErrParted, filepath.Join(c.to.dir, c.Journal), filepath.Join(c.From.dir, c.Journal))
+}
+
+// sameBytes reports whether two files begin with the same n bytes, and could be read.
+func sameBytes(a, b vfs.File, n int64) bool {
+	x, y := make([]byte, copyBytes), make([]byte, copyBytes)
+	for at := int64(0); at < n; at += copyBytes {
+		k := min(copyBytes, n-at)
+		if durable.ReadAt(a, "", x[:k], at) != nil || durable.ReadAt(b, "", y[:k], at) != nil || !bytes.Equal(x[:k], y[:k]) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameManifest reports whether two manifests say the same: each ckpt writes its own format.
+func sameManifest(a, b *Manifest) bool {
+	of := *a
+	of.Format = b.Format
+	x, err := of.Encode()
+	y, yerr := b.Encode()
+	return err == nil && yerr == nil && bytes.Equal(x, y)
+}
+
+// checkpoint copies a checkpoint. Files that were written before an error stay for the next
+// copy.
+func (c *JobCopy) checkpoint(ctx context.Context, m *Manifest) error {
+	paths, err := c.From.pathsOf(m)
+	if err != nil {
+		return err
+	}
+	c.to.mu.Lock()
+	tx, err := c.to.begin(m.Number, true)
+	c.to.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer tx.leave()
+	var dirs []string
+	for _, path := range distinct(paths) {
+		if err := c.file(ctx, path, false); err != nil {
+			return err
+		}
+		dirs = append(dirs, filepath.Dir(filepath.Join(c.to.dir, path)))
+	}
+	if err := c.check(ctx, m); err != nil {
+		return err
+	}
+	for _, dir := range distinct(dirs) {
+		if err := c.to.fs.SyncDir(dir); err != nil {
+			return durable.Op("sync", dir, -1, err)
+		}
+	}
+	return tx.Commit(ctx, m)
+}
+
+// leave ends a checkpoint that was not committed, and leaves its files to the next Sweep.
+func (t *Tx) leave() {
+	t.job.mu.Lock()
+	defer t.job.mu.Unlock()
+	if t.job.open[t.number] == t {
+		delete(t.job.open, t.number)
+	}
+}
+
+// check reads what was copied of a checkpoint. A file that is damaged there and sound here is
+// copied once more: a disk may have lost what an earlier copy wrote.
+func (c *JobCopy) check(ctx context.Context, m *Manifest) error {
+	again := make(map[string]bool)
+	for {
+		var damage *durable.DamageError
+		err := c.to.checkAll(ctx, m)
+		if !errors.As(err, &damage) {
+			return err
+		}
+		if err := c.From.checkAll(ctx, m); err != nil {
+			return err
+		}
+		path, rerr := filepath.Rel(c.to.dir, damage.File)
+		if rerr != nil || again[path] || c.inUse(path) {
+			return err
+		}
+		again[path] = true
+		if err := c.file(ctx, path, true); err != nil {
+			return err
+		}
+	}
+}
+
+// inUse reports whether a checkpoint of the other store may have bytes in a file.
+func (c *JobCopy) inUse(path string) bool {
+	n, ok := container.PathNumber(path)
+	if !ok {
+		return true
+	}
+	catalog, done, err := c.to.known()
+	if err != nil {
+		return true
+	}
+	defer done()
+	used, unknown := c.to.used(catalog, []int{n})
+	return used[path] || n <= unknown
+}
+
+// checkAll reads every byte of a checkpoint that may have no manifest yet.
+func (j *Job) checkAll(ctx context.Context, m *Manifest) error {
+	v := &container.Verifier{Place: j.Place(), Note: func(err error) error { return err }, Done: func(int64) {}, Memo: new(container.Memo)}
+	for _, f := range m.Files {
+		if err := v.File(ctx, f); err != nil {
+			return err
+		}
+	}
+	return v.References(ctx, m.Files)
+}
+
+// others copies the files that belong to no checkpoint: journals, results, message logs, traces.
+func (c *JobCopy) others(ctx context.Context, dir string) error {
+	entries, err := c.From.fs.ReadDir(filepath.Join(c.From.dir, dir))
+	if err != nil {
+		return durable.Op("list", filepath.Join(c.From.dir, dir), -1, err)
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		_, numbered := container.ParseNumber(e.Name())
+		switch {
+		case dir == "" && (numbered || e.Name() == specName || e.Name() == lockName || e.Name() == RecordName),
+			strings.HasSuffix(e.Name(), durable.TempSuffix), !e.IsDir() && !e.Type().IsRegular():
+		case e.IsDir():
+			err = c.others(ctx, path)
+		default:
+			err = c.other(ctx, path)
+			if errors.Is(err, fs.ErrNotExist) {
+				err = nil // a running job has removed it
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.to.fs.SyncDir(filepath.Join(c.to.dir, dir))
+}
+
+// other copies a file of no checkpoint, unless the copy is the same.
+func (c *JobCopy) other(ctx context.Context, path string) error {
+	a, err := c.From.fs.Open(filepath.Join(c.From.dir, path))
+	if err != nil {
+		return durable.Op("open", filepath.Join(c.From.dir, path), -1, err)
+	}
+	defer a.Close()
+	if b, err := c.to.fs.Open(filepath.Join(c.to.dir, path)); err == nil {
+		defer b.Close()
+		n, err := a.Size()
+		if m, merr := b.Size(); err == nil && merr == nil && n == m && sameBytes(a, b, n) {
+			return nil
+		}
+	}
+	return c.file(ctx, path, true)
+}
+
+// copyBytes is how much of a file is read at a time.
+const copyBytes = 1 << 20
+
+// file copies a file of the job, unless the other store has it and it is not to be replaced. It
+// gets its name once it is durable.
+func (c *JobCopy) file(ctx context.Context, path string, replace bool) (err error) {
+	name := filepath.Join(c.to.dir, path)
+	if _, err := c.to.fs.Stat(name); err == nil && !replace {
+		return nil
+	}
+	if err := durable.MkdirAll(c.to.fs, filepath.Dir(name)); err != nil {
+		return durable.Op("create", filepath.Dir(name), -1, err)
+	}
+	from, err := c.From.fs.Open(filepath.Join(c.From.dir, path))
+	if err != nil {
+		return durable.Op("open", filepath.Join(c.From.dir, path), -1, err)
+	}
+	defer from.Close()
+	temp := name + durable.TempSuffix
+	if err := durable.Remove(c.to.fs, temp); err != nil {
+		return err
+	}
+	into, err := c.to.fs.Create(temp)
+	if err != nil {
+		return durable.Op("create", temp, -1, err)
+	}
+	n, err := c.bytes(ctx, into, from, temp)
+	if err == nil {
+		err = durable.Op("sync", temp, -1, into.Sync())
+	}
+	if cerr := into.Close(); err == nil {
+		err = durable.Op("close", temp, -1, cerr)
+	}
+	if err == nil {
+		err = durable.Op("rename", temp, -1, c.to.fs.Rename(temp, name))
+	}
+	if err != nil {
+		return errors.Join(err, durable.Remove(c.to.fs, temp))
+	}
+	c.Files++
+	c.Bytes += n
+	return nil
+}
+
+// bytes copies the bytes of a file, of which blocks of zeros become holes where the file system
+// has them.
+func (c *JobCopy) bytes(ctx context.Context, into, from vfs.File, name string) (n int64, err error) {
+	b := make([]byte, copyBytes)
+	end := int64(0) // of what was written
+	for {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		k, err := from.ReadAt(b, n)
+		if err != nil && err != io.EOF {
+			return n, durable.ReadError(filepath.Join(c.From.dir, name), n, err)
+		}
+		if !codec.IsZero(b[:k]) {
+			if err := durable.WriteAt(into, name, b[:k], n); err != nil {
+				return n, err
+			}
+			end = n + int64(k)
+		}
+		n += int64(k)
+		if c.Progress != nil {
+			c.Progress(int64(k))
+		}
+		if err == io.EOF || k == 0 {
+			break
+		}
+	}
+	if end == n {
+		return n, nil
+	}
+	// The file ends in zeros.
+	return n, durable.WriteAt(into, name, []byte{0}, n-1)
+}
