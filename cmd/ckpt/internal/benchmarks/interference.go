@@ -20,6 +20,7 @@ import (
 	"ckpt/image/iosched"
 	"ckpt/internal/figure"
 	"ckpt/internal/vfs/slowfs"
+	"ckpt/predict/service"
 
 	"github.com/spf13/cobra"
 	"gonum.org/v1/plot"
@@ -233,13 +234,7 @@ func inTurns(rounds, ways int, measure func(round, way int) error) error {
 	return nil
 }
 
-func medianOf(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	v = slices.Sorted(slices.Values(v))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
+func medianOf(v []float64) float64 { return service.Median(v) }
 
 // rate returns bytes per second.
 func rate(bytes int64, seconds float64) float64 {

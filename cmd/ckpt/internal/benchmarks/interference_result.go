@@ -12,6 +12,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image/iosched"
 	"ckpt/internal/figure"
+	"ckpt/predict/fit"
 )
 
 // interference is the comparison as JSON. Times are in seconds.
@@ -102,7 +103,7 @@ var measures = []measure{
 		func(l *interferenceLine) *float64 { return &l.Total },
 		func(l *interferenceLine) **spread { return &l.TotalRatio }},
 	{"mean flow time of the jobs", 0.8, "mean flow", "mean flow time",
-		func(r *interferenceRun) float64 { return meanOf(r.jobs.flows) },
+		func(r *interferenceRun) float64 { return fit.Mean(r.jobs.flows) },
 		func(l *interferenceLine) *float64 { return &l.Flow },
 		func(l *interferenceLine) **spread { return &l.FlowRatio }},
 	{"total time of job and reader", 1.05, "reader: total", "total time with the reader",
@@ -110,7 +111,7 @@ var measures = []measure{
 		func(l *interferenceLine) *float64 { return &l.MixedTotal },
 		func(l *interferenceLine) **spread { return &l.MixedTotalRatio }},
 	{"stretch of the reader", 0.5, "stretch", "stretch of the reader",
-		func(r *interferenceRun) float64 { return meanOf(r.files) },
+		func(r *interferenceRun) float64 { return fit.Mean(r.files) },
 		func(l *interferenceLine) *float64 { return &l.ReaderStretch },
 		func(l *interferenceLine) **spread { return &l.ReaderRatio }},
 	{"flow time of a job alone", 1.02, "alone", "",
@@ -165,14 +166,6 @@ func medianRuns(runs []*interferenceRun, of func(*interferenceRun) float64) floa
 		v = append(v, of(r))
 	}
 	return medianOf(v)
-}
-
-func meanOf(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += x
-	}
-	return sum / float64(max(1, len(v)))
 }
 
 func (s *interferenceStorage) line(policy string, byRound map[int]*interferenceRun) interferenceLine {

@@ -24,6 +24,7 @@ type probing struct {
 	time     time.Duration // of all probes together
 	maxBytes int64         // in files at a time, and at most half of the free space
 	seed     uint64        // of the order of the probes, and of those that are held out
+	writers  int           // of further probes, of small files, where these are more than usual
 	progress func(share float64)
 	now      func() time.Time
 
@@ -172,7 +173,7 @@ func (r *probing) rounds(most int64) error {
 	if err != nil {
 		return err
 	}
-	r.res.Probes = probeList(size, most, r.res.Direct)
+	r.res.Probes = probeList(size, most, r.res.Direct, r.writers)
 	for i := range r.res.Probes {
 		r.res.Most = max(r.res.Most, r.res.Probes[i].Bytes())
 	}
@@ -229,6 +230,9 @@ func (r *probing) finish(begin time.Time) {
 	}
 	r.res.Took = r.now().Sub(begin).Seconds()
 	r.res.Unknown = append(r.res.Unknown, unknown(r.res.Most)...)
+	if r.writers > r.res.crowd() {
+		r.res.Unknown = append(r.res.Unknown, fmt.Sprintf("%d writers: the time or the space was too short", r.writers))
+	}
 	if n := all - len(r.res.Probes); n > 0 {
 		r.res.Unknown = append(r.res.Unknown, fmt.Sprintf("%d of %d probes: the time was too short", n, all))
 	}
@@ -267,9 +271,17 @@ const depth = 4
 // roundsWanted is how many rounds shall fit into the time, at the rate measured first.
 const roundsWanted = 8
 
-// list returns the probes, of which the large write size bytes each.
-func probeList(size, most int64, direct bool) []probe {
+// usualWriters is how many writers probes have at most; mostWriters, how many may be asked for.
+const usualWriters, mostWriters = 16, 4096
+
+// probeList returns the probes, of which the large write size bytes each, and a crowd of writers
+// small files.
+func probeList(size, most int64, direct bool, crowd int) []probe {
 	const small = 2 << 20
+	counts := []int{1, 2, 4, 8, usualWriters}
+	if crowd > usualWriters {
+		counts = append(counts, crowd)
+	}
 	ways := []bool{false}
 	if direct {
 		ways = []bool{true, false}
@@ -286,7 +298,7 @@ func probeList(size, most int64, direct bool) []probe {
 		for _, request := range []int64{plan.PageSize, 64 << 10, 1 << 20} {
 			add(probe{Writers: 1, Request: request, Depth: 1, Direct: way}, min(32*request, size))
 		}
-		for _, writers := range []int{1, 2, 4, 8, 16} {
+		for _, writers := range counts {
 			for _, shared := range []bool{false, true} {
 				if shared && writers == 1 || direct && !way && (shared || writers%3 != 1) {
 					continue // where direct writes work, package container makes no others
@@ -294,6 +306,9 @@ func probeList(size, most int64, direct bool) []probe {
 				p := probe{Writers: writers, Depth: depth, Shared: shared, Direct: way}
 				p.Request = 256 << 10
 				add(p, max(small, int64(writers)*p.Request))
+				if writers > usualWriters {
+					continue // no large files
+				}
 				p.Request = 1 << 20
 				add(p, size)
 				p.Request = plan.WriteBytes
@@ -333,7 +348,7 @@ func (r *probing) size(most int64) (int64, error) {
 		}
 	}
 	rate := float64(p.Bytes()) / max(p.Seconds[1], 1e-6)
-	count := float64(len(probeList(16<<20, most, r.res.Direct)))
+	count := float64(len(probeList(16<<20, most, r.res.Direct, r.writers)))
 	size := int64(rate * r.time.Seconds() / roundsWanted / count)
 	return min(max(size, 4<<20), most, 128<<20) &^ (1<<20 - 1), nil
 }

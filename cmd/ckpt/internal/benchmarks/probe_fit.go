@@ -30,10 +30,8 @@ func (r *probed) fit(ctx context.Context, h tune.Host) (*pfs.System, error) {
 	}
 	s := f.system(f.at)
 	var off []float64
-	writers := 0
 	for i := range r.Probes {
 		p := &r.Probes[i]
-		writers = max(writers, p.Writers)
 		if p.Kind != probeWrite || p.Direct != r.Direct {
 			continue
 		}
@@ -45,13 +43,21 @@ func (r *probed) fit(ctx context.Context, h tune.Host) (*pfs.System, error) {
 			off = append(off, p.off())
 		}
 	}
-	s.Misfit = pfs.Misfit{Scatter: scatter(off), Count: len(off), Writers: writers}
+	s.Misfit = pfs.Misfit{Scatter: scatter(off), Count: len(off), Writers: r.crowd()}
 	s.Metadata.Rename, s.Metadata.SyncDir = pfs.Duration(r.each(probeRename, 1)), pfs.Duration(max(0, r.each(probeSyncDir, 1)-r.each(probeCreate, 1)))
 	if s.Host.Stream > 4*s.Targets.Rate {
 		s.Host.Stream = 0 // no probe met a limit
 	}
 	s.Unknown = r.Unknown
 	return s, nil
+}
+
+// crowd is the largest number of writers of a probe.
+func (r *probed) crowd() (most int) {
+	for i := range r.Probes {
+		most = max(most, r.Probes[i].Writers)
+	}
+	return most
 }
 
 // scatter is the root of the mean square: the standard deviation about no deviation.
@@ -106,6 +112,7 @@ const (
 	fitSync
 	fitSharing4
 	fitSharing16
+	fitSharingMost
 	fitCreates
 )
 
@@ -125,7 +132,10 @@ func (f *fitter) system(at []float64) *pfs.System {
 	s.Targets.Rate, s.Targets.ReadRate, s.Host.Stream = pfs.Rate(e(fitRate)), pfs.Rate(e(fitRate)), pfs.Rate(e(fitStream))
 	s.Targets.PerRequest, s.Host.Latency, s.Sync = pfs.Duration(e(fitPerRequest)), pfs.Duration(e(fitLatency)), pfs.Duration(e(fitSync))
 	s.Metadata.Creates *= e(fitCreates)
-	s.Targets.Sharing = []pfs.Sharing{{Writers: 1, Factor: 1}, {Writers: 4, Factor: e(fitSharing4)}, {Writers: 16, Factor: e(fitSharing16)}}
+	s.Targets.Sharing = []pfs.Sharing{{Writers: 1, Factor: 1}, {Writers: 4, Factor: e(fitSharing4)}, {Writers: usualWriters, Factor: e(fitSharing16)}}
+	if most := f.res.crowd(); most > usualWriters {
+		s.Targets.Sharing = append(s.Targets.Sharing, pfs.Sharing{Writers: most, Factor: e(fitSharingMost)})
+	}
 	return &s
 }
 
@@ -136,7 +146,7 @@ func (f *fitter) search() error {
 		fastest = max(fastest, float64(p.Bytes())/p.Median)
 	}
 	f.at = []float64{fitRate: math.Log(fastest), fitStream: math.Log(fastest), fitPerRequest: math.Log(20e-6), fitLatency: math.Log(50e-6),
-		fitSync: math.Log(1e-3), fitSharing4: 0, fitSharing16: 0, fitCreates: 0}
+		fitSync: math.Log(1e-3), fitCreates: 0}
 	_, err := tune.Descend(f.at, f.loss)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 // synthetic returns probes whose times a description gives, each off by a little.
 func synthetic(t *testing.T, s *pfs.System, direct bool) *probed {
 	t.Helper()
-	r := &probed{Direct: direct, Most: 64 << 20, Probes: probeList(64<<20, 64<<20, direct)}
+	r := &probed{Direct: direct, Most: 64 << 20, Probes: probeList(64<<20, 64<<20, direct, 0)}
 	for i := range r.Probes {
 		p := &r.Probes[i]
 		seconds := 1e-3

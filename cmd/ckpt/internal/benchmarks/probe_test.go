@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"ckpt/image/pfs"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
@@ -78,6 +80,22 @@ func TestAllProbesInAllRounds(t *testing.T) {
 	}
 	if len(r.Unknown) < 4 {
 		t.Errorf("unknown: %q", r.Unknown)
+	}
+}
+
+// TestCrowd has more writers than usual write small files. A description then knows how they share
+// the target; without the space for them it says so.
+func TestCrowd(t *testing.T) {
+	for most, crowd := range map[int64]int{16 << 20: 64, 4 << 20: usualWriters} {
+		r, err := (&probing{time: 150 * time.Millisecond, maxBytes: most, writers: 64, now: new(ticker).read}).run(t.Context(), newFS(t), "/d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := slices.Contains(r.Unknown, "64 writers: the time or the space was too short")
+		sharing := (&fitter{res: r, base: &pfs.System{}}).system(make([]float64, fitCreates+1)).Targets.Sharing
+		if got := sharing[len(sharing)-1].Writers; r.crowd() != crowd || got != crowd || said != (crowd < 64) {
+			t.Errorf("%d bytes: probes of %d writers, sharing up to %d; unknown %q", most, r.crowd(), got, r.Unknown)
+		}
 	}
 }
 

@@ -40,8 +40,9 @@ func newBenchStorageCommand(g *ui.Globals) *cobra.Command {
 		Long: `Measure DIR with short probes and a few short jobs, and write a description of its
 storage to the file of --output: rates by request size and number of writers, files of
 their own and one for all, syncs, names, codecs, and what ckpt itself costs. Some of the
-probes are held out: they say how far the description may be off. Afterwards nothing is
-left in DIR.
+probes are held out: they say how far the description may be off. With --ranks as many
+writers write small files, too: forecasts for more than any probe had are less certain.
+Afterwards nothing is left in DIR.
 
 DIR with --sweep runs the write benchmark of Larrosa's thesis there: for each run a job of
 ckpt, whose ranks write a checkpoint of --bytes each several times, with one of the
@@ -86,7 +87,7 @@ setting with one value holds for all runs. Without --sweep there is one run.`,
 	ui.Choices(f, "on", pfs.Presets()...)
 	f.StringVar(&o.sweep, "sweep", "", "settings to vary, like p1,p2,buffer or buffer=4MiB:32MiB")
 	f.StringVar(&o.plot, "plot", "", "draw the rates to this .svg, .png or .pdf")
-	f.IntVar(&o.ranks, "ranks", 128, "number of ranks (in DIR: 4)")
+	f.IntVar(&o.ranks, "ranks", 128, "number of ranks (in DIR: 4), or of writers of probes")
 	f.IntVar(&o.nodes, "nodes", 0, "spread the ranks over this many nodes (default one rank on each)")
 	f.StringVar(&o.bytes, "bytes", "2GiB", "bytes of each rank (in DIR: 32MiB)")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of what is random: slow targets, held-out probes")
@@ -121,7 +122,12 @@ func runStorageIn(cmd *cobra.Command, g *ui.Globals, dir string, o *storageOptio
 		}
 		return runSweepIn(cmd.Context(), g, dir, o)
 	}
-	for _, name := range []string{"plot", "ranks", "nodes", "bytes", "launcher", "listen"} {
+	if !given("ranks") {
+		o.ranks = 0
+	} else if o.ranks > mostWriters {
+		return ui.BadUsage(fmt.Sprintf("--ranks %d: probes have at most %d writers", o.ranks, mostWriters), "give the writers of one host, at most so many")
+	}
+	for _, name := range []string{"plot", "nodes", "bytes", "launcher", "listen"} {
 		if given(name) {
 			return ui.BadUsage("--"+name+" goes with a description, or with --sweep", "add --sweep, as in --sweep layout,strategy, or leave --"+name+" out")
 		}

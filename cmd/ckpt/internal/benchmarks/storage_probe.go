@@ -85,7 +85,7 @@ func runProbeStorage(ctx context.Context, g *ui.Globals, dir string, o *storageO
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	begin := time.Now()
-	out, sys, err := probeDir(ctx, g, dir, limit, most, o.seed)
+	out, sys, err := probeDir(ctx, g, dir, limit, most, o)
 	if err != nil {
 		return err
 	}
@@ -109,14 +109,14 @@ func runProbeStorage(ctx context.Context, g *ui.Globals, dir string, o *storageO
 	return g.Show(out, func() error { return out.print(g, o.probe.output) })
 }
 
-func probeDir(ctx context.Context, g *ui.Globals, dir string, limit time.Duration, most int64, seed uint64) (*probed, *pfs.System, error) {
+func probeDir(ctx context.Context, g *ui.Globals, dir string, limit time.Duration, most int64, o *storageOptions) (*probed, *pfs.System, error) {
 	host, err := tune.MeasureHost(ctx, noise(dataBytes))
 	if err != nil {
 		return nil, nil, err
 	}
 	bar := g.NewBar("probes", 1000, false)
 	defer bar.Clear()
-	r := &probing{time: time.Duration(float64(limit) * probeShare), maxBytes: most, seed: seed, now: time.Now,
+	r := &probing{time: time.Duration(float64(limit) * probeShare), maxBytes: most, seed: o.seed, writers: o.ranks, now: time.Now,
 		progress: func(share float64) { bar.Set(int64(1000 * share)) }}
 	p, err := r.run(ctx, vfs.OS{}, dir)
 	if err != nil {

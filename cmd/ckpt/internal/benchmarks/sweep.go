@@ -174,7 +174,7 @@ func (g *sweepGroup) chosen() bool {
 // combined with each other; every other setting varies alone.
 func sweepGroups(terms []sweepTerm, base sweepPoint) []sweepGroup {
 	switches := sweepGroup{Setting: "switches"}
-	var others []sweepGroup
+	var groups []sweepGroup
 	for _, t := range terms {
 		switch {
 		case len(t.values) == 1:
@@ -182,12 +182,11 @@ func sweepGroups(terms []sweepTerm, base sweepPoint) []sweepGroup {
 		case t.options == switchOptions:
 			switches.terms = append(switches.terms, t)
 		default:
-			others = append(others, sweepGroup{Setting: t.name, terms: []sweepTerm{t}})
+			groups = append(groups, sweepGroup{Setting: t.name, terms: []sweepTerm{t}})
 		}
 	}
-	groups := others
 	if len(switches.terms) > 0 {
-		groups = append([]sweepGroup{switches}, others...)
+		groups = slices.Insert(groups, 0, switches)
 	}
 	for i := range groups {
 		groups[i].points = combine([]sweepPoint{base}, groups[i].terms)

@@ -172,13 +172,10 @@ func (x *tierRatio) bounds() string {
 }
 
 func (x *tierRatio) verdict() string {
-	switch {
-	case !x.Holds:
-		return "no"
-	case x.bounds() != "":
-		return "yes"
+	if x.Holds && x.bounds() == "" {
+		return ""
 	}
-	return ""
+	return map[bool]string{true: "yes", false: "no"}[x.Holds]
 }
 
 // summarise takes the medians, and compares the ways.
