@@ -59,8 +59,9 @@ func TestNoProgress(t *testing.T) {
 	for _, fault := range []string{"hang-checkpoint", "hang-after", "hang-restart", "fail-restart"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
+			patience := max(3*time.Second, 4*patienceFor(t))
 			s := newScene(t, 500, time.Millisecond)
-			s.opt.Limits.Patience = 3 * time.Second
+			s.opt.Limits.Patience = patience
 			s.spec.AutoRestart = true
 			failures := 1
 			if fault == "hang-after" {
@@ -100,6 +101,24 @@ func TestNoProgress(t *testing.T) {
 			s.sound(1)
 		})
 	}
+}
+
+// patienceFor measures how long this machine takes for a program that takes a checkpoint.
+func patienceFor(t *testing.T) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	s := newScene(t, 20, time.Millisecond)
+	asked := s.atStart(func(c *wire.Client) {
+		if _, err := c.Checkpoint(); err != nil {
+			t.Log(err)
+		}
+	})
+	_, err := launched(t.Context(), s.spec, s.opt)
+	asked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(begin)
 }
 
 // TestOlderCheckpoint: a checkpoint that restarts nothing, or that is damaged, is passed
