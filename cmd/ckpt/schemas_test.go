@@ -21,7 +21,7 @@ import (
 const schemasDir = "../../docs/schema"
 
 // printNoJSON are the commands that --json does not concern.
-var printNoJSON = []string{"man", "sdk", "completion"}
+var printNoJSON = []string{"serve", "man", "sdk", "completion"}
 
 // leafNames names the commands that do something themselves.
 func leafNames(cmd *cobra.Command) (names []string) {

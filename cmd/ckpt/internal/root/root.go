@@ -15,6 +15,7 @@ import (
 	"ckpt/cmd/ckpt/internal/jobs"
 	"ckpt/cmd/ckpt/internal/machine"
 	"ckpt/cmd/ckpt/internal/predictions"
+	"ckpt/cmd/ckpt/internal/serve"
 	"ckpt/cmd/ckpt/internal/study"
 	"ckpt/cmd/ckpt/internal/traces"
 	"ckpt/cmd/ckpt/internal/ui"
@@ -49,15 +50,21 @@ func runStep(ctx context.Context, args []string, s ui.Streams) error {
 
 // execute runs a command line, and says whether its result is JSON.
 func execute(ctx context.Context, args []string, s ui.Streams) (asJSON bool, err error) {
-	out := &ui.Noticing{W: s.Out}
-	s.Out = out
 	g := &ui.Globals{Streams: s}
+	err = Call(ctx, g, args)
+	return g.JSON, err
+}
+
+// Call runs a command line with the streams of g, and with what else takes its results.
+func Call(ctx context.Context, g *ui.Globals, args []string) (err error) {
+	out := &ui.Noticing{W: g.Out}
+	g.Out = out
 	root := rootFor(g, args)
-	root.SetIn(s.In)
-	root.SetOut(s.Out)
-	root.SetErr(s.Err)
+	root.SetIn(g.In)
+	root.SetOut(g.Out)
+	root.SetErr(g.Err)
 	if args, err = ui.Present(root, args); err != nil {
-		return g.JSON, err
+		return err
 	}
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -67,7 +74,7 @@ func execute(ctx context.Context, args []string, s ui.Streams) (asJSON bool, err
 	if err != nil {
 		err = g.Advised(cmd, args, err)
 	}
-	return g.JSON, err
+	return err
 }
 
 // New returns all commands.
@@ -94,7 +101,7 @@ func New(g *ui.Globals) *cobra.Command {
 	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "print results only")
 	flags.BoolVarP(&g.Verbose, "verbose", "v", false, "print more details")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ui.FlagError(cmd, err) })
-	addGroup(root, "jobs", "Run jobs", jobs.Commands(g))
+	addGroup(root, "jobs", "Run jobs", append(jobs.Commands(g), serve.NewCommand(g, serve.Tree{New: New, Call: Call})))
 	addGroup(root, "images", "Look after checkpoints, and look into memory", images.Commands(g))
 	addGroup(root, "predictions", "Predict, before a run", append(predictions.Commands(g), study.NewCommand(g, runStep)))
 	addGroup(root, "machine", "Measure I/O and this machine", slices.Concat([]*cobra.Command{machine.NewCommand(g)}, machine.StorageCommands(g), traces.Commands(g), benchmarks.Commands(g)))

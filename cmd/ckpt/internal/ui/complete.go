@@ -195,8 +195,8 @@ func checkPlace(before, name string) error {
 	return BadUsage(fmt.Sprintf("%s%s is no directory of this machine", before, name), fix)
 }
 
-// defaultStore is the store of commands without --store.
-func defaultStore() string {
+// DefaultStore is the store of commands without --store.
+func DefaultStore() string {
 	if dir := os.Getenv("CKPT_STORE"); dir != "" {
 		return dir
 	}

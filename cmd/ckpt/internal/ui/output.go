@@ -38,8 +38,9 @@ type Bar struct {
 	total        int64
 	bytes, shown bool
 	start, last  time.Time
-	note         string // what goes on besides
-	first        *mark  // where the rate is measured from; nil before the first Set
+	note         string        // what goes on besides
+	first        *mark         // where the rate is measured from; nil before the first Set
+	tell         func(n int64) // takes the place of the terminal
 }
 
 // A mark is how much was done at a time.
@@ -56,6 +57,9 @@ const (
 
 // NewBar returns nil where a bar would disturb.
 func (g *Globals) NewBar(what string, total int64, bytes bool) *Bar {
+	if g.Advance != nil {
+		return &Bar{tell: func(n int64) { g.Advance(what, n, total) }}
+	}
 	if g.Quiet || g.JSON || !IsTerminal(g.Err) || total < 1 {
 		return nil
 	}
@@ -73,6 +77,10 @@ func (b *Bar) Note(text string) {
 // to less.
 func (b *Bar) Set(n int64) {
 	if b == nil {
+		return
+	}
+	if b.tell != nil {
+		b.tell(n)
 		return
 	}
 	now := time.Now()
@@ -202,6 +210,10 @@ func (g *Globals) Warn(format string, args ...any) {
 
 // PrintJSON prints one document, indented for people.
 func (g *Globals) PrintJSON(v any) error {
+	if g.Result != nil {
+		g.Result(v)
+		return nil
+	}
 	enc := json.NewEncoder(g.Out)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)

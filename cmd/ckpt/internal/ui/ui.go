@@ -76,7 +76,7 @@ func SplitTarget(s string) (job string, number int, err error) {
 }
 
 func (g *Globals) AddStoreFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&g.Store, "store", defaultStore(), "directory of the checkpoint store; $CKPT_STORE")
+	cmd.Flags().StringVar(&g.Store, "store", DefaultStore(), "directory of the checkpoint store; $CKPT_STORE")
 }
 
 func (g *Globals) OpenStore() (*image.Store, error) {
@@ -223,6 +223,11 @@ type Globals struct {
 	Store    string
 	Group    string // that the store is made for
 	copyTold bool   // the user knows that the store is a copy
+
+	// Within another program than a shell, Result takes the result of a command in place of
+	// the output, and Advance how far the command is.
+	Result  func(v any)
+	Advance func(what string, done, total int64)
 }
 
 // Noticing keeps the first error of a writer, and writes nothing more after it. So

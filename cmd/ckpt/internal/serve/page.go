@@ -1,0 +1,32 @@
+package serve
+
+import (
+	"bytes"
+	"embed"
+	"net/http"
+	"path"
+	"time"
+)
+
+// assets are the files of the page. uPlot is as npm has it (uplot 1.6.32, MIT).
+//
+//go:embed assets/index.html assets/app.js assets/style.css assets/uPlot.js assets/uPlot.css assets/uPlot.LICENSE
+var assets embed.FS
+
+// page answers with a file of the page.
+func page(w http.ResponseWriter, r *http.Request) {
+	name := path.Base(r.URL.Path)
+	if r.URL.Path == "/" {
+		name = "index.html"
+	}
+	body, err := assets.ReadFile("assets/" + name)
+	if err != nil || r.URL.Path != "/" && r.URL.Path != "/"+name {
+		fail(w, http.StatusNotFound, "there is no such page", "the page is /")
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		fail(w, http.StatusMethodNotAllowed, "the page is only to be read", "use GET")
+		return
+	}
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
+}

@@ -1,0 +1,288 @@
+// Package serve is ckpt as a service: its commands as an HTTP API, the states of jobs as a stream
+// of events and as metrics, and a page that shows them. A store is its own database: the service
+// keeps nothing that a store has, and jobs go on without it.
+//
+// Each request about a job or a prediction runs the command of that name in this process, and
+// answers with the value that the command would print with --json. So an answer, its units, its
+// errors and its hints are those of ckpt, and a flag is described once.
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ckpt/cmd/ckpt/internal/ui"
+)
+
+// A Tree is how this package reaches the commands of ckpt, which it is one of.
+type Tree struct {
+	New  func(*ui.Globals) *cobra.Command
+	Call func(ctx context.Context, g *ui.Globals, args []string) error
+}
+
+type options struct {
+	stores    []string
+	listen    string
+	readOnly  bool
+	cert, key string
+	tokens    string
+}
+
+// NewCommand returns the command.
+func NewCommand(g *ui.Globals, tree Tree) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Show jobs on a page, and answer requests over HTTP",
+		Long: `Serve the jobs of one or several stores: a page that shows them live and answers what
+checkpoints would cost, an HTTP API with the results that other commands print with --json
+(/api/openapi.json describes it), and metrics for Prometheus (/metrics).
+
+The service listens on this machine only, and prints a link that lets one browser in; when
+the link is used, it prints another one. --tokens names a file with a line for each program
+that may ask: read or change, and a token of at least 20 characters. On other addresses
+--listen needs --tokens, --tls-cert and --tls-key. With --read-only no request changes a
+job.
+
+The service ends with ^C or SIGTERM. Jobs that it has launched go on: ckpt status shows
+them, and a later service shows them again. docs/SERVICE.md explains all of it.`,
+		Example: `  ckpt serve
+  ckpt serve --store /scratch/a --store /scratch/b --read-only
+  ckpt serve --listen 10.77.0.1:7070 --tls-cert cert.pem --tls-key key.pem --tokens tokens`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(o.stores) == 0 {
+				o.stores = []string{ui.DefaultStore()}
+			}
+			return run(cmd.Context(), g, tree, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&o.stores, "store", nil, "directory of a checkpoint store, may be given several times (default: $CKPT_STORE)")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:7070", "HOST:PORT to listen on; port 0 is any free one")
+	f.BoolVar(&o.readOnly, "read-only", false, "refuse requests that change jobs")
+	f.StringVar(&o.cert, "tls-cert", "", "certificate in PEM, with the names of this service")
+	f.StringVar(&o.key, "tls-key", "", "private key of the certificate, in PEM")
+	f.StringVar(&o.tokens, "tokens", "", "file of tokens for programs: lines of read or change, and a token")
+	return cmd
+}
+
+// A server answers the requests of one service.
+type server struct {
+	ctx    context.Context // ends with the service
+	g      *ui.Globals
+	tree   Tree
+	stores []storeRef
+	guard  *guard
+	tasks  tasks
+	watch  *watcher
+	meter  *meter
+	places chan struct{} // for answers that compute
+	schema []byte        // the OpenAPI document
+}
+
+// newServer makes a server for stores.
+func newServer(ctx context.Context, g *ui.Globals, tree Tree, dirs []string) (*server, error) {
+	s := &server{ctx: ctx, g: g, tree: tree, places: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	for _, dir := range dirs {
+		one := ui.Globals{Store: dir}
+		if err := one.CheckStore(); err != nil {
+			return nil, err
+		}
+		path, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range s.stores {
+			if other.Dir == path {
+				return nil, ui.BadUsage(fmt.Sprintf("--store %s is given twice", dir), "leave one out")
+			}
+		}
+		s.stores = append(s.stores, storeRef{s.nameFor(filepath.Base(path)), path})
+	}
+	s.watch = newWatcher(s.stores)
+	s.meter = newMeter(s.watch)
+	s.tasks.changed = func(t Task) { s.watch.tell(Change{Task: &t}) }
+	s.guard = &guard{most: changing, now: time.Now, sessions: map[digest]time.Time{}, buckets: map[string]*bucket{}, link: func(string) {}}
+	var err error
+	s.schema, err = s.document()
+	return s, err
+}
+
+// nameFor is a name of a store in paths: the last part of its directory, with a number if another
+// store has that.
+func (s *server) nameFor(base string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
+			return r
+		}
+		return '-'
+	}, base)
+	name := strings.TrimLeft(clean, ".-")
+	if name == "" {
+		name = "store"
+	}
+	for n, plain := 2, name; ; n++ {
+		taken := false
+		for _, st := range s.stores {
+			taken = taken || st.Name == name
+		}
+		if !taken {
+			return name
+		}
+		name = fmt.Sprintf("%s-%d", plain, n)
+	}
+}
+
+// handler returns the handler of all requests, behind the guard.
+func (s *server) all() http.Handler {
+	mux := http.NewServeMux()
+	for i := range operations {
+		o := &operations[i]
+		mux.HandleFunc(o.method+" "+o.path, needs(o.right, s.handler(o)))
+	}
+	for _, own := range s.own() {
+		mux.HandleFunc(own.method+" "+own.path, needs(own.right, own.handle))
+	}
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, http.StatusNotFound, fmt.Sprintf("there is no %.10s %.200s", r.Method, r.URL.Path), "/api/openapi.json has all requests")
+	})
+	mux.HandleFunc("/", needs(reading, page))
+	return s.guard.wrap(mux)
+}
+
+// run serves until the context or a signal ends it.
+func run(ctx context.Context, g *ui.Globals, tree Tree, o *options) error {
+	host, _, err := net.SplitHostPort(o.listen)
+	if err != nil {
+		return ui.BadUsage(fmt.Sprintf("--listen %s: want HOST:PORT", o.listen), "like --listen 127.0.0.1:7070")
+	}
+	ctx, stop := ui.Interruptible(ctx)
+	defer stop()
+	s, err := newServer(ctx, g, tree, o.stores)
+	if err != nil {
+		return err
+	}
+	certificate, err := s.secure(o, host)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", o.listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return ui.WithHint(err, "choose another port with --listen, or 127.0.0.1:0 for a free one")
+	}
+	if err != nil {
+		return err
+	}
+	url := "http://" + l.Addr().String()
+	if certificate != nil {
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
+		url = "https://" + net.JoinHostPort(nameOf(s.guard.leaf, host), portOf(l.Addr()))
+	}
+	s.guard.cookie = "ckpt-" + portOf(l.Addr())
+	s.guard.link = func(key string) {
+		_ = g.Printf("open %s/enter?key=%s\n", url, key) // the service outlives a closed terminal
+	}
+	signal.Ignore(syscall.SIGPIPE)
+	return s.serve(ctx, l)
+}
+
+// secure reads what the guard needs, and refuses an address that others reach without it.
+func (s *server) secure(o *options, host string) (*tls.Certificate, error) {
+	if o.readOnly {
+		s.guard.most = reading
+	}
+	if (o.cert == "") != (o.key == "") {
+		return nil, ui.BadUsage("--tls-cert and --tls-key belong together", "give both, or leave both out")
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && (o.cert == "" || o.tokens == "") {
+		return nil, ui.BadUsage(fmt.Sprintf("--listen %s: other machines reach this address", o.listen), "add --tls-cert, --tls-key and --tokens; or listen on 127.0.0.1, and reach it through ssh -L")
+	}
+	var err error
+	if o.tokens != "" {
+		if s.guard.tokens, err = readTokens(o.tokens); err != nil {
+			return nil, err
+		}
+	}
+	if o.cert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(o.cert, o.key)
+	if err != nil {
+		return nil, ui.WithHint(ui.AsUsage(err), "openssl req -x509 -newkey ed25519 -nodes -keyout key.pem -out cert.pem -subj /CN=HOST -addext subjectAltName=DNS:HOST makes a pair")
+	}
+	s.guard.secure = true
+	s.guard.leaf, err = x509.ParseCertificate(pair.Certificate[0])
+	return &pair, err
+}
+
+// nameOf is a name of the certificate that a browser can use.
+func nameOf(leaf *x509.Certificate, host string) string {
+	switch {
+	case leaf.VerifyHostname(host) == nil:
+		return host
+	case len(leaf.DNSNames) > 0:
+		return leaf.DNSNames[0]
+	case len(leaf.IPAddresses) > 0:
+		return leaf.IPAddresses[0].String()
+	}
+	return host
+}
+
+func portOf(a net.Addr) string {
+	_, port, _ := net.SplitHostPort(a.String())
+	return port
+}
+
+// graceful is how long requests may take when the service ends.
+const graceful = 5 * time.Second
+
+// serve answers the requests of a listener until ctx ends. Then tasks of this process are
+// cancelled and awaited; processes of jobs go on.
+func (s *server) serve(ctx context.Context, l net.Listener) error {
+	h := &http.Server{Handler: s.all(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longestAnswer, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(l) }()
+	go s.watch.run(ctx)
+	s.guard.newLink()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.Background(), graceful)
+	defer cancel()
+	err := h.Shutdown(end)
+	s.tasks.work.Wait()
+	if errors.Is(err, context.DeadlineExceeded) {
+		return h.Close()
+	}
+	return err
+}
+
+// version answers with what a page needs to know of the service.
+func (s *server) session(w http.ResponseWriter, r *http.Request) {
+	has, _ := r.Context().Value(rightKey{}).(right)
+	host, _ := os.Hostname()
+	respond(w, http.StatusOK, session{has.String(), host, ui.ThisBuild().Version})
+}
+
+type session struct {
+	Right   string `json:"right"`
+	Host    string `json:"host"`
+	Version string `json:"version"`
+}

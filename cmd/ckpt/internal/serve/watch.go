@@ -1,0 +1,367 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/internal/vfs"
+)
+
+// A Change is the new state of a job, or a task, as the stream of events has it.
+type Change struct {
+	Store  string      `json:"store,omitempty"`
+	Job    string      `json:"job,omitempty"`
+	Status *job.Status `json:"status,omitempty"` // nil: the job is gone
+	Task   *Task       `json:"task_now,omitempty"`
+}
+
+// How often the watcher looks at jobs that run, and at the directories of all.
+const (
+	lookPause = 250 * time.Millisecond
+	allPause  = time.Second
+)
+
+// A watcher keeps the states of all jobs while somebody listens. A store is its own database: the
+// directory of a job changes when a run begins or ends, and its journal grows with each event.
+type watcher struct {
+	stores []storeRef
+
+	mu        sync.Mutex
+	seen      map[string]*seenJob
+	listeners map[chan Change]bool
+
+	looking sync.Mutex // one look at a time
+	lastAll time.Time
+}
+
+type seenJob struct {
+	store, name string
+	changed     time.Time // the directory of the job
+	grown       int64     // the length of its journal
+	status      *job.Status
+	text        string // of the status, to tell news
+}
+
+func newWatcher(stores []storeRef) *watcher {
+	return &watcher{stores: stores, seen: map[string]*seenJob{}, listeners: map[chan Change]bool{}}
+}
+
+// run looks again and again while there are listeners.
+func (w *watcher) run(ctx context.Context) {
+	tick := time.NewTicker(lookPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		w.mu.Lock()
+		heard := len(w.listeners) > 0
+		w.mu.Unlock()
+		if heard {
+			w.look(ctx, false)
+		}
+	}
+}
+
+// look finds out what has changed, and tells the listeners. All has it look at all jobs.
+func (w *watcher) look(ctx context.Context, all bool) {
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	all = all || time.Since(w.lastAll) >= allPause
+	if all {
+		w.lastAll = time.Now()
+	}
+	for _, st := range w.stores {
+		store, err := image.OpenStore(vfs.OS{}, st.Dir)
+		if err != nil {
+			continue // it has no job yet, or cannot be read now: GET /api/stores says why
+		}
+		if all {
+			w.lookAtAll(ctx, st.Name, store)
+			continue
+		}
+		for _, s := range w.known(st.Name) {
+			if live(s.status) {
+				w.lookAt(ctx, store, s, false)
+			}
+		}
+	}
+}
+
+// live reports whether a job may change without a change in its directory.
+func live(s *job.Status) bool {
+	return s != nil && (s.State == job.StateRunning || s.State == job.StateSilent)
+}
+
+func (w *watcher) known(store string) (list []*seenJob) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.seen {
+		if s.store == store {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+func (w *watcher) lookAtAll(ctx context.Context, name string, store *image.Store) {
+	names, err := store.Jobs()
+	if err != nil {
+		return
+	}
+	there := map[string]bool{}
+	for _, n := range names {
+		there[n] = true
+		w.mu.Lock()
+		s := w.seen[name+"/"+n]
+		if s == nil {
+			s = &seenJob{store: name, name: n}
+			w.seen[name+"/"+n] = s
+		}
+		w.mu.Unlock()
+		w.lookAt(ctx, store, s, true)
+	}
+	for _, s := range w.known(name) {
+		if !there[s.name] {
+			w.forget(s)
+		}
+	}
+}
+
+// lookAt looks at one job, unless its directory, or between two looks at all jobs its journal,
+// says that it is as it was.
+func (w *watcher) lookAt(ctx context.Context, store *image.Store, s *seenJob, all bool) {
+	j, err := store.Job(s.name)
+	if errors.Is(err, image.ErrJobNotFound) {
+		w.forget(s)
+		return
+	}
+	if err != nil {
+		return
+	}
+	fi, err := os.Stat(j.Dir())
+	if err != nil {
+		return
+	}
+	grown := int64(0)
+	if journal, err := journalInfo(j); err == nil {
+		grown = journal.Size()
+	}
+	if s.status != nil && (!live(s.status) || !all) && fi.ModTime().Equal(s.changed) && grown == s.grown {
+		return
+	}
+	s.changed, s.grown = fi.ModTime(), grown
+	status, err := wire.Inspect(ctx, store, s.name)
+	if err != nil {
+		if errors.Is(err, image.ErrJobNotFound) || ctx.Err() != nil {
+			return
+		}
+		status = &job.Status{Job: s.name, State: job.StateUnreadable, Mapping: job.Mapping{}, Failure: ui.OneLine(err.Error())}
+	} else {
+		status.Restarts = nil
+	}
+	text, _ := json.Marshal(status)
+	w.mu.Lock()
+	news := string(text) != s.text
+	s.status, s.text = status, string(text)
+	w.mu.Unlock()
+	if news {
+		w.tell(Change{Store: s.store, Job: s.name, Status: status})
+	}
+}
+
+// journalInfo tells the length of a job's journal.
+func journalInfo(j *image.Job) (os.FileInfo, error) {
+	return os.Stat(filepath.Join(j.Dir(), job.JournalName))
+}
+
+func (w *watcher) forget(s *seenJob) {
+	w.mu.Lock()
+	delete(w.seen, s.store+"/"+s.name)
+	w.mu.Unlock()
+	w.tell(Change{Store: s.store, Job: s.name})
+}
+
+// tell tells all listeners. It ends the stream of a slow one: the page begins a new stream, with
+// all states.
+func (w *watcher) tell(c Change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ch := range w.listeners {
+		select {
+		case ch <- c:
+		default:
+			delete(w.listeners, ch)
+			close(ch)
+		}
+	}
+}
+
+// listen adds a listener, with what is known now.
+func (w *watcher) listen() (ch chan Change, now []Change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.seen {
+		if s.status != nil {
+			now = append(now, Change{Store: s.store, Job: s.name, Status: s.status})
+		}
+	}
+	ch = make(chan Change, 1024)
+	w.listeners[ch] = true
+	return ch, now
+}
+
+func (w *watcher) leave(ch chan Change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.listeners[ch] {
+		delete(w.listeners, ch)
+		close(ch)
+	}
+}
+
+// mostListeners bounds the streams.
+const mostListeners = 200
+
+// keepAlive is how often a stream without news says that it lives.
+const keepAlive = 15 * time.Second
+
+// events answers with a stream of server-sent events: first all jobs and tasks, then what changes.
+func (s *server) events(w http.ResponseWriter, r *http.Request) {
+	s.watch.mu.Lock()
+	many := len(s.watch.listeners) >= mostListeners
+	s.watch.mu.Unlock()
+	if many {
+		fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%d streams are open", mostListeners), "close pages of this service")
+		return
+	}
+	s.watch.look(r.Context(), true)
+	ch, now := s.watch.listen()
+	defer s.watch.leave(ch)
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	send := func(c Change) bool {
+		body, err := json.Marshal(c)
+		if err != nil {
+			return true
+		}
+		_ = out.SetWriteDeadline(time.Now().Add(longestAnswer))
+		_, err = fmt.Fprintf(w, "data: %s\n\n", body)
+		return err == nil
+	}
+	for _, t := range s.tasks.all() {
+		now = append(now, Change{Task: &t})
+	}
+	for _, c := range now {
+		send(c)
+	}
+	fmt.Fprint(w, ": all\n\n")
+	_ = out.Flush()
+	quiet := time.NewTicker(keepAlive)
+	defer quiet.Stop()
+	for {
+		alive := true
+		select {
+		case <-r.Context().Done():
+			return
+		case <-s.ctx.Done():
+			return
+		case <-quiet.C:
+			_, err := fmt.Fprint(w, ": alive\n\n")
+			alive = err == nil
+		case c, open := <-ch:
+			alive = open && send(c)
+		}
+		if !alive || out.Flush() != nil {
+			return
+		}
+	}
+}
+
+// history answers with the events of a job's journal, the newest MiB of them.
+func (s *server) history(w http.ResponseWriter, r *http.Request) {
+	_, dir, ok := s.storeOf(w, r)
+	if !ok {
+		return
+	}
+	store, err := image.OpenStore(vfs.OS{}, dir)
+	var j *image.Job
+	if err == nil {
+		j, err = store.Job(r.PathValue("job"))
+	}
+	list := []json.RawMessage{}
+	if err == nil {
+		err = job.ReadJournal(j, mostHistory, func(line []byte) {
+			if json.Valid(line) { // the first may be cut
+				list = append(list, present(line))
+			}
+		})
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil // a job without a run
+		}
+	}
+	if err != nil {
+		problemOf(err, nil).write(w)
+		return
+	}
+	respond(w, http.StatusOK, list)
+}
+
+// present is a line of a journal with the fields that this version has.
+func present(line []byte) json.RawMessage {
+	var e job.CheckpointEvent
+	if json.Unmarshal(line, &e) == nil && e.Type == "checkpoint" {
+		if now, err := json.Marshal(&e); err == nil {
+			return now
+		}
+	}
+	return append(json.RawMessage{}, line...)
+}
+
+const mostHistory = 1 << 20
+
+// A storeRef is a store that the service serves, under a name of its own.
+type storeRef struct {
+	Name string `json:"store"`
+	Dir  string `json:"directory"`
+}
+
+type storeState struct {
+	storeRef
+	Jobs   int    `json:"jobs"`
+	Free   int64  `json:"free_bytes"`
+	Reason string `json:"reason,omitempty"` // why the store cannot be read
+}
+
+func (s *server) listStores(w http.ResponseWriter, _ *http.Request) {
+	list := []storeState{}
+	for _, st := range s.stores {
+		line := storeState{storeRef: st}
+		store, err := image.OpenStore(vfs.OS{}, st.Dir)
+		var names []string
+		if err == nil {
+			names, err = store.Jobs()
+		}
+		if err == nil {
+			line.Free, err = vfs.OS{}.Free(filepath.Clean(st.Dir))
+		}
+		if line.Jobs = len(names); err != nil {
+			line.Reason = ui.OneLine(err.Error())
+		}
+		list = append(list, line)
+	}
+	respond(w, http.StatusOK, list)
+}
