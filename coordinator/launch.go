@@ -150,19 +150,12 @@ func setsUp(inst *dataset.Instance) error {
 
 // nearest names the number of ranks next to a job's that its application can have.
 func nearest(spec *job.Resolved) string {
-	for away := 1; away < 1<<12; away++ {
-		for _, np := range []int{spec.NP - away, spec.NP + away} {
-			other := spec.Spec
-			other.NP = np
-			if np < 1 {
-				continue
-			}
-			if inst, err := other.Evaluate(); err == nil && setsUp(inst) == nil {
-				return fmt.Sprintf(": the nearest possible is %d", np)
-			}
-		}
-	}
-	return ""
+	return dataset.Nearest(spec.NP, func(np int) bool {
+		other := spec.Spec
+		other.NP = np
+		inst, err := other.Evaluate()
+		return err == nil && setsUp(inst) == nil
+	})
 }
 
 // createStore makes the store of a job if need be.

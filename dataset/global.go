@@ -254,20 +254,25 @@ func (w *Workload) InstanceOn(className string, launched, np int) (*Instance, er
 	inst, err := w.instanceOn(className, launched, np)
 	if errors.Is(err, global.ErrTooManyRanks) {
 		return nil, &SpecError{Reason: BadProcs, Subject: fmt.Sprintf("%s.%s", w.Name, className),
-			Problem: fmt.Sprintf("%d processes are too many: %v", np, errors.Unwrap(err)), hint: "choose a smaller process count or a larger class" + w.fewer(className, launched, np), err: err}
+			Problem: fmt.Sprintf("%d processes are too many: %v", np, errors.Unwrap(err)), hint: "choose another process count or a larger class" + Nearest(np, func(n int) bool {
+				was := launched
+				if launched == np {
+					was = n
+				}
+				_, err := w.instanceOn(className, was, n)
+				return err == nil
+			}), err: err}
 	}
 	return inst, err
 }
 
-// fewer names the largest smaller number of ranks that a job can have.
-func (w *Workload) fewer(className string, launched, np int) string {
-	for n := np - 1; n > max(0, np-1<<12); n-- {
-		was := launched
-		if launched == np {
-			was = n
-		}
-		if _, err := w.instanceOn(className, was, n); err == nil {
-			return fmt.Sprintf(": the nearest possible is %d", n)
+// Nearest names the number of ranks next to np that is possible.
+func Nearest(np int, possible func(np int) bool) string {
+	for away := 1; away < 1<<12; away++ {
+		for _, n := range []int{np - away, np + away} {
+			if n > 0 && possible(n) {
+				return fmt.Sprintf(": the nearest possible is %d", n)
+			}
 		}
 	}
 	return ""

@@ -252,12 +252,12 @@ func ReadModel(r io.Reader) (*Model, error) {
 func (m *Model) refit() error {
 	m.Version = modelVersion
 	for _, s := range m.Series {
-		if err := s.Refit(s.Fit); err != nil {
+		if err := s.Refit(s.FitLaws); err != nil {
 			return err
 		}
 	}
 	for _, s := range m.Whole {
-		if err := s.Refit(func(*dataset.Workload) error { return s.FitFiles() }); err != nil {
+		if err := s.Refit(s.FitFiles); err != nil {
 			return err
 		}
 	}

@@ -172,7 +172,7 @@ func (f *LawFit) score(points []Point) {
 		if Distinct(rest) < f.Law.params() {
 			return
 		}
-		g, err := f.Refit(rest)
+		g, err := fitLaw(f.Law, rest)
 		if err != nil {
 			return
 		}

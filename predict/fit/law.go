@@ -382,19 +382,6 @@ func fitPowerWithin(l Law, points []Point, low, high, tolerance float64) (*LawFi
 	return f, nil
 }
 
-// Refit fits the law of f to fewer points. The exponent cannot have moved far, and its
-// fifth digit does not matter for errors.
-func (f *LawFit) Refit(points []Point) (*LawFit, error) {
-	if f.Law == Power || f.Law == PowerFloor {
-		low, high := f.Exponent-0.4, f.Exponent+0.4
-		if f.Law == PowerFloor {
-			low, high = max(low, -2), min(high, -0.3)
-		}
-		return fitPowerWithin(f.Law, points, low, high, 1e-5)
-	}
-	return fitLaw(f.Law, points)
-}
-
 // fitLogLog is the thesis's regression: a line through (ln p, ln MiB).
 func fitLogLog(points []Point) (*LawFit, error) {
 	n := float64(len(points))

@@ -107,11 +107,16 @@ func (s *Series) Fit(w *dataset.Workload) error {
 		}
 		s.Drift = d
 	}
-	if Distinct(s.Points) >= 2 {
-		var err error
-		if s.Laws, err = ChooseLaws(s.Points); err != nil {
-			return fmt.Errorf("%s: %w", s.Name(), err)
-		}
+	return s.FitLaws()
+}
+
+// FitLaws fits the laws, if the points support one.
+func (s *Series) FitLaws() (err error) {
+	if Distinct(s.Points) < 2 {
+		return nil
+	}
+	if s.Laws, err = ChooseLaws(s.Points); err != nil {
+		return fmt.Errorf("%s: %w", s.Name(), err)
 	}
 	return nil
 }
@@ -159,12 +164,12 @@ func (s *Series) CheckFiles() error {
 }
 
 // Refit fits the laws of a series from a file anew, with the structure that it has.
-func (s *Series) Refit(laws func(*dataset.Workload) error) error {
+func (s *Series) Refit(laws func() error) error {
 	if err := s.checkPoints(); err != nil {
 		return err
 	}
 	s.Laws = nil
-	if err := laws(nil); err != nil || s.Laws == nil {
+	if err := laws(); err != nil || s.Laws == nil {
 		return err
 	}
 	s.Laws.described() // what check verifies

@@ -125,9 +125,7 @@ func (o *tuneOptions) tuneCase(app string) (tune.Case, error) {
 	if c.Settings, err = o.settings(); err != nil {
 		return c, err
 	}
-	if o.model != "" {
-		err = predictions.AddContents(o.model, &c)
-	}
+	err = predictions.AddContents(o.model, &c)
 	return c, err
 }
 
@@ -422,10 +420,8 @@ func (o *launchOptions) tuneSpec(ctx context.Context, s *job.Spec) error {
 	if c.Limit, err = copiesLimit(r); err != nil {
 		return err
 	}
-	if o.model != "" {
-		if err := predictions.AddContents(o.model, &c); err != nil {
-			return err
-		}
+	if err := predictions.AddContents(o.model, &c); err != nil {
+		return err
 	}
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()

@@ -66,8 +66,11 @@ func Program(model, app string, np int) (*dataset.Instance, error) {
 }
 
 // AddContents has a case store what the jobs behind a model did: the shares of regions and
-// the ratios of codecs that they measured, with the doubt about them.
+// the ratios of codecs that they measured, with the doubt about them. Without a model it has none.
 func AddContents(model string, c *tune.Case) error {
+	if model == "" {
+		return nil
+	}
 	o := jobOptions{model: model}
 	m, err := o.load(c.Instance.String())
 	if err != nil {
