@@ -42,8 +42,8 @@ func (ev *evaluator) zones(*sheet) {
 		name := fmt.Sprintf("%s.%s.%d %s", r.App, r.Class, r.NP, r.MPI)
 		library, shared := fit.ThesisLibrary(r.MPI), fit.ThesisShared(r.MPI, r.PPN)
 		if s.Drift == nil {
-			// Lulesh, whose structure is not known: measured once, so its data zone has
-			// no prediction.
+			// Lulesh, whose structure is not known.
+			ev.add(r.Table, name, "data", r.Data, 0, fit.Estimate{}, "no prediction: measured on one number of processes, and no structure is known")
 			ev.add(r.Table, name, "library", r.Library, library, ev.base.Library[r.MPI].Predict(), "")
 			ev.add(r.Table, name, "shared", r.Shared, shared, ev.sharedWithout(r.App, r.MPI, r.PPN), "")
 			continue
