@@ -1,0 +1,184 @@
+// Package life runs the life of a job in virtual time, from its start to its end: it computes,
+// takes checkpoints, fails, restarts and computes again. It answers where closed forms end:
+// failures that cluster by node, levels that lose their protection, spare nodes, waste by cause,
+// and how far the ends of runs lie apart.
+//
+//	job := life.Job{Work: 30 * day, Interval: hour, Nodes: 4096, Levels: []life.Level{{Name: "store", Cost: 300, Restart: 300}}}
+//	s, err := life.Simulate(ctx, []life.Job{job}, life.Machine{NodeMTBF: 5 * year, Shape: 0.7}, life.Runs{Count: 200, Seed: 1})
+//	fmt.Println(s.Lives[0].End.Mean, s.Lives[0].ETTR.Mean)
+//
+// # The model
+//
+// All times are seconds. The job is tightly coupled: each pause of a part is one of the job. It
+// computes for an interval, takes a checkpoint, and so on; after the last interval it ends.
+// A checkpoint goes through the levels, the nearest first: each costs what it takes more than the
+// one before. Every so many checkpoints of a level one goes on to the next.
+//
+// After a failure the job waits until the failure is noticed, then for a node if one was lost
+// and no spare is left, and reads its newest checkpoint of the nearest level that survived.
+// Failures strike at any time; those that strike while the job waits are noticed with the first.
+// With message logs only a group of ranks goes back, and repeats its work faster (Replay).
+//
+// Levels whose last one has a drain are the nodes and the store of ckpt launch --local. Which
+// version has a slot, waits, is copied or reclaimed is decided by nodes.Ledger, as in a job.
+//
+// # Promises
+//
+//   - The same job, machine and seed give the same lives, on any number of processors.
+//   - Jobs of one simulation meet the same failures, so that their differences are theirs.
+//   - The cost of a life grows with its checkpoints and failures, and its nodes once.
+//   - A job that makes no progress is an error, not a number.
+package life
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Job is what has a life.
+type Job struct {
+	Work     float64 // seconds of the run without checkpoints, logs and failures
+	Interval float64 // from the end of a checkpoint to the begin of the next
+	Nodes    int
+	Levels   []Level // nearest first; the last survives every failure
+
+	// Slowdown is the share of the speed that message logs cost, Growth the seconds that a
+	// second of work adds to a checkpoint, Replay how many times faster work is repeated, 0
+	// meaning 1. Without groups all are 0.
+	Slowdown, Growth, Replay float64
+}
+
+// A Level is where checkpoints live.
+type Level struct {
+	Name    string
+	Cost    float64 // of a checkpoint of this level, beyond that of the level before
+	Restart float64 // until all ranks compute again that go back
+	Every   int     // of so many checkpoints of the level before one goes on to this one; 0 means 1
+	// Share is how many of the failures a level survives that lies on no nodes: 1 for the last.
+	Share float64
+	// OnNodes says that the level survives each failure that loses no node, and the loss of
+	// Strength nodes until it is Restored, so many seconds after the restart. The restart takes
+	// Rebuild longer where nodes were lost.
+	OnNodes           bool
+	Strength          int
+	Restored, Rebuild float64
+	// Drain is how long a checkpoint is copied to the last level behind the job, which computes
+	// slower by a share of Slow meanwhile; 0: it is written while the job waits.
+	Drain, Slow float64
+}
+
+// check refuses what has no life.
+func (j *Job) check() error {
+	for _, x := range []struct {
+		name       string
+		is, lo, hi float64
+	}{{"work", j.Work, 1e-9, maxTime}, {"interval", j.Interval, 1e-9, maxTime}, {"nodes", float64(j.Nodes), 1, maxNodes}, {"slowdown by logs", j.Slowdown, 0, 0.999},
+		{"growth of checkpoints by logs", j.Growth, 0, 1}, {"speed of replay", j.Replay, 0, 100}, {"number of levels", float64(len(j.Levels)), 1, 8}} {
+		if !(x.is >= x.lo && x.is <= x.hi) {
+			return &RangeError{x.name, x.is, x.lo, x.hi}
+		}
+	}
+	if n := j.Work / j.Interval; n > maxCheckpoints {
+		return &RangeError{"number of checkpoints", n, 0, maxCheckpoints}
+	}
+	for i := range j.Levels {
+		if err := j.Levels[i].check(i == len(j.Levels)-1); err != nil {
+			return fmt.Errorf("level %s: %w", j.Levels[i].Name, err)
+		}
+	}
+	if last := &j.Levels[len(j.Levels)-1]; last.Drain > 0 && (len(j.Levels) != 2 || !j.Levels[0].OnNodes) {
+		return fmt.Errorf("level %s: a drain leads from the nodes to the store: two levels, of which the first is on nodes", last.Name)
+	}
+	return nil
+}
+
+func (l *Level) check(last bool) error {
+	for _, x := range []struct {
+		name       string
+		is, lo, hi float64
+	}{{"cost", l.Cost, 0, maxTime}, {"restart", l.Restart, 0, maxTime}, {"every", float64(l.Every), 0, maxCheckpoints}, {"strength", float64(l.Strength), 0, maxNodes},
+		{"time until it is restored", l.Restored, 0, maxTime}, {"time to rebuild", l.Rebuild, 0, maxTime}, {"drain", l.Drain, 0, maxTime}, {"slowdown by a drain", l.Slow, 0, 0.999}} {
+		if !(x.is >= x.lo && x.is <= x.hi) {
+			return &RangeError{x.name, x.is, x.lo, x.hi}
+		}
+	}
+	switch {
+	case last && l.OnNodes:
+		return fmt.Errorf("the last level survives every failure, and nodes do not")
+	case !last && l.Drain > 0:
+		return fmt.Errorf("only the last level is drained to")
+	case !last && !l.OnNodes && !(l.Share >= 0 && l.Share < 1):
+		return &RangeError{"share of failures", l.Share, 0, 1}
+	}
+	return nil
+}
+
+// The limits of a simulation: some centuries, the largest machines, some seconds for a life.
+const (
+	maxTime        = 1e10
+	maxNodes       = 10_000_000
+	maxCheckpoints = 10_000_000
+	maxFailures    = 10_000_000 // of one life
+	stuckFailures  = 10_000     // of one interval
+	maxRuns        = 1_000_000
+)
+
+// A RangeError says which number lies outside of what can be simulated.
+type RangeError struct {
+	Quantity        string
+	Is, Least, Most float64
+}
+
+func (e *RangeError) Error() string {
+	return fmt.Sprintf("%s of %.6g: must be %.6g to %.6g", e.Quantity, e.Is, e.Least, e.Most)
+}
+
+// A StuckError says that a job makes no progress worth the name.
+type StuckError struct {
+	Failures int
+	Done     float64 // share of the work
+}
+
+func (e *StuckError) Error() string {
+	return fmt.Sprintf("after %d failures %.3g %% of the work is done: the job makes no progress worth the name", e.Failures, 100*e.Done)
+}
+
+// Hint says what helps.
+func (e *StuckError) Hint() string {
+	return "make checkpoints and restarts cheaper, or run on fewer nodes: a job of half the nodes fails half as often"
+}
+
+// A Cause is what a second of a life went to.
+type Cause int
+
+// The causes.
+const (
+	Work Cause = iota
+	Logs
+	Checkpoints
+	Room  // a checkpoint waits for a slot on the nodes
+	Drain // computing is slower beside one
+	Rework
+	Detection
+	NoNode // a lost node has no spare
+	Restart
+	causes
+)
+
+// String names a cause.
+func (c Cause) String() string {
+	return [...]string{"work", "logs", "checkpoints", "waiting for room", "drains", "repeated work", "detection", "waiting for a node", "restarts"}[c]
+}
+
+// A Life is what happened in one.
+type Life struct {
+	End                  float64 // seconds from its start
+	By                   [causes]float64
+	Failures, LostNodes  int
+	Restarts, FromLast   int // of these from the last level
+	Checkpoints, Drained int
+	Deepest              float64 // work that the worst failure destroyed
+}
+
+// ETTR is the share of the life that was work: the effective training time ratio of fleets.
+func (l *Life) ETTR() float64 { return l.By[Work] / math.Max(l.End, 1e-300) }
