@@ -54,6 +54,8 @@ var effectLines = []string{
 	"predict storage bt.D.64 --nodes 4 --mtbf 12h --waste 5% --level application",
 	"predict storage bt.D.64 --nodes 4 --mtbf 12h --waste 5% --level application --codec zstd",
 	"predict storage bt.D.64 --nodes 4 --mtbf 12h --waste 5% --engine dmtcp",
+	"simulate --nodes 64 --node-bytes 8GiB --store-rate 10GiB/s --node-mtbf 60d --app-time 5d --runs 20",
+	"simulate --nodes 64 --np 256 --node-bytes 8GiB --store-rate 10GiB/s --local-rate 1GiB/s --node-mtbf 60d --app-time 5d --runs 20 --mode semi,uncoordinated --logging 2% --node-loss 50% --spares 1 --repair 1d",
 }
 
 // effectValues has for each flag a value that the command lines above do not use.
@@ -67,6 +69,7 @@ var effectValues = map[string]string{
 	"stripe-count": "4", "first-ost": "1", "osts": "0-2", "rank": "4", "with": "bt.B.16,nodes=4", "policy": "fifo", "objective": "bytes", "memory": "40MiB",
 	"cost": "70s", "replay": "2", "logging": "3%", "logged": "50%", "log-growth": "1%", "seed": "4", "shape": "0.7", "waste": "4%",
 	"node-rate": "7GiB/s", "level": "application", "machine-nodes": "500", "store": "elsewhere", "async": "2", "lag": "20s",
+	"node-bytes": "9GiB", "drain": "every=2", "node-loss": "40%", "detect": "50s", "spares": "2", "repair": "2d",
 }
 
 // effectElsewhere are flags that need files, change only texts, or are shown to change nothing

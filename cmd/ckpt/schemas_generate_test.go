@@ -72,6 +72,7 @@ var results = map[string]string{
 	"storage-serve":      "coordinator/turns.Event",
 	"storage-status":     "machine.unitStatus",
 	"storage-turn":       "machine.tellTurn()",
+	"simulate":           "study.simulateResult",
 	"study":              "study.Result",
 	"trace-analyze":      "traces.runTraceAnalyze() traces.showFiles() traces.showRuns() traces.showThresholds()",
 	"trace-diff":         "traces.newDiffCommand()",

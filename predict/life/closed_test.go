@@ -138,7 +138,7 @@ func crashes(t *testing.T, rng *rand.Rand) closed {
 	behind(&c.job, c.job.Interval*between(rng, 0.01, 0.9))
 	c.name, c.m.Lost = "behind, crashes", 0
 	if rng.IntN(2) == 0 { // copies survive all losses
-		c.m.Lost, c.job.Levels[0].Strength = 1, c.job.Nodes
+		c.m.Lost, c.job.Levels[0].Strength = 1, 64
 	}
 	return c
 }

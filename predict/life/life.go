@@ -96,7 +96,7 @@ func (l *Level) check(last bool) error {
 	for _, x := range []struct {
 		name       string
 		is, lo, hi float64
-	}{{"cost", l.Cost, 0, maxTime}, {"restart", l.Restart, 0, maxTime}, {"every", float64(l.Every), 0, maxCheckpoints}, {"strength", float64(l.Strength), 0, maxNodes},
+	}{{"cost", l.Cost, 0, maxTime}, {"restart", l.Restart, 0, maxTime}, {"every", float64(l.Every), 0, maxCheckpoints}, {"strength", float64(l.Strength), 0, maxStrength},
 		{"time until it is restored", l.Restored, 0, maxTime}, {"time to rebuild", l.Rebuild, 0, maxTime}, {"drain", l.Drain, 0, maxTime}, {"slowdown by a drain", l.Slow, 0, 0.999}} {
 		if !(x.is >= x.lo && x.is <= x.hi) {
 			return &RangeError{x.name, x.is, x.lo, x.hi}
@@ -118,6 +118,7 @@ const (
 	maxTime        = 1e10
 	maxNodes       = 10_000_000
 	maxCheckpoints = 10_000_000
+	maxStrength    = 64         // of a scheme of package nodes
 	maxFailures    = 10_000_000 // of one life
 	stuckFailures  = 10_000     // of one interval
 	maxRuns        = 1_000_000

@@ -103,7 +103,7 @@ func New(g *ui.Globals) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ui.FlagError(cmd, err) })
 	addGroup(root, "jobs", "Run jobs", append(jobs.Commands(g), serve.NewCommand(g, serve.Tree{New: New, Call: Call})))
 	addGroup(root, "images", "Look after checkpoints, and look into memory", images.Commands(g))
-	addGroup(root, "predictions", "Predict, before a run", append(predictions.Commands(g), study.NewCommand(g, runStep)))
+	addGroup(root, "predictions", "Predict, before a run", append(predictions.Commands(g), study.NewCommand(g, runStep), study.NewSimulateCommand(g)))
 	addGroup(root, "machine", "Measure I/O and this machine", slices.Concat([]*cobra.Command{machine.NewCommand(g)}, machine.StorageCommands(g), traces.Commands(g), benchmarks.Commands(g)))
 	root.AddCommand(newCompletionCommand(g), newVersionCommand(g), newManCommand())
 	root.SetHelpCommand(newHelpCommand(g))
