@@ -62,6 +62,9 @@ type ProgramRun struct {
 	marks       []string // variables of all its processes, and of no other run's
 	orphaned    chan string
 	mu          sync.Mutex
+	// The launcher's processes on this host while there were ranks: its own, and those that looked
+	// after ranks.
+	own, after []family.Process
 }
 
 // launchers are the programs of MPICH, Open MPI, Slurm and PALS that start ranks on a host and
@@ -81,17 +84,47 @@ var toldLauncher = []string{"HYDI_CONTROL_FD", "OMPI_COMM_WORLD_RANK"}
 // orphan finds a process of the run on this host whose launcher is gone, while the command
 // may wait for ever.
 func (r *ProgramRun) orphan() string {
+	var own, after []family.Process
 	for _, p := range family.Carrying(r.marks...) {
 		told := slices.ContainsFunc(toldLauncher, func(name string) bool { _, ok := p.Variable(name); return ok })
 		name := p.Name()
-		if _, agent := p.Variable(wire.EnvClient); !told || agent || name == "" {
+		if slices.ContainsFunc(launchers, func(l string) bool { return strings.HasPrefix(name, l) }) {
+			own = append(own, p)
 			continue
 		}
-		if _, ok := LauncherOf(p); !ok && p.Alive() {
+		if _, agent := p.Variable(wire.EnvClient); agent || name == "" {
+			continue
+		}
+		launcher, ok := LauncherOf(p)
+		switch {
+		case ok:
+			after = append(after, launcher)
+		case told && p.Alive():
 			return fmt.Sprintf("process %d, %s, goes on without the launcher that started it", p.PID, name)
 		}
 	}
+	if len(after) > 0 {
+		r.mu.Lock()
+		r.own, r.after = own, after
+		r.mu.Unlock()
+	}
 	return ""
+}
+
+// Look notes the launcher's processes, while there are ranks.
+func (r *ProgramRun) Look() { _ = r.orphan() }
+
+// Hangs names a process of the launcher that goes on although one that looked after ranks has
+// ended, or is empty. Once all ranks have ended it may wait for that one for ever, as srun does.
+func (r *ProgramRun) Hangs() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lost := slices.IndexFunc(r.after, func(p family.Process) bool { return !p.Alive() })
+	waits := slices.IndexFunc(r.own, func(p family.Process) bool { return p.Alive() })
+	if lost < 0 || waits < 0 {
+		return ""
+	}
+	return fmt.Sprintf("process %d, %s, waits for process %d, which looked after ranks and has died", r.own[waits].PID, r.own[waits].Name(), r.after[lost].PID)
 }
 
 // watch looks for orphans, less and less often. The agents of ranks see it sooner.

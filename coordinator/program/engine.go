@@ -331,6 +331,7 @@ func (p *Engine) Settle() {
 			ends = append(ends, m.Gone)
 		}
 	}
+	p.d.Go(func() { p.endHanging(ends[1:]) })
 	for i, end := range ends {
 		if !p.d.AwaitEnd(end, limit) {
 			if limit != nil && time.Since(began) >= grace {
@@ -343,6 +344,36 @@ func (p *Engine) Settle() {
 		}
 	}
 }
+
+// endHanging ends the command some time after all ranks have ended, if it waits for a process of
+// the launcher that has died.
+func (p *Engine) endHanging(ranks []<-chan struct{}) {
+	run := p.run
+	run.Look()
+	for _, end := range ranks {
+		select {
+		case <-end:
+		case <-run.Over():
+			return
+		case <-p.d.Ended():
+			return
+		}
+	}
+	select {
+	case <-time.After(hangTime):
+	case <-run.Over():
+		return
+	case <-p.d.Ended():
+		return
+	}
+	if hangs := run.Hangs(); hangs != "" {
+		p.d.Post(func() { p.d.Warn(hangs + ": the command is killed; all ranks had finished") })
+		run.Kill()
+	}
+}
+
+// hangTime is how long a launcher may take to find out by itself.
+const hangTime = 20 * time.Second
 
 // usualGrace is how long a program may take to end after it was told to stop.
 const usualGrace = time.Minute

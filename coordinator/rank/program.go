@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,9 +36,9 @@ type program struct {
 	writing   int  // how many checkpoints are taken and not written yet
 	finished  bool // the program has called finalize
 	left      bool // the coordinator needs this rank no more
-	// launcher is the launcher's process of this host, which passes output on; nil without one.
-	launcher *family.Process
-	notice   client.Answer // of an earlier checkpoint, for the next call
+	// launchers are the launcher's processes of this host, which pass output on, the nearest first.
+	launchers []family.Process
+	notice    client.Answer // of an earlier checkpoint, for the next call
 }
 
 // graceAfterQuit is how long a process may take to end after its coordinator and launcher should
@@ -189,26 +190,53 @@ func (p *program) serve(ctx context.Context) error {
 	return nil
 }
 
-// lookAfter finds the launcher's process that looks after the process on this host.
+// lookAfter finds the launcher's processes of this host above the process. The nearest looks after
+// it.
 func (p *program) lookAfter() {
-	if of, ok := family.Find(p.client.Hello().PID); ok {
-		if launcher, has := launch.LauncherOf(of); has {
-			p.launcher = &launcher
+	of, ok := family.Find(p.client.Hello().PID)
+	for ok {
+		if of, ok = launch.LauncherOf(of); ok {
+			p.launchers = append(p.launchers, of)
 		}
 	}
 }
 
 // launcherLives reports whether output can be passed on.
-func (p *program) launcherLives() bool { return p.launcher == nil || p.launcher.Alive() }
+func (p *program) launcherLives() bool { return len(p.launchers) == 0 || p.launchers[0].Alive() }
 
-// outputTime is how long a checkpoint waits for output at most.
-const outputTime = time.Second
+const (
+	// outputTime is how long a checkpoint or the end waits for output at most.
+	outputTime = time.Second
+	// busyTime is how long it waits at most for a launcher that has read all, and goes on.
+	busyTime = outputTime / 5
+	// The kernel takes its time to pass on what is printed to a terminal: this many looks, a
+	// millisecond each, find it with its reader.
+	terminalLooks = 5
+)
 
-// awaitPrinted waits until the launcher has read what the program had printed before a checkpoint:
-// after a restart the program prints no such line again, and the launcher's process may die.
+// awaitPrinted waits until the launcher has passed on what the program had printed before a
+// checkpoint, or before its end: the program prints no such line again, and the launcher's
+// processes may die.
 func (p *program) awaitPrinted(ctx context.Context) {
+	if len(p.launchers) == 0 {
+		return
+	}
+	pid, looks := p.client.Hello().PID, 1
+	if onTerminal(pid) {
+		looks = terminalLooks
+	}
 	late := time.After(outputTime)
-	for p.launcher != nil && unread(p.client.Hello().PID) {
+	for idle, busy := 0, 0; busy < int(busyTime/time.Millisecond); {
+		switch {
+		case unread(pid):
+			idle = 0
+		case slices.ContainsFunc(p.launchers, func(l family.Process) bool { return !l.Idle() }):
+			idle, busy = 0, busy+1
+		default:
+			if idle++; idle == looks {
+				return
+			}
+		}
 		select {
 		case <-time.After(time.Millisecond):
 		case <-late:
@@ -217,6 +245,14 @@ func (p *program) awaitPrinted(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// onTerminal reports whether a process prints to a terminal, as under Open MPI.
+func onTerminal(pid int) bool {
+	var s unix.Stat_t
+	err := unix.Stat(fmt.Sprintf("/proc/%d/fd/1", pid), &s)
+	const first, last = 136, 143 // Unix98 terminals
+	return err == nil && s.Mode&unix.S_IFMT == unix.S_IFCHR && unix.Major(s.Rdev) >= first && unix.Major(s.Rdev) <= last
 }
 
 // unread reports whether a pipe that a process prints into holds bytes.

@@ -122,6 +122,7 @@ func (p *program) finalize(ctx context.Context) {
 		p.unrestored()
 		return
 	}
+	p.awaitPrinted(ctx)
 	if !p.launcherLives() { // the output that it had to pass on is lost
 		p.fail(errLauncher)
 		return

@@ -157,6 +157,17 @@ func (p Process) Blocked() bool {
 	return ok && s.start == p.Start && s.state == "D"
 }
 
+// Idle reports whether all threads of a process wait for somebody: it has taken all that came to
+// it, and has passed it on.
+func (p Process) Idle() bool {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.PID))
+	return err == nil && !slices.ContainsFunc(threads, func(thread os.DirEntry) bool {
+		id, _ := strconv.Atoi(thread.Name())
+		s, ok := statOf(id)
+		return ok && s.state != "S"
+	})
+}
+
 // Suspended reports whether a process is stopped, or has ended: it does nothing. A process
 // that waits for a suspended child to begin its program (vfork) does nothing, either.
 func (p Process) Suspended() bool {

@@ -30,3 +30,24 @@ func TestSignalSparesOthers(t *testing.T) {
 		t.Error("it was found after its end")
 	}
 }
+
+// TestIdle: a process that waits is idle, and one with something to do is not.
+func TestIdle(t *testing.T) {
+	for script, idle := range map[string]bool{"read line": true, "while :; do :; done": false} {
+		cmd := exec.Command("sh", "-c", script)
+		if _, err := cmd.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		p, _ := Find(cmd.Process.Pid)
+		for limit := time.Now().Add(time.Minute); idle && !p.Idle() && time.Now().Before(limit); {
+			time.Sleep(time.Millisecond)
+		}
+		if p.Idle() != idle {
+			t.Errorf("%s: idle is %v", script, !idle)
+		}
+		_, _ = cmd.Process.Kill(), cmd.Wait()
+	}
+}

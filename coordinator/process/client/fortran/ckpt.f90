@@ -30,7 +30,7 @@
 ! file is Fortran 2018.
 module ckpt
   use, intrinsic :: iso_c_binding
-  use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
+  use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64, output_unit
   implicit none
   private
 
@@ -193,6 +193,10 @@ module ckpt
     type(c_ptr) function c_error() bind(c, name='ckpt_error')
       import :: c_ptr
     end function
+    subroutine c_output(call_back) bind(c, name='ckpt_i_output')
+      import :: c_funptr
+      type(c_funptr), value :: call_back
+    end subroutine
     subroutine c_progress(call_back) bind(c, name='ckpt_progress')
       import :: c_funptr
       type(c_funptr), value :: call_back
@@ -213,8 +217,14 @@ contains
     integer, intent(in) :: rank, ranks
     integer, intent(out), optional :: status
     integer :: result
+    call c_output(c_funloc(flush_output))
     result = int(c_init(int(rank, c_int), int(ranks, c_int)))
     call give(result, status)
+  end subroutine
+
+  ! What was printed leaves the process before a checkpoint: it is not printed again.
+  subroutine flush_output() bind(c, name='')
+    flush (output_unit)
   end subroutine
 
   ! Protect name no longer.

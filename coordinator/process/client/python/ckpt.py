@@ -42,7 +42,7 @@ import threading
 
 __all__ = [
     "OK", "STOP", "NONE", "ARGUMENT", "SERVICE", "DAMAGE", "FULL", "MISMATCH", "IO", "Error",
-    "init", "protect", "protect_global", "protect_replicated", "deal", "forget", "alloc", "restore", "boundary", "save", "epoch", "wait", "query",
+    "init", "protect", "protect_global", "protect_replicated", "protect_indexed", "deal", "forget", "alloc", "file", "restore", "boundary", "save", "epoch", "wait", "query",
     "finalize", "error", "progress",
 ]
 
@@ -302,6 +302,7 @@ class _State:
         self.link = None
         self.rank = 0
         self.arrays = {}
+        self.files = {}  # path: its length at the last boundary that asked
         self.error = ""
 
     def failed(self, status, text):
@@ -640,6 +641,7 @@ def restore():
             return 0
         if status < 0:
             raise Error(status, _state.error)
+        _cut()
         return step
 
 
@@ -664,6 +666,58 @@ def epoch(step):
     return _pass("ckpt.epoch", step, 1 if link is not None and link.page[_EPOCHS] else 0)
 
 
+def file(path):
+    """Have a file that grows, such as a log or a table, belong to the checkpoint.
+
+    restore() cuts off what was written after the checkpoint, so that the file ends as in
+    a run without failures. The process that writes it calls this before restore(), opens
+    it to append when it resumes, and flushes it before each boundary. Bytes that are
+    written over are not kept. The path means the same file after a restart.
+    """
+    path = os.fspath(path)
+    length = array.array("q", [0])
+    status = protect("file:" + path, _state.files.get(path, length))
+    _state.files.setdefault(path, length)
+    return status
+
+
+def _length(path):
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _cut():
+    """Give the files the lengths of the checkpoint."""
+    for path, length in _state.files.items():
+        size, status, text = _length(path), OK, ""
+        if size < length[0]:
+            status, text = MISMATCH, (f"file {path} has {size} bytes, and had {length[0]} at the checkpoint: "
+                                      "put it back, or restart from a checkpoint before")
+        elif size > length[0]:
+            try:
+                os.truncate(path, length[0])
+            except OSError as e:
+                status, text = IO, f"file {path}: {e.strerror}"
+        if status != OK:
+            raise Error(_state.failed(status, text), text)
+
+
+def _print():
+    """Let what was printed leave the process: after a restart it is not printed again."""
+    try:
+        sys.stdout.flush()
+    except (AttributeError, OSError, ValueError):
+        pass  # there is none, or the program finds the same
+
+
+def _measure():
+    _print()
+    for path, length in _state.files.items():
+        length[0] = _length(path)
+
+
 def _pass(function, step, force):
     state = _state
     with state.lock:
@@ -672,6 +726,7 @@ def _pass(function, step, force):
         page = state.link.page
         count = page[_PASSED] + 1
         if force:
+            _measure()
             # The agent must not believe that this boundary is passed before it hears of it.
             status = state.call(function, _BOUNDARY, 1, count, step)[0]
             page[_STEP] = step
@@ -682,6 +737,7 @@ def _pass(function, step, force):
         # The agent lowers the limit, then has all processors pass a memory barrier.
         if count < page[_LIMIT] and not page[_PENDING]:
             return OK
+        _measure()
         return state.call(function, _BOUNDARY, 0, count, step)[0]
 
 
@@ -707,6 +763,7 @@ def query(name):
 def finalize():
     """Say that the program ends on purpose, so that nothing is restarted."""
     with _state.lock:
+        _print()
         status = _state.call("ckpt.finalize", _FINALIZE)[0]
         if _state.link is not None:
             _state.link.close()
@@ -714,6 +771,7 @@ def finalize():
         if _state.phase != _NEW:
             _state.phase = _FINISHED
         _state.arrays.clear()
+        _state.files.clear()
         return status
 
 

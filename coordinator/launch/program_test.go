@@ -1,0 +1,58 @@
+package launch
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ckpt/coordinator/job"
+	"ckpt/internal/family"
+)
+
+// TestHangs: a launcher that goes on after its process that looked after ranks was killed is found,
+// and no launcher before.
+func TestHangs(t *testing.T) {
+	dir := t.TempDir()
+	for name, script := range map[string]string{"mpiexec": "./hydra_proxy &\nsleep 60", "hydra_proxy": "sleep 60 &\necho $$\nwait"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	input, err := NewInput(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, out := io.Pipe()
+	program, err := NewProgram(job.Program{Command: []string{"./mpiexec"}, Dir: dir}, input, Streams{Out: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := program.Run(Rank{Incarnation: 1, Token: "TestHangs"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { run.End(); run.Sweep() }()
+	line, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(line))
+	proxy, _ := family.Find(pid)
+	run.Look()
+	if hangs := run.Hangs(); hangs != "" {
+		t.Error(hangs)
+	}
+	family.Signal([]family.Process{proxy}, syscall.SIGKILL)
+	if !family.Await([]family.Process{proxy}, time.Minute) {
+		t.Fatal("the proxy lives")
+	}
+	if hangs := run.Hangs(); !strings.Contains(hangs, "waits for process "+strconv.Itoa(pid)+", which looked after ranks and has died") {
+		t.Errorf("it is said %q", hangs)
+	}
+}
