@@ -77,10 +77,10 @@ func (d *driver) obey(c wire.Command, answers chan<- wire.Reply) {
 		d.request(protocol.Request{}, finish)
 	case wire.OpStop:
 		d.request(protocol.Request{Stop: true, Now: c.Now}, finish)
-	case wire.OpPrune:
-		d.prune(c.Keep, answers, job.Prune)
+	case wire.OpPrune, wire.OpPruneBut:
+		d.prune(c.Keep, c.But, answers, job.Prune)
 	case wire.OpPreviewPrune:
-		d.prune(c.Keep, answers, job.PreviewPrune)
+		d.prune(c.Keep, c.But, answers, job.PreviewPrune)
 	default:
 		answers <- wire.Reply{Error: fmt.Sprintf("command %q is unknown", c.Op)}
 	}
@@ -145,8 +145,7 @@ func Completed(ctx context.Context, store *image.Store, name string) (*Result, e
 // prune removes all but the newest checkpoints of the running job. It waits for the
 // checkpoint under way, which may refer to files of an earlier one. No checkpoint is taken
 // away from ranks that read.
-func (d *driver) prune(keep int, answers chan<- wire.Reply, do func(j *image.Job, keep int, also ...int) (*job.Pruned, error)) {
-	var keepAlso []int
+func (d *driver) prune(keep int, keepAlso []int, answers chan<- wire.Reply, do func(j *image.Job, keep int, also ...int) (*job.Pruned, error)) {
 	for _, g := range d.groups {
 		if g.checked != g.incarnation || !g.started {
 			answers <- wire.Reply{Error: "the job is just starting; try again in a moment"}
@@ -183,7 +182,7 @@ func (d *driver) thin() {
 	}
 	d.crowded = false
 	facts := g.level.Facts()
-	removed, err := job.Thin(d.job, facts.Keep, facts.Of)
+	removed, err := job.Thin(d.job, facts.Keep, facts.Of, d.spec.Retention())
 	d.result.Removed += len(removed)
 	if err != nil {
 		d.Warn(job.NotRemoved + err.Error())

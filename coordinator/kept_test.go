@@ -131,7 +131,7 @@ func TestCostOfKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p, err := levels.Prune(t.Context(), job, levels.PruneOptions{Keep: len(numbers) - 1}); err != nil || len(p.Removed) != 1 {
+			if p, err := levels.Prune(t.Context(), job, levels.PruneOptions{Retention: image.Retention{Last: len(numbers) - 1}}); err != nil || len(p.Removed) != 1 {
 				t.Fatalf("removed %+v, %v", p, err)
 			}
 		})

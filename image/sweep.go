@@ -38,9 +38,11 @@ func (j *Job) Prune(keep int, also ...int) (removed []int, freed int64, err erro
 }
 
 // Thin is Prune for a running job: only the checkpoints in of count, from which its ranks
-// descend. Others older than the oldest kept one go too.
-func (j *Job) Thin(keep int, of []int) (removed []int, freed int64, err error) {
-	return j.prune(keep, func(all []int) []int { return j.thinnable(all, keep, of) })
+// descend. Others older than the oldest kept one go too, but for those in also.
+func (j *Job) Thin(keep int, of []int, also ...int) (removed []int, freed int64, err error) {
+	return j.prune(keep, func(all []int) []int {
+		return slices.DeleteFunc(slices.Clone(j.thinnable(all, keep, of)), func(n int) bool { return slices.Contains(also, n) })
+	})
 }
 
 // thinnable returns what Thin removes of all.

@@ -21,8 +21,10 @@ type Pruned struct {
 	// FromNodes are the checkpoints that the nodes had, removed from them.
 	FromNodes []int `json:"removed_from_nodes,omitempty"`
 	Kept      []int `json:"kept"`
-	Damaged   []int `json:"damaged"`           // among the kept, not counted
-	DryRun    bool  `json:"dry_run,omitempty"` // nothing was removed
+	Damaged   []int `json:"damaged"` // among the kept, not counted
+	// Retained says which of Kept stay for an hour or a day.
+	Retained []image.Reason `json:"retained_list,omitempty"`
+	DryRun   bool           `json:"dry_run,omitempty"` // nothing was removed
 }
 
 func (p *Pruned) Empty() bool { return len(p.Removed)+len(p.FromNodes) == 0 && p.Freed == 0 }
@@ -124,9 +126,18 @@ func Forsake(job *image.Job) error {
 	return job.FS().SyncDir(job.Dir())
 }
 
-// Thin removes from a run's checkpoints, which are in of, all but the newest keep sound ones.
-func Thin(job *image.Job, keep int, of []int) ([]int, error) {
-	removed, _, err := job.Thin(keep, of)
+// Thin removes from a run's checkpoints, which are in of, all but the newest keep sound ones and
+// those that stay for an hour or a day.
+func Thin(job *image.Job, keep int, of []int, r image.Retention) ([]int, error) {
+	retained, err := job.Retained(r, of)
+	if err != nil {
+		return nil, err
+	}
+	var also []int
+	for _, r := range retained {
+		also = append(also, r.Number)
+	}
+	removed, _, err := job.Thin(keep, of, also...)
 	for _, n := range removed {
 		DropTrace(job, n)
 	}

@@ -67,6 +67,9 @@ type Spec struct {
 	Incremental bool `json:"incremental,omitempty"`
 	// Keep has the run remove all but the newest so many sound checkpoints; 0: it keeps all.
 	Keep int `json:"keep,omitempty"`
+	// KeepHourly and KeepDaily have more stay, as image.Retention says.
+	KeepHourly int `json:"keep_hourly,omitempty"`
+	KeepDaily  int `json:"keep_daily,omitempty"`
 	// WritePath says who writes what; the zero value means a file per rank.
 	WritePath plan.Settings `json:"write_path,omitzero"`
 	// Async lets ranks compute on while their memory is written out of a copy, of at most Staging
@@ -131,6 +134,8 @@ func (s *Spec) checkNumbers() error {
 		return &UsageError{fmt.Sprintf("%d checkpoints in flight are out of range", s.InFlight), wording.Sprintf("{async} takes 1 to %d", MaxInFlight)}
 	case s.Residuals < 0:
 		return &UsageError{fmt.Sprintf("residuals every %d iterations are out of range", s.Residuals), ""}
+	case s.Retention().Check() != nil || s.Keep == 0 && s.Retention().Periods():
+		return &UsageError{fmt.Sprintf("keep of %d checkpoints, %d hours and %d days is out of range", s.Keep, s.KeepHourly, s.KeepDaily), ""}
 	case s.Keep < 0 || s.Keep > maxNP:
 		return &UsageError{fmt.Sprintf("keep of %d checkpoints is out of range", s.Keep), wording.Sprintf("{keep} takes a number from 1")}
 	case p.Every < 0 || p.Count < 0 || p.Count > maxNP || p.Interval < 0 || !(p.Overhead >= 0 && p.Overhead <= 10):
@@ -140,6 +145,11 @@ func (s *Spec) checkNumbers() error {
 		return err
 	}
 	return s.Prediction.check()
+}
+
+// Retention is the rule by which the run removes checkpoints.
+func (s *Spec) Retention() image.Retention {
+	return image.Retention{Last: s.Keep, Hourly: s.KeepHourly, Daily: s.KeepDaily}
 }
 
 // MaxInFlight bounds the checkpoints in flight: each is a copy of the memory.

@@ -240,15 +240,18 @@ func unreachable(err error) bool {
 
 // PruneOptions say what Prune is to keep.
 type PruneOptions struct {
-	Keep   int  // so many sound checkpoints, the newest
-	Force  bool // remove all of a running job, if Keep is 0
+	image.Retention
+	Force  bool // remove all of a running job, if the retention keeps none
 	DryRun bool // change nothing, only say what would be removed
 }
 
-// Prune removes all but the newest checkpoints of a job and the files that only they
-// need. If the job is running, its coordinator does it.
+// Prune removes all checkpoints of a job that the retention does not keep, and the files that
+// only they need. If the job is running, its coordinator does it.
 func Prune(ctx context.Context, j *image.Job, opt PruneOptions) (*job.Pruned, error) {
-	keep := opt.Keep
+	keep := opt.Last
+	if opt.Periods() {
+		keep = max(1, keep) // the newest is the newest of its hour and day
+	}
 	spec, err := job.ReadSpec(j)
 	// Jobs that cannot be restarted can still be pruned.
 	several := err == nil && spec.Several()
@@ -257,7 +260,8 @@ func Prune(ctx context.Context, j *image.Job, opt PruneOptions) (*job.Pruned, er
 			Fix: wording.Sprintf("{prune JOB} {keep} 0 gives the job up: it can only begin again then")}
 	}
 	client, err := wire.Contact(ctx, j)
-	if err == nil {
+	running := err == nil
+	if running {
 		defer client.Close()
 		if several {
 			return nil, &job.UsageError{Text: "job " + j.Name() + " is running, and its recovery needs the checkpoints that are there",
@@ -267,47 +271,54 @@ func Prune(ctx context.Context, j *image.Job, opt PruneOptions) (*job.Pruned, er
 			return nil, &job.UsageError{Text: "job " + j.Name() + " is running: without a checkpoint a failure costs all of its work",
 				Fix: wording.Sprintf("{prune %s} {keep} 1 keeps the newest; {force} removes all", j.Name())}
 		}
-		if opt.DryRun {
-			return client.PreviewPrune(keep)
-		}
-		return client.Prune(keep)
-	}
-	if !errors.Is(err, wire.ErrNotRunning) {
+	} else if !errors.Is(err, wire.ErrNotRunning) {
 		return nil, err
-	}
-	err = j.Lock()
-	if err == nil {
+	} else if err = j.Lock(); err == nil {
 		defer j.Unlock()
+	} else if !opt.DryRun { // which also looks at a store that can only be read
+		return nil, err
 	}
-	if opt.DryRun { // also of a store that can only be read
-		pruned, err := job.PreviewPrune(j, keep)
-		if err != nil {
-			return nil, err
-		}
-		return pruned, pruneNodes(ctx, j, pruned, opt)
-	}
+	retained, err := j.Retained(opt.Retention, nil)
 	if err != nil {
 		return nil, err
 	}
-	pruned, err := job.Prune(j, keep)
-	if err == nil && several {
-		err = job.BeginAgain(j, spec)
+	var also []int
+	for _, r := range retained {
+		also = append(also, r.Number)
+	}
+	var p *job.Pruned
+	switch {
+	case running && opt.DryRun:
+		p, err = client.PreviewPrune(keep, also...)
+	case running:
+		p, err = client.Prune(keep, also...)
+	case opt.DryRun:
+		p, err = job.PreviewPrune(j, keep, also...)
+	default:
+		p, err = job.Prune(j, keep, also...)
+		if err == nil && several {
+			err = job.BeginAgain(j, spec)
+		}
 	}
 	if err != nil {
-		return pruned, err
+		return p, err
 	}
-	return pruned, pruneNodes(ctx, j, pruned, opt)
+	p.Retained = retained
+	if running {
+		return p, nil
+	}
+	return p, pruneNodes(ctx, j, p, keep, opt.DryRun)
 }
 
 // pruneNodes removes from the nodes of a job what a prune does not keep. A running job
 // does that by itself: it has two versions on its nodes at most.
-func pruneNodes(ctx context.Context, j *image.Job, p *job.Pruned, opt PruneOptions) error {
+func pruneNodes(ctx context.Context, j *image.Job, p *job.Pruned, keep int, dryRun bool) error {
 	levels, unread := job.ReadLevels(ctx, j)
 	if levels == nil {
 		return unread
 	}
 	sound := slices.DeleteFunc(slices.Clone(p.Kept), func(n int) bool { return slices.Contains(p.Damaged, n) })
-	removed, freed, err := levels.Prune(opt.Keep, sound, opt.DryRun)
+	removed, freed, err := levels.Prune(keep, sound, dryRun)
 	p.FromNodes, p.Freed = removed, p.Freed+freed
 	for _, k := range levels.Unseen() {
 		p.Kept = append(p.Kept, k.Number)

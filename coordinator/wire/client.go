@@ -75,6 +75,7 @@ type Command struct {
 	Op   string `json:"op"`
 	Now  bool   `json:"now,omitempty"`
 	Keep int    `json:"keep,omitempty"`
+	But  []int  `json:"but,omitempty"` // checkpoints that stay besides
 }
 
 const (
@@ -85,6 +86,9 @@ const (
 	// OpPreviewPrune is no flag of OpPrune: an older coordinator would not know the flag, and
 	// prune.
 	OpPreviewPrune = "preview prune"
+	// OpPruneBut is OpPrune with checkpoints that stay, of which an older coordinator knows
+	// nothing either.
+	OpPruneBut = "prune but"
 )
 
 type Reply struct {
@@ -207,13 +211,18 @@ func (c *Client) Stop(now bool) (*job.CheckpointEvent, error) {
 	return r.Checkpoint, err
 }
 
-func (c *Client) Prune(keep int) (*job.Pruned, error) {
-	r, err := c.call(Command{Op: OpPrune, Keep: keep})
+// Prune removes all but the newest keep checkpoints and those in but.
+func (c *Client) Prune(keep int, but ...int) (*job.Pruned, error) {
+	op := OpPrune
+	if len(but) > 0 {
+		op = OpPruneBut
+	}
+	r, err := c.call(Command{Op: op, Keep: keep, But: but})
 	return r.Pruned, err
 }
 
-func (c *Client) PreviewPrune(keep int) (*job.Pruned, error) {
-	r, err := c.call(Command{Op: OpPreviewPrune, Keep: keep})
+func (c *Client) PreviewPrune(keep int, but ...int) (*job.Pruned, error) {
+	r, err := c.call(Command{Op: OpPreviewPrune, Keep: keep, But: but})
 	return r.Pruned, err
 }
 

@@ -31,26 +31,32 @@ func newPruneCommand(g *ui.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune JOB --keep N",
 		Short: "Remove all but the newest checkpoints",
-		Long: `Remove all but the newest N checkpoints of a job, running or not. Files of removed
-checkpoints stay if kept ones refer to them. Of a job that keeps checkpoints on its
+		Long: `Remove all but the newest N checkpoints of a job, running or not. --keep-hourly 24 also
+keeps the newest of each of the last 24 hours in which some were taken, on the clock of
+this machine, and --keep-daily 7 of each of the last 7 days; --dry-run says why each
+one stays. Files of removed checkpoints stay if kept ones refer to them. Of a job that keeps checkpoints on its
 nodes and does not run, prune also removes the older ones there. Checkpoints whose manifest, headers or
 indexes are damaged do not count among the N. If N exceeds eight, prune looks for
 damage in the newest eight of them only; ckpt verify checks all, byte by byte.
 
 On a terminal, prune says what it would remove and asks. In scripts it does not ask.`,
-		Example: "  ckpt prune bt.S.4-1 --keep 2\n  ckpt prune bt.S.4-1 --keep 2 --dry-run",
+		Example: "  ckpt prune bt.S.4-1 --keep 2\n  ckpt prune bt.S.4-1 --keep 2 --keep-hourly 24 --keep-daily 7 --dry-run",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if opt.Keep < 0 {
-				return ui.UsageOf(cmd, fmt.Errorf("--keep %d: want the number of checkpoints to keep, from 0", opt.Keep))
+			if opt.Last < 0 {
+				return ui.UsageOf(cmd, fmt.Errorf("--keep %d: want the number of checkpoints to keep, from 0", opt.Last))
 			}
-			if !cmd.Flags().Changed("keep") {
+			if err := opt.Check(); err != nil {
+				return ui.UsageOf(cmd, err)
+			}
+			if !cmd.Flags().Changed("keep") && !opt.Periods() {
 				return ui.UsageOf(cmd, errors.New("--keep is missing: want the number of checkpoints to keep, from 0"))
 			}
 			return w.For(cmd.Context(), g, args[0], func() error { return runPrune(cmd.Context(), g, args[0], opt, &r) })
 		},
 	}
-	cmd.Flags().IntVar(&opt.Keep, "keep", 0, "number of checkpoints to keep")
+	cmd.Flags().IntVar(&opt.Last, "keep", 0, "number of checkpoints to keep")
+	ui.AddPeriods(cmd.Flags(), &opt.Hourly, &opt.Daily)
 	cmd.Flags().BoolVar(&opt.Force, "force", false, "with --keep 0: also while the job runs")
 	r.addFlags(cmd)
 	w.AddFlags(cmd.Flags())
@@ -80,7 +86,15 @@ func runPrune(ctx context.Context, g *ui.Globals, name string, opt levels.PruneO
 		g.Warn("damaged, and not counted among those kept: checkpoints %v; ckpt verify %s says more", p.Damaged, name)
 	}
 	if p.DryRun {
-		return g.Printf("%s\n", describePrune(p))
+		if err := g.Printf("%s\n", describePrune(p)); err != nil {
+			return err
+		}
+		for _, r := range p.Retained {
+			if err := g.Printf("checkpoint %d stays: %s\n", r.Number, r.Reason); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	return g.Printf("%s: removed %s%s, freed %s MiB, kept %d\n", name, ui.Count(len(p.Removed), "checkpoint"), fromNodes(p), ui.MiB(p.Freed), len(p.Kept))
 }

@@ -53,7 +53,7 @@ checkpoint now.`,
 			return cobra.ExactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := ui.Positive(cmd, "np", "iterations", "nodes", "count", "keep", "group-size", "residual-every"); err != nil {
+			if err := ui.Positive(cmd, "np", "iterations", "nodes", "count", "keep", "keep-hourly", "keep-daily", "group-size", "residual-every"); err != nil {
 				return err
 			}
 			if command, is := o.command(cmd, args); is {
@@ -149,7 +149,10 @@ const noInterval = "none"
 func (o *launchOptions) common(s *job.Spec) error {
 	var err error
 	s.Codec, s.Incremental = o.codec, o.incremental
-	s.Trace, s.Keep = o.trace, o.keep
+	s.Trace, s.Keep, s.KeepHourly, s.KeepDaily = o.trace, o.keep.Last, o.keep.Hourly, o.keep.Daily
+	if o.keep.Periods() {
+		s.Keep = max(1, s.Keep) // the newest is the newest of its hour and day
+	}
 	s.Async, s.InFlight = o.async.Setting()
 	if o.staging != "" {
 		if s.Staging, err = ui.ParseSize("--staging", o.staging); err != nil {

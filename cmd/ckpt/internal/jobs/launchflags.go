@@ -8,6 +8,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/tune"
+	"ckpt/image"
 	"ckpt/image/codec"
 )
 
@@ -24,7 +25,8 @@ type launchOptions struct {
 	mpi, mode, job       string
 	level                string
 	launcher             string
-	count, keep          int
+	count                int
+	keep                 image.Retention
 	every                string
 	interval, overhead   string
 	model                string
@@ -69,7 +71,8 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 	o.tune.AddFlags(f, "tune", "find the best way to write on this storage, and change it when measured rates disagree")
 	f.StringVar(&o.objective, "objective", string(tune.Pause), "with --tune: what is to be least, pause (with --local latency), latency or bytes")
 	ui.Choices(f, "objective", string(tune.Pause), string(tune.Latency), string(tune.Bytes))
-	f.IntVar(&o.keep, "keep", 0, "keep only the newest N sound checkpoints while the job runs (default: all)")
+	f.IntVar(&o.keep.Last, "keep", 0, "keep only the newest N sound checkpoints while the job runs (default: all)")
+	ui.AddPeriods(f, &o.keep.Hourly, &o.keep.Daily)
 	g.AddStoreFlag(cmd)
 	g.AddGroupFlag(cmd)
 	f.StringVar(&o.job, "job", "", "name of the job (default: APP-1, APP-2, …)")
@@ -100,7 +103,7 @@ var launchGroups = []ui.FlagGroup{
 	},
 	{
 		Name: "when", Title: "When to take checkpoints", First: "every interval count overhead keep",
-		More: "on-full model stagger jitter seed",
+		More: "on-full keep-hourly keep-daily model stagger jitter seed",
 		Text: `With --model the command predicts what each checkpoint stores and costs. --overhead
 plans with that until the first checkpoint is measured; ckpt status, list and show give it beside
 what was measured, and ckpt predict eval JOB compares them.`,

@@ -130,6 +130,12 @@ func GroupTexts(cmd *cobra.Command) (texts []string) {
 	return texts
 }
 
+// AddPeriods adds the flags of an image.Retention.
+func AddPeriods(f *pflag.FlagSet, hourly, daily *int) {
+	f.IntVar(hourly, "keep-hourly", 0, "also keep the newest checkpoint of each of the last N hours that have one")
+	f.IntVar(daily, "keep-daily", 0, "also keep the newest checkpoint of each of the last N days that have one")
+}
+
 // Renamed keeps the old name of a flag, hidden, for a release.
 func (g *Globals) Renamed(f *pflag.FlagSet, old, name string) {
 	is := f.Lookup(name)

@@ -1,0 +1,101 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ckpt/internal/durable"
+)
+
+// A Retention says which checkpoints of a job stay: the newest Last, and the newest of each of
+// the last Hourly hours and of the last Daily days in which some were taken, on the clock of
+// this machine. Checkpoints whose headers or indexes are damaged do not count.
+type Retention struct {
+	Last   int `json:"last"`
+	Hourly int `json:"hourly,omitempty"`
+	Daily  int `json:"daily,omitempty"`
+}
+
+// maxPeriods bounds Hourly and Daily: a century of hours.
+const maxPeriods = 1 << 20
+
+// Check refuses a rule that is out of range.
+func (r Retention) Check() error {
+	if r.Last < 0 || min(r.Hourly, r.Daily) < 0 || max(r.Hourly, r.Daily) > maxPeriods {
+		return fmt.Errorf("a retention of %d checkpoints, %d hours and %d days is out of range", r.Last, r.Hourly, r.Daily)
+	}
+	return nil
+}
+
+// Periods reports whether the rule keeps more than the newest checkpoints.
+func (r Retention) Periods() bool { return r.Hourly > 0 || r.Daily > 0 }
+
+// A Reason says why a checkpoint stays beyond the newest.
+type Reason struct {
+	Number int    `json:"number"`
+	Reason string `json:"reason"` // as in "newest of day 2026-11-28"
+}
+
+// Retained returns the checkpoints that stay for an hour or a day, ascending. Of lists those
+// that count, nil: all. It fails if one cannot be read for another reason than damage: it might
+// have to stay.
+func (j *Job) Retained(r Retention, of []int) (kept []Reason, err error) {
+	if !r.Periods() {
+		return nil, nil
+	}
+	c, err := j.scan()
+	if err != nil {
+		return nil, err
+	}
+	var list []Summary
+	for _, n := range c.numbers {
+		if of != nil && !slices.Contains(of, n) {
+			continue
+		}
+		s, err := j.summary(c.records[n])
+		switch {
+		case err == nil:
+			list = append(list, s)
+		case !errors.Is(err, ErrCheckpointNotFound) && !errors.As(err, new(*durable.DamageError)):
+			return nil, err
+		}
+	}
+	reasons := r.of(list, func(n int) bool { return j.sound(n) == nil })
+	for _, s := range list {
+		if why := reasons[s.Number]; why != "" {
+			kept = append(kept, Reason{s.Number, why})
+		}
+	}
+	return kept, nil
+}
+
+// of returns why some of a list, ascending by time, stay. One that is not sound stays until the
+// sound one of its hour or day: reading it may have failed for now.
+func (r Retention) of(list []Summary, sound func(n int) bool) map[int]string {
+	reasons := make(map[int][]string)
+	for _, p := range []struct {
+		name, form string
+		count      int
+	}{{"hour", "2006-01-02 15", r.Hourly}, {"day", time.DateOnly, r.Daily}} {
+		last, found := "", 0
+		for _, s := range slices.Backward(list) {
+			at := s.Created.Local().Format(p.form)
+			if found == p.count || at == last {
+				continue
+			}
+			why := "not sound, of "
+			if sound(s.Number) {
+				last, found, why = at, found+1, "newest of "
+			}
+			reasons[s.Number] = append(reasons[s.Number], why+p.name+" "+at)
+		}
+	}
+	texts := make(map[int]string)
+	for n, list := range reasons {
+		texts[n] = strings.Join(list, ", ")
+	}
+	return texts
+}
