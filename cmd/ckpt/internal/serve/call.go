@@ -191,7 +191,7 @@ func (s *server) handler(o *operation) http.HandlerFunc {
 		list, err := values(r, o)
 		var args []string
 		if err == nil {
-			args, err = o.arguments(s.tree.New(&ui.Globals{}), dir, list)
+			args, err = s.arguments(o, dir, list)
 		}
 		if err != nil {
 			problemOf(err, nil).write(w)

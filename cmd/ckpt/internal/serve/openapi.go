@@ -53,7 +53,7 @@ func (s *server) showDocument(w http.ResponseWriter, _ *http.Request) {
 	w.Write(s.schema)
 }
 
-// document describes all requests as OpenAPI 3.1.
+// document describes all requests as OpenAPI 3.1, and finds the commands of the operations.
 func (s *server) document() ([]byte, error) {
 	parts := object{}
 	if err := json.Unmarshal(schemas, &parts); err != nil {
@@ -69,6 +69,7 @@ func (s *server) document() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.commands[o.id()] = cmd
 		described := o.describe(cmd)
 		put(paths, o.method, o.path, described)
 	}

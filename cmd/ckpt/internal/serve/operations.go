@@ -211,11 +211,14 @@ func (o *operation) parameters() (list []string) {
 }
 
 // arguments makes the command line of a request: values by name, those of the path included. The
-// values have been parsed once, so that a task begins with none that its command refuses.
-func (o *operation) arguments(root *cobra.Command, store string, values map[string][]string) ([]string, error) {
-	cmd, err := o.commandOf(root)
-	if err != nil {
-		return nil, err
+// values of a task are parsed here, too, so that it begins with none that its command refuses.
+func (s *server) arguments(o *operation, store string, values map[string][]string) ([]string, error) {
+	cmd := s.commands[o.id()]
+	if o.how != answer {
+		var err error
+		if cmd, err = o.commandOf(s.tree.New(&ui.Globals{})); err != nil { // which keeps the values
+			return nil, err
+		}
 	}
 	line := o.command
 	for _, w := range o.words() {
@@ -238,7 +241,9 @@ func (o *operation) arguments(root *cobra.Command, store string, values map[stri
 			if err := checkFlag(f, value); err != nil {
 				return nil, err
 			}
-			if err := f.Value.Set(value); err != nil {
+			if o.how == answer {
+				// the command parses it
+			} else if err := f.Value.Set(value); err != nil {
 				return nil, ui.BadUsage(fmt.Sprintf("%s %.80q: %v", name, value, err), f.Usage)
 			}
 			args = append(args, "--"+name+"="+value)

@@ -83,21 +83,23 @@ them, and a later service shows them again. docs/SERVICE.md explains all of it.`
 
 // A server answers the requests of one service.
 type server struct {
-	ctx    context.Context // ends with the service
-	g      *ui.Globals
-	tree   Tree
-	stores []storeRef
-	guard  *guard
-	tasks  tasks
-	watch  *watcher
-	meter  *meter
-	places chan struct{} // for answers that compute
-	schema []byte        // the OpenAPI document
+	ctx  context.Context // ends with the service
+	g    *ui.Globals
+	tree Tree
+	// commands are those of the operations, to look flags up.
+	commands map[string]*cobra.Command
+	stores   []storeRef
+	guard    *guard
+	tasks    tasks
+	watch    *watcher
+	meter    *meter
+	places   chan struct{} // for answers that compute
+	schema   []byte        // the OpenAPI document
 }
 
 // newServer makes a server for stores.
 func newServer(ctx context.Context, g *ui.Globals, tree Tree, dirs []string) (*server, error) {
-	s := &server{ctx: ctx, g: g, tree: tree, places: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	s := &server{ctx: ctx, g: g, tree: tree, commands: map[string]*cobra.Command{}, places: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	for _, dir := range dirs {
 		one := ui.Globals{Store: dir}
 		if err := one.CheckStore(); err != nil {

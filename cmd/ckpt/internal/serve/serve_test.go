@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -230,6 +231,25 @@ func TestAnswersConform(t *testing.T) {
 			t.Errorf("%s %s: %d, want %d: %s", test.method, actual, w.Code, test.status, w.Body)
 		}
 	}
+}
+
+// TestRequestsAtOnce: requests at the same time do not disturb each other.
+func TestRequestsAtOnce(t *testing.T) {
+	t.Parallel()
+	_, h := newTest(t)
+	want := ask(h, readToken, "GET", "/api/interval?cost=5m&mtbf=24h&restart=10m", "").Body.String()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if got := ask(h, readToken, "GET", "/api/interval?cost=5m&mtbf=24h&restart=10m", "").Body.String(); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			ask(h, readToken, "GET", "/api/stores/golden/jobs", "")
+			ask(h, readToken, "GET", "/api/predict/size/bt.B.4?engine=ckpt", "")
+			ask(h, readToken, "GET", "/metrics", "")
+		})
+	}
+	all.Wait()
 }
 
 // jobOf returns the first job of the store.

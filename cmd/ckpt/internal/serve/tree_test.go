@@ -1,8 +1,21 @@
 package serve_test
 
 import (
+	"os"
+	"slices"
+	"testing"
+
 	"ckpt/cmd/ckpt/internal/root"
 	"ckpt/cmd/ckpt/internal/serve"
+	"ckpt/coordinator"
 )
 
-func init() { serve.TestTree = serve.Tree{New: root.New, Call: root.Call} }
+// TestMain makes this binary a ckpt for the jobs that the service launches.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && slices.Contains([]string{"launch", "restart", "rank"}, os.Args[1]) {
+		coordinator.LibraryFile = os.Getenv("CKPT_TEST_LIBRARY")
+		root.Main()
+	}
+	serve.TestTree = serve.Tree{New: root.New, Call: root.Call}
+	os.Exit(m.Run())
+}

@@ -10,6 +10,7 @@ const el = (tag, props = {}, ...children) => {
 
 const jobs = new Map(); // by store/job
 const tasks = new Map();
+const summaries = {}; // of operations
 let session = { right: "read" };
 
 // Numbers, as ckpt writes them.
@@ -81,7 +82,7 @@ function drawTasks() {
     const cancel = el("td");
     if (t.task_state === "running") cancel.append(el("button", { onclick: () => api("DELETE", "/api/tasks/" + t.task).catch(say) }, "Cancel task " + t.task));
     const result = t.problem ? t.problem.detail + (t.problem.hint ? ". " + t.problem.hint : "") : summary(t.result);
-    return el("tr", {}, el("td", { className: "n" }, t.task), el("td", {}, t.operation), el("td", {}, t.job || "–"),
+    return el("tr", {}, el("td", { className: "n" }, t.task), el("td", { className: "wrap" }, summaries[t.operation] || t.operation), el("td", {}, t.job || "–"),
       el("td", {}, el("span", { className: "state " + ({ done: "good", failed: "bad", cancelled: "warn" }[t.task_state] || "running") }, t.task_state)),
       progress, el("td", { className: "wrap" }, result), cancel);
   });
@@ -199,6 +200,10 @@ function chart(box, xLabel, series, data, log) {
     series: [{ label: xLabel, value: (u, v) => v === null ? "–" : log ? seconds(v) : String(v) }, ...series],
   }, data, box);
 }
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { // a canvas keeps its colours
+  if (shown) refreshJob();
+  if (!$("view-what-if").hidden) turned();
+});
 let resized;
 addEventListener("resize", () => {
   clearTimeout(resized);
@@ -336,6 +341,7 @@ async function begin() {
     $("about").textContent = "ckpt " + who.version + " on " + who.host + ". " + stores.map((s) => s.directory + (s.reason ? ": " + s.reason : ", " + bytes(s.free_bytes) + " free")).join("; ");
     $("launch").store.replaceChildren(...stores.map((s) => el("option", {}, s.store)));
     $("launch").hidden = who.right !== "change";
+    for (const path of Object.values(doc.paths)) for (const o of Object.values(path)) summaries[o.operationId] = o.summary;
     const on = doc.paths["/api/predict/time/{app}"].get.parameters.find((p) => p.name === "on").schema.enum;
     $("what").on.append(...on.map((name) => el("option", { value: name }, name)));
   } catch (e) { say(e); }

@@ -1,0 +1,180 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"ckpt/coordinator/job"
+	"ckpt/internal/testkit"
+)
+
+// TestBrowser: in a browser a user launches a job, sees its checkpoints, a failure and the restart,
+// stops, restarts and verifies it, and asks what checkpoints would cost. With CKPT_SCREENSHOTS=DIR
+// it leaves pictures of each view, with CKPT_AXE=FILE it has axe-core look for violations.
+func TestBrowser(t *testing.T) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("needs chromium: apt-get install chromium")
+	}
+	if !testkit.Nightly() && os.Getenv("CKPT_SCREENSHOTS") == "" {
+		t.Skip("a browser and a job of its own: CKPT_NIGHTLY=1 runs them")
+	}
+	library, err := filepath.Abs("../../../../testdata/stores/program")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CKPT_TEST_LIBRARY", library)
+	s, h := newTest(t)
+	web := httptest.NewServer(h)
+	defer web.Close()
+	go s.watch.run(t.Context())
+	link := make(chan string, 8)
+	s.guard.link = func(key string) { link <- key }
+	s.guard.newLink()
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))...)
+	defer cancel()
+	ctx, cancel = chromedp.NewContext(ctx)
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, 3*time.Minute) // for a page that never gets there
+	defer cancel()
+	u := &user{t: t, ctx: ctx, s: s}
+	u.do("enter", chromedp.EmulateViewport(1280, 900), chromedp.Navigate(web.URL+"/enter?key="+<-link), chromedp.WaitVisible("#launch"))
+	u.do("launch", chromedp.SetValue("[name=job]", "seen"), chromedp.SetValue("[name=iterations]", "10000000"), chromedp.SetValue("[name=interval]", "300ms"), chromedp.Click("#launch button"))
+	u.await("the job runs", `[...document.querySelectorAll("#jobs tbody tr")].some((r) => r.textContent.includes("seen") && r.textContent.includes("running"))`)
+	u.look("jobs")
+	u.do("open the job", chromedp.Evaluate[chromedp.Void](`location.hash = "#job/golden/seen"`))
+	u.await("two checkpoints", `document.querySelectorAll("#checkpoints tbody tr").length >= 2`)
+	if err := syscall.Kill(u.status().PIDs[1], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	u.await("the failure and the restart", `document.getElementById("log").textContent.includes("SIGKILL") && document.getElementById("log").textContent.includes("restarted in")`)
+	u.look("job")
+	u.press("Stop")
+	u.await("the end", `document.getElementById("facts").textContent.includes("stopped")`)
+	u.press("Restart")
+	u.await("the job runs again", `document.getElementById("facts").textContent.includes("running")`)
+	u.press("Stop")
+	u.await("the second end", `document.getElementById("facts").textContent.includes("stopped")`)
+	u.press("Verify")
+	u.await("the verification", `document.getElementById("done").textContent.includes(" 0 damaged places")`)
+	u.do("what if", chromedp.Evaluate[chromedp.Void](`location.hash = "#what-if"`))
+	u.await("an answer", `document.querySelector("#w-interval .big") && document.querySelector("#waste canvas")`)
+	u.look("what-if")
+	u.do("tasks", chromedp.Evaluate[chromedp.Void](`location.hash = "#tasks"`))
+	u.await("the tasks", `document.querySelectorAll("#tasks tbody tr").length >= 5`)
+	u.look("tasks")
+}
+
+// A user is one who uses a page.
+type user struct {
+	t   *testing.T
+	ctx context.Context
+	s   *server
+}
+
+func (u *user) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+	u.t.Helper()
+	if err := chromedp.Do(u.ctx, actions...); err != nil {
+		u.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// await waits until an expression holds in the page.
+func (u *user) await(what, expression string) {
+	u.t.Helper()
+	for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		holds, err := chromedp.Run(u.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		if err == nil && holds {
+			return
+		}
+		if err != nil || time.Now().After(until) {
+			text, _ := chromedp.Run(u.ctx, chromedp.Evaluate[string]("document.body.innerText"))
+			u.t.Fatalf("%s: %v; the page says\n%s", what, err, text)
+		}
+	}
+}
+
+// press clicks a button of a job, once it can be clicked.
+func (u *user) press(name string) {
+	u.t.Helper()
+	button := fmt.Sprintf(`[...document.querySelectorAll("#actions button")].find((b) => b.textContent === %q)`, name)
+	u.await("the button "+name, fmt.Sprintf("%s && !%s.disabled", button, button))
+	u.do("press "+name, chromedp.Evaluate[chromedp.Void](button+".click()"))
+}
+
+// status is the state of the job that the user has launched.
+func (u *user) status() *job.Status {
+	for _, seen := range u.s.watch.known("golden") {
+		if seen.name == "seen" {
+			return seen.status
+		}
+	}
+	u.t.Fatal("the watcher does not know the job")
+	return nil
+}
+
+// look leaves pictures of a view in both widths and colours, and has axe-core look at it. No
+// width makes the page wider than the window.
+func (u *user) look(name string) {
+	u.t.Helper()
+	for _, width := range []int64{1280, 400} {
+		for _, scheme := range []string{"light", "dark"} {
+			media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+			if _, err := chromedp.Call(u.ctx, emulation.SetEmulatedMedia, media); err != nil {
+				u.t.Fatal(err)
+			}
+			u.do("look at "+name, chromedp.EmulateViewport(width, 900), chromedp.Sleep(300*time.Millisecond))
+			wide, err := chromedp.Run(u.ctx, chromedp.Evaluate[bool]("document.documentElement.scrollWidth > innerWidth"))
+			if err != nil {
+				u.t.Fatal(err)
+			}
+			if wide {
+				u.t.Errorf("%s is wider than %d pixels", name, width)
+			}
+			if dir := os.Getenv("CKPT_SCREENSHOTS"); dir != "" {
+				picture, err := chromedp.Run(u.ctx, chromedp.FullScreenshot(100))
+				if err != nil {
+					u.t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", name, width, scheme)), picture, 0o644); err != nil {
+					u.t.Fatal(err)
+				}
+			}
+			u.axe(fmt.Sprintf("%s, %d pixels, %s", name, width, scheme))
+		}
+	}
+	u.do("back", chromedp.EmulateViewport(1280, 900))
+}
+
+func (u *user) axe(where string) {
+	u.t.Helper()
+	file := os.Getenv("CKPT_AXE")
+	if file == "" {
+		return
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.do("load axe-core", chromedp.Evaluate[chromedp.Void](string(text)+";0"))
+	found, err := chromedp.Run(u.ctx, chromedp.Evaluate[string](`axe.run().then((r) => JSON.stringify(r.violations.map((v) => v.id + ": " + v.nodes.slice(0, 3).map((n) => n.html + " " + n.failureSummary).join(" | "))))`, chromedp.EvalAwaitPromise))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	var list []string
+	if err := json.Unmarshal([]byte(found), &list); err != nil || len(list) > 0 {
+		u.t.Errorf("%s: %v %s", where, err, strings.Join(list, "\n"))
+	}
+}
