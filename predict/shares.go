@@ -266,7 +266,7 @@ func (t *Time) measured(s service.Time, timer *imageTimer) {
 	}
 	t.TimeModel = "coordination(np) + management + storage(bytes), of own checkpoints"
 	t.Valid = timer.valid()
-	if s.Extrapolation > 1.0001 {
+	if fit.Far(s.Extrapolation) {
 		t.Extrapolation = max(t.Extrapolation, s.Extrapolation)
 		t.Note = fit.Join(t.Note, "time extrapolated by a factor of "+fit.Factor(s.Extrapolation))
 	}

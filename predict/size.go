@@ -192,7 +192,7 @@ func (m *Model) Assemble(r Request, data fit.Zone) (*Size, error) {
 	s.Zones = s.Files[0].Zones
 	s.add(r)
 	s.here = s.doubt()
-	if s.Extrapolation > 1.0001 {
+	if fit.Far(s.Extrapolation) {
 		s.Note = fit.Join(s.Note, "extrapolated by a factor of "+fit.Factor(s.Extrapolation)+" beyond the points fitted")
 	}
 	if data.Warning != "" {

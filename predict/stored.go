@@ -277,13 +277,13 @@ func (s *Stored) explain(f *service.Fit, app *service.App) {
 	if s.Assumed {
 		s.Note = fit.Join(s.Note, "the ratio of "+s.Codec+" is assumed, no job measured it")
 	}
-	if s.Size.Extrapolation > 1.0001 {
+	if fit.Far(s.Size.Extrapolation) {
 		s.Note = fit.Join(s.Note, "extrapolated by a factor of "+fit.Factor(s.Size.Extrapolation)+" beyond the jobs measured")
 	}
 	s.sizeNote = s.Note
 	if f == nil || f.Times == nil {
 		s.Note = fit.Join(s.Note, "times rest on assumed rates of a local disk, no job was timed")
-	} else if s.FullTime.Extrapolation > 1.0001 {
+	} else if fit.Far(s.FullTime.Extrapolation) {
 		s.Note = fit.Join(s.Note, "times extrapolated by a factor of "+fit.Factor(max(s.FullTime.Extrapolation, s.NextTime.Extrapolation)))
 	}
 	if s.NextTime.CopyAssumed {

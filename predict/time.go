@@ -77,7 +77,7 @@ func (m *Model) TimeOf(size *Size, r Request, codec string, probe *fit.Probe) (*
 	if t.Assumed = c.Assumed; c.Assumed {
 		t.Note = fit.Join(t.Note, "the thesis has no times of "+t.Codec+"; its rate and ratio are assumed from live solvers")
 	}
-	if total.Extrapolation > 1.0001 {
+	if fit.Far(total.Extrapolation) {
 		t.Extrapolation = max(t.Extrapolation, total.Extrapolation)
 		t.Note = fit.Join(t.Note, "time extrapolated by a factor of "+fit.Factor(total.Extrapolation))
 	}

@@ -77,7 +77,7 @@ func (m *Model) wholeSize(r Request, f *fit.Series) (*Size, error) {
 	}
 	s.add(r)
 	s.here = s.doubt()
-	if e.Extrapolation > 1.0001 {
+	if fit.Far(e.Extrapolation) {
 		s.Note = fit.Join(s.Note, "extrapolated by a factor of "+fit.Factor(e.Extrapolation)+" beyond the points fitted")
 	}
 	return s, nil

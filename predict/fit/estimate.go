@@ -102,6 +102,9 @@ func Factor(f float64) string {
 	return strconv.FormatFloat(f, 'f', 0, 64)
 }
 
+// Far reports whether a factor of extrapolation is one that Factor tells from 1.
+func Far(f float64) bool { return f >= 1.05 }
+
 // A Zone names the law and points behind the prediction of a zone.
 type Zone struct {
 	Estimate

@@ -38,3 +38,12 @@ func TestDriftFinite(t *testing.T) {
 		}
 	}
 }
+
+// TestFar: no note says that a number is extrapolated by a factor of 1.
+func TestFar(t *testing.T) {
+	for f := 1.0; f < 1.2; f += 0.0007 {
+		if Far(f) != (Factor(f) != "1") {
+			t.Errorf("a factor of %g is written %s, far %v", f, Factor(f), Far(f))
+		}
+	}
+}
