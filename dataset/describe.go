@@ -25,7 +25,8 @@ type SeenArray struct {
 	Name string
 	Elem zones.Elem
 	// Bytes are of each rank. Parts are what each rank declared that it holds of an array of all
-	// ranks, nil without a declaration. Replicated says that all ranks declared it to be alike.
+	// ranks, by a rule or not, nil without a declaration. Replicated says that all ranks declared it
+	// to be alike.
 	Bytes      []int64
 	Parts      []*global.Part
 	Replicated bool
@@ -191,7 +192,7 @@ func (a *arrayOf) cut(runs []SeenRun) error {
 		s := run.Arrays[i]
 		a.seen, a.nps = append(a.seen, s), append(a.nps, run.NP)
 		list = append(list, global.Run{Parts: s.Parts, OpenMPI: run.OpenMPI})
-		declared = declared && len(s.Parts) == run.NP && !slices.Contains(s.Parts, nil)
+		declared = declared && len(s.Parts) == run.NP && !slices.ContainsFunc(s.Parts, func(p *global.Part) bool { return p == nil || !p.Ruled() })
 	}
 	if !declared {
 		return nil
@@ -433,6 +434,10 @@ func (a *arrayOf) sizesText() string {
 		found.Rule += fmt.Sprintf("not declared, but the sizes seen on %s fit cells %s", counted(means), a.sized.Words())
 		return cutText([]global.Cut{*a.sized}, elem) + measuredText(means)
 	}
+	if n := a.whole(); n > 0 && a.kinds == nil {
+		found.Rule += fmt.Sprintf("no rule is known: equal shares of the %d bytes that all ranks own, and a law of what else they held on %s", n, counted(means))
+		return text + fmt.Sprintf("    whole: %d\n", n) + measuredText(means)
+	}
 	found.Rule += fmt.Sprintf("no rule is known: a law of the sizes seen on %s", counted(means))
 	for i := range a.seen {
 		if bytes := held(&a.seen[i]); float64(slices.Max(bytes)) > uneven*float64(means[a.nps[i]]) {
@@ -441,6 +446,25 @@ func (a *arrayOf) sizesText() string {
 		}
 	}
 	return text + measuredText(means)
+}
+
+// whole is the bytes of the cells that the ranks own, where they declared which: as many in all runs.
+// It is 0 if that is not so.
+func (a *arrayOf) whole() (bytes int64) {
+	for i := range a.seen {
+		s, sum := &a.seen[i], int64(0)
+		if len(s.Parts) != len(s.Bytes) || slices.Contains(s.Parts, nil) {
+			return 0
+		}
+		for _, p := range s.Parts {
+			sum += p.Own() * p.Elem
+		}
+		if i > 0 && sum != bytes {
+			return 0
+		}
+		bytes = sum
+	}
+	return bytes
 }
 
 func measuredText(means map[int]int64) string {

@@ -57,6 +57,8 @@ type arraySpec struct {
 	// Measured has the bytes of a rank by numbers of ranks, where no formula is known. Beside
 	// Global, which was then found from sizes alone, they say how far it is to be doubted.
 	Measured map[int]int64 `yaml:"measured"`
+	// Whole is the bytes of the array that ranks share, beside which each holds copies; 0: not known.
+	Whole int64 `yaml:"whole"`
 	// Kind names the kinds of ranks that hold the array; empty: all.
 	Kind perAxis[string] `yaml:"kind"`
 }
@@ -245,6 +247,8 @@ func (a *arraySpec) check(kinds []kindSpec) error {
 		return errors.New("kind: an array of all ranks belongs to all of them")
 	case unknownKind(a.Kind, kinds) != "":
 		return fmt.Errorf("kind %q is not among the kinds of ranks", unknownKind(a.Kind, kinds))
+	case a.Whole != 0 && (a.Measured == nil || a.Whole < 0 || len(a.Kind) > 0):
+		return errors.New("whole: bytes that all ranks share, beside measured sizes of all of them")
 	case a.Measured != nil && a.Count != nil:
 		return errors.New("measured: sizes that were measured take the place of count; leave that out")
 	case a.Measured != nil && a.Global == nil:

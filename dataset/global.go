@@ -230,6 +230,9 @@ func (out *Array) hold(a *arraySpec, inst *Instance, launched map[string]int64) 
 		}
 	case a.Measured != nil:
 		out.Measured = measuredPoints(a.Measured)
+		for i := range out.Measured {
+			out.Measured[i].Whole = a.Whole
+		}
 		bytes := measuredAt(out.Measured, inst.NP)
 		if bytes > math.MaxInt64/4 {
 			return fmt.Errorf("measured: the sizes lead to %.3g bytes on %d ranks", bytes, inst.NP)

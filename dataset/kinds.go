@@ -229,6 +229,8 @@ func (inst *Instance) TotalRange() (low, high int64) {
 type MeasuredSize struct {
 	NP    int
 	Bytes int64
+	// Whole is the bytes of which each rank has an equal share, whatever their number; 0: not known.
+	Whole int64
 }
 
 func checkMeasured(sizes map[int]int64, elem int64) error {
@@ -249,7 +251,7 @@ func checkMeasured(sizes map[int]int64, elem int64) error {
 func measuredPoints(sizes map[int]int64) []MeasuredSize {
 	var list []MeasuredSize
 	for np, bytes := range sizes {
-		list = append(list, MeasuredSize{np, bytes})
+		list = append(list, MeasuredSize{NP: np, Bytes: bytes})
 	}
 	slices.SortFunc(list, func(a, b MeasuredSize) int { return a.NP - b.NP })
 	return list
@@ -297,7 +299,7 @@ func (inst *Instance) WithMeasured(size func(list []MeasuredSize) (bytes, low, h
 // a law.
 func (inst *Instance) Opaque() (names []string) {
 	for _, a := range inst.Arrays {
-		if len(a.Measured) == 1 && a.Measured[0].NP != inst.NP {
+		if len(a.Measured) == 1 && a.Measured[0].NP != inst.NP && a.Measured[0].Whole == 0 {
 			names = append(names, a.Name)
 		}
 	}

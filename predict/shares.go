@@ -147,12 +147,15 @@ func withLaws(inst *dataset.Instance) *dataset.Instance {
 // lawOf predicts the bytes of a rank. No law is 0 on some numbers of ranks and not on others:
 // such sizes only have the interval reach down to 0.
 func lawOf(list []dataset.MeasuredSize, np int) fit.Range {
+	if i := slices.IndexFunc(list, func(m dataset.MeasuredSize) bool { return m.NP == np }); i >= 0 {
+		return fit.Exactly(float64(list[i].Bytes))
+	}
+	if whole := list[0].Whole; whole > 0 {
+		return besideShares(list, whole, np)
+	}
 	var points []fit.Point
 	same := true
 	for _, m := range list {
-		if m.NP == np {
-			return fit.Exactly(float64(m.Bytes))
-		}
 		same = same && m.Bytes == list[0].Bytes
 		if m.Bytes > 0 {
 			points = append(points, fit.Point{P: float64(m.NP), MiB: float64(m.Bytes) / mebi})
@@ -172,6 +175,16 @@ func lawOf(list []dataset.MeasuredSize, np int) fit.Range {
 		out.Low = 0
 	}
 	return out
+}
+
+// besideShares adds what a law says of the copies that a rank holds to its share of the whole.
+func besideShares(list []dataset.MeasuredSize, whole int64, np int) fit.Range {
+	var copies []dataset.MeasuredSize
+	for _, m := range list {
+		copies = append(copies, dataset.MeasuredSize{NP: m.NP, Bytes: max(0, m.Bytes-whole/int64(m.NP))})
+	}
+	r, share := lawOf(copies, np), float64(whole)/float64(np)
+	return fit.Range{Value: r.Value + share, Low: r.Low + share, High: r.High + share}
 }
 
 // RankMiB returns the size of the image of each rank; nil where files of one kind are equal

@@ -216,3 +216,39 @@ func TestUndeclared(t *testing.T) {
 		t.Errorf("%d of %d inside", inside, len(errs))
 	}
 }
+
+// TestLists: of an array that lists deal out, as a mesh without a rule, ranks own equal shares on
+// average; only the copies beside them have a law.
+func TestLists(t *testing.T) {
+	const cells = 1 << 21
+	list := func(np int) dataset.SeenArray {
+		s := dataset.SeenArray{Name: "mesh", Elem: zones.Float64}
+		copies := int64(900 * math.Pow(cells/float64(np)/900, 2./3)) // around a part
+		for rank := range int64(np) {
+			own := cells/int64(np) + (rank%2*2-1)*97
+			s.Parts = append(s.Parts, &global.Part{Elem: 8, Axes: []global.Stretch{{Cells: cells, Count: own}}, Index: &global.Index{Own: own, Held: own + copies}})
+			s.Bytes = append(s.Bytes, 8*(own+copies))
+		}
+		return s
+	}
+	for _, runs := range [][]int{{2, 4, 8}, {4}} {
+		var seen []dataset.SeenRun
+		for _, np := range runs {
+			seen = append(seen, dataset.SeenRun{Job: "j", NP: np, Arrays: []dataset.SeenArray{list(np)}})
+		}
+		d, err := dataset.Describe("mesh", "c", seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inst := withLaws(instanceOf(t, d.Text, 64))
+		held := int64(0)
+		for _, n := range list(64).Bytes {
+			held += n
+		}
+		low, high := inst.TotalRange()
+		e := float64(inst.TotalBytes())/float64(held) - 1
+		if t.Logf("%v: %+.2f %%, %d to %d bytes, held %d: %s", runs, 100*e, low, high, held, d.Arrays[0].Rule); low < 8*cells-64 || low > held || high < held || len(runs) > 1 && math.Abs(e) > 0.01 {
+			t.Errorf("%v: %d bytes (%d to %d), held %d", runs, inst.TotalBytes(), low, high, held)
+		}
+	}
+}

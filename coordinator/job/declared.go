@@ -101,7 +101,7 @@ func (s *seenReader) declare(r *image.Rank) {
 	for k := range r.Global {
 		g := &r.Global[k]
 		i, ok := s.at[g.Region]
-		if !ok || r.Rank >= s.run.NP || !g.Ruled() {
+		if !ok || r.Rank >= s.run.NP {
 			continue
 		}
 		a := &s.run.Arrays[i]
