@@ -1,23 +1,30 @@
 package study
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/tune"
 	"ckpt/image/nodes"
+	"ckpt/image/pfs"
+	"ckpt/image/plan"
 	"ckpt/interval"
 	"ckpt/predict/life"
+	"ckpt/zones"
 )
 
 // lifeCosts are the flags that say what checkpoints of a simulated job cost.
 type lifeCosts struct {
 	np                       int
 	nodeBytes                string
+	storage                  predictions.StorageOptions
 	store, local, network    string
 	protect, drain, slowdown string
 	restart                  string
@@ -30,6 +37,7 @@ func (o *lifeCosts) addFlags(f *pflag.FlagSet) {
 	names := []string{string(job.Coordinated), string(job.Semi), string(job.Uncoordinated)}
 	f.StringVar(&o.nodeBytes, "node-bytes", "", "what a node stores in a checkpoint, like 64GiB")
 	f.StringVar(&o.store, "store-rate", "", "rate of the store, for all nodes together, like 500GiB/s")
+	o.storage.AddFlags(f, "on", "in place of --store-rate, checkpoints and restarts are simulated on this storage")
 	f.StringVar(&o.local, "local-rate", "", "checkpoints go to the nodes first, whose storage writes as fast, like 4GiB/s")
 	f.StringVar(&o.network, "network-rate", "", "rate of a node's network (default: it delays nothing)")
 	f.StringVar(&o.protect, "protect", "none", "with --local-rate: what survives a lost node: none, partner[:K], xor:N or rs:K+M")
@@ -38,7 +46,7 @@ func (o *lifeCosts) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.restart, "restart", "1m", "time to start the ranks again, before they read")
 	f.StringSliceVar(&o.modeNames, "mode", names[:1], "modes to compare: "+strings.Join(names, ", "))
 	ui.Choices(f, "mode", names...)
-	f.IntVar(&o.np, "np", 0, "number of ranks, for --mode uncoordinated")
+	f.IntVar(&o.np, "np", 0, "number of ranks, for --mode uncoordinated and --on (default there one a node)")
 	f.StringVar(&o.logging, "logging", "", "speed lost to message logs between groups, like 2%")
 	f.StringVar(&o.logGrowth, "log-growth", "0%", "time that logs add to a checkpoint, as a share of the interval")
 	f.Float64Var(&o.replay, "replay", 1, "speed of repeated work of groups, whose messages come from logs")
@@ -54,10 +62,16 @@ type costs struct {
 	drain                   nodes.Drain
 	slow, restart           float64
 	logging, growth, replay float64
+	described               string // what a described storage says, "" without one
+
+	// write is the time of a checkpoint in the store, read that of reading what goes back: of
+	// all ranks, of a node, of a rank.
+	write                       float64
+	readAll, readNode, readRank float64
 }
 
 // read reads the flags, for a job on so many nodes.
-func (o *lifeCosts) read(f *pflag.FlagSet, count int) (*costs, error) {
+func (o *lifeCosts) read(ctx context.Context, f *pflag.FlagSet, count int) (*costs, error) {
 	var q ui.Quantities
 	c := &costs{nodes: count, np: o.np, bytes: q.Size("--node-bytes", o.nodeBytes), store: float64(q.Rate("--store-rate", o.store)), local: float64(q.Rate("--local-rate", o.local)),
 		network: float64(q.Rate("--network-rate", o.network)), slow: q.Share("--drain-slowdown", o.slowdown), restart: q.Duration("--restart", o.restart).Seconds(),
@@ -80,10 +94,81 @@ func (o *lifeCosts) read(f *pflag.FlagSet, count int) (*costs, error) {
 		return nil, q.Err
 	case c.bytes == 0:
 		return nil, ui.Missing("--node-bytes", "64GiB")
-	case c.store == 0:
+	case c.store != 0 && o.storage.On != "":
+		return nil, ui.BadUsage("--store-rate and --on both say how fast the store is", "leave one of them out")
+	case c.store == 0 && o.storage.On == "":
 		return nil, ui.Missing("--store-rate", "500GiB/s")
 	}
-	return c, o.check(f, c)
+	if err := o.check(f, c); err != nil {
+		return nil, err
+	}
+	background, err := o.storage.Background()
+	if err != nil {
+		return nil, err
+	}
+	if o.storage.On == "" {
+		c.byRate()
+		return c, nil
+	}
+	sys, err := o.storage.Load()
+	if err != nil {
+		return nil, err
+	}
+	return c, c.on(ctx, sys, background)
+}
+
+// byRate takes the times of the store from its rate, and from the network of the nodes.
+func (c *costs) byRate() {
+	node := float64(c.bytes)
+	seconds := func(bytes float64, nodes int) float64 {
+		rate := c.store
+		if c.network > 0 {
+			rate = min(rate, float64(nodes)*c.network)
+		}
+		return bytes / rate
+	}
+	c.write = seconds(node*float64(c.nodes), c.nodes)
+	c.readAll, c.readNode, c.readRank = c.write, seconds(node, 1), seconds(node/c.ranksOfNode(), 1)
+}
+
+func (c *costs) ranksOfNode() float64 { return max(1, float64(c.np)/float64(c.nodes)) }
+
+// on takes the times of the store from a simulation of what all nodes write, and of what all
+// read, a node, and a rank.
+func (c *costs) on(ctx context.Context, sys *pfs.System, background float64) error {
+	mapping, err := job.EvenMapping(max(c.np, c.nodes), c.nodes)
+	if err != nil {
+		return err
+	}
+	for _, x := range []struct {
+		mapping job.Mapping
+		write   *float64
+		read    *float64
+	}{{mapping, &c.write, &c.readAll}, {mapping[:1], nil, &c.readNode}, {job.Mapping{1}, nil, &c.readRank}} {
+		bytes := zones.PageRound(int64(float64(c.bytes) / c.ranksOfNode()))
+		of := tune.Case{Mapping: x.mapping, Settings: plan.Defaults(), Codec: "none", Background: background, Memory: &tune.PlannedMemory{Regions: []string{"data"}}}
+		for node, n := range x.mapping {
+			for range n {
+				of.Memory.Sources = append(of.Memory.Sources, plan.Source{Rank: len(of.Memory.Sources), Node: node, Pieces: []plan.Piece{{Bytes: bytes, Align: true}}})
+			}
+		}
+		forecast, err := tune.Predict(ctx, sys, of)
+		if err != nil {
+			return err
+		}
+		restarts, err := tune.Restarts(ctx, sys, of, &forecast)
+		if err != nil {
+			return err
+		}
+		*x.read = restarts[0].Seconds.Value
+		if x.write != nil {
+			*x.write = forecast.Latency.Value
+			between := func(s tune.Seconds) string { return ui.Between(s.Low, s.High, ui.Seconds) }
+			c.described = fmt.Sprintf("%s stores a checkpoint in %s (%s), and reads it in %s (%s)", sys.Name, ui.Seconds(forecast.Latency.Value), between(forecast.Latency),
+				ui.Seconds(*x.read), between(restarts[0].Seconds))
+		}
+	}
+	return nil
 }
 
 // check refuses flags that would change nothing.
@@ -110,9 +195,9 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 	switch uncoordinated := slices.Contains(c.modes, job.Uncoordinated); {
 	case uncoordinated && c.np == 0:
 		return ui.Missing("--np", "65536")
-	case !uncoordinated && f.Changed("np"):
-		return ui.BadUsage("--np: ranks matter for --mode uncoordinated only", "leave it out")
-	case uncoordinated && c.np < c.nodes:
+	case !uncoordinated && f.Changed("np") && o.storage.On == "":
+		return ui.BadUsage("--np: ranks matter for --mode uncoordinated and --on only", "leave it out")
+	case f.Changed("np") && c.np < c.nodes:
 		return ui.BadUsage(fmt.Sprintf("--np %d: each of %d nodes has a rank", c.np, c.nodes), "give more ranks, or fewer nodes")
 	case groups && o.logging == "":
 		return ui.Missing("--logging", "2%")
@@ -125,29 +210,18 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 // job is the job in a mode. All groups store at the same time, and the job stands still meanwhile.
 func (c *costs) job(mode job.Mode) life.Job {
 	node := float64(c.bytes)
-	all := node * float64(c.nodes)
 	j := life.Job{Nodes: c.nodes}
-	// A restart reads so much after the death of a process, and after the loss of a node, on so
-	// many nodes.
-	died, lost, readers := all, all, float64(c.nodes)
-	part := node // of a node, that is read from its own storage
+	died, lost := c.readAll, c.readAll // after the death of a process, and after the loss of a node
+	part := node                       // of a node, that is read from its own storage
 	if mode != job.Coordinated {
 		j.Slowdown, j.Growth, j.Replay = c.logging, c.growth, c.replay
-		died, lost, readers = node, node, 1
+		died, lost = c.readNode, c.readNode
 	}
 	if mode == job.Uncoordinated {
-		died = all / float64(c.np)
-		part = died
+		died = min(c.readRank, lost)
+		part /= c.ranksOfNode()
 	}
-	into := c.store
-	if c.network > 0 {
-		into = min(into, readers*c.network)
-	}
-	write := all / c.store
-	if c.network > 0 {
-		write = max(write, node/c.network)
-	}
-	store := life.Level{Name: "store", Cost: write, Restart: c.restart + died/into, Rebuild: (lost - died) / into, Share: 1}
+	store := life.Level{Name: "store", Cost: c.write, Restart: c.restart + died, Rebuild: lost - died, Share: 1}
 	if c.local == 0 {
 		j.Levels = []life.Level{store}
 		return j
@@ -159,7 +233,7 @@ func (c *costs) job(mode job.Mode) life.Job {
 		local.Cost, again = max(local.Cost, node*extra/c.network), max(again, node/c.network)
 	}
 	local.Rebuild, local.Restored = again, again
-	store.Drain, store.Slow, store.Cost, store.Every = write, c.slow, 0, max(1, c.drain.Every)
+	store.Drain, store.Slow, store.Cost, store.Every = c.write, c.slow, 0, max(1, c.drain.Every)
 	j.Levels = []life.Level{local, store}
 	return j
 }
@@ -182,7 +256,12 @@ func (c *costs) best(j *life.Job, mtbf, loss float64) (float64, error) {
 
 // assumed is what the costs take for granted.
 func (c *costs) assumed() (list []string) {
-	list = append(list, "all parts of the job wait for each other: a pause of one is a pause of all", "reading is as fast as writing")
+	list = append(list, "all parts of the job wait for each other: a pause of one is a pause of all")
+	if c.described != "" {
+		list = append(list, c.described)
+	} else {
+		list = append(list, "reading is as fast as writing")
+	}
 	if c.network == 0 {
 		list = append(list, "the network of a node delays nothing")
 	}

@@ -45,8 +45,8 @@ nodes and processes, restarts and repeats work, until it ends. The command compa
 modes of checkpoints that meet the same failures, says when 90 of 100 runs end, which
 share of the time is work, and what takes the rest.
 
-Each node stores --node-bytes in a checkpoint, into a store that all share or, with
---local-rate, on the nodes first and behind the job into the store, as ckpt launch
+Each node stores --node-bytes in a checkpoint, into a store that all share, which has a
+rate or a description (--on, docs/STORAGE.md), or, with --local-rate, on the nodes first and behind the job into the store, as ckpt launch
 --local does. Nodes fail by themselves, exponentially or in bursts (--shape 0.7), or as
 --failures says; --node-loss is the share of the failures that lose a node with its
 directory, --spares and --repair are what replaces it.
@@ -168,7 +168,9 @@ func runSimulate(ctx context.Context, g *ui.Globals, o *simulateOptions, f *pfla
 	}
 	var jobs []life.Job
 	var modes []job.Mode
-	costs, err := o.lifeCosts.read(f, o.nodes)
+	ctx, stop := ui.Interruptible(ctx)
+	defer stop()
+	costs, err := o.lifeCosts.read(ctx, f, o.nodes)
 	if err != nil {
 		return err
 	}
@@ -188,8 +190,6 @@ func runSimulate(ctx context.Context, g *ui.Globals, o *simulateOptions, f *pfla
 			jobs, modes = append(jobs, try), append(modes, mode)
 		}
 	}
-	ctx, stop := ui.Interruptible(ctx)
-	defer stop()
 	s, err := life.Simulate(ctx, jobs, m, life.Runs{Count: o.runs, Seed: o.seed})
 	if err != nil {
 		return rangeOfLife(err)
