@@ -10,6 +10,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/image"
+	"ckpt/internal/durable"
 )
 
 func newCopyCommand(g *ui.Globals) *cobra.Command {
@@ -108,10 +109,14 @@ func runCopy(ctx context.Context, g *ui.Globals, name string, number int, to str
 	c := &image.JobCopy{From: j, To: other, Journal: job.JournalName, Progress: add}
 	err = c.Run(ctx, numbers)
 	done()
-	if errors.Is(err, image.ErrParted) {
+	switch {
+	case errors.Is(err, image.ErrParted):
 		return ui.WithHint(err, "the job has run in both stores since: copy it into another store, or remove the copy first")
-	}
-	if err != nil {
+	case errors.Is(err, image.ErrJobExists):
+		return ui.WithHint(err, "copy it into another store")
+	case errors.Is(err, durable.ErrStorageFull):
+		return ui.WithHint(err, fmt.Sprintf("free space there, and copy again: ckpt copy goes on; ckpt copy %s@N copies one checkpoint", name))
+	case err != nil:
 		return err
 	}
 	result.Checkpoints, result.Present = append(result.Checkpoints, c.Checkpoints...), append(result.Present, c.Present...)
