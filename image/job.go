@@ -272,6 +272,16 @@ func (j *Job) numbers() ([]int, error) {
 // NumberDir returns the directory of checkpoint n.
 func (j *Job) NumberDir(n int) string { return filepath.Join(j.dir, container.FormatNumber(n)) }
 
+// Stamp is a text that changes when checkpoint n becomes another one. It fails with
+// fs.ErrNotExist.
+func (j *Job) Stamp(n int) (string, error) {
+	fi, err := j.fs.Stat(j.manifestPath(n))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprint(fi.Size(), fi.ModTime().UnixNano()), nil
+}
+
 func (j *Job) manifestPath(n int) string { return filepath.Join(j.NumberDir(n), manifestName) }
 
 // onDisk returns the bytes of a file without its holes, as far as that is known.

@@ -36,6 +36,7 @@ type PartReader struct {
 	blocks func(region string) ([]global.Held, error)
 	cells  func(region string) ([]int64, error)
 	open   []openFile // the one used last at the end
+	most   int        // of them
 	region *container.RegionReader
 	at     place
 }
@@ -53,7 +54,7 @@ type openFile struct {
 
 // Parts returns a reader of a checkpoint for a rank.
 func (j *Job) Parts(m *Manifest, rank int, opt container.LoadOptions) *PartReader {
-	return &PartReader{job: j, m: m, rank: rank, opt: opt, at: place{rank: -1}}
+	return &PartReader{job: j, m: m, rank: rank, opt: opt, at: place{rank: -1}, most: openFiles}
 }
 
 // WithBlocks tells the reader where the ranks of the checkpoint hold an array in blocks.
@@ -259,17 +260,9 @@ func (p *PartReader) turn(to place, like zones.Region, size int64) error {
 	if p.at == to {
 		return nil
 	}
-	i := slices.IndexFunc(p.m.Ranks, func(r Rank) bool { return r.Rank == to.rank })
-	if i < 0 {
-		return p.differ("it has no rank %d", to.rank)
-	}
-	o, err := p.file(p.m.Ranks[i].File)
+	o, k, err := p.find(to)
 	if err != nil {
 		return err
-	}
-	k := o.Find(to.rank, to.name)
-	if k < 0 {
-		return p.differ("there is no region %q of rank %d", to.name, to.rank)
 	}
 	if r := o.Regions[k]; r.Zone != like.Zone || r.Elem != like.Elem || r.Size != size && size != anySize {
 		return p.differ("region %q is %d bytes of %v, was %d of %v", to.name, size, like.Elem, r.Size, r.Elem)
@@ -283,6 +276,21 @@ func (p *PartReader) turn(to place, like zones.Region, size int64) error {
 	return nil
 }
 
+// find opens the file that has a region.
+func (p *PartReader) find(at place) (o *container.Contents, region int, err error) {
+	i := slices.IndexFunc(p.m.Ranks, func(r Rank) bool { return r.Rank == at.rank })
+	if i < 0 {
+		return nil, 0, p.differ("it has no rank %d", at.rank)
+	}
+	if o, err = p.file(p.m.Ranks[i].File); err != nil {
+		return nil, 0, err
+	}
+	if region = o.Find(at.rank, at.name); region < 0 {
+		return nil, 0, p.differ("there is no region %q of rank %d", at.name, at.rank)
+	}
+	return o, region, nil
+}
+
 // file opens a file, and closes another one if there are too many.
 func (p *PartReader) file(path string) (*container.Contents, error) {
 	if i := slices.IndexFunc(p.open, func(o openFile) bool { return o.path == path }); i >= 0 {
@@ -294,7 +302,7 @@ func (p *PartReader) file(path string) (*container.Contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(p.open) == openFiles {
+	if len(p.open) == p.most {
 		p.open[0].Close()
 		p.open = slices.Delete(p.open, 0, 1)
 	}

@@ -119,6 +119,9 @@ func (j *Job) typeOf(m *Manifest, a *GlobalArray) error {
 		return err
 	}
 	k := slices.IndexFunc(regions, func(r container.Region) bool { return r.Name == regionOf(h, a.Name) && r.Of(h.Rank) })
+	if k < 0 && h.Region == "" {
+		return fmt.Errorf("%w: rank %d has not stored %q", ErrNoArray, h.Rank, a.Name)
+	}
 	if k < 0 {
 		return durable.Damaged(j.manifestPath(m.Number), 0, "rank %d holds array %q in region %q, which %s does not have", h.Rank, a.Name, h.Region, f.Path)
 	}

@@ -55,6 +55,7 @@ var results = map[string]string{
 	"list":               "images.runListCheckpoints() images.listJobs()",
 	"help":               "jobs.ShowCombinations()",
 	"layout":             "jobs.runPlan()",
+	"mount":              "images.mounted",
 	"predict-count":      "predictions.runPredictCount()",
 	"predict-fit":        "predictions.runPredictFit()",
 	"predict-plan":       "predictions.runPredictPlan() predictions.showLevelPlan()",

@@ -89,6 +89,17 @@ func (o *Contents) holder(ref uint32) (*container, error) {
 	return o.refs[ref-1], nil
 }
 
+// Pin opens the files that hold extents of a region, so that it can be read once they have lost
+// their names.
+func (o *Contents) Pin(region int) error {
+	for _, e := range o.extentsOf(region) {
+		if _, err := o.holder(e.fileRef); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // read reads extents, from whichever files hold them, and checks them.
 func (o *Contents) read(ctx context.Context, extents []extentRec, r *reader) error {
 	byFile := make([][]extentRec, 1+len(o.refs))

@@ -153,6 +153,7 @@ func Conform(t *testing.T, fsys vfs.FS, root string) {
 var abilities = map[string]func() bool{
 	"root":   sync.OnceValue(func() bool { return os.Getuid() == 0 }),
 	"mounts": sync.OnceValue(mounts),
+	"fuse":   sync.OnceValue(fuse),
 	// The programs in Python use Debian's, since mpi4py belongs to its Open MPI.
 	"numpy":  sync.OnceValue(func() bool { return exec.Command("/usr/bin/python3", "-c", "import numpy").Run() == nil }),
 	"mpi4py": sync.OnceValue(func() bool { return exec.Command("/usr/bin/python3", "-c", "import mpi4py").Run() == nil }),
@@ -171,7 +172,18 @@ func mounts() bool {
 	return syscall.Unmount(dir, syscall.MNT_DETACH) == nil
 }
 
-// Missing returns the first need that this machine lacks, or "". A need is root, mounts,
+// fuse reports whether file systems in user space can be mounted.
+func fuse() bool {
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	_, err = exec.LookPath("fusermount3")
+	return err == nil || os.Getuid() == 0
+}
+
+// Missing returns the first need that this machine lacks, or "". A need is root, mounts, fuse,
 // numpy, mpi4py, or the name of a program.
 func Missing(list ...string) string {
 	for _, need := range list {

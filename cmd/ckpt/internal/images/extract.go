@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
-	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/image/container"
 	"ckpt/zones"
@@ -200,7 +199,8 @@ type extractedGlobal struct {
 
 func extractGlobal(ctx context.Context, g *ui.Globals, j *image.Job, m *image.Manifest, o *extractOptions) error {
 	counted, reads := j.Counting()
-	a, err := counted.GlobalArray(m, o.global, heldInBlocks(j, m))
+	_, blocks := blocksOf(j, m)
+	a, err := counted.GlobalArray(m, o.global, blocks)
 	switch {
 	case errors.Is(err, image.ErrNoArray):
 		return ui.AsNotFound(ui.WithHint(err, fmt.Sprintf("ckpt extract %s@%d --rank %d lists the arrays of a rank", m.Job, m.Number, m.Ranks[0].Rank)))
@@ -241,20 +241,4 @@ func times(shape []int64) string {
 		return "1"
 	}
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(shape), "[]"), " ", "x")
-}
-
-// heldInBlocks tells where the ranks of a simulated job hold an array in several blocks, which its
-// description says.
-func heldInBlocks(j *image.Job, m *image.Manifest) func(region string) ([]global.Held, error) {
-	return func(region string) ([]global.Held, error) {
-		spec, err := job.ReadSpec(j)
-		if err != nil {
-			return nil, err
-		}
-		r, err := spec.Resolve()
-		if err != nil {
-			return nil, err
-		}
-		return r.BlocksOn(m.NP, region)
-	}
 }
