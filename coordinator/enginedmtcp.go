@@ -25,7 +25,7 @@ func beginDMTCP(ctx context.Context, spec job.Spec, opt Options) (*Result, error
 	if err := errors.Join(dmtcp.Check(&spec), job.CheckCombinations(described.Lookup("")), opt.checkFailures(&spec, true)); err != nil {
 		return nil, err
 	}
-	tools, err := dmtcp.Find(ctx)
+	tools, err := dmtcp.FindFor(ctx, spec.Program.Command, true)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func resumeDMTCP(ctx context.Context, spec *job.Resolved, j *image.Job, opt Rest
 	if err := errors.Join(job.CheckCombinations(opt.lookup(spec, spec.Mapping)), opt.checkFailures(&spec.Spec, false)); err != nil {
 		return nil, err
 	}
-	tools, err := dmtcp.Find(ctx)
+	tools, err := dmtcp.FindFor(ctx, spec.Program.Command, false)
 	if err != nil {
 		return nil, err
 	}

@@ -200,3 +200,38 @@ func TestStatusInMark(t *testing.T) {
 		}
 	}
 }
+
+// TestLosing: a new program of MPICH is refused under a DMTCP whose processes open no log after exec,
+// unless the user accepts any. A restart is not, nor another library, but both are warned of.
+func TestLosing(t *testing.T) {
+	dir := t.TempDir()
+	for name, script := range map[string]string{
+		"dmtcp_launch": `case $1 in --version) echo "dmtcp_launch (DMTCP) 5.0.0"; exit;; esac
+mkdir $DMTCP_TMPDIR/of; for i in $LOGS; do echo >$DMTCP_TMPDIR/of/dmtcpworker.$i.log; done`,
+		"dmtcp_coordinator": "", "dmtcp_command": "", "dmtcp_restart": "", "mpiexec.mpich": "", "mpiexec.openmpi": "",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for _, c := range []struct {
+		logs, any, command string
+		anew, refused      bool
+		losing             bool
+	}{
+		{"1", "", "mpiexec.mpich", true, true, true},
+		{"1", "any", "mpiexec.mpich", true, false, true},
+		{"1", "", "mpiexec.mpich", false, false, true},
+		{"1", "", "mpiexec.openmpi", true, false, true},
+		{"1", "", "./a", true, false, false},
+		{"1 2", "", "mpiexec.mpich", true, false, false},
+	} {
+		t.Setenv("LOGS", c.logs)
+		t.Setenv(EnvAny, c.any)
+		tools, err := FindFor(t.Context(), []string{c.command, "-n", "2", "./a"}, c.anew)
+		if (err != nil) != c.refused || err == nil && tools.losing != c.losing {
+			t.Errorf("%+v: %+v, %v", c, tools, err)
+		}
+	}
+}

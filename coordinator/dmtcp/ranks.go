@@ -3,6 +3,7 @@ package dmtcp
 import (
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -45,11 +46,25 @@ func isLauncher(word string) bool {
 	return slices.ContainsFunc(launchers, func(name string) bool { return strings.HasPrefix(filepath.Base(word), name) })
 }
 
-// Warnings are what a user has to know before a run: who else can end the program, and that a
-// combination of versions was measured to fail now and then.
+// isMPICH reports whether the launcher of a command is MPICH's.
+func isMPICH(command []string) bool {
+	i := slices.IndexFunc(command, isLauncher)
+	if i < 0 {
+		return false
+	}
+	path, err := exec.LookPath(command[i])
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	name := filepath.Base(path)
+	return err == nil && (strings.Contains(name, "hydra") || strings.Contains(name, "mpich"))
+}
+
+// Warnings are what a user has to know before a run: who else can end the program, and that this
+// DMTCP was measured to fail now and then.
 func (e *Engine) Warnings() []string {
 	list := []string{OpenPort}
-	if !slices.ContainsFunc(e.Spec.Program.Command, isLauncher) || !strings.HasPrefix(e.tools.version, "5.") {
+	if !e.tools.losing {
 		return list
 	}
 	return append(list, "DMTCP "+e.tools.version+" now and then ends a process of an MPI program as it takes a checkpoint, of MPICH after every few, "+

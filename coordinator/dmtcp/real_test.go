@@ -133,6 +133,7 @@ func insist(t *testing.T, order func() error) {
 
 func realRun(t *testing.T, dir string, command []string, want string, kills int, interval time.Duration) {
 	t.Helper()
+	t.Setenv(dmtcp.EnvAny, "any")
 	rng := rand.New(rand.NewPCG(7, uint64(len(command))))
 	out, err := os.Create(filepath.Join(dir, "out"))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -17,7 +18,9 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
+	"ckpt/coordinator/mpi"
 	"ckpt/internal/family"
+	"ckpt/internal/wording"
 )
 
 // A server is DMTCP's coordinator.
@@ -235,6 +238,7 @@ func cause(err error) string {
 type Tools struct {
 	launch, coordinator, command, restart string
 	version                               string
+	losing                                bool // it may end processes of an MPI program
 }
 
 // oldest is the first version of DMTCP whose images package image/dmtcp can read.
@@ -244,6 +248,45 @@ const installIt = "install DMTCP 4.0 or newer (https://github.com/dmtcp/dmtcp), 
 
 // answerTime is how long a program of DMTCP may take to say something.
 const answerTime = 30 * time.Second
+
+// EnvAny, set to "any", has a program of MPICH run under a DMTCP that loses its processes.
+const EnvAny = "CKPT_DMTCP"
+
+// FindFor is Find for a command. A new job is refused where DMTCP would end a process of it after
+// every few checkpoints.
+func FindFor(ctx context.Context, command []string, anew bool) (*Tools, error) {
+	t, err := Find(ctx)
+	if err != nil || !t.loses(ctx, command) || !anew || !isMPICH(command) || os.Getenv(EnvAny) == "any" {
+		return t, err
+	}
+	return nil, &job.UsageError{
+		Text: fmt.Sprintf("engine dmtcp: %s, version %s, ends a process of a program of MPICH after every 1 to 3 checkpoints (6 of 6 runs)", t.launch, t.version),
+		Fix:  wording.Sprintf("add the line of docs/DMTCP.md to DMTCP, or use the client of ckpt ({sdk c}); %s=any in the environment has the program restarted each time", EnvAny),
+	}
+}
+
+// loses reports whether DMTCP ends processes of an MPI program: a launcher reads the warnings that
+// processes write after exec. They go to a file if each process opens one then, which a trial shows.
+func (t *Tools) loses(ctx context.Context, command []string) bool {
+	if !slices.ContainsFunc(command, isLauncher) || !strings.HasPrefix(t.version, "5.") {
+		return false
+	}
+	run, err := launch.NewRunDir(mpi.SegmentDir(0), 1)
+	if err != nil {
+		return true
+	}
+	defer func() { _ = run.Remove() }() // else the next run does
+	dir := run.Scratch(0)
+	ctx, done := context.WithTimeout(ctx, answerTime)
+	defer done()
+	cmd := exec.CommandContext(ctx, t.launch, "-q", "-q", option("new-coordinator"), option("coord-port"), "0",
+		option("port-file"), filepath.Join(dir, "port"), "/bin/sh", "-c", "exec /bin/true")
+	cmd.Env = append(clean(cmd.Environ()), "DMTCP_TMPDIR="+dir, "DMTCP_CHECKPOINT_DIR="+dir)
+	_ = cmd.Run()
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "dmtcpworker.*.log"))
+	t.losing = len(files) < 2 // one of the shell, one of what it became
+	return t.losing
+}
 
 // Find finds DMTCP beside the dmtcp_launch of $PATH, and asks for its version.
 func Find(ctx context.Context) (*Tools, error) {
