@@ -20,6 +20,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ckpt/internal/family"
 	"ckpt/internal/testkit"
 	"ckpt/iotrace/bpf"
 	"ckpt/zones/dmtcptest"
@@ -108,6 +109,7 @@ func Run(t *testing.T, more ...Commands) {
 		Setup: func(env *testscript.Env) error {
 			env.Values[theTest] = env.T()
 			testkit.InTime(scriptTest{env.T(), "TestScripts/" + strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")})
+			env.Defer(func() { endLeft(env.WorkDir) })
 			env.Setenv("CKPT_STORE", filepath.Join(env.WorkDir, "store"))
 			for _, name := range passed {
 				env.Setenv(name, os.Getenv(name))
@@ -124,6 +126,13 @@ func Run(t *testing.T, more ...Commands) {
 		},
 		Cmds: commands,
 	})
+}
+
+// endLeft ends processes that a script that failed has left stopped, or waiting for its next
+// command: the script waits for them.
+func endLeft(dir string) {
+	family.Signal(family.Carrying("WORK="+dir), syscall.SIGCONT)
+	time.AfterFunc(time.Minute, func() { family.Signal(family.Carrying("WORK="+dir), syscall.SIGKILL) })
 }
 
 // Commands are further commands of scripts.
