@@ -64,6 +64,27 @@ type failure struct {
 // A source has failures in the order of their times.
 type source interface{ next() failure }
 
+// A tape keeps the failures of a life for other jobs, which meet the same.
+type tape struct {
+	of    source
+	kept  []failure
+	nodes int
+}
+
+// A player plays a tape from its beginning.
+type player struct {
+	*tape
+	at int
+}
+
+func (p *player) next() failure {
+	if p.at == len(p.kept) {
+		p.kept = append(p.kept, p.of.next())
+	}
+	p.at++
+	return p.kept[p.at-1]
+}
+
 // source begins the failures of a life on so many nodes.
 func (m *Machine) source(nodes int, rng *rand.Rand) source {
 	switch {
@@ -114,20 +135,21 @@ func (m *Machine) byNode(nodes int, rng *rand.Rand) *byNode {
 	for i := range b.heap {
 		b.heap[i] = nodeTime{b.scale * math.Pow(residual.Rand(), 1/m.Shape), i}
 	}
-	// A sorted slice is a heap.
-	slices.SortFunc(b.heap, func(a, b nodeTime) int { return cmp.Compare(a.at, b.at) })
+	for i := nodes/2 - 1; i >= 0; i-- {
+		b.sink(i)
+	}
 	return b
 }
 
 func (b *byNode) next() failure {
 	first := b.heap[0]
 	b.heap[0].at += b.scale * math.Pow(b.rng.ExpFloat64(), 1/b.m.Shape)
-	b.sink()
+	b.sink(0)
 	return b.m.of(first.at, first.node, b.rng)
 }
 
-func (b *byNode) sink() {
-	for i := 0; ; {
+func (b *byNode) sink(i int) {
+	for {
 		least := i
 		for c := 2*i + 1; c <= 2*i+2 && c < len(b.heap); c++ {
 			if b.heap[c].at < b.heap[least].at {

@@ -3,7 +3,6 @@ package life
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"ckpt/image/nodes"
@@ -38,8 +37,8 @@ type tier struct {
 	left     float64         // seconds of the drain, at full speed of the store
 }
 
-func newRun(j *Job, m *Machine, rng *rand.Rand) *run {
-	r := &run{Job: j, m: m, src: m.source(j.Nodes, rng), whole: j.Work / (1 - j.Slowdown), at: make([]float64, len(j.Levels)), lost: map[int]bool{}, spares: m.Spares}
+func newRun(j *Job, m *Machine, src source) *run {
+	r := &run{Job: j, m: m, src: src, whole: j.Work / (1 - j.Slowdown), at: make([]float64, len(j.Levels)), lost: map[int]bool{}, spares: m.Spares}
 	r.upcoming = r.src.next()
 	if j.Levels[len(j.Levels)-1].Drain > 0 {
 		r.tier = r.newTier()

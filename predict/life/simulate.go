@@ -69,12 +69,15 @@ func Simulate(ctx context.Context, jobs []Job, m Machine, runs Runs) (*Simulatio
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for n := range runs.Count {
 		g.Go(func() error {
+			var t *tape
 			for i := range jobs {
 				if err := gctx.Err(); err != nil {
 					return err
 				}
-				rng := rand.New(rand.NewPCG(runs.Seed, uint64(n)))
-				l, err := newRun(&jobs[i], &m, rng).run()
+				if j := &jobs[i]; t == nil || t.nodes != j.Nodes {
+					t = &tape{of: m.source(j.Nodes, rand.New(rand.NewPCG(runs.Seed, uint64(n)))), nodes: j.Nodes}
+				}
+				l, err := newRun(&jobs[i], &m, &player{tape: t}).run()
 				if err != nil {
 					return err
 				}

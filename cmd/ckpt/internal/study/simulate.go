@@ -163,8 +163,11 @@ func runSimulate(ctx context.Context, g *ui.Globals, o *simulateOptions, f *pfla
 	if o.interval != "auto" {
 		fixed = q.Duration("--interval", o.interval).Seconds()
 	}
-	if q.Err != nil {
+	switch {
+	case q.Err != nil:
 		return q.Err
+	case fixed <= 0 && o.interval != "auto":
+		return ui.BadUsage("--interval "+o.interval+": must be over 0", "give a time like 1h, or auto")
 	}
 	var jobs []life.Job
 	var modes []job.Mode
