@@ -164,6 +164,11 @@ func TestGenerateSchemas(t *testing.T) {
 			t.Errorf("%s is not what the types say (%v): go test ./cmd/ckpt -run TestGenerateSchemas -update-schemas", file, err)
 		}
 	}
+	if *updateSchemas { // the service has those of its requests in the binary
+		if out, err := exec.Command("go", "test", "-vet=off", "./internal/serve", "-run", "^TestSchemas$", "-update").CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
 }
 
 // writeNode writes objects of several members on lines of their own, down to properties.

@@ -74,7 +74,7 @@ func TestSchemas(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if !bytes.Equal(schemas, want) {
-		t.Error("assets/schemas.json is not what docs/schema says: go test ./cmd/ckpt/internal/serve -run TestSchemas -update")
+		t.Error("assets/schemas.json is not what docs/schema says: go test ./cmd/ckpt -run TestGenerateSchemas -update-schemas")
 	}
 }
 
