@@ -58,7 +58,7 @@ func (c *JobCopy) Run(ctx context.Context, numbers []int) error {
 	defer c.to.Unlock()
 	missing, err := c.missing(numbers)
 	if err == nil {
-		err = c.goesOn()
+		err = c.continues()
 	}
 	if err != nil {
 		return err
@@ -131,9 +131,9 @@ func (c *JobCopy) missing(numbers []int) (list []*Manifest, err error) {
 	return list, nil
 }
 
-// goesOn checks that the journal of the job begins with that of its copy, but for a line that
+// continues checks that the journal of the job begins with that of its copy, but for a line that
 // was cut short.
-func (c *JobCopy) goesOn() error {
+func (c *JobCopy) continues() error {
 	copied, err := c.to.fs.Open(filepath.Join(c.to.dir, c.Journal))
 	if errors.Is(err, fs.ErrNotExist) || c.Journal == "" {
 		return nil

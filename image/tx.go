@@ -57,7 +57,7 @@ func (j *Job) BeginApart(number int) (*Tx, error) {
 }
 
 // begin begins a checkpoint. The directory of one that goes on is there.
-func (j *Job) begin(number int, goesOn bool) (*Tx, error) {
+func (j *Job) begin(number int, continues bool) (*Tx, error) {
 	if err := j.locked("begin checkpoint in"); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (j *Job) begin(number int, goesOn bool) (*Tx, error) {
 	if number == container.JobNumber {
 		return nil, durable.Op("begin checkpoint in", t.dir, -1, errors.New("checkpoints count from 1"))
 	}
-	if err := durable.Mkdir(j.fs, t.dir); err != nil && !(goesOn && errors.Is(err, fs.ErrExist)) {
+	if err := durable.Mkdir(j.fs, t.dir); err != nil && !(continues && errors.Is(err, fs.ErrExist)) {
 		if !errors.Is(err, fs.ErrExist) {
 			// Best effort: an empty directory is swept anyhow.
 			_ = j.fs.Remove(t.dir)

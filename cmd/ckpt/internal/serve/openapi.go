@@ -139,7 +139,7 @@ func pathParameters(path string) []object {
 func (o *operation) describe(cmd *cobra.Command) object {
 	parameters, properties, required := pathParameters(o.path), object{}, []string{}
 	for _, name := range o.parameters() {
-		schema := object{}
+		var schema object
 		if p, word := patterns[name]; word {
 			schema = object{"type": "string", "pattern": p.pattern, "description": p.says}
 			required = append(required, name)

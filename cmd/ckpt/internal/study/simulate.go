@@ -199,7 +199,7 @@ func runSimulate(ctx context.Context, g *ui.Globals, o *simulateOptions, f *pfla
 	}
 	r := &simulateResult{Nodes: o.nodes, NodeBytes: costs.bytes, WorkS: work, MTBFS: o.mtbf(&m), Runs: o.runs, Seed: o.seed, Protect: costs.scheme.String(), Lives: []simulatedLife{}, Assumed: costs.assumed()}
 	r.add(jobs, modes, s)
-	return g.Show(r, func() error { return r.print(g, &m) })
+	return g.Show(r, func() error { return r.print(g) })
 }
 
 // rangeOfLife makes numbers that cannot be simulated, and jobs without progress, errors of usage.
@@ -288,7 +288,7 @@ func (r *simulateResult) add(jobs []life.Job, modes []job.Mode, s *life.Simulati
 	})
 }
 
-func (r *simulateResult) print(g *ui.Globals, m *life.Machine) error {
+func (r *simulateResult) print(g *ui.Globals) error {
 	if !g.Quiet {
 		g.Printf("%s, %s each in a checkpoint; work %s, a failure every %s\n\n", ui.Count(r.Nodes, "node"), ui.Bytes(float64(r.NodeBytes)), ui.Seconds(r.WorkS), ui.Seconds(r.MTBFS))
 	}
