@@ -198,7 +198,11 @@ func (p *PartReader) listed(ctx context.Context, into zones.Region, held []globa
 			return err
 		}
 		moves, elem := want.From(global.Cells(list)), h.Part.Elem
-		err := p.region.Gather(ctx, into.Mem, func(block func(dst, src, n int64)) {
+		err := p.region.Gather(ctx, into.Mem, func(span func(src, n int64)) {
+			for _, m := range moves {
+				span(m.From*elem, m.N*elem)
+			}
+		}, func(block func(dst, src, n int64)) {
 			for _, m := range moves {
 				block(m.To*elem, m.From*elem, m.N*elem)
 			}
@@ -322,7 +326,11 @@ func (p *PartReader) transfers(ctx context.Context, from global.Held, into zones
 	if err := p.turn(place{from.Rank, cmp.Or(from.Region, into.Name)}, into, size); err != nil {
 		return err
 	}
-	return p.region.Gather(ctx, mem, func(block func(dst, src, n int64)) {
+	return p.region.Gather(ctx, mem, func(span func(src, n int64)) {
+		for _, t := range list {
+			t.Spans(container.BlockSize, span)
+		}
+	}, func(block func(dst, src, n int64)) {
 		for _, t := range list {
 			t.Blocks(block)
 		}

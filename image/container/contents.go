@@ -284,10 +284,11 @@ func (r *RegionReader) window(i int, to int64) []int {
 }
 
 // Gather copies blocks of the region to places of mem; each calls its argument for every block. It
-// reads the extents that hold them once, and what lies between where that takes less time than
-// another call. No byte is copied before it is checked.
-func (r *RegionReader) Gather(ctx context.Context, mem []byte, each func(block func(dst, src, n int64))) error {
-	touched, err := r.touched(each)
+// reads the extents that hold spans once, and what lies between where that takes less time than
+// another call. The spans cover the blocks; gaps up to BlockSize, in which no extent lies, may be in
+// them. No byte is copied before it is checked.
+func (r *RegionReader) Gather(ctx context.Context, mem []byte, spans func(span func(src, n int64)), each func(block func(dst, src, n int64))) error {
+	touched, err := r.touched(spans)
 	for err == nil && len(touched) > 0 {
 		n, size := 1, r.records[touched[0]].rawLen
 		for ; n < len(touched) && size+r.records[touched[n]].rawLen <= windowBytes; n++ {
@@ -301,6 +302,10 @@ func (r *RegionReader) Gather(ctx context.Context, mem []byte, each func(block f
 		var run []byte // kept bytes from runAt on, since most blocks lie where the last one did
 		var runAt int64
 		each(func(dst, src, n int64) {
+			if at := src - runAt; at >= 0 && at+n <= int64(len(run)) {
+				copy(mem[dst:dst+n], run[at:at+n])
+				return
+			}
 			// Blocks of other extents have their turn in another pass.
 			for at, end := max(src, lo), min(src+n, hi); at < end; {
 				if at < runAt || at >= runAt+int64(len(run)) {
@@ -315,11 +320,14 @@ func (r *RegionReader) Gather(ctx context.Context, mem []byte, each func(block f
 	return err
 }
 
-// touched lists the extents that hold blocks, in their order.
-func (r *RegionReader) touched(each func(block func(dst, src, n int64))) (list []int, err error) {
+// touched lists the extents that hold spans, in their order.
+func (r *RegionReader) touched(spans func(span func(src, n int64))) (list []int, err error) {
 	seen := make([]bool, len(r.records))
-	each(func(_, src, n int64) {
-		if err = cmp.Or(err, r.check(src, src+n)); err != nil || n == 0 {
+	spans(func(src, n int64) {
+		if err == nil {
+			err = r.check(src, src+n)
+		}
+		if err != nil || n == 0 {
 			return
 		}
 		for i := r.extentAt(src); i < len(seen) && r.records[i].offset < src+n; i++ {

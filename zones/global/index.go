@@ -211,6 +211,26 @@ func (t Transfer) level(i int, dst, src int64, f func(dst, src, n int64)) {
 	}
 }
 
+// Spans calls f with stretches of the source that cover all blocks, and no gap as long as most.
+func (t Transfer) Spans(most int64, f func(src, n int64)) {
+	inner, length := 0, t.Count[0]
+	for ; inner < len(t.SrcStrides) && t.SrcStrides[inner] >= length && t.SrcStrides[inner]-length < most; inner++ {
+		length += (t.Count[inner+1] - 1) * t.SrcStrides[inner]
+	}
+	var walk func(level int, src int64)
+	walk = func(level int, src int64) {
+		if level == inner {
+			f(src, length)
+			return
+		}
+		for range t.Count[level] {
+			walk(level-1, src)
+			src += t.SrcStrides[level-1]
+		}
+	}
+	walk(len(t.Count)-1, t.SrcOffset)
+}
+
 // Copy carries out the transfer between two memories.
 func (t Transfer) Copy(dst, src []byte) {
 	t.Blocks(func(d, s, n int64) { copy(dst[d:d+n], src[s:s+n]) })
