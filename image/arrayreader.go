@@ -42,7 +42,7 @@ func (j *Job) OpenArray(m *Manifest, a Array) (*ArrayReader, error) {
 // OpenGlobal opens an array of all ranks, and the files of all of them.
 func (j *Job) OpenGlobal(m *Manifest, a *GlobalArray) (*ArrayReader, error) {
 	p := j.Parts(m, m.Ranks[0].Rank, container.LoadOptions{})
-	p.most = math.MaxInt
+	p.most, p.readers = math.MaxInt, make(map[place]*container.RegionReader)
 	if err := p.pin(a); err != nil {
 		p.Close()
 		return nil, err

@@ -38,7 +38,9 @@ type PartReader struct {
 	open   []openFile // the one used last at the end
 	most   int        // of them
 	region *container.RegionReader
-	at     place
+	// readers, unless nil, are those of regions read before.
+	readers map[place]*container.RegionReader
+	at      place
 }
 
 // A place is a region of a rank.
@@ -271,13 +273,28 @@ func (p *PartReader) turn(to place, like zones.Region, size int64) error {
 	if r := o.Regions[k]; r.Zone != like.Zone || r.Elem != like.Elem || r.Size != size && size != anySize {
 		return p.differ("region %q is %d bytes of %v, was %d of %v", to.name, size, like.Elem, r.Size, r.Elem)
 	}
-	if p.region == nil {
+	if p.readers != nil {
+		p.region = p.reader(to, o, k)
+	} else if p.region == nil {
 		p.region = o.Region(k)
 	} else {
 		p.region.Turn(o, k)
 	}
 	p.at = to
 	return nil
+}
+
+// reader returns a reader of its own for a region, so that going back and forth between the ranks of a
+// row reads no extent twice. All of them together keep no more than one does.
+func (p *PartReader) reader(at place, o *container.Contents, region int) *container.RegionReader {
+	if r := p.readers[at]; r != nil {
+		return r
+	}
+	if len(p.readers) == openFiles {
+		clear(p.readers)
+	}
+	p.readers[at] = o.RegionKeeping(region, slabBytes*4/openFiles)
+	return p.readers[at]
 }
 
 // find opens the file that has a region.

@@ -199,13 +199,19 @@ type RegionReader struct {
 	records []extentRec
 	buf     []byte
 	used    int64         // of buf
+	keeps   int64         // bytes of extents, or what one read needs
 	held    map[int]int64 // where in buf a record is
 	last    int           // record found last
 }
 
 // Region returns a reader of a region.
 func (o *Contents) Region(i int) *RegionReader {
-	r := new(RegionReader)
+	return o.RegionKeeping(i, windowBytes)
+}
+
+// RegionKeeping returns a reader of a region that keeps so many bytes from one read to the next.
+func (o *Contents) RegionKeeping(i int, bytes int64) *RegionReader {
+	r := &RegionReader{keeps: bytes}
 	r.Turn(o, i)
 	return r
 }
@@ -366,7 +372,7 @@ func (r *RegionReader) bytes(from, to int64) (b []byte, ok bool) {
 // others.
 func (r *RegionReader) hold(ctx context.Context, list []int) error {
 	missing, size := r.missing(list)
-	if r.used+size > windowBytes && r.used > 0 {
+	if r.used+size > r.keeps && r.used > 0 {
 		r.forget()
 		missing, size = r.missing(list)
 	}
