@@ -1,6 +1,7 @@
 package dmtcp_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -261,6 +262,36 @@ func TestInject(t *testing.T) {
 	usage := new(job.UsageError)
 	s.opt.Failures = []launch.Failure{{Rank: 0, Node: -1, Iter: 3}}
 	if _, err := restarted(t.Context(), s.opt, 0, false); !errors.As(err, &usage) || !strings.Contains(err.Error(), "iteration 3") {
+		t.Error(err)
+	}
+}
+
+// TestStopWhileRestarting: a stop that is asked for while the program starts again is kept until
+// it computes.
+func TestStopWhileRestarting(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, 500, time.Millisecond)
+	s.spec.AutoRestart = true
+	s.show("once exit at 50 with 1")
+	answered := make(chan error, 1)
+	s.rec.on = func(ev any) {
+		if _, ok := ev.(*coordinator.FailureEvent); !ok {
+			return
+		}
+		go func() {
+			c, err := wire.Contact(context.Background(), s.job())
+			if err == nil {
+				defer c.Close()
+				_, err = c.Stop(false)
+			}
+			answered <- err
+		}()
+	}
+	r, err := launched(t.Context(), s.spec, s.opt)
+	if err != nil || r.Outcome != job.StateStopped || r.Checkpoints != 1 || r.Failures != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if err := <-answered; err != nil {
 		t.Error(err)
 	}
 }
