@@ -78,7 +78,11 @@ func writeCSV(w io.Writer, t *iotrace.Trace, about bool) error {
 			bw.WriteString("\n")
 		}
 	}
-	bw.WriteString(csvColumns + "\n")
+	columns, placed := csvColumns, hasOffsets(t)
+	if !placed {
+		columns = strings.Replace(columns, ",offset", "", 1)
+	}
+	bw.WriteString(columns + "\n")
 	rank := func(b []byte, i int32) []byte {
 		if i == iotrace.None {
 			return append(b, ",,"...)
@@ -103,7 +107,10 @@ func writeCSV(w io.Writer, t *iotrace.Trace, about bool) error {
 		if e.Offset != iotrace.None {
 			b = strconv.AppendInt(b, e.Offset, 10)
 		}
-		b = append(strconv.AppendInt(append(b, ','), e.Bytes, 10), ',')
+		if placed {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendInt(b, e.Bytes, 10), ',')
 		b = append(strconv.AppendInt(b, e.Start, 10), ',')
 		b = append(strconv.AppendInt(b, e.End, 10), '\n')
 		if _, err := bw.Write(b); err != nil {
@@ -115,6 +122,13 @@ func writeCSV(w io.Writer, t *iotrace.Trace, about bool) error {
 		bw.Write(append(b, '\n'))
 	}
 	return bw.Flush()
+}
+
+// hasOffsets reports whether a trace gets the column of offsets. Of one that tells none, an empty
+// column would say that these operations have no place.
+func hasOffsets(t *iotrace.Trace) bool {
+	return !slices.ContainsFunc(t.Warnings, func(w iotrace.Warning) bool { return w.Code == iotrace.WarnNoOffsets }) ||
+		slices.ContainsFunc(t.Events, func(e iotrace.Event) bool { return e.Offset != iotrace.None })
 }
 
 // appendField appends a string, escaped and quoted if necessary.
