@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"ckpt/image/codec"
@@ -28,6 +29,9 @@ type JobCopy struct {
 	// Journal is the file of the job that only grows: a copy with lines of its own has gone its
 	// own way.
 	Journal string
+	// Exact has the other store keep nothing of the job that this one lacks: checkpoints of groups
+	// belong together with the message logs.
+	Exact bool
 	// Progress, if not nil, is told the bytes copied since the last call.
 	Progress func(int64)
 
@@ -73,6 +77,9 @@ func (c *JobCopy) Run(ctx context.Context, numbers []int) error {
 			return fmt.Errorf("copy checkpoint %d: %w", m.Number, err)
 		}
 		c.Checkpoints = append(c.Checkpoints, m.Number)
+	}
+	if err := c.dropOthers(numbers); err != nil {
+		return err
 	}
 	if err := c.others(ctx, ""); err != nil {
 		return err
@@ -272,18 +279,63 @@ func (j *Job) checkAll(ctx context.Context, m *Manifest) error {
 	return v.References(ctx, m.Files)
 }
 
+// dropOthers takes back the checkpoints of an exact copy that are not among these.
+func (c *JobCopy) dropOthers(numbers []int) error {
+	if !c.Exact {
+		return nil
+	}
+	have, err := c.to.Checkpoints()
+	if err != nil {
+		return err
+	}
+	return c.to.Drop(slices.DeleteFunc(have, func(n int) bool { return slices.Contains(numbers, n) })...)
+}
+
+// removeOthers removes from an exact copy what is not in a directory of the job.
+func (c *JobCopy) removeOthers(dir string, there map[string]bool) error {
+	if !c.Exact {
+		return nil
+	}
+	entries, err := c.to.fs.ReadDir(filepath.Join(c.to.dir, dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		remove := durable.Remove
+		if e.IsDir() {
+			remove = durable.RemoveAll
+		}
+		if err == nil && !there[e.Name()] && !c.notCopied(dir, e) {
+			err = remove(c.to.fs, filepath.Join(c.to.dir, dir, e.Name()))
+		}
+	}
+	return err
+}
+
+// notCopied reports whether each store has an entry of a directory of the job by itself.
+func (c *JobCopy) notCopied(dir string, e fs.DirEntry) bool {
+	_, numbered := container.ParseNumber(e.Name())
+	return dir == "" && (numbered || e.Name() == specName || e.Name() == lockName || e.Name() == RecordName) ||
+		strings.HasSuffix(e.Name(), durable.TempSuffix) || !e.IsDir() && !e.Type().IsRegular()
+}
+
 // others copies the files that belong to no checkpoint: journals, results, message logs, traces.
 func (c *JobCopy) others(ctx context.Context, dir string) error {
 	entries, err := c.From.fs.ReadDir(filepath.Join(c.From.dir, dir))
 	if err != nil {
 		return durable.Op("list", filepath.Join(c.From.dir, dir), -1, err)
 	}
+	there := make(map[string]bool)
+	for _, e := range entries {
+		there[e.Name()] = true
+	}
+	if err := c.removeOthers(dir, there); err != nil {
+		return err
+	}
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		_, numbered := container.ParseNumber(e.Name())
 		switch {
-		case dir == "" && (numbered || e.Name() == specName || e.Name() == lockName || e.Name() == RecordName),
-			strings.HasSuffix(e.Name(), durable.TempSuffix), !e.IsDir() && !e.Type().IsRegular():
+		case c.notCopied(dir, e):
 		case e.IsDir():
 			err = c.others(ctx, path)
 		default:

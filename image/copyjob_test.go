@@ -79,6 +79,54 @@ func TestCopyJob(t *testing.T) {
 	checkCopy(t, to, 2, 3, 4)
 }
 
+// TestCopyExact: an exact copy loses what the job has lost.
+func TestCopyExact(t *testing.T) {
+	t.Parallel()
+	k, to := taken(t, 2), memfs.New()
+	segment := func(root, name string) string { return filepath.Join(root, "jobs", testJob, "logs", "rank-0", name) }
+	for _, name := range []string{"0", "9"} {
+		if err := errors.Join(durable.MkdirAll(k.fs, filepath.Dir(segment("/store", name))), durable.Replace(k.fs, segment("/store", name), []byte(name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := copyAll(k.job, to); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.take(3); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := k.job.Prune(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(k.fs.Remove(segment("/store", "9")), durable.Replace(k.fs, segment("/store", "0"), []byte("anew"))); err != nil {
+		t.Fatal(err)
+	}
+	s, err := OpenStore(to, "/copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &JobCopy{From: k.job, To: s, Exact: true}
+	if err := c.Run(context.Background(), []int{3}); err != nil {
+		t.Fatal(err)
+	}
+	checkCopy(t, to, 3)
+	if b, err := durable.ReadFile(to, segment("/copy", "0"), 10); string(b) != "anew" || err != nil {
+		t.Errorf("the log is %q, %v", b, err)
+	}
+	if _, err := to.Stat(segment("/copy", "9")); !isNotExist(err) {
+		t.Errorf("a segment that the job has lost is still there: %v", err)
+	}
+	if err := durable.RemoveAll(k.fs, "/store/jobs/"+testJob+"/logs"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Run(context.Background(), []int{3}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.Stat("/copy/jobs/" + testJob + "/logs"); !isNotExist(err) {
+		t.Errorf("logs of a job without logs are still there: %v", err)
+	}
+}
+
 // TestCopyFails: each operation of a copy fails once, and another copy completes it. A loss of
 // power at that moment leaves whole checkpoints.
 func TestCopyFails(t *testing.T) {

@@ -27,7 +27,8 @@ sound.
 
 The job can be restarted there: ckpt restart JOB --store STORE. The two jobs then go
 their own ways, and a later copy refuses to mix them. A job whose groups take
-checkpoints by themselves is copied whole, with its message logs, while it does not run.
+checkpoints by themselves is copied whole, with its message logs, while it does not
+run; the copy loses what the job has lost.
 Checkpoints that only nodes have are not copied.`,
 		Example: "  ckpt copy bt.S.4-1 --to /archive/store\n  ckpt copy bt.S.4-1@3 --to /archive/store && ckpt restart bt.S.4-1 --store /archive/store",
 		Args:    cobra.ExactArgs(1),
@@ -106,7 +107,7 @@ func runCopy(ctx context.Context, g *ui.Globals, name string, number int, to str
 		return err
 	}
 	add, done := g.Progress("copy", total)
-	c := &image.JobCopy{From: j, To: other, Journal: job.JournalName, Progress: add}
+	c := &image.JobCopy{From: j, To: other, Journal: job.JournalName, Exact: spec.Several(), Progress: add}
 	err = c.Run(ctx, numbers)
 	done()
 	switch {
