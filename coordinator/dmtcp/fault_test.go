@@ -56,10 +56,10 @@ func TestNoCheckpoint(t *testing.T) {
 // program restarted.
 func TestNoProgress(t *testing.T) {
 	t.Parallel()
+	patience := max(3*time.Second, 4*timeOfStart(t))
 	for _, fault := range []string{"hang-checkpoint", "hang-after", "hang-restart", "fail-restart"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			patience := max(3*time.Second, 4*patienceFor(t))
 			s := newScene(t, 500, time.Millisecond)
 			s.opt.Limits.Patience = patience
 			s.spec.AutoRestart = true
@@ -103,8 +103,8 @@ func TestNoProgress(t *testing.T) {
 	}
 }
 
-// patienceFor measures how long this machine takes for a program that takes a checkpoint.
-func patienceFor(t *testing.T) time.Duration {
+// timeOfStart measures how long this machine takes for a program that takes a checkpoint.
+func timeOfStart(t *testing.T) time.Duration {
 	t.Helper()
 	begin := time.Now()
 	s := newScene(t, 20, time.Millisecond)
