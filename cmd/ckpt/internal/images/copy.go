@@ -68,23 +68,6 @@ func runCopy(ctx context.Context, g *ui.Globals, name string, number int, to str
 	if err != nil {
 		return err
 	}
-	numbers, err := j.Checkpoints()
-	if err != nil {
-		return err
-	}
-	result := copyResult{Job: name, Store: to, Checkpoints: []int{}, Present: []int{}}
-	levels, err := g.ReadLevels(ctx, j)
-	if err != nil {
-		return err
-	}
-	for _, v := range levels.Versions {
-		if _, err := j.Manifest(v.Number); errors.Is(err, image.ErrCheckpointNotFound) {
-			result.OnNodes = append(result.OnNodes, v.Number)
-		}
-	}
-	if number > 0 {
-		numbers = []int{number}
-	}
 	spec, err := job.ReadSpec(j)
 	if err != nil {
 		return err
@@ -97,6 +80,23 @@ func runCopy(ctx context.Context, g *ui.Globals, name string, number int, to str
 			return err
 		}
 		defer j.Unlock()
+	}
+	result := copyResult{Job: name, Store: to, Checkpoints: []int{}, Present: []int{}}
+	levels, err := g.ReadLevels(ctx, j)
+	if err != nil {
+		return err
+	}
+	for _, v := range levels.Versions {
+		if _, err := j.Manifest(v.Number); errors.Is(err, image.ErrCheckpointNotFound) {
+			result.OnNodes = append(result.OnNodes, v.Number)
+		}
+	}
+	numbers, err := j.Checkpoints()
+	if err != nil {
+		return err
+	}
+	if number > 0 {
+		numbers = []int{number}
 	}
 	total, err := weigh(j, numbers)
 	if err != nil {
