@@ -205,10 +205,11 @@ func (p *program) lookAfter() {
 func (p *program) launcherLives() bool { return len(p.launchers) == 0 || p.launchers[0].Alive() }
 
 const (
-	// outputTime is how long a checkpoint or the end waits for output at most.
-	outputTime = time.Second
-	// busyTime is how long it waits at most for a launcher that has read all, and goes on.
-	busyTime = outputTime / 5
+	// outputLooks bounds how often a checkpoint or the end looks for output, a millisecond apart:
+	// a second, and longer where the machine is so busy that looks and launchers take longer.
+	outputLooks = 1000
+	// busyLooks of them wait at most for a launcher that has read all, and goes on.
+	busyLooks = outputLooks / 5
 	// The kernel takes its time to pass on what is printed to a terminal: this many looks, a
 	// millisecond each, find it with its reader.
 	terminalLooks = 5
@@ -225,8 +226,7 @@ func (p *program) awaitPrinted(ctx context.Context) {
 	if onTerminal(pid) {
 		looks = terminalLooks
 	}
-	late := time.After(outputTime)
-	for idle, busy := 0, 0; busy < int(busyTime/time.Millisecond); {
+	for idle, busy, looked := 0, 0, 0; busy < busyLooks && looked < outputLooks; looked++ {
 		switch {
 		case unread(pid):
 			idle = 0
@@ -239,8 +239,6 @@ func (p *program) awaitPrinted(ctx context.Context) {
 		}
 		select {
 		case <-time.After(time.Millisecond):
-		case <-late:
-			return
 		case <-ctx.Done():
 			return
 		}
