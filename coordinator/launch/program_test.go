@@ -19,7 +19,7 @@ import (
 // and no launcher before.
 func TestHangs(t *testing.T) {
 	dir := t.TempDir()
-	for name, script := range map[string]string{"mpiexec": "./hydra_proxy &\nsleep 60", "hydra_proxy": "sleep 60 &\necho $$\nwait"} {
+	for name, script := range map[string]string{"mpiexec": "./hydra_proxy &\nsleep 60", "hydra_proxy": "sh -c 'echo $PPID; exec sleep 60' &\nwait"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
