@@ -270,7 +270,7 @@ func TestInject(t *testing.T) {
 // it computes.
 func TestStopWhileRestarting(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, 500, time.Millisecond)
+	s := newScene(t, 100000, time.Millisecond)
 	s.spec.AutoRestart = true
 	s.show("once exit at 50 with 1")
 	answered := make(chan error, 1)
