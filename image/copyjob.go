@@ -35,7 +35,8 @@ type JobCopy struct {
 	// Progress, if not nil, is told the bytes copied since the last call.
 	Progress func(int64)
 
-	to *Job
+	to   *Job
+	memo *container.Memo // of what was checked in the other store
 	Copied
 }
 
@@ -60,6 +61,7 @@ func (c *JobCopy) Run(ctx context.Context, numbers []int) error {
 		return err
 	}
 	defer c.to.Unlock()
+	c.memo = new(container.Memo)
 	missing, err := c.missing(numbers)
 	if err == nil {
 		err = c.continues()
@@ -141,8 +143,11 @@ func (c *JobCopy) missing(numbers []int) (list []*Manifest, err error) {
 // continues checks that the journal of the job begins with that of its copy, but for a line that
 // was cut short.
 func (c *JobCopy) continues() error {
+	if c.Journal == "" {
+		return nil
+	}
 	copied, err := c.to.fs.Open(filepath.Join(c.to.dir, c.Journal))
-	if errors.Is(err, fs.ErrNotExist) || c.Journal == "" {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
@@ -235,11 +240,12 @@ func (c *JobCopy) check(ctx context.Context, m *Manifest) error {
 	again := make(map[string]bool)
 	for {
 		var damage *durable.DamageError
-		err := c.to.checkAll(ctx, m)
+		err := c.to.checkAll(ctx, m, c.memo)
 		if !errors.As(err, &damage) {
 			return err
 		}
-		if err := c.From.checkAll(ctx, m); err != nil {
+		c.memo = new(container.Memo)
+		if err := c.From.checkAll(ctx, m, new(container.Memo)); err != nil {
 			return err
 		}
 		path, rerr := filepath.Rel(c.to.dir, damage.File)
@@ -268,9 +274,10 @@ func (c *JobCopy) inUse(path string) bool {
 	return used[path] || n <= unknown
 }
 
-// checkAll reads every byte of a checkpoint that may have no manifest yet.
-func (j *Job) checkAll(ctx context.Context, m *Manifest) error {
-	v := &container.Verifier{Place: j.Place(), Note: func(err error) error { return err }, Done: func(int64) {}, Memo: new(container.Memo)}
+// checkAll reads every byte of a checkpoint that may have no manifest yet, but for bytes that the
+// memo knows.
+func (j *Job) checkAll(ctx context.Context, m *Manifest, memo *container.Memo) error {
+	v := &container.Verifier{Place: j.Place(), Note: func(err error) error { return err }, Done: func(int64) {}, Memo: memo}
 	for _, f := range m.Files {
 		if err := v.File(ctx, f); err != nil {
 			return err
@@ -394,7 +401,7 @@ func (c *JobCopy) file(ctx context.Context, path string, replace bool) (err erro
 	if err != nil {
 		return durable.Op("create", temp, -1, err)
 	}
-	n, err := c.bytes(ctx, into, from, temp)
+	n, err := c.bytes(ctx, into, from, temp, filepath.Join(c.From.dir, path))
 	if err == nil {
 		err = durable.Op("sync", temp, -1, into.Sync())
 	}
@@ -414,7 +421,7 @@ func (c *JobCopy) file(ctx context.Context, path string, replace bool) (err erro
 
 // bytes copies the bytes of a file, of which blocks of zeros become holes where the file system
 // has them.
-func (c *JobCopy) bytes(ctx context.Context, into, from vfs.File, name string) (n int64, err error) {
+func (c *JobCopy) bytes(ctx context.Context, into, from vfs.File, name, source string) (n int64, err error) {
 	b := make([]byte, copyBytes)
 	end := int64(0) // of what was written
 	for {
@@ -423,7 +430,7 @@ func (c *JobCopy) bytes(ctx context.Context, into, from vfs.File, name string) (
 		}
 		k, err := from.ReadAt(b, n)
 		if err != nil && err != io.EOF {
-			return n, durable.ReadError(filepath.Join(c.From.dir, name), n, err)
+			return n, durable.ReadError(source, n, err)
 		}
 		if !codec.IsZero(b[:k]) {
 			if err := durable.WriteAt(into, name, b[:k], n); err != nil {

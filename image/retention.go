@@ -12,7 +12,7 @@ import (
 
 // A Retention says which checkpoints of a job stay: the newest Last, and the newest of each of
 // the last Hourly hours and of the last Daily days in which some were taken, on the clock of
-// this machine. Checkpoints whose headers or indexes are damaged do not count.
+// this machine. Beside one whose header or index is damaged, the next of that time stays.
 type Retention struct {
 	Last   int `json:"last"`
 	Hourly int `json:"hourly,omitempty"`
@@ -39,6 +39,14 @@ type Reason struct {
 	Reason string `json:"reason"` // as in "newest of day 2026-11-28"
 }
 
+// Numbers lists the checkpoints of reasons.
+func Numbers(reasons []Reason) (list []int) {
+	for _, r := range reasons {
+		list = append(list, r.Number)
+	}
+	return list
+}
+
 // Retained returns the checkpoints that stay for an hour or a day, ascending. Of lists those
 // that count, nil: all. It fails if one cannot be read for another reason than damage: it might
 // have to stay.
@@ -46,16 +54,20 @@ func (j *Job) Retained(r Retention, of []int) (kept []Reason, err error) {
 	if !r.Periods() {
 		return nil, nil
 	}
-	c, err := j.scan()
+	c, done, err := j.known()
 	if err != nil {
 		return nil, err
 	}
-	var list []Summary
+	var records []*record
 	for _, n := range c.numbers {
-		if of != nil && !slices.Contains(of, n) {
-			continue
+		if of == nil || slices.Contains(of, n) {
+			records = append(records, c.records[n])
 		}
-		s, err := j.summary(c.records[n])
+	}
+	done()
+	var list []Summary
+	for _, r := range records {
+		s, err := j.summary(r)
 		switch {
 		case err == nil:
 			list = append(list, s)
@@ -72,8 +84,9 @@ func (j *Job) Retained(r Retention, of []int) (kept []Reason, err error) {
 	return kept, nil
 }
 
-// of returns why some of a list, ascending by time, stay. One that is not sound stays until the
-// sound one of its hour or day: reading it may have failed for now.
+// of returns why some of a list, ascending by time, stay. One that is not sound stays beside the
+// next one of its hour or day: an error may have passed by then. One that is alone there stays,
+// and is not looked into.
 func (r Retention) of(list []Summary, sound func(n int) bool) map[int]string {
 	reasons := make(map[int][]string)
 	for _, p := range []struct {
@@ -81,13 +94,14 @@ func (r Retention) of(list []Summary, sound func(n int) bool) map[int]string {
 		count      int
 	}{{"hour", "2006-01-02 15", r.Hourly}, {"day", time.DateOnly, r.Daily}} {
 		last, found := "", 0
-		for _, s := range slices.Backward(list) {
+		for i, s := range slices.Backward(list) {
 			at := s.Created.Local().Format(p.form)
 			if found == p.count || at == last {
 				continue
 			}
 			why := "not sound, of "
-			if sound(s.Number) {
+			alone := i == 0 || list[i-1].Created.Local().Format(p.form) != at
+			if alone || sound(s.Number) {
 				last, found, why = at, found+1, "newest of "
 			}
 			reasons[s.Number] = append(reasons[s.Number], why+p.name+" "+at)

@@ -79,7 +79,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRetentionReads: a checkpoint that cannot be read for now is no reason to remove it.
+// TestRetentionReads: a checkpoint stays that cannot be read while a disk fails.
 func TestRetentionReads(t *testing.T) {
 	t.Parallel()
 	k := takeAt(t, "26 09:00", "27 09:00")

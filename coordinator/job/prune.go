@@ -133,11 +133,7 @@ func Thin(job *image.Job, keep int, of []int, r image.Retention) ([]int, error) 
 	if err != nil {
 		return nil, err
 	}
-	var also []int
-	for _, r := range retained {
-		also = append(also, r.Number)
-	}
-	removed, _, err := job.Thin(keep, of, also...)
+	removed, _, err := job.Thin(keep, of, image.Numbers(retained)...)
 	for _, n := range removed {
 		DropTrace(job, n)
 	}

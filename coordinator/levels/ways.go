@@ -282,10 +282,7 @@ func Prune(ctx context.Context, j *image.Job, opt PruneOptions) (*job.Pruned, er
 	if err != nil {
 		return nil, err
 	}
-	var also []int
-	for _, r := range retained {
-		also = append(also, r.Number)
-	}
+	also := image.Numbers(retained)
 	var p *job.Pruned
 	switch {
 	case running && opt.DryRun:

@@ -98,14 +98,16 @@ func runCopy(ctx context.Context, g *ui.Globals, name string, number int, to str
 	if number > 0 {
 		numbers = []int{number}
 	}
-	total, err := weigh(j, numbers)
-	if err != nil {
-		return err
+	if number > 0 {
+		if _, err := j.Manifest(number); err != nil {
+			return err // before the other store is made
+		}
 	}
 	other, err := g.CreateOther("--to", to)
 	if err != nil {
 		return err
 	}
+	total := weigh(j, other, numbers)
 	add, done := g.Progress("copy", total)
 	c := &image.JobCopy{From: j, To: other, Journal: job.JournalName, Exact: spec.Several(), Progress: add}
 	err = c.Run(ctx, numbers)
@@ -125,16 +127,20 @@ func runCopy(ctx context.Context, g *ui.Globals, name string, number int, to str
 	return result.show(g)
 }
 
-// weigh returns the bytes of the files of checkpoints.
-func weigh(j *image.Job, numbers []int) (total int64, err error) {
+// weigh returns the bytes of the files of checkpoints that another store lacks, as far as they can
+// be read.
+func weigh(j *image.Job, other *image.Store, numbers []int) (total int64) {
+	had, _ := other.Job(j.Name())
 	seen := make(map[string]bool)
 	for _, n := range numbers {
 		m, err := j.Manifest(n)
-		if errors.Is(err, image.ErrCheckpointNotFound) && len(numbers) > 1 {
-			continue // removed this moment
-		}
 		if err != nil {
-			return 0, err
+			continue // the copy says why
+		}
+		if had != nil {
+			if _, err := had.Manifest(n); err == nil {
+				continue
+			}
 		}
 		for _, f := range m.Files {
 			if !seen[f.Path] {
@@ -143,7 +149,7 @@ func weigh(j *image.Job, numbers []int) (total int64, err error) {
 			}
 		}
 	}
-	return total, nil
+	return total
 }
 
 func (r *copyResult) show(g *ui.Globals) error {
