@@ -24,9 +24,10 @@ import (
 // stops, restarts and verifies it, and asks what checkpoints would cost. With CKPT_SCREENSHOTS=DIR
 // it leaves pictures of each view, with CKPT_AXE=FILE it has axe-core look for violations.
 func TestBrowser(t *testing.T) {
+	testkit.All(t, "chromium")
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("needs chromium: apt-get install chromium")
+		t.Fatal(err)
 	}
 	if !testkit.Nightly() && os.Getenv("CKPT_SCREENSHOTS") == "" {
 		t.Skip("a browser and a job of its own: CKPT_NIGHTLY=1 runs them")

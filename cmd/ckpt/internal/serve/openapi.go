@@ -16,7 +16,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 )
 
-// schemas are those of docs/schema that the service uses; TestSchemas makes the file from them.
+// schemas has the schemas that the service uses, out of docs/schema; TestSchemas makes the file.
 //
 //go:embed assets/schemas.json
 var schemas []byte

@@ -43,7 +43,7 @@ const (
 
 const (
 	describing = "np nodes map vary io aggregators buffer law mpi level engine codec layout async"
-	scheduling = "every interval count overhead keep on-full stagger jitter seed"
+	scheduling = "every interval count overhead keep keep-hourly keep-daily on-full stagger jitter seed"
 	oneJob     = "/api/stores/{store}/jobs/{job}"
 )
 
@@ -63,7 +63,7 @@ var operations = []operation{
 	{"POST", oneJob + "/checkpoint", "checkpoint {job}", "", changing, long, "Take a checkpoint of a running job now."},
 	{"POST", oneJob + "/stop", "stop {job}", "now", changing, long, "Stop a running job, after a last checkpoint or at once."},
 	{"POST", oneJob + "/restart", "restart {job}", "map nodes np checkpoint exact again auto-restart restarts walltime", changing, detach, "Continue a job from a checkpoint."},
-	{"POST", oneJob + "/prune", "prune {job} --yes", "keep dry-run force", changing, long, "Remove all but the newest checkpoints of a job."},
+	{"POST", oneJob + "/prune", "prune {job} --yes", "keep keep-hourly keep-daily dry-run force", changing, long, "Remove all but the newest checkpoints of a job."},
 	{"DELETE", oneJob, "rm {job} --yes", "dry-run", changing, long, "Remove a job with all its files."},
 	{"GET", "/api/predict/size/{app}", "predict size {app}", describing + " manager-files", reading, answer, "Predict the size of a checkpoint."},
 	{"GET", "/api/predict/time/{app}", "predict time {app}", describing + " on background mode log stagger group-size", reading, answer, "Predict the time of a checkpoint."},
@@ -183,7 +183,7 @@ func checkFlag(f *pflag.Flag, value string) error {
 	switch f.Name {
 	case "np", "nodes", "max-nodes", "aggregators", "ppn", "group-size", "map":
 		limit = mostRanks
-	case "checkpoints", "count", "keep", "last", "top", "restarts", "iterations":
+	case "checkpoints", "count", "keep", "keep-hourly", "keep-daily", "last", "top", "restarts", "iterations":
 		limit = 1 << 40
 	}
 	for part := range strings.SplitSeq(value, ",") {
@@ -210,8 +210,8 @@ func (o *operation) parameters() (list []string) {
 	return append(list, strings.Fields(o.flags)...)
 }
 
-// arguments makes the command line of a request: values by name, those of the path included. The
-// values of a task are parsed here, too, so that it begins with none that its command refuses.
+// arguments makes the command line of a request from its values by name, in the path and beside
+// it. The values of a task are parsed here, too, so that it begins with none that its command refuses.
 func (s *server) arguments(o *operation, store string, values map[string][]string) ([]string, error) {
 	cmd := s.commands[o.id()]
 	if o.how != answer {

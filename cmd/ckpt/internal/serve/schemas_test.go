@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write assets/schemas.json anew")
 
-// TestSchemas holds the schemas in the binary to docs/schema: those of all operations, of the
-// events of a journal, and of the fields that these refer to.
+// TestSchemas holds the schemas in the binary to docs/schema: of the results of all operations, of
+// the events of a journal, and of the fields that these refer to.
 func TestSchemas(t *testing.T) {
 	read := func(name string) object {
 		text, err := os.ReadFile(filepath.Join("../../../../docs/schema", name+".json"))

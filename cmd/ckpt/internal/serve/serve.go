@@ -4,7 +4,7 @@
 //
 // Each request about a job or a prediction runs the command of that name in this process, and
 // answers with the value that the command would print with --json. So an answer, its units, its
-// errors and its hints are those of ckpt, and a flag is described once.
+// errors and its hints are the command's, and a flag is described once.
 package serve
 
 import (
@@ -86,7 +86,7 @@ type server struct {
 	ctx  context.Context // ends with the service
 	g    *ui.Globals
 	tree Tree
-	// commands are those of the operations, to look flags up.
+	// commands has the command of each operation, to look flags up.
 	commands map[string]*cobra.Command
 	stores   []storeRef
 	guard    *guard
@@ -150,7 +150,7 @@ func (s *server) nameFor(base string) string {
 	}
 }
 
-// handler returns the handler of all requests, behind the guard.
+// all returns the handler of all requests, behind the guard.
 func (s *server) all() http.Handler {
 	mux := http.NewServeMux()
 	for i := range operations {
@@ -276,7 +276,7 @@ func (s *server) serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// version answers with what a page needs to know of the service.
+// session answers with what a page needs to know of the service, and of its sender.
 func (s *server) session(w http.ResponseWriter, r *http.Request) {
 	has, _ := r.Context().Value(rightKey{}).(right)
 	host, _ := os.Hostname()

@@ -150,6 +150,7 @@ func (s *server) begin(w http.ResponseWriter, o *operation, store string, list m
 	}
 	if o.how == detach {
 		if err := s.start(ctx, k, args); err != nil {
+			cancel()
 			s.tasks.end(k, nil, nil, err)
 			problemOf(err, nil).write(w)
 			return
@@ -209,6 +210,7 @@ func (s *server) start(ctx context.Context, k *task, args []string) error {
 		err := cmd.Wait()
 		close(ended)
 		s.tasks.end(k, nil, nil, endOf(ctx, err, said))
+		k.cancel()
 	}()
 	go func() {
 		select {
