@@ -285,8 +285,8 @@ type (
 		Bytes int64
 	}
 
-	// Idle says that a burst has the turn and nothing under way on the unit
-	// for now. Its next Progress ends that. To send it is optional.
+	// Idle says that a burst has the turn and nothing under way on the unit, until its
+	// next Progress. A client may leave it out.
 	Idle struct {
 		Conn  Conn
 		Burst uint64

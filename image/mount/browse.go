@@ -323,13 +323,7 @@ func (l regions) arrays() (map[string]image.Array, error) {
 	return found, nil
 }
 
-func (l regions) names() (list []fuse.DirEntry, err error) {
-	arrays, err := l.arrays()
-	for name := range arrays {
-		list = append(list, entry(name, fuse.S_IFREG))
-	}
-	return list, err
-}
+func (l regions) names() ([]fuse.DirEntry, error) { return files(l.arrays()) }
 
 func (l regions) child(name string) (child, error) {
 	arrays, err := l.arrays()
@@ -383,13 +377,7 @@ func (l globals) arrays() (map[string]*image.GlobalArray, error) {
 	return found, nil
 }
 
-func (l globals) names() (list []fuse.DirEntry, err error) {
-	arrays, err := l.arrays()
-	for name := range arrays {
-		list = append(list, entry(name, fuse.S_IFREG))
-	}
-	return list, err
-}
+func (l globals) names() ([]fuse.DirEntry, error) { return files(l.arrays()) }
 
 func (l globals) child(name string) (child, error) {
 	arrays, err := l.arrays()
@@ -403,6 +391,14 @@ func (l globals) child(name string) (child, error) {
 	c := l.c
 	return c.file(globalName+"/"+name, image.NPYHeader(a.Elem, a.Shape), a.Bytes(),
 		func() (*image.ArrayReader, error) { return c.job.OpenGlobal(c.m, a) }), nil
+}
+
+// files lists arrays by the names of their files.
+func files[A any](arrays map[string]A, err error) (list []fuse.DirEntry, _ error) {
+	for name := range arrays {
+		list = append(list, entry(name, fuse.S_IFREG))
+	}
+	return list, err
 }
 
 // A file is a header, and an array after it.

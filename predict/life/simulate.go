@@ -29,16 +29,15 @@ type Quantity struct {
 	P95  float64 `json:"p95"`
 }
 
-// Lives are those of one job.
+// Lives sums the lives of one job up.
 type Lives struct {
 	End, ETTR, Deepest  Quantity
 	By                  [causes]float64 // share of the wall time, on average
 	Failures, LostNodes float64         // of a life, on average
 	Restarts, FromLast  float64
 	Checkpoints, Drains float64
-	// More is how much longer a life takes than one of the best job with the same failures, as a
-	// share of that one's end. Best says that no job is faster, and Sure that its interval is
-	// below that of each other.
+	// More is how much longer a life takes than the best job's with the same failures, as a share
+	// of the mean end of the best. Best says that no job is faster.
 	More Quantity
 	Best bool
 }

@@ -172,10 +172,13 @@ func (x *tierRatio) bounds() string {
 }
 
 func (x *tierRatio) verdict() string {
-	if x.Holds && x.bounds() == "" {
-		return ""
+	switch {
+	case !x.Holds:
+		return "no"
+	case x.bounds() != "":
+		return "yes"
 	}
-	return map[bool]string{true: "yes", false: "no"}[x.Holds]
+	return ""
 }
 
 // summarise takes the medians, and compares the ways.

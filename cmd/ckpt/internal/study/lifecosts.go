@@ -64,7 +64,7 @@ type costs struct {
 	logging, growth, replay float64
 	described               string // what a described storage says, "" without one
 
-	// write is the time of a checkpoint in the store, read that of reading what goes back: of
+	// write is the time to store a checkpoint. The others are the time to read back the memory of
 	// all ranks, of a node, of a rank.
 	write                       float64
 	readAll, readNode, readRank float64
@@ -238,7 +238,7 @@ func (c *costs) job(mode job.Mode) life.Job {
 	return j
 }
 
-// best is the best interval of a closed form: that of the first level, or of both levels where
+// best is the best interval of a closed form, for the first level alone, or for both levels where
 // some failures destroy what the nodes have.
 func (c *costs) best(j *life.Job, mtbf, loss float64) (float64, error) {
 	l := j.Levels

@@ -115,7 +115,7 @@ func checkStore(flag, store, or string) error {
 	return nil
 }
 
-// CreateOther opens another store than that of --store, or makes it.
+// CreateOther opens a second store, beside the one of --store, or makes it.
 func (g *Globals) CreateOther(flag, dir string) (*image.Store, error) {
 	if err := checkStore(flag, dir, ""); err != nil {
 		return nil, err
