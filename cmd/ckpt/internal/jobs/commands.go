@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -42,6 +43,11 @@ The interfaces of other libraries, which stand on ckpt.h:
   fti, fti-fortran   fti.h; fti.f90, a module, which needs it
   scr, scr-fortran   scr.h; scrf.h, which needs it
 
+Views of files, which need no job (docs/STORAGE.md):
+
+  view c   ckpt_view.h, a header for C99 and C++: strided and nested blocks of a
+           file, read and written with few calls
+
 A program in Fortran links ckpt.h as well, compiled once:
 
   mpicc -c -x c -include mpi.h ckpt.h -o ckpt_c.o
@@ -53,19 +59,21 @@ restarted job.`
 func newSDKCommand(g *ui.Globals) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "sdk LANGUAGE",
+		Use:   "sdk [view] LANGUAGE",
 		Short: "Print the source that a program includes to take checkpoints",
 		Long:  sdkHelp,
 		Example: `  ckpt sdk c -o ckpt.h
   ckpt sdk fortran -o ckpt.f90
-  ckpt sdk python > ckpt.py`,
-		Args:      cobra.ExactArgs(1),
+  ckpt sdk python > ckpt.py
+  ckpt sdk view c -o ckpt_view.h`,
+		Args:      cobra.RangeArgs(1, 2),
 		ValidArgs: process.Languages(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := process.Source(args[0])
+			language := strings.Join(args, " ")
+			text, err := process.Source(language)
 			if err != nil {
 				hint := "like ckpt sdk c -o ckpt.h"
-				if near := ui.Nearest(args[0], process.Languages()); near != "" {
+				if near := ui.Nearest(language, process.Languages()); near != "" {
 					hint = "did you mean " + near + "?"
 				}
 				return ui.BadUsage(err.Error(), hint)
