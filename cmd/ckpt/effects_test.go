@@ -69,7 +69,7 @@ var effectValues = map[string]string{
 	"stripe-count": "4", "first-ost": "1", "osts": "0-2", "rank": "4", "with": "bt.B.16,nodes=4", "policy": "fifo", "objective": "bytes", "memory": "40MiB",
 	"cost": "70s", "replay": "2", "logging": "3%", "logged": "50%", "log-growth": "1%", "seed": "4", "shape": "0.7", "waste": "4%",
 	"node-rate": "7GiB/s", "level": "application", "machine-nodes": "500", "store": "elsewhere", "async": "2", "lag": "20s",
-	"node-bytes": "9GiB", "drain": "every=2", "node-loss": "40%", "detect": "50s", "spares": "2", "repair": "2d",
+	"node-bytes": "9GiB", "drain": "every=2", "node-loss": "40%", "detect": "50s", "spares": "2", "repair": "2d", "slack": "20s", "coordination": "1ms", "group-nodes": "4",
 }
 
 // effectElsewhere are flags that need files, change only texts, or are shown to change nothing

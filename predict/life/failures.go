@@ -22,6 +22,11 @@ type Machine struct {
 	// again when it has ended. LogShare is the share of the nodes of its machine that the job has.
 	Log      *interval.FailureLog
 	LogShare float64
+	// Domains, if not 0, are parts of the job's nodes that fail as a whole, each every DomainMTBF,
+	// and lose their nodes. Copies and parity of a node lie in another domain.
+	Domains    int
+	DomainMTBF float64
+
 	// Lost is the share of the failures that lose their node with its directory; the others kill
 	// processes.
 	Lost float64
@@ -41,6 +46,10 @@ func (m *Machine) check() error {
 		}
 	}
 	switch {
+	case m.Domains < 0 || m.Domains > maxNodes:
+		return &RangeError{"number of domains", float64(m.Domains), 0, maxNodes}
+	case m.Domains > 0 && !(m.DomainMTBF > 0 && m.DomainMTBF <= 1e6*maxTime):
+		return &RangeError{"MTBF of a domain", m.DomainMTBF, 0, 1e6 * maxTime}
 	case m.Log != nil && !(m.LogShare > 0 && m.LogShare <= 1):
 		return &RangeError{"share of the nodes of the log", m.LogShare, 0, 1}
 	case m.Log != nil && !(m.Log.To > m.Log.From && len(m.Log.Failures) > 0):
@@ -53,12 +62,12 @@ func (m *Machine) check() error {
 	return nil
 }
 
-// A failure strikes a node.
+// A failure strikes a node, or several that follow each other.
 type failure struct {
-	at       float64
-	node     int
-	lost     bool
-	severity float64 // uniform in [0, 1): levels with a larger share survive it
+	at          float64
+	node, count int
+	lost        bool
+	severity    float64 // uniform in [0, 1): levels with a larger share survive it; or which process dies
 }
 
 // A source has failures in the order of their times.
@@ -87,6 +96,48 @@ func (p *player) next() failure {
 
 // source begins the failures of a life on so many nodes.
 func (m *Machine) source(nodes int, rng *rand.Rand) source {
+	if m.Domains == 0 {
+		return m.ofNodes(nodes, rng)
+	}
+	d := &domains{nodes: nodes, count: min(m.Domains, nodes), rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), mtbf: m.DomainMTBF, of: m.ofNodes(nodes, rng)}
+	d.upcoming, d.mine = d.of.next(), d.draw(0)
+	return d
+}
+
+// place is what a node loses its directory with: its domain, or itself.
+func (m *Machine) place(node, nodes int) int {
+	if m.Domains == 0 {
+		return node
+	}
+	return int(int64(node) * int64(min(m.Domains, nodes)) / int64(nodes))
+}
+
+// domains fail beside their nodes.
+type domains struct {
+	of             source
+	upcoming, mine failure
+	nodes, count   int
+	mtbf           float64
+	rng            *rand.Rand
+}
+
+func (d *domains) draw(now float64) failure {
+	k := int64(d.rng.IntN(d.count))
+	first := (k*int64(d.nodes) + int64(d.count) - 1) / int64(d.count)
+	end := ((k+1)*int64(d.nodes) + int64(d.count) - 1) / int64(d.count)
+	return failure{now + d.rng.ExpFloat64()*d.mtbf/float64(d.count), int(first), int(end - first), true, d.rng.Float64()}
+}
+
+func (d *domains) next() (f failure) {
+	if d.mine.at < d.upcoming.at {
+		f, d.mine = d.mine, d.draw(d.mine.at)
+		return f
+	}
+	f, d.upcoming = d.upcoming, d.of.next()
+	return f
+}
+
+func (m *Machine) ofNodes(nodes int, rng *rand.Rand) source {
 	switch {
 	case m.Log != nil:
 		return m.fromLog(rng)
@@ -98,7 +149,7 @@ func (m *Machine) source(nodes int, rng *rand.Rand) source {
 
 // of draws what a failure does.
 func (m *Machine) of(at float64, node int, rng *rand.Rand) failure {
-	return failure{at, node, rng.Float64() < m.Lost, rng.Float64()}
+	return failure{at, node, 1, rng.Float64() < m.Lost, rng.Float64()}
 }
 
 // exponential failures have no memory: those of all nodes are one stream.

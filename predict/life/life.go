@@ -9,7 +9,7 @@
 //
 // # The model
 //
-// All times are seconds. The job is tightly coupled: each pause of a part is one of the job. It
+// All times are seconds. A job of one group stands still with each pause of a part. It
 // computes for an interval, takes a checkpoint, and so on; after the last interval it ends.
 // A checkpoint goes through the levels, the nearest first: each costs what it takes more than the
 // one before. Every so many checkpoints of a level one goes on to the next.
@@ -17,7 +17,10 @@
 // After a failure the job waits until the failure is noticed, then for a node if one was lost
 // and no spare is left, and reads its newest checkpoint of the nearest level that survived.
 // Failures strike at any time; those that strike while the job waits are noticed with the first.
-// With message logs only a group of ranks goes back, and repeats its work faster (Replay).
+//
+// Groups take checkpoints and restart by themselves, and repeat work from logs, faster (Replay).
+// They share the storage, and wait for each other's messages once they are ahead by the slack
+// (pace.go, groups.go).
 //
 // Levels whose last one has a drain are the nodes and the store of ckpt launch --local. Which
 // version has a slot, waits, is copied or reclaimed is decided by nodes.Ledger, as in a job.
@@ -46,6 +49,17 @@ type Job struct {
 	// second of work adds to a checkpoint, Replay how many times faster work is repeated, 0
 	// meaning 1. Without groups all are 0.
 	Slowdown, Growth, Replay float64
+
+	// Groups, if over 1, take checkpoints and restart each by itself; they are the ranks of nodes,
+	// of several nodes, or parts of a node. Costs of levels are then those of a group that has the
+	// storage alone. Spread groups store one after the other, each at its part of the interval;
+	// else all at the same positions. Slack is how much further, in seconds of running, a group
+	// gets than another that stands still. Stretch is how many times longer a transfer takes
+	// while so many groups move theirs; nil: they do not share the storage.
+	Groups  int
+	Spread  bool
+	Slack   float64
+	Stretch func(groups int) float64
 }
 
 // A Level is where checkpoints live.
@@ -53,7 +67,10 @@ type Level struct {
 	Name    string
 	Cost    float64 // of a checkpoint of this level, beyond that of the level before
 	Restart float64 // until all ranks compute again that go back
-	Every   int     // of so many checkpoints of the level before one goes on to this one; 0 means 1
+	// Read is the part of a group's restart that reads from the storage that all share, ReadLost
+	// that after the loss of a node, 0 meaning the same.
+	Read, ReadLost float64
+	Every          int // of so many checkpoints of the level before one goes on to this one; 0 means 1
 	// Share is how many of the failures a level survives that lies on no nodes: 1 for the last.
 	Share float64
 	// OnNodes says that the level survives each failure that loses no node, and the loss of
@@ -78,6 +95,12 @@ func (j *Job) check() error {
 			return &RangeError{x.name, x.is, x.lo, x.hi}
 		}
 	}
+	if j.Groups < 0 || j.Groups > maxGroups {
+		return &RangeError{"number of groups", float64(j.Groups), 0, maxGroups}
+	}
+	if !(j.Slack >= 0) {
+		return &RangeError{"slack", j.Slack, 0, maxTime}
+	}
 	if n := j.Work / j.Interval; n > maxCheckpoints {
 		return &RangeError{"number of checkpoints", n, 0, maxCheckpoints}
 	}
@@ -96,7 +119,7 @@ func (l *Level) check(last bool) error {
 	for _, x := range []struct {
 		name       string
 		is, lo, hi float64
-	}{{"cost", l.Cost, 0, maxTime}, {"restart", l.Restart, 0, maxTime}, {"every", float64(l.Every), 0, maxCheckpoints}, {"strength", float64(l.Strength), 0, maxStrength},
+	}{{"cost", l.Cost, 0, maxTime}, {"restart", l.Restart, 0, maxTime}, {"reading", l.Read, 0, maxTime}, {"reading after a loss", l.ReadLost, 0, maxTime}, {"every", float64(l.Every), 0, maxCheckpoints}, {"strength", float64(l.Strength), 0, maxStrength},
 		{"time until it is restored", l.Restored, 0, maxTime}, {"time to rebuild", l.Rebuild, 0, maxTime}, {"drain", l.Drain, 0, maxTime}, {"slowdown by a drain", l.Slow, 0, 0.999}} {
 		if !(x.is >= x.lo && x.is <= x.hi) {
 			return &RangeError{x.name, x.is, x.lo, x.hi}
@@ -117,6 +140,7 @@ func (l *Level) check(last bool) error {
 const (
 	maxTime        = 1e10
 	maxNodes       = 10_000_000
+	maxGroups      = 100_000_000
 	maxCheckpoints = 10_000_000
 	maxStrength    = 64         // of a scheme of package nodes
 	maxFailures    = 10_000_000 // of one life
@@ -163,12 +187,14 @@ const (
 	Detection
 	NoNode // a lost node has no spare
 	Restart
+	Contention // of groups on the storage
+	Held       // waiting for messages of other groups
 	causes
 )
 
 // String names a cause.
 func (c Cause) String() string {
-	return [...]string{"work", "logs", "checkpoints", "waiting for room", "drains", "repeated work", "detection", "waiting for a node", "restarts"}[c]
+	return [...]string{"work", "logs", "checkpoints", "waiting for room", "drains", "repeated work", "detection", "waiting for a node", "restarts", "contention", "waiting for groups"}[c]
 }
 
 // A Life is what happened in one.

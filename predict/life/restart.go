@@ -12,8 +12,8 @@ func (r *run) restart() {
 	for again := true; again && !r.stuck(); {
 		level = max(level, r.strike())
 		r.wait(&level, r.now+r.m.Detect, Detection)
-		for r.m.Spares >= 0 && r.spares < 0 && !r.stuck() {
-			r.wait(&level, r.repaired[0], NoNode)
+		for r.spares.short() && !r.stuck() {
+			r.wait(&level, r.spares.repaired[0], NoNode)
 		}
 		level = r.survivor(level)
 		l := &r.Levels[level]
@@ -72,15 +72,13 @@ func (r *run) strike() int {
 		r.forget()
 	}
 	if f.lost {
-		r.life.LostNodes++
-		r.lost[f.node] = true
+		r.life.LostNodes += f.count
+		place := r.m.place(f.node, r.Nodes)
+		r.lost[place] = true
 		if r.tier != nil {
-			r.tier.ledger.NodeLost(f.node)
+			r.tier.ledger.NodeLost(place)
 		}
-		if r.m.Spares >= 0 {
-			r.repaired = append(r.repaired, f.at+r.m.Repair)
-			r.spares--
-		}
+		r.spares.lose(f.at, f.count)
 	}
 	r.restored = math.Inf(1) // until the ranks compute again
 	for l := range r.Levels {
@@ -111,10 +109,7 @@ func (r *run) wait(level *int, until float64, cause Cause) {
 		*level = max(*level, r.strike())
 	}
 	r.pass(math.Max(0, until-r.now), cause)
-	for len(r.repaired) > 0 && r.repaired[0] <= r.now {
-		r.repaired = r.repaired[1:]
-		r.spares++
-	}
+	r.spares.back(r.now)
 }
 
 // forget says that what lost nodes had is whole again on others.

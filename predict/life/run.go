@@ -21,8 +21,7 @@ type run struct {
 	at                        []float64    // position of the newest checkpoint of each level
 	lost                      map[int]bool // nodes, since the newest checkpoint or until it was restored
 	restored                  float64      // when what nodes keep of lost ones is whole again
-	repaired                  []float64    // when lost nodes come back, in order
-	spares                    int
+	spares                    spares
 
 	tier *tier // nil without a drain
 }
@@ -38,7 +37,7 @@ type tier struct {
 }
 
 func newRun(j *Job, m *Machine, src source) *run {
-	r := &run{Job: j, m: m, src: src, whole: j.Work / (1 - j.Slowdown), at: make([]float64, len(j.Levels)), lost: map[int]bool{}, spares: m.Spares}
+	r := &run{Job: j, m: m, src: src, whole: j.Work / (1 - j.Slowdown), at: make([]float64, len(j.Levels)), lost: map[int]bool{}, spares: newSpares(m)}
 	r.upcoming = r.src.next()
 	if j.Levels[len(j.Levels)-1].Drain > 0 {
 		r.tier = r.newTier()

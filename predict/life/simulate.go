@@ -76,7 +76,7 @@ func Simulate(ctx context.Context, jobs []Job, m Machine, runs Runs) (*Simulatio
 				if j := &jobs[i]; t == nil || t.nodes != j.Nodes {
 					t = &tape{of: m.source(j.Nodes, rand.New(rand.NewPCG(runs.Seed, uint64(n)))), nodes: j.Nodes}
 				}
-				l, err := newRun(&jobs[i], &m, &player{tape: t}).run()
+				l, err := jobs[i].live(&m, &player{tape: t})
 				if err != nil {
 					return err
 				}
@@ -89,6 +89,14 @@ func Simulate(ctx context.Context, jobs []Job, m Machine, runs Runs) (*Simulatio
 		return nil, err
 	}
 	return compare(all), nil
+}
+
+// live is one life.
+func (j *Job) live(m *Machine, src source) (*Life, error) {
+	if j.Groups > 1 {
+		return newCrowd(j, m, src).run()
+	}
+	return newRun(j, m, src).run()
 }
 
 // compare sums lives up, and compares the jobs life by life.

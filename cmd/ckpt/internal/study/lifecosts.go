@@ -11,13 +11,10 @@ import (
 	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
-	"ckpt/coordinator/tune"
+	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image/nodes"
-	"ckpt/image/pfs"
-	"ckpt/image/plan"
 	"ckpt/interval"
 	"ckpt/predict/life"
-	"ckpt/zones"
 )
 
 // lifeCosts are the flags that say what checkpoints of a simulated job cost.
@@ -31,6 +28,9 @@ type lifeCosts struct {
 	modeNames                []string
 	logging, logGrowth       string
 	replay                   float64
+	staggers                 []string
+	slack, coordination      string
+	groupNodes               int
 }
 
 func (o *lifeCosts) addFlags(f *pflag.FlagSet) {
@@ -47,6 +47,11 @@ func (o *lifeCosts) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.modeNames, "mode", names[:1], "modes to compare: "+strings.Join(names, ", "))
 	ui.Choices(f, "mode", names...)
 	f.IntVar(&o.np, "np", 0, "number of ranks, for --mode uncoordinated and --on (default there one a node)")
+	f.StringSliceVar(&o.staggers, "stagger", []string{"none", "spread"}, "checkpoints of groups: none (all at the same time) or spread (one after the other); several are compared")
+	ui.Choices(f, "stagger", "none", "spread")
+	f.StringVar(&o.slack, "slack", "0s", "how far a group gets while another one stands still, like 20s: the iterations until messages are missing")
+	f.IntVar(&o.groupNodes, "group-nodes", 1, "nodes of a group in mode semi")
+	f.StringVar(&o.coordination, "coordination", "0s", "with --store-rate: time that a rank adds to the agreement of its group on a checkpoint, like 100us")
 	f.StringVar(&o.logging, "logging", "", "speed lost to message logs between groups, like 2%")
 	f.StringVar(&o.logGrowth, "log-growth", "0%", "time that logs add to a checkpoint, as a share of the interval")
 	f.Float64Var(&o.replay, "replay", 1, "speed of repeated work of groups, whose messages come from logs")
@@ -62,12 +67,11 @@ type costs struct {
 	drain                   nodes.Drain
 	slow, restart           float64
 	logging, growth, replay float64
-	described               string // what a described storage says, "" without one
-
-	// write is the time to store a checkpoint. The others are the time to read back the memory of
-	// all ranks, of a node, of a rank.
-	write                       float64
-	readAll, readNode, readRank float64
+	staggers                []supervisor.Stagger
+	slack, coordination     float64
+	groupNodes              int
+	described               []string // what a described storage says
+	parts                   *parts
 }
 
 // read reads the flags, for a job on so many nodes.
@@ -75,7 +79,7 @@ func (o *lifeCosts) read(ctx context.Context, f *pflag.FlagSet, count int) (*cos
 	var q ui.Quantities
 	c := &costs{nodes: count, np: o.np, bytes: q.Size("--node-bytes", o.nodeBytes), store: float64(q.Rate("--store-rate", o.store)), local: float64(q.Rate("--local-rate", o.local)),
 		network: float64(q.Rate("--network-rate", o.network)), slow: q.Share("--drain-slowdown", o.slowdown), restart: q.Duration("--restart", o.restart).Seconds(),
-		growth: q.Share("--log-growth", o.logGrowth), replay: o.replay}
+		growth: q.Share("--log-growth", o.logGrowth), replay: o.replay, slack: q.Duration("--slack", o.slack).Seconds(), coordination: q.Duration("--coordination", o.coordination).Seconds(), groupNodes: o.groupNodes}
 	if o.logging != "" {
 		c.logging = q.Share("--logging", o.logging)
 	}
@@ -106,70 +110,26 @@ func (o *lifeCosts) read(ctx context.Context, f *pflag.FlagSet, count int) (*cos
 	if err != nil {
 		return nil, err
 	}
+	c.parts = c.divide()
 	if o.storage.On == "" {
-		c.byRate()
+		for _, p := range c.parts.all() {
+			c.byRate(p)
+		}
 		return c, nil
 	}
 	sys, err := o.storage.Load()
 	if err != nil {
 		return nil, err
 	}
-	return c, c.on(ctx, sys, background)
-}
-
-// byRate takes the times of the store from its rate, and from the network of the nodes.
-func (c *costs) byRate() {
-	node := float64(c.bytes)
-	seconds := func(bytes float64, nodes int) float64 {
-		rate := c.store
-		if c.network > 0 {
-			rate = min(rate, float64(nodes)*c.network)
+	for _, p := range c.parts.all() {
+		if err := c.on(ctx, sys, background, p); err != nil {
+			return nil, err
 		}
-		return bytes / rate
 	}
-	c.write = seconds(node*float64(c.nodes), c.nodes)
-	c.readAll, c.readNode, c.readRank = c.write, seconds(node, 1), seconds(node/c.ranksOfNode(), 1)
+	return c, nil
 }
 
 func (c *costs) ranksOfNode() float64 { return max(1, float64(c.np)/float64(c.nodes)) }
-
-// on takes the times of the store from a simulation of what all nodes write, and of what all
-// read, a node, and a rank.
-func (c *costs) on(ctx context.Context, sys *pfs.System, background float64) error {
-	mapping, err := job.EvenMapping(max(c.np, c.nodes), c.nodes)
-	if err != nil {
-		return err
-	}
-	for _, x := range []struct {
-		mapping job.Mapping
-		write   *float64
-		read    *float64
-	}{{mapping, &c.write, &c.readAll}, {mapping[:1], nil, &c.readNode}, {job.Mapping{1}, nil, &c.readRank}} {
-		bytes := zones.PageRound(int64(float64(c.bytes) / c.ranksOfNode()))
-		of := tune.Case{Mapping: x.mapping, Settings: plan.Defaults(), Codec: "none", Background: background, Memory: &tune.PlannedMemory{Regions: []string{"data"}}}
-		for node, n := range x.mapping {
-			for range n {
-				of.Memory.Sources = append(of.Memory.Sources, plan.Source{Rank: len(of.Memory.Sources), Node: node, Pieces: []plan.Piece{{Bytes: bytes, Align: true}}})
-			}
-		}
-		forecast, err := tune.Predict(ctx, sys, of)
-		if err != nil {
-			return err
-		}
-		restarts, err := tune.Restarts(ctx, sys, of, &forecast)
-		if err != nil {
-			return err
-		}
-		*x.read = restarts[0].Seconds.Value
-		if x.write != nil {
-			*x.write = forecast.Latency.Value
-			between := func(s tune.Seconds) string { return ui.Between(s.Low, s.High, ui.Seconds) }
-			c.described = fmt.Sprintf("%s stores a checkpoint in %s (%s), and reads it in %s (%s)", sys.Name, ui.Seconds(forecast.Latency.Value), between(forecast.Latency),
-				ui.Seconds(*x.read), between(restarts[0].Seconds))
-		}
-	}
-	return nil
-}
 
 // check refuses flags that would change nothing.
 func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
@@ -184,6 +144,18 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 			return ui.BadUsage("--"+name+": coordinated checkpoints need no message logs", "leave it out, or add --mode semi or --mode uncoordinated")
 		}
 	}
+	for _, name := range []string{"stagger", "slack"} {
+		if !groups && f.Changed(name) {
+			return ui.BadUsage("--"+name+" is of groups of ranks, and coordinated checkpoints have one", "leave it out, or add --mode semi or --mode uncoordinated")
+		}
+	}
+	for _, name := range o.staggers {
+		s, err := supervisor.ParseStagger(name)
+		if err != nil || s == supervisor.Random {
+			return ui.BadUsage(fmt.Sprintf("--stagger %q: want none or spread", name), "both are compared without it")
+		}
+		c.staggers = append(c.staggers, s)
+	}
 	for _, m := range c.modes {
 		if m != job.Coordinated && m != job.Semi && m != job.Uncoordinated {
 			return ui.BadUsage(fmt.Sprintf("--mode %q is unknown", m), "choose coordinated, uncoordinated or semi")
@@ -193,10 +165,18 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 		return ui.BadUsage(fmt.Sprintf("--protect %s: %v", o.protect, err), fmt.Sprintf("run on more nodes, like --nodes %d", c.scheme.Nodes()))
 	}
 	switch uncoordinated := slices.Contains(c.modes, job.Uncoordinated); {
+	case f.Changed("group-nodes") && !slices.Contains(c.modes, job.Semi):
+		return ui.BadUsage("--group-nodes is of --mode semi", "leave it out, or add that mode")
+	case c.groupNodes < 1 || c.nodes%c.groupNodes != 0:
+		return ui.BadUsage(fmt.Sprintf("--group-nodes %d: does not divide %d nodes", c.groupNodes, c.nodes), "give a divisor")
+	case f.Changed("coordination") && o.storage.On != "":
+		return ui.BadUsage("--coordination and --on both say how long ranks take to agree", "leave one of them out")
+	case c.coordination > 0 && c.np == 0:
+		return ui.Missing("--np", "65536")
 	case uncoordinated && c.np == 0:
 		return ui.Missing("--np", "65536")
-	case !uncoordinated && f.Changed("np") && o.storage.On == "":
-		return ui.BadUsage("--np: ranks matter for --mode uncoordinated and --on only", "leave it out")
+	case !uncoordinated && f.Changed("np") && o.storage.On == "" && c.coordination == 0:
+		return ui.BadUsage("--np: ranks matter for --mode uncoordinated, --coordination and --on only", "leave it out")
 	case f.Changed("np") && c.np < c.nodes:
 		return ui.BadUsage(fmt.Sprintf("--np %d: each of %d nodes has a rank", c.np, c.nodes), "give more ranks, or fewer nodes")
 	case groups && o.logging == "":
@@ -207,33 +187,36 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 	return nil
 }
 
-// job is the job in a mode. All groups store at the same time, and the job stands still meanwhile.
-func (c *costs) job(mode job.Mode) life.Job {
-	node := float64(c.bytes)
+// job is the job in a mode.
+func (c *costs) job(mode job.Mode, stagger supervisor.Stagger) life.Job {
+	p, node := c.parts.mode[mode], &c.parts.node
 	j := life.Job{Nodes: c.nodes}
-	died, lost := c.readAll, c.readAll // after the death of a process, and after the loss of a node
-	part := node                       // of a node, that is read from its own storage
+	store := life.Level{Name: "store", Cost: p.write, Restart: c.restart + p.read, Share: 1}
 	if mode != job.Coordinated {
 		j.Slowdown, j.Growth, j.Replay = c.logging, c.growth, c.replay
-		died, lost = c.readNode, c.readNode
+		j.Groups, j.Spread, j.Slack, j.Stretch = p.count, stagger == supervisor.Spread, c.slack, p.stretch
+		store.Read = p.read
 	}
-	if mode == job.Uncoordinated {
-		died = min(c.readRank, lost)
-		part /= c.ranksOfNode()
+	if mode == job.Uncoordinated { // the ranks of a node share its network
+		store.ReadLost = max(p.read, node.read/p.stretch(node.ranks))
+		store.Rebuild = store.ReadLost - p.read
 	}
-	store := life.Level{Name: "store", Cost: c.write, Restart: c.restart + died, Rebuild: lost - died, Share: 1}
 	if c.local == 0 {
 		j.Levels = []life.Level{store}
 		return j
 	}
+	own := float64(c.bytes) // what a node writes and reads at a time
+	if mode == job.Uncoordinated && stagger == supervisor.Spread {
+		own /= c.ranksOfNode()
+	}
 	extra := float64(c.scheme.Strength()) / float64(max(1, c.scheme.Nodes()-c.scheme.Strength()))
-	local := life.Level{Name: "nodes", OnNodes: true, Strength: c.scheme.Strength(), Cost: node * (1 + extra) / c.local, Restart: c.restart + part/c.local}
-	again := node / c.local // what a lost node had
+	local := life.Level{Name: "nodes", OnNodes: true, Strength: c.scheme.Strength(), Cost: own*(1+extra)/c.local + c.agreement(p.ranks), Restart: c.restart + min(own, float64(p.bytes))/c.local}
+	again := float64(c.bytes) / c.local // what a lost node had
 	if c.network > 0 {
-		local.Cost, again = max(local.Cost, node*extra/c.network), max(again, node/c.network)
+		local.Cost, again = max(local.Cost, own*extra/c.network), max(again, float64(c.bytes)/c.network)
 	}
 	local.Rebuild, local.Restored = again, again
-	store.Drain, store.Slow, store.Cost, store.Every = c.write, c.slow, 0, max(1, c.drain.Every)
+	store.Drain, store.Slow, store.Cost, store.Every = p.write*p.stretch(p.count), c.slow, 0, max(1, c.drain.Every)
 	j.Levels = []life.Level{local, store}
 	return j
 }
@@ -241,6 +224,9 @@ func (c *costs) job(mode job.Mode) life.Job {
 // best is the best interval of a closed form, for the first level alone, or for both levels where
 // some failures destroy what the nodes have.
 func (c *costs) best(j *life.Job, mtbf, loss float64) (float64, error) {
+	if j.Groups > 1 {
+		return j.Promising(mtbf), nil
+	}
 	l := j.Levels
 	m := interval.Model{Cost: interval.Lasting(l[0].Cost), MTBF: interval.Lasting(mtbf), Restart: interval.Lasting(min(l[0].Restart, mtbf))}
 	if len(l) == 1 || l[0].Strength > 0 || loss == 0 {
@@ -256,10 +242,10 @@ func (c *costs) best(j *life.Job, mtbf, loss float64) (float64, error) {
 
 // assumed is what the costs take for granted.
 func (c *costs) assumed() (list []string) {
-	list = append(list, "all parts of the job wait for each other: a pause of one is a pause of all")
-	if c.described != "" {
-		list = append(list, c.described)
-	} else {
+	if slices.ContainsFunc(c.modes, func(m job.Mode) bool { return m != job.Coordinated }) {
+		list = append(list, fmt.Sprintf("groups wait for messages of a group that stands still once they are %s further", ui.Seconds(c.slack)))
+	}
+	if list = append(list, c.described...); len(c.described) == 0 {
 		list = append(list, "reading is as fast as writing")
 	}
 	if c.network == 0 {

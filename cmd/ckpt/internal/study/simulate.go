@@ -14,6 +14,7 @@ import (
 	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/dataset"
 	"ckpt/interval"
 	"ckpt/predict/life"
@@ -51,13 +52,16 @@ rate or a description (--on, docs/STORAGE.md), or, with --local-rate, on the nod
 --failures says; --node-loss is the share of the failures that lose a node with its
 directory, --spares and --repair are what replaces it.
 
-With --mode semi only the node that failed goes back, with --mode uncoordinated only
-the rank; messages come from logs, whose cost is --logging. --interval auto tries five
-around the closed form and takes the best. docs/INTERVAL.md has the model and its
+With --mode semi the ranks of --group-nodes nodes take checkpoints and restart by
+themselves, with --mode uncoordinated each rank; messages between them come from logs,
+whose cost is --logging. While a group writes, restarts and repeats work, the others get
+further by --slack, and then wait for its messages. --stagger says whether groups store
+at the same time, and share the storage, or one after the other. --interval auto tries
+five around an estimate and takes the best. docs/INTERVAL.md has the model and its
 limits; ckpt interval has the closed forms.`,
 		Example: `  ckpt simulate --nodes 4096 --node-bytes 64GiB --store-rate 500GiB/s --node-mtbf 5y --app-time 30d
   ckpt simulate --nodes 4096 --node-bytes 64GiB --store-rate 500GiB/s --local-rate 4GiB/s --protect partner --drain every=4 --node-mtbf 5y --shape 0.7 --node-loss 30%
-  ckpt simulate --nodes 4096 --np 65536 --node-bytes 64GiB --store-rate 500GiB/s --node-mtbf 1y --mode coordinated,semi,uncoordinated --logging 2% --replay 1.5
+  ckpt simulate --nodes 4096 --np 65536 --node-bytes 64GiB --store-rate 500GiB/s --node-mtbf 1y --mode coordinated,semi,uncoordinated --logging 2% --replay 1.5 --network-rate 10GiB/s --slack 1m
   ckpt simulate --nodes 100 --machine-nodes 400 --failures failures.csv --node-bytes 64GiB --store-rate 50GiB/s --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -150,6 +154,35 @@ func (o *simulateOptions) mtbf(m *life.Machine) float64 {
 	return m.NodeMTBF / float64(o.nodes)
 }
 
+// A way is a mode, and how its groups store.
+type way struct {
+	mode    job.Mode
+	stagger supervisor.Stagger
+}
+
+// String is the stagger, "" of one group.
+func (w way) String() string {
+	if w.mode == job.Coordinated {
+		return ""
+	}
+	return w.stagger.String()
+}
+
+// ways are all that are asked for.
+func (c *costs) ways() (list []way) {
+	for _, mode := range c.modes {
+		for _, stagger := range c.staggers {
+			if w := (way{mode, stagger}); mode != job.Coordinated {
+				list = append(list, w)
+			}
+		}
+		if mode == job.Coordinated {
+			list = append(list, way{mode: mode})
+		}
+	}
+	return list
+}
+
 // around are the intervals that auto tries, by the closed form.
 var around = []float64{1, 0.5, 0.7, 1.4, 2}
 
@@ -170,17 +203,17 @@ func runSimulate(ctx context.Context, g *ui.Globals, o *simulateOptions, f *pfla
 		return ui.BadUsage("--interval "+o.interval+": must be over 0", "give a time like 1h, or auto")
 	}
 	var jobs []life.Job
-	var modes []job.Mode
+	var ways []way
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	costs, err := o.lifeCosts.read(ctx, f, o.nodes)
 	if err != nil {
 		return err
 	}
-	for _, mode := range costs.modes {
-		j := costs.job(mode)
+	for _, w := range costs.ways() {
+		j := costs.job(w.mode, w.stagger)
 		j.Work, j.Interval, j.Nodes = work, fixed, o.nodes
-		tries := around[:1]
+		tries := []float64{1}
 		if fixed == 0 {
 			if j.Interval, err = costs.best(&j, o.mtbf(&m), m.Lost); err != nil {
 				return ui.AsUsage(err)
@@ -190,7 +223,7 @@ func runSimulate(ctx context.Context, g *ui.Globals, o *simulateOptions, f *pfla
 		for _, factor := range tries {
 			try := j
 			try.Interval = min(work, j.Interval*factor)
-			jobs, modes = append(jobs, try), append(modes, mode)
+			jobs, ways = append(jobs, try), append(ways, w)
 		}
 	}
 	s, err := life.Simulate(ctx, jobs, m, life.Runs{Count: o.runs, Seed: o.seed})
@@ -198,7 +231,7 @@ func runSimulate(ctx context.Context, g *ui.Globals, o *simulateOptions, f *pfla
 		return rangeOfLife(err)
 	}
 	r := &simulateResult{Nodes: o.nodes, NodeBytes: costs.bytes, WorkS: work, MTBFS: o.mtbf(&m), Runs: o.runs, Seed: o.seed, Protect: costs.scheme.String(), Lives: []simulatedLife{}, Assumed: costs.assumed()}
-	r.add(jobs, modes, s)
+	r.add(jobs, ways, s)
 	return g.Show(r, func() error { return r.print(g) })
 }
 
@@ -229,6 +262,8 @@ type simulateResult struct {
 // A simulatedLife is the best interval of a mode.
 type simulatedLife struct {
 	Mode        job.Mode      `json:"mode"`
+	Stagger     string        `json:"stagger,omitempty"`
+	GroupCount  int           `json:"group_count"`
 	Best        bool          `json:"best"`
 	IntervalS   float64       `json:"interval_s"`
 	CostS       float64       `json:"cost_s"`
@@ -259,19 +294,19 @@ type timeOfCause struct {
 }
 
 // add takes the best interval of each mode, the best mode first.
-func (r *simulateResult) add(jobs []life.Job, modes []job.Mode, s *life.Simulation) {
-	best := map[job.Mode]int{}
-	for i, mode := range modes {
-		if k, ok := best[mode]; !ok || s.Lives[i].End.Mean < s.Lives[k].End.Mean {
-			best[mode] = i
+func (r *simulateResult) add(jobs []life.Job, ways []way, s *life.Simulation) {
+	best := map[way]int{}
+	for i, w := range ways {
+		if k, ok := best[w]; !ok || s.Lives[i].End.Mean < s.Lives[k].End.Mean {
+			best[w] = i
 		}
 	}
-	for i, mode := range modes {
-		if best[mode] != i {
+	for i, w := range ways {
+		if best[w] != i {
 			continue
 		}
 		l := &s.Lives[i]
-		x := simulatedLife{Mode: mode, Best: l.Best, IntervalS: jobs[i].Interval, CostS: jobs[i].Levels[0].Cost + jobs[i].Growth*jobs[i].Interval,
+		x := simulatedLife{Mode: w.mode, Stagger: w.String(), GroupCount: max(1, jobs[i].Groups), Best: l.Best, IntervalS: jobs[i].Interval, CostS: jobs[i].Pause(),
 			MeanS: l.End.Mean, LowS: l.End.Low, HighS: l.End.High, P5: l.End.P5, P95: l.End.P95,
 			ETTR: l.ETTR.Mean, ETTRP5: l.ETTR.P5, ETTRP95: l.ETTR.P95, Longer: l.More.Mean, LongerLow: l.More.Low, LongerHigh: l.More.High,
 			Failures: l.Failures, LostNodes: l.LostNodes, Restarts: l.Restarts, FromStore: l.FromLast, Checkpoints: l.Checkpoints, Drains: l.Drains}
@@ -288,11 +323,14 @@ func (r *simulateResult) add(jobs []life.Job, modes []job.Mode, s *life.Simulati
 	})
 }
 
+// name is the mode and the stagger.
+func (l *simulatedLife) name() string { return strings.TrimSpace(string(l.Mode) + " " + l.Stagger) }
+
 func (r *simulateResult) print(g *ui.Globals) error {
 	if !g.Quiet {
 		g.Printf("%s, %s each in a checkpoint; work %s, a failure every %s\n\n", ui.Count(r.Nodes, "node"), ui.Bytes(float64(r.NodeBytes)), ui.Seconds(r.WorkS), ui.Seconds(r.MTBFS))
 	}
-	header := []string{"", "mode", "|every", "|cost", "|total", "|90 of 100 runs", "|ETTR", "|longer", "|failures", "|restarts"}
+	header := []string{"", "mode", "stagger", "|every", "|cost", "|total", "|90 of 100 runs", "|ETTR", "|longer", "|failures", "|restarts"}
 	var rows [][]string
 	for i := range r.Lives {
 		l := &r.Lives[i]
@@ -300,7 +338,7 @@ func (r *simulateResult) print(g *ui.Globals) error {
 		if !l.Best {
 			longer = fmt.Sprintf("%s (%s)", ui.Percent1(l.Longer), ui.Between(l.LongerLow, l.LongerHigh, ui.Percent1))
 		}
-		rows = append(rows, []string{map[bool]string{true: "*"}[l.Best], string(l.Mode), ui.Seconds(l.IntervalS), ui.Seconds(l.CostS), ui.Seconds(l.MeanS),
+		rows = append(rows, []string{map[bool]string{true: "*"}[l.Best], string(l.Mode), l.Stagger, ui.Seconds(l.IntervalS), ui.Seconds(l.CostS), ui.Seconds(l.MeanS),
 			ui.Between(l.P5, l.P95, ui.Seconds), ui.Percent1(l.ETTR), longer, fmt.Sprintf("%.1f", l.Failures), fmt.Sprintf("%.1f", l.Restarts)})
 	}
 	if err := g.Table(header, rows); err != nil || g.Quiet {
@@ -316,13 +354,13 @@ func (r *simulateResult) print(g *ui.Globals) error {
 				parts = append(parts, fmt.Sprintf("%s %s", c.Cause, ui.Percent1(c.Share)))
 			}
 		}
-		fmt.Fprintf(&text, "%s: %s\n", l.Mode, strings.Join(parts, ", "))
+		fmt.Fprintf(&text, "%s: %s\n", l.name(), strings.Join(parts, ", "))
 	}
 	best := &r.Lives[0]
 	fmt.Fprintf(&text, "* the mean of %d runs is %s in 95 %%; longer: in the same failures, with its 95 %% interval\n", r.Runs, ui.Between(best.LowS, best.HighS, ui.Seconds))
 	for i := range r.Lives {
 		if l := &r.Lives[i]; !l.Best && l.LongerLow <= 0 {
-			fmt.Fprintf(&text, "  %s may be as fast\n", l.Mode)
+			fmt.Fprintf(&text, "  %s may be as fast\n", l.name())
 		}
 	}
 	for _, a := range r.Assumed {

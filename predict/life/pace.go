@@ -1,0 +1,158 @@
+package life
+
+import "math"
+
+// A pace is how fast a job of groups gets on while nothing fails: one interval of running after
+// the other, each with the pauses of its checkpoints.
+type pace struct {
+	interval float64
+	write    float64 // a group's checkpoint, among all that write at the same time
+	writers  int     // groups that write at the same time
+	spread   bool
+	slack    float64
+
+	// The pauses of an interval, in seconds: a checkpoint of a group that has the storage alone,
+	// what others on the storage add to it, waiting for a slot, waiting for other groups.
+	own, contention, room, held float64
+}
+
+// pace is the job's. Groups that store together write all at once. Spread ones write one after the
+// other, each at its part of the interval, and others get on by the slack meanwhile:
+//
+//   - A write that is shorter than the slack holds no other group up.
+//   - With less slack than the time between two writes, each write stops the job for the rest.
+//   - Else writes within the slack overlap: the job gets on by the slack for each write.
+func (j *Job) pace() pace {
+	p := pace{interval: j.Interval, spread: j.Spread, slack: j.Slack, own: j.Levels[0].Cost + j.Growth*j.Interval}
+	groups := float64(j.Groups)
+	stretch := func(n float64) float64 {
+		if j.Levels[0].OnNodes {
+			return 1
+		}
+		return j.stretch(int(math.Ceil(n)))
+	}
+	if !j.Spread {
+		p.writers, p.write = j.Groups, p.own*stretch(groups)
+	} else {
+		at, between := j.overlap(p.own, stretch), j.Interval/groups
+		if within := math.Max(1, math.Ceil(j.Slack/between)); within < at && p.own*stretch(at) > j.Slack {
+			at = within
+		}
+		p.writers, p.write = int(at), p.own*stretch(at)
+		switch {
+		case p.write <= j.Slack:
+		case between >= j.Slack:
+			p.held = (groups - 1) * (p.write - j.Slack)
+		default:
+			p.held = math.Max(0, j.Interval*(p.write/j.Slack-1)-p.write)
+		}
+	}
+	p.contention = p.write - p.own
+	if last := &j.Levels[len(j.Levels)-1]; last.Drain > 0 { // a slot is free once the store has a version
+		p.room = math.Max(0, last.Drain/float64(max(1, last.Every))-p.per())
+	}
+	return p
+}
+
+// Pause is how long the job stands still for the checkpoints of an interval, while nothing fails.
+func (j *Job) Pause() float64 {
+	if j.Groups > 1 {
+		p := j.pace()
+		return p.pause()
+	}
+	return j.Levels[0].Cost + j.Growth*j.Interval
+}
+
+// overlap is how many of the groups write at the same time if nobody holds them up: the least
+// number that the storage serves as fast as they come.
+func (j *Job) overlap(own float64, stretch func(float64) float64) float64 {
+	groups := float64(j.Groups)
+	comes := func(n float64) float64 { // groups in their pause, if each takes as long as among n
+		w := own * stretch(n)
+		return math.Max(1, groups*w/(j.Interval+w))
+	}
+	low, high := 1.0, groups
+	for high-low > 0.5 {
+		if mid := math.Floor((low + high) / 2); comes(mid) <= mid {
+			high = mid
+		} else if low = mid + 1; low >= high {
+			break
+		}
+	}
+	if comes(low) <= low {
+		return low
+	}
+	return high
+}
+
+// stretch is how many times longer a transfer takes while so many groups move theirs.
+func (j *Job) stretch(groups int) float64 {
+	if j.Stretch == nil || groups <= 1 {
+		return 1
+	}
+	return math.Max(1, j.Stretch(groups))
+}
+
+func (p *pace) pause() float64 { return p.own + p.contention + p.room + p.held }
+
+// per is the time of an interval.
+func (p *pace) per() float64 { return p.interval + p.pause() }
+
+// when is the time at which a position is reached, before the checkpoint there.
+func (p *pace) when(pos float64) float64 {
+	if p.spread {
+		return pos * p.per() / p.interval
+	}
+	return pos + math.Max(0, math.Ceil(pos/p.interval-1e-9)-1)*p.pause()
+}
+
+// where is the position at a time.
+func (p *pace) where(t float64) float64 {
+	if p.spread {
+		return math.Max(0, t) * p.interval / p.per()
+	}
+	k := math.Floor(math.Max(0, t) / p.per())
+	return k*p.interval + math.Min(math.Max(0, t)-k*p.per(), p.interval)
+}
+
+// saved is the position of the newest checkpoint, of those of every so many intervals, that a
+// group has finished some seconds before a time. Part is the group's part of the interval.
+func (p *pace) saved(t, part, ago float64, every int) float64 {
+	span := p.interval * float64(every)
+	if p.spread {
+		first := part * p.interval
+		k := math.Floor((p.where(t-ago-p.write)-first)/span + 1e-9)
+		return math.Max(0, first+k*span)
+	}
+	return math.Max(0, math.Floor((t-ago)/(p.per()*float64(every))+1e-9)) * span
+}
+
+// ahead is how much less time a group needs that is ahead by the slack, at least.
+func (p *pace) ahead() float64 {
+	if p.spread {
+		return p.slack * p.per() / p.interval
+	}
+	return p.slack + math.Floor(p.slack/p.interval)*p.pause()
+}
+
+// Promising is an interval near the best one, if the job fails every mtbf seconds: what the pauses
+// of an interval and the repeated work of an average failure cost together is least there.
+func (j *Job) Promising(mtbf float64) float64 {
+	try := *j
+	last := j.Levels[len(j.Levels)-1]
+	cost := func(interval float64) float64 {
+		try.Interval = interval
+		p := try.pace()
+		delay := interval/2/math.Max(1, j.Replay) + last.Restart
+		// A failure in a job whose groups hardly wait for each other delays one of them.
+		shared := math.Max(delay-p.ahead(), delay/float64(max(1, j.Groups)))
+		return p.pause()/interval + shared/mtbf
+	}
+	best := j.Work
+	for interval := j.Work; interval > j.Work*1e-5; interval /= 1.1 {
+		if cost(interval) < cost(best) {
+			best = interval
+		}
+	}
+	return best
+}
