@@ -18,7 +18,8 @@
 // fragments is split. Each manager loads its whole fragment when the file is opened, and
 // stores all of it when the file is synced, or closed after a write, with large
 // contiguous reads and writes. So there are no blocks, misses or evictions, and the
-// managers act on their own. Cache.OpenLocal opens a private file of a node instead.
+// managers act on their own. A file that grows is dealt out in stripes instead, since its
+// end is not known when it is opened (Options.Stripe).
 //
 // # Promises
 //
@@ -87,6 +88,8 @@ type Cache struct {
 	// Connect, if not nil, returns the transport to the managers of a file instead of
 	// channels: manager answers a request on the node's side.
 	Connect func(nodes int, manager func(node int) func(Request) (Reply, error)) Transport
+
+	daemon *Daemon // if not nil, managers are in the daemons of their nodes
 }
 
 // A Node is the directory of a node. Files below it are in DIR/NAME.
@@ -158,6 +161,7 @@ type Options struct {
 	// Growing makes Size a limit: the file ends behind its last byte that was written.
 	Growing bool
 	Unit    int64 // see Layout
+	Stripe  int64 // see Layout
 	Levels  Levels
 	// Processes are those that use the file, by their nodes.
 	Processes []int
@@ -179,7 +183,7 @@ func (c *Cache) check(name string, o *Options) error {
 		return bad("no nodes")
 	case len(o.Processes) == 0:
 		return bad("no processes")
-	case o.Size < 0 || o.Unit < 0 || o.Levels.JournalBytes < 0 || o.Levels.Keep < 0:
+	case o.Size < 0 || o.Unit < 0 || o.Stripe < 0 || o.Levels.JournalBytes < 0 || o.Levels.Keep < 0:
 		return bad("negative size")
 	case o.Levels.Replicas < 0 || o.Levels.Replicas >= len(c.Nodes):
 		return bad("%d replicas of a journal need %d nodes, there are %d", o.Levels.Replicas, o.Levels.Replicas+1, len(c.Nodes))
@@ -258,54 +262,3 @@ var (
 	// ErrOther says that the node directories belong to another use of the file.
 	ErrOther = errors.New("settings differ from those that the file was opened with")
 )
-
-// A Layout divides a file among nodes: each has one contiguous fragment, and the
-// owner of a byte follows from its offset alone: there is no directory of blocks.
-type Layout struct {
-	Size  int64 // bytes of the file
-	Nodes int
-	// Unit is what fragments are a multiple of, so that no record of that many bytes
-	// lies on two nodes; 0 or 1: any place will do.
-	Unit int64
-}
-
-// A Part is the part of a request that one node serves.
-type Part struct {
-	Node int
-	Off  int64 // in the file
-	N    int64
-}
-
-// Fragment returns the bytes of a fragment: ceil(Size/Nodes), rounded up to Unit. The
-// last ones may be shorter, or empty.
-func (l Layout) Fragment() int64 {
-	n := int64(l.Nodes)
-	chunk := max((l.Size+n-1)/n, 1)
-	if l.Unit > 1 {
-		chunk = (chunk + l.Unit - 1) / l.Unit * l.Unit
-	}
-	return chunk
-}
-
-// Owner returns the node that has the byte at off.
-func (l Layout) Owner(off int64) int { return int(off / l.Fragment()) }
-
-// Of returns the fragment of a node.
-func (l Layout) Of(node int) Part {
-	chunk := l.Fragment()
-	from := min(int64(node)*chunk, l.Size)
-	return Part{node, from, min(from+chunk, l.Size) - from}
-}
-
-// Split returns the parts of the n bytes at off, in their order.
-func (l Layout) Split(off, n int64) []Part {
-	var parts []Part
-	chunk := l.Fragment()
-	for end := off + n; off < end; {
-		node := off / chunk
-		upTo := min((node+1)*chunk, end)
-		parts = append(parts, Part{int(node), off, upTo - off})
-		off = upTo
-	}
-	return parts
-}

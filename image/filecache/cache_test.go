@@ -13,22 +13,28 @@ import (
 )
 
 func TestLayoutGivesEachByteOneOwner(t *testing.T) {
-	for _, l := range []Layout{{1, 1, 0}, {10, 3, 0}, {9, 3, 0}, {2, 5, 0}, {1000, 7, 0}, {1000, 7, 16}, {5, 2, 64}} {
-		next := int64(0)
-		for node := range l.Nodes {
-			p := l.Of(node)
-			if p.Off != next && p.N > 0 {
-				t.Errorf("%+v: fragment %d begins at %d, not %d", l, node, p.Off, next)
+	for _, l := range []Layout{{1, 1, 0, 0}, {10, 3, 0, 0}, {9, 3, 0, 0}, {2, 5, 0, 0}, {1000, 7, 0, 0}, {1000, 7, 16, 0}, {5, 2, 64, 0},
+		{1000, 3, 0, 16}, {999, 4, 0, 100}, {5, 3, 0, 8}} {
+		owned, last := make([]int64, l.Nodes), make([]int64, l.Nodes)
+		for off := range l.Size {
+			node := l.Owner(off)
+			if l.local(off) != owned[node] {
+				t.Errorf("%+v: byte %d is at %d of its fragment, want %d", l, off, l.local(off), owned[node])
 			}
-			for off := p.Off; off < p.Off+p.N; off++ {
-				if l.Owner(off) != node {
-					t.Errorf("%+v: byte %d belongs to %d, not %d", l, off, l.Owner(off), node)
+			owned[node]++
+			last[node] = off + 1
+		}
+		for node := range l.Nodes {
+			sum := int64(0)
+			for p := range l.parts(node, l.Size) {
+				sum += p.N
+				if l.Owner(p.Off) != node || l.Owner(p.Off+p.N-1) != node {
+					t.Errorf("%+v: part %+v is not of node %d", l, p, node)
 				}
 			}
-			next = p.Off + p.N
-		}
-		if next != l.Size {
-			t.Errorf("%+v: fragments end at %d", l, next)
+			if p := l.Of(node); p.N != owned[node] || sum != owned[node] || l.end(node, p.N) != last[node] {
+				t.Errorf("%+v: node %d has %d bytes, its parts %d, up to %d; want %d, up to %d", l, node, p.N, sum, l.end(node, p.N), owned[node], last[node])
+			}
 		}
 		at := int64(0)
 		for _, p := range l.Split(0, l.Size) {
@@ -224,28 +230,6 @@ func TestWriteIfTakesEachCellOnce(t *testing.T) {
 			t.Errorf("cell on two nodes: %v", err)
 		}
 		check(t, f.Close(background))
-	}
-}
-
-func TestLocalFilesAreOfOneNode(t *testing.T) {
-	c, all := cluster(2)
-	l := must(c.OpenLocal(1, "tmp", Options{Flags: Create, Size: 100, Masks: [][]byte{{0xff}}}))(t)
-	want := random(9, 100)
-	must(l.WriteAt(want, 0))(t)
-	check(t, l.Close(background))
-	l = must(c.OpenLocal(1, "tmp", Options{Flags: DeleteOnClose, Masks: [][]byte{{0xff}}}))(t)
-	check(t, same(must(contents(l))(t), want))
-	if ok, err := l.WriteIf([]byte{0}, 5, 0); ok || err != nil {
-		t.Errorf("%v, %v", ok, err)
-	}
-	if _, err := l.WriteAt([]byte{1}, 100); !errors.Is(err, ErrBeyond) {
-		t.Error(err)
-	}
-	check(t, l.Close(background))
-	for i, m := range all {
-		if list, _ := m.ReadDir("/nvme"); len(list) > 0 {
-			t.Errorf("file system %d has %v", i, list)
-		}
 	}
 }
 

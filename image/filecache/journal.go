@@ -181,6 +181,7 @@ func parseJournal(name string) (owner int, epoch uint64, ok bool) {
 type found struct {
 	head   journalHead
 	frames []frame
+	end    int64 // of the last whole frame
 	path   string
 	file   vfs.File
 }
@@ -241,6 +242,7 @@ func (j *found) scan(use int64) (bool, error) {
 		return false, nil
 	}
 	for at := int64(journalStart); ; {
+		j.end = at
 		h, ok, err := readFrame(j.file, j.path, at, size, use)
 		if err != nil {
 			return false, err

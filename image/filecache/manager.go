@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
 )
 
 // Kind is a kind of request to a manager.
@@ -22,9 +23,11 @@ const (
 	Load   // the fragment from a file of the store
 	Put    // the fragment into a file of the store
 	Rotate // the journal: begin an empty one
+	End    // where the last byte ends that was written
+	Cut    // the file: drop what is behind Length
 )
 
-var kindNames = [...]string{"read", "write", "write-if", "load", "store", "rotate"}
+var kindNames = [...]string{"read", "write", "write-if", "load", "store", "rotate", "end", "cut"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -42,7 +45,7 @@ type Request struct {
 	Mask    int    // of WriteIf
 
 	Path   string // of Load and Put
-	Length int64  // of the file, for Load and Put
+	Length int64  // of the file, for Load, Put and Cut
 	Epoch  uint64 // of Rotate
 	Base   uint64 // of Rotate: what the store has
 
@@ -54,7 +57,7 @@ type Reply struct {
 	Written bool   // WriteIf: the cell was free
 	Full    bool   // Write: the journal asks for a Sync
 	Sum     uint32 // Load, Put: CRC-32C of the fragment
-	End     int64  // Load: where the last byte of the fragment ends in the file
+	End     int64  // End: where the last byte of the fragment ends in the file
 }
 
 // A Transport carries requests to the managers of a file.
@@ -119,12 +122,13 @@ type manager struct {
 	cache   *Cache
 	name    string
 	node    int
-	part    Part
+	layout  Layout
 	opt     *Options
 	frag    fragment
 	journal *journal // nil without level 2
 	dirs    []string // of the nodes that keep the journal
 	keepers []Node
+	end     int64 // of the last byte that was written, in the file
 	// err is the first error of making something durable. It is unknown then which bytes
 	// the disk has, and a later sync says nothing about them: the manager refuses all
 	// writes, until Recover.
@@ -146,12 +150,12 @@ func (m *manager) serve(r Request) (Reply, error) {
 }
 
 func (m *manager) handle(r *Request) (Reply, error) {
-	if (r.Kind <= WriteIf) && (r.Off < m.part.Off || r.Off+int64(len(r.Data)) > m.part.Off+m.part.N) {
+	if r.Kind <= WriteIf && !m.owns(r.Off, int64(len(r.Data))) {
 		return Reply{}, ErrBeyond
 	}
 	switch r.Kind {
 	case Read:
-		return Reply{}, m.frag.readAt(r.Data, r.Off-m.part.Off)
+		return Reply{}, m.frag.readAt(r.Data, m.layout.local(r.Off))
 	case Write:
 		return m.write(r)
 	case WriteIf:
@@ -162,6 +166,10 @@ func (m *manager) handle(r *Request) (Reply, error) {
 		return m.put(r)
 	case Rotate:
 		return Reply{}, m.rotate(r)
+	case End:
+		return Reply{End: m.end}, nil
+	case Cut:
+		return Reply{}, m.cut(r)
 	}
 	return Reply{}, errors.ErrUnsupported
 }
@@ -179,19 +187,20 @@ func (m *manager) write(r *Request) (Reply, error) {
 		}
 		reply.Full = j.size >= j.limit
 	}
-	off := r.Off - m.part.Off
+	off := m.layout.local(r.Off)
 	if m.err = m.frag.writeAt(r.Data, off); m.err != nil {
 		return Reply{}, m.err
 	}
 	if m.opt.Levels.persists() {
 		m.err = m.frag.persist(off, int64(len(r.Data)))
 	}
+	m.reach(r.Off + int64(len(r.Data)))
 	return reply, m.err
 }
 
 // writeIf writes if the cell is free.
 func (m *manager) writeIf(r *Request) (Reply, error) {
-	free, err := isFree(m.frag, r.Off-m.part.Off, len(r.Data), m.opt.Masks[r.Mask])
+	free, err := isFree(m.frag, m.layout.local(r.Off), len(r.Data), m.opt.Masks[r.Mask])
 	if err != nil || !free {
 		return Reply{}, err
 	}
@@ -211,29 +220,43 @@ func isFree(f fragment, off int64, n int, mask []byte) (bool, error) {
 	return true, nil
 }
 
-// load fills the fragment from a file of the store, with one contiguous read. No path
+// owns reports whether n bytes lie together in the fragment.
+func (m *manager) owns(off, n int64) bool {
+	l := m.layout
+	return off >= 0 && off+n <= l.Size && l.Owner(off) == m.node && off%l.Fragment()+n <= l.Fragment()
+}
+
+// bytes returns the length of the fragment.
+func (m *manager) bytes() int64 { return m.layout.bytes(m.node, m.layout.Size) }
+
+// reach notes that a byte before end has been written.
+func (m *manager) reach(end int64) { m.end = max(m.end, end) }
+
+// load fills the fragment from a file of the store, with large contiguous reads. No path
 // stands for zeros.
 func (m *manager) load(r *Request) (reply Reply, err error) {
-	n := max(min(m.part.Off+m.part.N, r.Length)-m.part.Off, 0)
-	if r.Path != "" && n > 0 {
+	if r.Path != "" && m.layout.bytes(m.node, r.Length) > 0 {
 		f, err := m.cache.Store.FS.Open(r.Path)
 		if err != nil {
 			return reply, durable.Op("open", r.Path, -1, err)
 		}
 		defer f.Close()
-		err = pieces(f, r.Path, m.part.Off, n, func(at int64, p []byte) error {
-			reply.Sum = durable.AddSum(reply.Sum, p)
-			return m.frag.writeAt(p, at)
-		})
-		if err != nil {
-			return reply, err
+		for part := range m.layout.parts(m.node, r.Length) {
+			at := m.layout.local(part.Off)
+			err := pieces(f, r.Path, part.Off, part.N, func(off int64, p []byte) error {
+				reply.Sum = durable.AddSum(reply.Sum, p)
+				return m.frag.writeAt(p, at+off)
+			})
+			if err != nil {
+				return reply, err
+			}
+			m.reach(part.Off + part.N)
 		}
-		reply.End = m.part.Off + n
 	}
-	if !m.opt.Levels.persists() || m.part.N == 0 {
+	if !m.opt.Levels.persists() || m.bytes() == 0 {
 		return reply, nil
 	}
-	return reply, m.frag.persist(0, m.part.N)
+	return reply, m.frag.persist(0, m.bytes())
 }
 
 // put writes the whole fragment into a file of the store: nothing says which bytes
@@ -242,20 +265,17 @@ func (m *manager) put(r *Request) (reply Reply, err error) {
 	if m.err != nil {
 		return reply, m.err
 	}
-	n := max(min(m.part.Off+m.part.N, r.Length)-m.part.Off, 0)
-	if n == 0 {
+	if m.layout.bytes(m.node, r.Length) == 0 {
 		return reply, nil
 	}
 	f, err := m.cache.Store.FS.OpenWrite(r.Path)
 	if err != nil {
 		return reply, durable.Op("open", r.Path, -1, err)
 	}
-	buf := make([]byte, min(n, pieceSize))
-	for at := int64(0); at < n && err == nil; at += int64(len(buf)) {
-		p := buf[:min(n-at, pieceSize)]
-		if err = m.frag.readAt(p, at); err == nil {
-			reply.Sum = durable.AddSum(reply.Sum, p)
-			err = durable.WriteAt(f, r.Path, p, m.part.Off+at)
+	buf := make([]byte, min(m.layout.Fragment(), pieceSize))
+	for part := range m.layout.parts(m.node, r.Length) {
+		if err = m.putPart(f, r.Path, part, buf, &reply.Sum); err != nil {
+			break
 		}
 	}
 	if err == nil {
@@ -265,6 +285,30 @@ func (m *manager) put(r *Request) (reply Reply, err error) {
 		err = durable.Op("close", r.Path, -1, cerr)
 	}
 	return reply, err
+}
+
+func (m *manager) putPart(f vfs.File, path string, part Part, buf []byte, sum *uint32) error {
+	from := m.layout.local(part.Off)
+	for at := int64(0); at < part.N; at += int64(len(buf)) {
+		p := buf[:min(part.N-at, int64(len(buf)))]
+		if err := m.frag.readAt(p, from+at); err != nil {
+			return err
+		}
+		*sum = durable.AddSum(*sum, p)
+		if err := durable.WriteAt(f, path, p, part.Off+at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cut drops what the fragment has behind the end of the file.
+func (m *manager) cut(r *Request) error {
+	if m.err == nil {
+		m.err = m.frag.cut(m.layout.bytes(m.node, r.Length))
+	}
+	m.end = min(m.end, r.Length)
+	return m.err
 }
 
 // rotate begins a journal that builds on what the store has now.

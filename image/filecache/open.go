@@ -30,6 +30,7 @@ type File struct {
 	// request is under way: storing and closing.
 	gate   sync.RWMutex
 	closed bool
+	why    error       // it is closed; nil: since it was closed
 	base   uint64      // what the store has: the number of a version, or of syncs
 	epoch  uint64      // of the journals
 	named  bool        // the name of the file in the store is durable
@@ -39,6 +40,8 @@ type File struct {
 	end    atomic.Int64
 
 	meeting meeting
+	// home, if not nil, stores the file where it was opened: this is one node's part of it.
+	home func(context.Context) error
 }
 
 // A base is what a file was loaded from: no path stands for zeros.
@@ -90,14 +93,14 @@ func sizeOf(opt Options, b base) (int64, error) {
 }
 
 func (c *Cache) newFile(name string, opt Options, s session) *File {
-	f := &File{cache: c, name: name, opt: opt, layout: Layout{opt.Size, len(c.Nodes), opt.Unit}}
-	f.session = session{Use: s.Use, Name: name, Nodes: len(c.Nodes), Size: opt.Size, Unit: opt.Unit, Growing: opt.Growing,
+	f := &File{cache: c, name: name, opt: opt, layout: Layout{opt.Size, len(c.Nodes), opt.Unit, opt.Stripe}}
+	f.session = session{Use: s.Use, Name: name, Nodes: len(c.Nodes), Size: opt.Size, Unit: opt.Unit, Stripe: opt.Stripe, Growing: opt.Growing,
 		Flags: opt.Flags, Levels: opt.Levels, Processes: opt.Processes}
 	for _, n := range c.Nodes {
 		f.dirs = append(f.dirs, n.dir(name))
 	}
 	for i := range c.Nodes {
-		m := &manager{cache: c, name: name, node: i, part: f.layout.Of(i), opt: &f.opt}
+		m := &manager{cache: c, name: name, node: i, layout: f.layout, opt: &f.opt}
 		if r := opt.Levels.Replicas; r > 0 {
 			for _, k := range keepers(i, r, len(c.Nodes)) {
 				m.keepers, m.dirs = append(m.keepers, c.Nodes[k]), append(m.dirs, f.dirs[k])
@@ -208,7 +211,7 @@ func (f *File) prepareFiles(node int) error {
 // prepareFragment makes a fragment of zeros.
 func (f *File) prepareFragment(node int) (err error) {
 	n, dir, m := f.cache.Nodes[node], f.dirs[node], f.managers[node]
-	if m.frag, err = openFragment(n, dir, m.part.N, !f.opt.Unmapped, true); err != nil {
+	if m.frag, err = openFragment(n, dir, m.bytes(), !f.opt.Unmapped, true); err != nil {
 		return err
 	}
 	return durable.Op("sync", dir, -1, n.FS.SyncDir(dir))
@@ -233,15 +236,11 @@ func (f *File) beginJournals(carried func(node int, add func(frame, []byte) erro
 
 // start starts the managers and opens the records of processes.
 func (f *File) start() error {
-	for i, node := range f.opt.Processes {
-		p := &Process{file: f, rank: i, node: node}
-		f.processes = append(f.processes, p)
-		if f.opt.Levels.Records {
-			var err error
-			if p.record, err = openRecord(f.cache.Nodes[node], f.dirs[node], i); err != nil {
-				return err
-			}
-		}
+	if f.cache.daemon != nil {
+		return f.spread(f.cache.daemon)
+	}
+	if err := f.openProcesses(func(*Process) bool { return true }); err != nil {
+		return err
 	}
 	connect := f.cache.Connect
 	if connect == nil {
@@ -249,6 +248,33 @@ func (f *File) start() error {
 	}
 	f.transport = connect(len(f.managers), func(node int) func(Request) (Reply, error) { return f.managers[node].serve })
 	return nil
+}
+
+// openProcesses makes the processes that are of this process of the machine.
+func (f *File) openProcesses(ours func(*Process) bool) error {
+	f.processes = make([]*Process, len(f.opt.Processes))
+	for i, node := range f.opt.Processes {
+		p := &Process{file: f, rank: i, node: node}
+		if !ours(p) {
+			continue
+		}
+		f.processes[i] = p
+		if f.opt.Levels.Records {
+			var err error
+			if p.record, err = openRecord(f.cache.Nodes[node], f.dirs[node], i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reason says why a closed file cannot be used.
+func (f *File) reason() error {
+	if f.why != nil {
+		return f.why
+	}
+	return ErrClosed
 }
 
 // load has each manager load its fragment, and checks a version.
@@ -274,8 +300,8 @@ func (f *File) checkLoaded(b base, sums []uint32) error {
 		return nil
 	}
 	for i, s := range b.version.Fragments {
-		part := f.layout.Of(s.Node)
-		if len(b.version.Fragments) != len(sums) || s.Node != i || s.Off != part.Off || s.N != max(min(part.Off+part.N, b.length)-part.Off, 0) {
+		part := f.layout.Of(i)
+		if len(b.version.Fragments) != len(sums) || b.version.Stripe != f.layout.Stripe || s.Node != i || s.Off != part.Off || s.N != f.layout.bytes(i, b.length) {
 			return f.cache.verifyVersion(*b.version) // it was stored by other nodes
 		}
 		if s.CRC32C != sums[i] {

@@ -29,10 +29,15 @@ func (p *Process) ReadAt(b []byte, off int64) (int, error) {
 	f.gate.RLock()
 	defer f.gate.RUnlock()
 	if f.closed {
-		return 0, fmt.Errorf("read %s: %w", f.name, ErrClosed)
+		return 0, fmt.Errorf("read %s: %w", f.name, f.reason())
 	}
 	if off < 0 {
 		return 0, fmt.Errorf("read %s: negative offset %d", f.name, off)
+	}
+	if f.home != nil && off+int64(len(b)) > f.end.Load() { // others may have written there
+		if _, err := f.size(context.Background()); err != nil {
+			return 0, err
+		}
 	}
 	n := max(min(int64(len(b)), f.Size()-off), 0)
 	if n > 0 {
@@ -93,7 +98,7 @@ func (p *Process) writeGated(r Request) (Reply, error) {
 	defer f.gate.RUnlock()
 	switch {
 	case f.closed:
-		return Reply{}, ErrClosed
+		return Reply{}, f.reason()
 	case f.opt.readOnly():
 		return Reply{}, ErrReadOnly
 	case p.err != nil:

@@ -122,7 +122,7 @@ func (f *File) replay(best []*found, rec *Recovery) (map[int]uint64, error) {
 		m := f.managers[node]
 		apply := func(m *manager, h frame, p []byte) error {
 			f.reach(h.off + h.n)
-			return errors.Join(m.frag.writeAt(p, h.off-m.part.Off), add(h, p))
+			return errors.Join(m.frag.writeAt(p, m.layout.local(h.off)), add(h, p))
 		}
 		for _, h := range best[node].frames {
 			if !counted[requestID{h.process, h.seq}] {

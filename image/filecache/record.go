@@ -27,6 +27,7 @@ type session struct {
 	Nodes     int    `json:"nodes"`
 	Size      int64  `json:"size"`
 	Unit      int64  `json:"unit,omitempty"`
+	Stripe    int64  `json:"stripe,omitempty"`
 	Growing   bool   `json:"growing,omitempty"`
 	Flags     Flags  `json:"flags,omitempty"`
 	Levels    Levels `json:"levels"`
@@ -60,7 +61,7 @@ func readSession(n Node, dir string) (s session, ok bool, err error) {
 
 // same reports whether two nodes speak of the same use of a file.
 func (s session) same(o session) bool {
-	return s.Use == o.Use && s.Name == o.Name && s.Nodes == o.Nodes && s.Size == o.Size && s.Unit == o.Unit && slices.Equal(s.Processes, o.Processes)
+	return s.Use == o.Use && s.Name == o.Name && s.Nodes == o.Nodes && s.Size == o.Size && s.Unit == o.Unit && s.Stripe == o.Stripe && slices.Equal(s.Processes, o.Processes)
 }
 
 // clearDir removes all files of a directory, and the directory.

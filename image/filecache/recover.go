@@ -43,7 +43,7 @@ func (c *Cache) Recover(ctx context.Context, name string, opt Options) (f *File,
 	if err != nil {
 		return nil, rec, fmt.Errorf("recover %s: %w", name, err)
 	}
-	o := Options{Flags: s.Flags, Size: s.Size, Growing: s.Growing, Unit: s.Unit, Levels: s.Levels, Processes: s.Processes,
+	o := Options{Flags: s.Flags, Size: s.Size, Growing: s.Growing, Unit: s.Unit, Stripe: s.Stripe, Levels: s.Levels, Processes: s.Processes,
 		Masks: opt.Masks, Unmapped: opt.Unmapped}
 	if err := c.check(name, &o); err != nil {
 		return nil, rec, fmt.Errorf("recover %s: %w", name, err)
@@ -210,7 +210,7 @@ func (f *File) removeRecords() error {
 func (f *File) openFragments() error {
 	return f.cache.each(func(i int) (err error) {
 		m := f.managers[i]
-		m.frag, err = openFragment(f.cache.Nodes[i], f.dirs[i], m.part.N, !f.opt.Unmapped, false)
+		m.frag, err = openFragment(f.cache.Nodes[i], f.dirs[i], m.bytes(), !f.opt.Unmapped, false)
 		return err
 	})
 }
@@ -232,7 +232,7 @@ func (f *File) fromCache(rec *Recovery) error {
 		rec.Replayed++
 		for i := range f.managers {
 			err := f.repeat(i, r, func(m *manager, h frame, p []byte) error {
-				off := h.off - m.part.Off
+				off := m.layout.local(h.off)
 				return errors.Join(m.frag.writeAt(p, off), m.frag.persist(off, h.n))
 			})
 			if err != nil {
@@ -256,7 +256,7 @@ func (f *File) repeat(node int, r request, do func(m *manager, h frame, p []byte
 			continue
 		}
 		if r.mask >= 0 {
-			free, err := isFree(m.frag, r.off-m.part.Off, len(r.payload), f.opt.Masks[r.mask])
+			free, err := isFree(m.frag, m.layout.local(r.off), len(r.payload), f.opt.Masks[r.mask])
 			if err != nil || !free {
 				return err
 			}
@@ -278,7 +278,7 @@ func (f *File) findEnd() error {
 			return err
 		}
 		if n > 0 {
-			f.reach(min(m.part.Off+n, f.opt.Size))
+			f.reach(min(m.layout.end(m.node, n), f.opt.Size))
 		}
 	}
 	return nil

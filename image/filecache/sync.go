@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +29,9 @@ func (f *File) Sync(ctx context.Context) error {
 func (f *File) force() error {
 	if !f.full.Load() {
 		return nil
+	}
+	if f.home != nil {
+		return f.home(context.Background())
 	}
 	f.gate.Lock()
 	defer f.gate.Unlock()
@@ -114,7 +118,7 @@ func (f *File) storeVersion(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := Version{Number: 1, Name: f.name, Bytes: f.Size()}
+	v := Version{Number: 1, Name: f.name, Bytes: f.Size(), Stripe: f.layout.Stripe}
 	if len(numbers) > 0 {
 		v.Number = numbers[len(numbers)-1] + 1
 	}
@@ -141,9 +145,8 @@ func (f *File) putAll(ctx context.Context, path string) ([]FragmentSum, error) {
 	sums := make([]FragmentSum, len(f.managers))
 	length := f.Size()
 	err := f.cache.each(func(i int) error {
-		part := f.layout.Of(i)
 		reply, err := f.call(ctx, i, Request{Kind: Put, Process: -1, Source: -1, Path: path, Length: length})
-		sums[i] = FragmentSum{Node: i, Off: part.Off, N: max(min(part.Off+part.N, length)-part.Off, 0), CRC32C: reply.Sum}
+		sums[i] = FragmentSum{Node: i, Off: f.layout.Of(i).Off, N: f.layout.bytes(i, length), CRC32C: reply.Sum}
 		return err
 	})
 	return sums, err
@@ -225,7 +228,7 @@ func (f *File) closeManagers() error {
 		errs = append(errs, m.close())
 	}
 	for _, p := range f.processes {
-		if p.record != nil {
+		if p != nil && p.record != nil {
 			errs = append(errs, p.record.close())
 		}
 	}
@@ -261,6 +264,7 @@ type Version struct {
 	Number    uint64        `json:"version"`
 	Name      string        `json:"name"`
 	Bytes     int64         `json:"bytes"`
+	Stripe    int64         `json:"stripe,omitempty"` // 0: each fragment is contiguous
 	Fragments []FragmentSum `json:"fragments"`
 }
 
@@ -344,18 +348,28 @@ func (c *Cache) verifyVersion(v Version) error {
 	defer f.Close()
 	for _, s := range v.Fragments {
 		sum := uint32(0)
-		err := pieces(f, path, s.Off, s.N, func(_ int64, p []byte) error {
-			sum = durable.AddSum(sum, p)
-			return nil
-		})
-		if err != nil {
-			return err
+		for part := range v.parts(s) {
+			err := pieces(f, path, part.Off, part.N, func(_ int64, p []byte) error {
+				sum = durable.AddSum(sum, p)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
 		}
 		if sum != s.CRC32C {
 			return durable.Damaged(path, s.Off, "checksum of the fragment of node %d does not match", s.Node)
 		}
 	}
 	return nil
+}
+
+// parts returns where the bytes of a fragment are.
+func (v Version) parts(s FragmentSum) iter.Seq[Part] {
+	if v.Stripe > 0 {
+		return Layout{Nodes: len(v.Fragments), Stripe: v.Stripe}.parts(s.Node, v.Bytes)
+	}
+	return slices.Values([]Part{{s.Node, s.Off, s.N}})
 }
 
 // removeVersions removes those that keep says nothing of. Manifests go first: a

@@ -199,6 +199,13 @@ func (f *faultFile) Sync() error {
 	return f.in.Sync()
 }
 
+func (f *faultFile) Truncate(size int64) error {
+	if _, err := f.fs.step("truncate", f.name); err != nil {
+		return err
+	}
+	return f.in.Truncate(size)
+}
+
 func (f *faultFile) Size() (int64, error) {
 	if _, err := f.fs.step("size", f.name); err != nil {
 		return 0, err

@@ -79,6 +79,25 @@ func (f *file) Sync() error {
 	return nil
 }
 
+// Truncate makes the file shorter; Preallocate is what makes it longer.
+func (f *file) Truncate(size int64) error {
+	f.fs.mu.Lock()
+	if f.closed || !f.write || size < 0 {
+		f.fs.mu.Unlock()
+		return f.bad("truncate")
+	}
+	n := f.node
+	n.data, n.shared = slices.Clone(n.data[:min(size, int64(len(n.data)))]), false
+	for p := range n.lost {
+		if p*PageSize >= len(n.data) {
+			delete(n.lost, p)
+		}
+	}
+	f.fs.mu.Unlock()
+	f.fs.after("truncate", f.name)
+	return nil
+}
+
 func (f *file) Size() (int64, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
