@@ -312,8 +312,12 @@ func (d *driver) tellIdle() {
 	}
 	switch s := d.spec.Schedule; {
 	case s.Interval > 0:
-		d.Warn(wording.Sprintf("no checkpoint was taken: the job ended after %v, before the first {interval} of %v",
-			d.now().Round(10*time.Millisecond), s.Interval))
+		when := "before the first"
+		if d.now() >= s.Interval {
+			when = "before a checkpoint was complete with"
+		}
+		d.Warn(wording.Sprintf("no checkpoint was taken: the job ended after %v, %s {interval} of %v",
+			d.now().Round(10*time.Millisecond), when, s.Interval))
 	case s.Overhead > 0:
 		d.Warn(wording.Sprintf("no checkpoint was taken: the job ended before one fitted into {overhead} %g%%", 100*s.Overhead))
 	}
