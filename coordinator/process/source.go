@@ -19,7 +19,7 @@ var sources = map[string][]string{
 	"fti":  {"shim/shim.h", "fti/fti.h"}, "fti-fortran": {"fti/fti.f90"},
 	"scr": {"shim/shim.h", "scr/scr.h"}, "scr-fortran": {"scr/scrf.h"},
 	"veloc": {"shim/shim.h", "veloc/veloc.h"}, "veloc-c++": {"veloc/veloc.hpp"},
-	"view c": {"view/ckpt_view.h"},
+	"view c": {"view/ckpt_view.h"}, "view python": {"view/ckpt_view.py"},
 }
 
 // Languages returns the languages that Source knows, sorted.

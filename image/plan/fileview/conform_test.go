@@ -1,7 +1,9 @@
 package fileview_test
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -13,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -314,7 +317,7 @@ func conforms(t *testing.T, command ...string) {
 	}
 	defer in.Close()
 	cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], filepath.Join(t.TempDir(), "file"))...)
-	cmd.Stdin = in
+	cmd.Stdin, cmd.Env = in, append(os.Environ(), "PYTHONPATH="+client)
 	out, err := cmd.CombinedOutput()
 	if want := "300 lines conform\n"; err != nil || string(out) != want {
 		t.Errorf("%v, and printed, not %q:\n%s", err, want, out)
@@ -329,4 +332,56 @@ func TestConformC(t *testing.T) {
 func TestConformCXX(t *testing.T) {
 	t.Parallel()
 	conforms(t, compiled(t, "g++", "-x", "c++", "-std=c++11", "-O1", "testdata/conform.c"))
+}
+
+// TestConformPython: with numpy many blocks are treated at once.
+func TestConformPython(t *testing.T) {
+	t.Parallel()
+	testkit.All(t, "python3")
+	conforms(t, "python3", "-S", "-B", "testdata/conform.py")
+	if !testkit.Left(t, "with numpy", "numpy") {
+		conforms(t, "/usr/bin/python3", "-B", "testdata/conform.py")
+	}
+}
+
+// TestConformWriters: Go, C and Python write into each other's holes, and no update is lost.
+func TestConformWriters(t *testing.T) {
+	t.Parallel()
+	testkit.All(t, "gcc", "python3")
+	name := filepath.Join(t.TempDir(), "shared")
+	program := compiled(t, "gcc", "-std=c99", "-O1", "testdata/writer.c")
+	var wg sync.WaitGroup
+	var begin []io.Closer
+	for who, command := range map[int][]string{1: {program}, 2: {"python3", "-S", "-B", "testdata/conform.py"}} {
+		args := append(command[1:], name)
+		for _, n := range []int{who, 3, ofdBlock, ofdBlocks, ofdRounds} {
+			args = append(args, strconv.Itoa(n))
+		}
+		cmd := exec.CommandContext(t.Context(), command[0], args...)
+		cmd.Env = append(os.Environ(), "PYTHONPATH="+client)
+		in, errIn := cmd.StdinPipe()
+		out, errOut := cmd.StdoutPipe()
+		if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		begin = append(begin, in)
+		lines := bufio.NewReader(out)
+		if line, err := lines.ReadString('\n'); line != "ready\n" {
+			t.Errorf("writer %d: %q, %v", who, line, err)
+		}
+		wg.Go(func() {
+			said, _ := io.ReadAll(lines)
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("writer %d: %v\n%s", who, err, said)
+			}
+		})
+	}
+	for _, in := range begin {
+		in.Close()
+	}
+	if err := writeInterleaved(name, 0, 3, 1); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	checkInterleaved(t, name, 3)
 }

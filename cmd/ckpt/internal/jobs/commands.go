@@ -45,8 +45,9 @@ The interfaces of other libraries, which stand on ckpt.h:
 
 Views of files, which need no job (docs/STORAGE.md):
 
-  view c   ckpt_view.h, a header for C99 and C++: strided and nested blocks of a
-           file, read and written with few calls
+  view c        ckpt_view.h, a header for C99 and C++: strided and nested blocks
+                of a file, read and written with few calls
+  view python   ckpt_view.py, the same for Python
 
 A program in Fortran links ckpt.h as well, compiled once:
 
