@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"ckpt/image"
 	"ckpt/internal/durable"
@@ -12,8 +13,9 @@ import (
 )
 
 // The history of a job is a file of JSON lines beside its checkpoints: the events of all its
-// runs, as launch and restart print them with --json. It keeps the time of a commit, which the
-// manifest cannot contain. Nothing depends on it, and a full disk may cut it short.
+// runs, as launch and restart print them with --json, each with its moment. It keeps the time of
+// a commit, which the manifest cannot contain. Nothing depends on it, and a full disk may cut it
+// short. Lines of earlier versions have no moment.
 
 // JournalName is the history of a job, in its directory.
 const JournalName = "history.jsonl"
@@ -34,6 +36,9 @@ func OpenJournal(job *image.Job) Journal {
 
 func (j *Journal) Add(ev any) {
 	line, err := json.Marshal(ev)
+	if n := len(line); err == nil && n > 2 && line[n-1] == '}' {
+		line = time.Now().UTC().AppendFormat(line[:n-1], `,"time":"2006-01-02T15:04:05.000Z07:00"}`)
+	}
 	switch {
 	case err != nil || j.lines == nil:
 	case j.queue != nil:

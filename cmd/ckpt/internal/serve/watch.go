@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -320,10 +321,11 @@ func (s *server) history(w http.ResponseWriter, r *http.Request) {
 	respond(w, http.StatusOK, list)
 }
 
-// present is a line of a journal with the fields that this version has.
+// present is a line of a journal with the fields that this version has: since lines have a time,
+// they have these.
 func present(line []byte) json.RawMessage {
 	var e job.CheckpointEvent
-	if json.Unmarshal(line, &e) == nil && e.Type == "checkpoint" {
+	if !bytes.Contains(line, []byte(`"time":`)) && json.Unmarshal(line, &e) == nil && e.Type == "checkpoint" {
 		if now, err := json.Marshal(&e); err == nil {
 			return now
 		}
