@@ -61,6 +61,7 @@ func TestBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.await("the failure and the restart", `document.getElementById("log").textContent.includes("SIGKILL") && document.getElementById("log").textContent.includes("restarted in")`)
+	u.await("its charts, over time", `document.querySelector("#life .u-legend").textContent.includes("time") && document.querySelector("#zones canvas") && document.querySelector("#versions canvas")`)
 	u.look("job")
 	u.press("Stop")
 	u.await("the end", `document.getElementById("facts").textContent.includes("stopped")`)

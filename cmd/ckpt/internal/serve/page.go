@@ -10,7 +10,7 @@ import (
 
 // assets are the files of the page. uPlot is as npm has it (uplot 1.6.32, MIT).
 //
-//go:embed assets/index.html assets/app.js assets/style.css assets/uPlot.js assets/uPlot.css assets/uPlot.LICENSE
+//go:embed assets/*.html assets/*.js assets/*.css assets/uPlot.LICENSE
 var assets embed.FS
 
 // page answers with a file of the page.
