@@ -15,6 +15,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol"
 	"ckpt/image/container"
+	"ckpt/image/filecache"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 )
@@ -212,6 +213,10 @@ var cases = []struct {
 	{"locked", vfs.ErrLocked},
 	{"unsupported", errors.ErrUnsupported},
 	{"newer", durable.ErrNewerVersion},
+	{"given up", filecache.ErrGiven},
+	{"unfinished", filecache.ErrUnfinished},
+	{"spans nodes", filecache.ErrSpans},
+	{"closed file", filecache.ErrClosed},
 }
 
 const (

@@ -17,8 +17,11 @@ import (
 
 // answer answers a request. Its error is about the connection.
 func (n *session) answer(q *request) error {
-	if q.op == opReadAt {
+	switch q.op {
+	case opReadAt:
 		return n.readAt(q)
+	case opAsk:
+		return n.ask(q)
 	}
 	value, data, err := n.perform(q)
 	return n.reply(q, value, data, err)

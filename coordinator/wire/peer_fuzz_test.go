@@ -31,6 +31,7 @@ func FuzzRequests(f *testing.F) {
 	add(request{op: opLock, name: "jobs/a/lock"}, request{op: opReadAt, handle: 1, size: 1 << 40}, request{op: 200})
 	add(request{op: opReadDir, name: "jobs"}, request{op: opStat, name: "."}, request{op: opMkdir, name: "jobs/a/0001"})
 	add(request{op: opCreate, name: "jobs/b/x"}, request{op: opContribute, name: "c"}, request{op: opEnd, handle: 1})
+	add(request{op: opAsk, name: "head", data: []byte("data"), size: 5}, request{op: opAsk, size: 1 << 40}, request{op: opAsk, data: []byte("long")})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m := memfs.New()
 		for _, name := range []string{"/other/jobs/a/keep", "/nvme/0/jobs/b/keep", "/nvme/0/jobs/a/old"} {
@@ -48,7 +49,8 @@ func FuzzRequests(f *testing.F) {
 			_, _ = client.Write(append(hello.appendTo(nil), b...))
 			client.Close()
 		}()
-		s := &DirServer{served: ServedDirs{FS: small{vfs.Through(m)}, Dir: "/nvme/0", Job: "a"}}
+		s := &DirServer{served: ServedDirs{FS: small{vfs.Through(m)}, Dir: "/nvme/0", Job: "a",
+			Answer: func(_ context.Context, head, _, _ []byte) ([]byte, error) { return head, nil }}}
 		s.serve(context.Background(), server)
 		for _, dir := range []string{"/other/jobs/a", "/nvme/0/jobs/b"} {
 			if got, err := durable.ReadFile(m, dir+"/keep", 10); string(got) != "kept" || err != nil {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -124,6 +125,7 @@ func (p *Port) forget(conn net.Conn) {
 type Network struct {
 	key  *Key   // nil: plain
 	host string // address of the interface
+	port string // to listen at; "": any
 }
 
 var Loopback = Network{host: "127.0.0.1"}
@@ -142,14 +144,20 @@ func NetworkOf(conn net.Conn, token string) (Network, error) {
 // EncryptedPeers is the network of a run on several hosts, at the address of an interface.
 func EncryptedPeers(host, token string) (Network, error) {
 	key, err := NewKey(token)
-	return Network{key, host}, err
+	return Network{key: key, host: host}, err
 }
 
 // Remote reports whether processes may be on other hosts.
 func (n Network) Remote() bool { return n.key != nil }
 
+// At is the network with a port to listen at.
+func (n Network) At(port string) Network {
+	n.port = port
+	return n
+}
+
 func (n Network) Listen() (net.Listener, error) {
-	address := net.JoinHostPort(n.host, "0")
+	address := net.JoinHostPort(n.host, cmp.Or(n.port, "0"))
 	if n.key != nil {
 		return n.key.Listen(address)
 	}
@@ -213,6 +221,7 @@ const (
 	opContribute
 	opAdd
 	opEnd
+	opAsk
 )
 
 const (

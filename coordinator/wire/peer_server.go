@@ -24,6 +24,11 @@ type ServedDirs struct {
 	FS  vfs.FS // of the machine: follow no links (vfs.Beneath)
 	Dir string // of the node
 	Job string // whose files are served, and no others
+	// Whole serves all files of the directory; Job only has to be the same on both sides.
+	Whole bool
+	// Answer answers PeerClient.Ask, with a head or by filling into; may be nil. Its context ends
+	// with the connection.
+	Answer func(ctx context.Context, head, data, into []byte) ([]byte, error)
 	// Contribute opens what takes the contribution of a name that both sides know; may be nil. It
 	// is aborted if its connection ends before it does.
 	Contribute func(ctx context.Context, name string) (nodes.Contributor, error)
@@ -61,7 +66,7 @@ func (s *DirServer) path(op byte, name string) (string, error) {
 	allowed := false
 	switch {
 	case !filepath.IsLocal(name) || path.Clean(name) != name:
-	case name == job || below:
+	case name == job || below || s.served.Whole:
 		allowed = true
 	case name == "format" || name == "format.tmp": // of the store that the directory is
 		allowed = true

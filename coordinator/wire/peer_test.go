@@ -525,3 +525,45 @@ func TestEndOfGoneClient(t *testing.T) {
 	c.Close()
 	<-w.aborted
 }
+
+// TestAsk: heads and data go both ways, an error keeps its kind, and a question ends with its
+// connection.
+func TestAsk(t *testing.T) {
+	s, err := ServeDirs(selfOf(0), ServedDirs{FS: memfs.New(), Dir: "/nvme/0", Job: "a", Whole: true,
+		Answer: func(ctx context.Context, head, data, into []byte) ([]byte, error) {
+			switch {
+			case string(head) == "fill":
+				copy(into, bytes.Repeat([]byte("x"), len(into)))
+				return nil, nil
+			case string(head) == "fail":
+				return nil, fmt.Errorf("no: %w", syscall.ENOSPC)
+			case string(head) == "wait":
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return append(data, head...), nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := NewPeerClient(selfOf(1), Peer{Rank: 0, Host: "h0", Address: s.Address(), Dir: "/nvme/0", Job: "a", Silence: time.Minute})
+	defer c.Close()
+	long := bytes.Repeat([]byte("h"), 2*maxName)
+	for head, data := range map[string]string{"short": "and data", "": "", string(long): ""} {
+		if got, err := c.Ask(t.Context(), []byte(head), []byte(data), nil); err != nil || string(got) != data+head {
+			t.Errorf("%d bytes: %d bytes, %v", len(head), len(got), err)
+		}
+	}
+	into := make([]byte, maxData)
+	if head, err := c.Ask(t.Context(), []byte("fill"), nil, into); err != nil || head != nil || into[0] != 'x' || into[maxData-1] != 'x' {
+		t.Errorf("%q, %v, %q", head, err, into[:3])
+	}
+	if _, err := c.Ask(t.Context(), []byte("fail"), nil, into); !errors.Is(err, syscall.ENOSPC) {
+		t.Error(err)
+	}
+	go c.Close()
+	if _, err := c.Ask(t.Context(), []byte("wait"), nil, nil); !errors.Is(err, ErrGone) {
+		t.Error(err)
+	}
+}

@@ -51,7 +51,7 @@ func BenchmarkWrite(b *testing.B) {
 	for _, l := range []Levels{{Volatile: true}, {}, {Records: true}, {Replicas: 1}, {Replicas: 2}, {Records: true, Replicas: 1, Versions: true}} {
 		b.Run(fmt.Sprintf("records=%v/replicas=%d/volatile=%v", l.Records, l.Replicas, l.Volatile), func(b *testing.B) {
 			dir := b.TempDir()
-			c := &Cache{Store: Store{vfs.OS{}, filepath.Join(dir, "store")}}
+			c := &Cache{Store: Store{FS: vfs.OS{}, Dir: filepath.Join(dir, "store")}}
 			for i := range 4 {
 				c.Nodes = append(c.Nodes, Node{vfs.OS{}, filepath.Join(dir, fmt.Sprint(i))})
 			}

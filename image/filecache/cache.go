@@ -102,6 +102,8 @@ type Node struct {
 type Store struct {
 	FS  vfs.FS
 	Dir string
+	// Link, if not nil, has the name of a file be that of its newest version: both are paths.
+	Link func(version, name string) error
 }
 
 // Flags say how a file is opened.

@@ -256,7 +256,7 @@ func TestFilesAreCachedSideBySide(t *testing.T) {
 func TestMappedFragments(t *testing.T) {
 	for _, unmapped := range []bool{false, true} {
 		dir := t.TempDir()
-		c := &Cache{Store: Store{vfs.OS{}, filepath.Join(dir, "store")}}
+		c := &Cache{Store: Store{FS: vfs.OS{}, Dir: filepath.Join(dir, "store")}}
 		for _, n := range []string{"a", "b", "c"} {
 			c.Nodes = append(c.Nodes, Node{vfs.OS{}, filepath.Join(dir, n)})
 		}

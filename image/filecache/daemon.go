@@ -34,13 +34,16 @@ type DaemonOptions struct {
 	Writers int
 }
 
+// DefaultStripe is the most that a program's request to a mount has.
+const DefaultStripe = 1 << 20
+
 // sizeLimit is more than any file gets.
 const sizeLimit = 1 << 60
 
 // NewDaemon returns the daemon of a node. Peers may be nil with one node.
 func NewDaemon(c Cache, node int, peers Peers, o DaemonOptions) (*Daemon, error) {
 	if o.Stripe == 0 {
-		o.Stripe = 1 << 20
+		o.Stripe = DefaultStripe
 	}
 	if o.Writers == 0 {
 		o.Writers = 8
@@ -49,7 +52,7 @@ func NewDaemon(c Cache, node int, peers Peers, o DaemonOptions) (*Daemon, error)
 		return nil, fmt.Errorf("node %d of %d", node, len(c.Nodes))
 	}
 	d := &Daemon{cache: c, node: node, peers: peers, held: make(map[string]*held), members: make(map[string]*member), uses: make(map[string]*use)}
-	d.opt = Options{Size: sizeLimit, Growing: true, Stripe: o.Stripe, Levels: o.Levels, Masks: c.masks()}
+	d.opt = Options{Size: sizeLimit, Growing: true, Stripe: o.Stripe, Levels: o.Levels, Masks: Masks()}
 	for i := range c.Nodes {
 		for range o.Writers {
 			d.opt.Processes = append(d.opt.Processes, i)
@@ -83,6 +86,10 @@ func (d *Daemon) Answer(ctx context.Context, m Message) (a Answer, err error) {
 		ctx = context.WithoutCancel(ctx) // what has begun on all nodes is brought to its end
 	}
 	switch m.Verb {
+	case Greet:
+		return Answer{}, nil
+	case Look:
+		return d.look(ctx, m.Name)
 	case Enter:
 		return d.enter(ctx, m)
 	case Leave:
@@ -110,9 +117,11 @@ func (d *Daemon) Answer(ctx context.Context, m Message) (a Answer, err error) {
 	}
 	switch m.Verb {
 	case Serve:
-		if m.Request == nil || m.Request.Kind >= Kind(len(kindNames)) {
+		r := m.Request
+		if r == nil || r.Kind >= Kind(len(kindNames)) || r.Kind == WriteIf && (r.Mask < 0 || r.Mask >= len(d.opt.Masks)) {
 			return a, errors.ErrUnsupported
 		}
+		r.arrived = d.cache.Monitor.now()
 		a.Reply, err = member.serve(ctx, *m.Request)
 		return a, err
 	case Pause:
@@ -359,3 +368,51 @@ func (h *Handle) Truncate(ctx context.Context, length int64) error {
 	_, err = h.daemon.ask(ctx, h.daemon.home(h.name), Message{Verb: Resize, Name: h.name, Length: length})
 	return err
 }
+
+// look says whether programs have a file open, and where it ends.
+func (d *Daemon) look(ctx context.Context, name string) (a Answer, err error) {
+	d.mu.Lock()
+	h := d.held[name]
+	d.mu.Unlock()
+	if h == nil {
+		return a, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.file == nil {
+		return a, nil
+	}
+	a.Open = true
+	a.Reply.End, err = h.file.size(ctx)
+	return a, err
+}
+
+// Look reports whether programs of any node have a file open, and its length then.
+func (d *Daemon) Look(ctx context.Context, name string) (size int64, open bool, err error) {
+	a, err := d.ask(ctx, d.home(name), Message{Verb: Look, Name: name})
+	return a.Reply.End, a.Open, err
+}
+
+// Close ends the daemon. Files that are open on this node are given up, and stay in the
+// directories of the nodes.
+func (d *Daemon) Close() error {
+	d.mu.Lock()
+	var names []string
+	for name := range d.members {
+		names = append(names, name)
+	}
+	d.mu.Unlock()
+	var errs []error
+	for _, name := range names {
+		if m := d.takeMember(name); m != nil {
+			errs = append(errs, m.end(ErrGiven))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Remove removes a file that no program has open from the store, with its versions.
+func (d *Daemon) Remove(name string) error { return d.cache.Remove(name) }
+
+// Versions lists the complete versions of a file, oldest first.
+func (d *Daemon) Versions(name string) ([]uint64, error) { return d.cache.Versions(name) }

@@ -36,6 +36,8 @@ func (p peersOf) Ask(_ context.Context, node int, m Message) (Answer, error) {
 	return p.all.list[node].Answer(p.all.ctx[p.from], m)
 }
 
+func (p peersOf) Reach(context.Context) error { return nil }
+
 func newDaemons(t testing.TB, all []*memfs.FS, o DaemonOptions) *daemons {
 	d := &daemons{}
 	for i := range all[1:] {

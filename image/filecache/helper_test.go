@@ -31,7 +31,7 @@ func cluster(nodes int) (*Cache, []*memfs.FS) {
 }
 
 func cacheOf(all []*memfs.FS) *Cache {
-	c := &Cache{Store: Store{all[len(all)-1], "/store"}}
+	c := &Cache{Store: Store{FS: all[len(all)-1], Dir: "/store"}}
 	for _, m := range all[:len(all)-1] {
 		c.Nodes = append(c.Nodes, Node{m, "/nvme"})
 	}

@@ -55,6 +55,11 @@ func (d *Daemon) enter(ctx context.Context, m Message) (Answer, error) {
 
 // open opens a file on all nodes. What an opening left that failed is cleared.
 func (d *Daemon) open(ctx context.Context, name string) (*File, error) {
+	if d.peers != nil {
+		if err := d.peers.Reach(ctx); err != nil {
+			return nil, err
+		}
+	}
 	f, err := d.cache.Open(ctx, name, d.opt)
 	if !errors.Is(err, ErrUnfinished) {
 		return f, err

@@ -41,7 +41,7 @@ type Request struct {
 	Part    int    // of those that the request was split into
 	Parts   int
 	Off     int64  // in the file, of Data
-	Data    []byte // to write, or to fill
+	Data    []byte `json:"-"` // to write, or to fill
 	Mask    int    // of WriteIf
 
 	Path   string // of Load and Put

@@ -32,12 +32,17 @@ type member struct {
 // join starts a node's part of a file that its home has prepared.
 func (d *Daemon) join(s session) (m *member, err error) {
 	c, node := &d.cache, d.node
-	o := s.options(c.masks())
+	o := s.options(Masks())
 	if err := c.check(s.Name, &o); err != nil {
 		return nil, err
 	}
 	f := c.newFile(s.Name, o, s)
 	m = &member{file: f}
+	if d.peers != nil { // for the journals
+		if err := d.peers.Reach(context.Background()); err != nil {
+			return nil, err
+		}
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.end(nil))
@@ -181,7 +186,11 @@ func (m *member) end(why error) error {
 	if m.local != nil {
 		m.local.Close()
 	}
-	return f.closeManagers()
+	err := f.closeManagers()
+	if why != nil {
+		return nil // all that was acknowledged is durable, and others may be gone
+	}
+	return err
 }
 
 // ways carry requests to the managers: to the node's own through a channel.
@@ -217,8 +226,8 @@ func (s session) options(masks [][]byte) Options {
 		Processes: s.Processes, Masks: masks, Unmapped: s.Growing}
 }
 
-// masks are one byte each: a cell is free if no bit of mask i is set in any of its bytes.
-func (c *Cache) masks() [][]byte {
+// Masks are those of daemons, one byte each: a cell is free if no bit of mask i is set in any of its bytes.
+func Masks() [][]byte {
 	list := make([][]byte, 256)
 	for i := range list {
 		list[i] = []byte{byte(i)}

@@ -17,10 +17,12 @@ const (
 	Resume                 // to a member
 	Drop                   // to a member: stop its manager
 	Give                   // to all: give a file up, since it is recovered
+	Look                   // to the home: whether programs have it open, and where it ends
+	Greet                  // to all: whether the daemon is there
 )
 
 var verbNames = map[Verb]string{Serve: "serve", Enter: "open", Leave: "close", Settle: "sync", Resize: "truncate",
-	Join: "begin", Pause: "pause", Resume: "go on with", Drop: "end", Give: "give up"}
+	Join: "begin", Pause: "pause", Resume: "go on with", Drop: "end", Give: "give up", Look: "look for", Greet: "greet"}
 
 func (v Verb) String() string { return verbNames[v] }
 
@@ -39,7 +41,7 @@ const (
 // Lane returns the lane of a verb.
 func (v Verb) Lane() Lane {
 	switch v {
-	case Serve:
+	case Serve, Greet:
 		return ToOwner
 	case Join, Pause, Resume, Drop, Give:
 		return ToMember
@@ -61,6 +63,7 @@ type Message struct {
 type Answer struct {
 	Reply Reply `json:"reply"`
 	Dirty bool  `json:"dirty,omitempty"` // Pause: written since the store had it
+	Open  bool  `json:"open,omitempty"`  // Look: programs have it open
 }
 
 // Peers reach the daemons of the other nodes.
@@ -68,4 +71,6 @@ type Peers interface {
 	// Ask sends a message, with the data of its request, and returns the answer. Bytes that
 	// were read come into the data. An error of the daemon itself may be any.
 	Ask(ctx context.Context, node int, m Message) (Answer, error)
+	// Reach sees to it that all daemons, and their directories, can be reached.
+	Reach(ctx context.Context) error
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 
 	"ckpt/internal/durable"
@@ -311,3 +312,21 @@ func (f *File) rejoin(last map[int]uint64) error {
 }
 
 func (r request) id() requestID { return requestID{r.process, r.seq} }
+
+// Names returns the files that a node has something of.
+func Names(n Node) ([]string, error) {
+	list, err := n.FS.ReadDir(n.Dir)
+	if missing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, durable.Op("read", n.Dir, -1, err)
+	}
+	var names []string
+	for _, e := range list {
+		if name, err := url.PathUnescape(e.Name()); err == nil && e.IsDir() {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}

@@ -136,6 +136,9 @@ func (f *File) storeVersion(ctx context.Context) error {
 		return err
 	}
 	f.base = v.Number
+	if link := f.cache.Store.Link; link != nil {
+		return link(path, f.cache.Store.path(f.name))
+	}
 	return nil
 }
 

@@ -177,9 +177,9 @@ func BenchmarkWorkloads(b *testing.B) {
 	open := func(b *testing.B, levels *Levels, durable bool) *target {
 		dir := b.TempDir()
 		if levels == nil {
-			return plain(b, Store{vfs.OS{}, dir}, blocks*size, len(processes), durable)
+			return plain(b, Store{FS: vfs.OS{}, Dir: dir}, blocks*size, len(processes), durable)
 		}
-		c := &Cache{Store: Store{vfs.OS{}, filepath.Join(dir, "store")}}
+		c := &Cache{Store: Store{FS: vfs.OS{}, Dir: filepath.Join(dir, "store")}}
 		for i := range 4 {
 			c.Nodes = append(c.Nodes, Node{vfs.OS{}, filepath.Join(dir, fmt.Sprint(i))})
 		}

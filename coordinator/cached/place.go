@@ -1,0 +1,138 @@
+package cached
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"ckpt/image/filecache"
+	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
+)
+
+// A Setting is what all daemons of a cache agree on. It is in the directory that they cache, and
+// with it the token that opens their connections.
+type Setting struct {
+	Nodes  int              `json:"nodes"`
+	Dirs   string           `json:"dirs"` // of the nodes: {node} stands for the number
+	Levels filecache.Levels `json:"levels"`
+	Stripe int64            `json:"stripe"`
+	Token  string           `json:"token"`
+}
+
+// NodeVariable stands for the number of a node in Setting.Dirs.
+const NodeVariable = "{node}"
+
+// NodeDir returns the directory of a node.
+func (s Setting) NodeDir(node int) string {
+	return strings.ReplaceAll(s.Dirs, NodeVariable, strconv.Itoa(node))
+}
+
+func (s Setting) filesDir(node int) string { return filepath.Join(s.NodeDir(node), "files") }
+func (s Setting) lockPath(node int) string { return filepath.Join(s.NodeDir(node), "lock") }
+
+const (
+	dirName     = ".ckpt-cache"
+	settingName = "setting"
+	lockName    = "lock"
+	maxSetting  = 64 << 10
+)
+
+// ErrSetting says that daemons of a directory do not agree.
+var ErrSetting = errors.New("it is cached with other settings")
+
+// ErrNoCache says that a directory has never been cached.
+var ErrNoCache = errors.New("no cache of it is known")
+
+// A place is the directory in the storage where daemons meet.
+type place struct {
+	fs  vfs.FS
+	dir string
+}
+
+func placeIn(fsys vfs.FS, dir string) place { return place{fsys, filepath.Join(dir, dirName)} }
+
+func (p place) nodePath(node int) string { return filepath.Join(p.dir, fmt.Sprintf("node-%d", node)) }
+
+// A seat is where a daemon listens.
+type seat struct {
+	Address string `json:"address"`
+	Host    string `json:"host"`
+}
+
+func (p place) read() (s Setting, err error) {
+	err = durable.ReadSealed(p.fs, filepath.Join(p.dir, settingName), maxSetting, &s)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s: %w", filepath.Dir(p.dir), ErrNoCache)
+	}
+	return s, err
+}
+
+// agree returns the setting of all daemons, which the first one makes. While no daemon is there,
+// a new setting takes the place of an old one.
+func (p place) agree(want Setting) (Setting, error) {
+	if err := durable.MkdirAll(p.fs, p.dir); err != nil {
+		return want, err
+	}
+	lock, err := p.lock()
+	if err != nil {
+		return want, err
+	}
+	defer lock.Close()
+	now, err := p.read()
+	if err != nil && !errors.Is(err, ErrNoCache) {
+		return want, err
+	}
+	want.Token = now.Token
+	if err == nil && now == want {
+		return now, nil
+	}
+	if err == nil {
+		if others := p.seats(now.Nodes); len(others) > 0 {
+			return want, fmt.Errorf("%w by nodes %v: %v, not %v", ErrSetting, others, now, want)
+		}
+	}
+	want.Token = rand.Text()
+	return want, durable.ReplaceSealed(p.fs, filepath.Join(p.dir, settingName), want)
+}
+
+func (s Setting) String() string {
+	levels, _ := json.Marshal(s.Levels)
+	return fmt.Sprintf("%d nodes at %s, levels %s", s.Nodes, s.Dirs, levels)
+}
+
+// lock waits its turn: another daemon holds the lock for a moment.
+func (p place) lock() (lock io.Closer, err error) {
+	for range 500 {
+		lock, err = p.fs.Lock(filepath.Join(p.dir, lockName))
+		if !errors.Is(err, vfs.ErrLocked) {
+			break
+		}
+		pause()
+	}
+	return lock, err
+}
+
+// seats returns the nodes whose daemons listen, or were killed.
+func (p place) seats(nodes int) (list []int) {
+	for i := range nodes {
+		if _, err := p.fs.Stat(p.nodePath(i)); err == nil {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func (p place) find(node int) (s seat, err error) {
+	err = durable.ReadSealed(p.fs, p.nodePath(node), maxSetting, &s)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("node %d is not mounted: %w", node, err)
+	}
+	return s, err
+}
