@@ -70,6 +70,7 @@ var effectValues = map[string]string{
 	"cost": "70s", "replay": "2", "logging": "3%", "logged": "50%", "log-growth": "1%", "seed": "4", "shape": "0.7", "waste": "4%",
 	"node-rate": "7GiB/s", "level": "application", "machine-nodes": "500", "store": "elsewhere", "async": "2", "lag": "20s",
 	"node-bytes": "9GiB", "drain": "every=2", "node-loss": "40%", "detect": "50s", "spares": "2", "repair": "2d", "slack": "20s", "coordination": "1ms", "group-nodes": "4",
+	"domains": "4", "domain-mtbf": "30d", "store-mtbf": "2d", "store-repair": "2h", "walltime": "1d", "queue": "1h", "machine": "summit", "target": "waste<5%", "solve": "nodes=4..8",
 }
 
 // effectElsewhere are flags that need files, change only texts, or are shown to change nothing

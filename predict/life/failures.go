@@ -27,6 +27,10 @@ type Machine struct {
 	Domains    int
 	DomainMTBF float64
 
+	// StoreMTBF, if not 0, is the mean time until the storage that all share is away, for
+	// StoreRepair: checkpoints and restarts wait for it.
+	StoreMTBF, StoreRepair float64
+
 	// Lost is the share of the failures that lose their node with its directory; the others kill
 	// processes.
 	Lost float64
@@ -40,7 +44,7 @@ func (m *Machine) check() error {
 	for _, x := range []struct {
 		name       string
 		is, lo, hi float64
-	}{{"share of lost nodes", m.Lost, 0, 1}, {"time of detection", m.Detect, 0, maxTime}, {"time of repair", m.Repair, 0, maxTime}} {
+	}{{"share of lost nodes", m.Lost, 0, 1}, {"time of detection", m.Detect, 0, maxTime}, {"time of repair", m.Repair, 0, maxTime}, {"MTBF of the storage", m.StoreMTBF, 0, maxTime}, {"time of repair of the storage", m.StoreRepair, 0, maxTime}} {
 		if !(x.is >= x.lo && x.is <= x.hi) {
 			return &RangeError{x.name, x.is, x.lo, x.hi}
 		}

@@ -3,6 +3,7 @@ package life
 import (
 	"cmp"
 	"math"
+	"math/rand/v2"
 	"slices"
 )
 
@@ -29,6 +30,10 @@ type crowd struct {
 	losses   []loss
 	reading  []float64 // until when groups read
 	spares   spares
+	outages  outages
+	watch    func(Moment)
+	stopAt   float64 // end of the allocation, less the checkpoint before
+	resumed  float64 // when the allocation began, 0 for the first
 }
 
 // A lag is how much later than at the pace a group is, and what for.
@@ -68,16 +73,33 @@ type hold struct {
 // A loss is of nodes whose directories are not whole elsewhere before some time.
 type loss struct{ until float64 }
 
-func newCrowd(j *Job, m *Machine, src source) *crowd {
-	c := &crowd{Job: j, m: m, src: src, pace: j.pace(), whole: j.Work / (1 - j.Slowdown), lags: map[int]lag{}, back: map[int]recovery{}, spares: newSpares(m)}
+func newCrowd(j *Job, m *Machine, src source, rng *rand.Rand) *crowd {
+	c := &crowd{outages: m.outages(rng), stopAt: math.Inf(1), Job: j, m: m, src: src, pace: j.pace(), whole: j.Work / (1 - j.Slowdown), lags: map[int]lag{}, back: map[int]recovery{}, spares: newSpares(m)}
+	if j.Walltime > 0 {
+		c.stopAt = j.Walltime - j.stopTime()
+	}
 	c.upcoming = src.next()
 	return c
 }
 
 func (c *crowd) run() (*Life, error) {
-	for c.upcoming.at < c.pace.when(c.whole)+c.worst.sum {
+	for {
+		end := c.pace.when(c.whole) + c.worst.sum
+		if next := math.Min(c.upcoming.at, c.stopAt); c.outages.start < math.Min(next, end) {
+			c.away(c.outages.start, c.outages.end)
+			c.outages.after(c.outages.end)
+			continue
+		}
+		if c.stopAt < math.Min(c.upcoming.at, end) {
+			c.requeue()
+			continue
+		}
+		if c.upcoming.at >= end {
+			break
+		}
 		f := c.upcoming
 		c.upcoming = c.src.next()
+		c.report(f.at)
 		c.fail(f)
 		done := c.pace.where(f.at - c.worst.sum)
 		if float64(c.life.Failures) > math.Min(maxFailures, stuckFailures*(1+done/c.Interval)) {
@@ -86,18 +108,25 @@ func (c *crowd) run() (*Life, error) {
 	}
 	l, p := &c.life, &c.pace
 	l.End = p.when(c.whole) + c.worst.sum
-	l.By = c.worst.by
-	l.By[Work] += c.Work
-	l.By[Logs] += c.whole - c.Work
-	pauses := p.when(c.whole) - c.whole
-	for cause, seconds := range map[Cause]float64{Checkpoints: p.own, Contention: p.contention, Room: p.room, Held: p.held} {
-		l.By[cause] += pauses * seconds / math.Max(p.pause(), 1e-300)
-	}
+	l.By = c.spent(c.whole, &c.worst)
 	l.Checkpoints += int(math.Max(0, math.Ceil(c.whole/c.Interval-1e-9)-1))
 	if c.tiered() {
 		l.Drained = l.Checkpoints / max(1, c.Levels[1].Every)
 	}
 	return l, nil
+}
+
+// spent is what the time of a group went to until it was at a position.
+func (c *crowd) spent(pos float64, late *lag) (by [causes]float64) {
+	p := &c.pace
+	by = late.by
+	by[Work] += pos * (1 - c.Slowdown)
+	by[Logs] += pos * c.Slowdown
+	pauses := (p.when(pos) - pos) / math.Max(p.pause(), 1e-300)
+	for cause, seconds := range map[Cause]float64{Checkpoints: p.own, Contention: p.contention, Room: p.room, Held: p.held} {
+		by[cause] += pauses * seconds
+	}
+	return by
 }
 
 func (c *crowd) tiered() bool { return c.Levels[len(c.Levels)-1].Drain > 0 }
@@ -163,6 +192,9 @@ func (c *crowd) fail(f failure) {
 		}
 		r.since, r.late = f.at, late
 		r.from = math.Min(r.from, c.saved(level, g, f.at-late.sum))
+		if c.resumed > 0 { // all have what was stored before the end of the last allocation
+			r.from = math.Max(r.from, math.Min(r.pos, c.pace.where(c.resumed-late.sum)))
+		}
 		lost := r.pos - r.from
 		late.add(c.m.Detect, Detection)
 		late.add(wait, NoNode)

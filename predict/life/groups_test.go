@@ -136,7 +136,7 @@ func TestGroupByGroup(t *testing.T) {
 		var want, got float64
 		for n := range lives {
 			src := &tape{of: m.source(j.Nodes, rand.New(rand.NewPCG(seed, n))), nodes: j.Nodes}
-			l, err := newCrowd(j, m, &player{tape: src}).run()
+			l, err := newCrowd(j, m, &player{tape: src}, rng).run()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -60,6 +60,12 @@ type Job struct {
 	Spread  bool
 	Slack   float64
 	Stretch func(groups int) float64
+
+	// Walltime, if not 0, is how long the machine is the job's at a time: it stops with a
+	// checkpoint in the store before the end, and goes on after Queue.
+	Walltime, Queue float64
+	// Shrink says that the job goes on with the nodes that are left, slower, while no spare is.
+	Shrink bool
 }
 
 // A Level is where checkpoints live.
@@ -84,8 +90,25 @@ type Level struct {
 	Drain, Slow float64
 }
 
+// stopTime is how long all groups take to store a checkpoint in the last level, before a stop, or
+// to read it.
+func (j *Job) stopTime() float64 {
+	last := &j.Levels[len(j.Levels)-1]
+	if last.Drain > 0 {
+		return math.Max(last.Restart, last.Drain)
+	}
+	sum := 0.0
+	for i := range j.Levels {
+		sum += j.Levels[i].Cost
+	}
+	return math.Max(sum*j.stretch(j.Groups), last.Restart+last.Read*(j.stretch(j.Groups)-1))
+}
+
 // check refuses what has no life.
 func (j *Job) check() error {
+	if len(j.Levels) == 0 {
+		return &RangeError{"number of levels", 0, 1, 8}
+	}
 	for _, x := range []struct {
 		name       string
 		is, lo, hi float64
@@ -100,6 +123,16 @@ func (j *Job) check() error {
 	}
 	if !(j.Slack >= 0) {
 		return &RangeError{"slack", j.Slack, 0, maxTime}
+	}
+	switch stop := j.stopTime(); {
+	case !(j.Walltime >= 0 && j.Walltime <= maxTime):
+		return &RangeError{"walltime", j.Walltime, 0, maxTime}
+	case !(j.Queue >= 0 && j.Queue <= maxTime):
+		return &RangeError{"time in the queue", j.Queue, 0, maxTime}
+	case j.Walltime > 0 && j.Walltime < 2*stop:
+		return &RangeError{"walltime", j.Walltime, 2 * stop, maxTime} // a restart and a checkpoint
+	case j.Shrink && j.Groups > 1:
+		return fmt.Errorf("jobs of groups do not shrink: a group that went back needs as many ranks as it had")
 	}
 	if n := j.Work / j.Interval; n > maxCheckpoints {
 		return &RangeError{"number of checkpoints", n, 0, maxCheckpoints}
@@ -189,12 +222,15 @@ const (
 	Restart
 	Contention // of groups on the storage
 	Held       // waiting for messages of other groups
+	Outage     // the storage is away
+	Queue      // waiting for the next allocation
+	Fewer      // computing is slower on the nodes that are left
 	causes
 )
 
 // String names a cause.
 func (c Cause) String() string {
-	return [...]string{"work", "logs", "checkpoints", "waiting for room", "drains", "repeated work", "detection", "waiting for a node", "restarts", "contention", "waiting for groups"}[c]
+	return [...]string{"work", "logs", "checkpoints", "waiting for room", "drains", "repeated work", "detection", "waiting for a node", "restarts", "contention", "waiting for groups", "waiting for storage", "queue", "fewer nodes"}[c]
 }
 
 // A Life is what happened in one.

@@ -12,7 +12,7 @@ func (r *run) restart() {
 	for again := true; again && !r.stuck(); {
 		level = max(level, r.strike())
 		r.wait(&level, r.now+r.m.Detect, Detection)
-		for r.spares.short() && !r.stuck() {
+		for r.spares.short() && !r.stuck() && (!r.Shrink || -r.spares.free > r.Nodes/2) {
 			r.wait(&level, r.spares.repaired[0], NoNode)
 		}
 		level = r.survivor(level)
@@ -21,7 +21,11 @@ func (r *run) restart() {
 		if len(r.lost) > 0 {
 			seconds += l.Rebuild
 		}
-		again = !r.spend(seconds, Restart)
+		in := r.spend
+		if level == len(r.Levels)-1 {
+			in = r.inStore
+		}
+		again = !in(seconds, Restart)
 	}
 	r.goBack(level)
 	r.life.Restarts++
@@ -52,15 +56,18 @@ func (r *run) goBack(level int) {
 		}
 		return
 	}
-	if r.pos = r.at[level]; level == 0 {
-		return
+	if r.pos = r.at[level]; level > 0 {
+		r.leaveAll()
 	}
-	t := r.tier
-	for _, e := range t.ledger.Entries() {
-		t.ledger.Leave(e.Number)
+}
+
+// leaveAll sets aside what the nodes have.
+func (r *run) leaveAll() {
+	for _, e := range r.tier.ledger.Entries() {
+		r.tier.ledger.Leave(e.Number)
 	}
 	r.reclaim()
-	t.has = false
+	r.tier.has = false
 }
 
 // strike takes in the failure that has come, and returns the level that it needs.

@@ -3,6 +3,7 @@ package life
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"ckpt/image/nodes"
@@ -22,6 +23,9 @@ type run struct {
 	lost                      map[int]bool // nodes, since the newest checkpoint or until it was restored
 	restored                  float64      // when what nodes keep of lost ones is whole again
 	spares                    spares
+	outages                   outages
+	watch                     func(Moment)
+	stopAt                    float64 // end of the allocation, less the checkpoint before
 
 	tier *tier // nil without a drain
 }
@@ -36,8 +40,11 @@ type tier struct {
 	left     float64         // seconds of the drain, at full speed of the store
 }
 
-func newRun(j *Job, m *Machine, src source) *run {
-	r := &run{Job: j, m: m, src: src, whole: j.Work / (1 - j.Slowdown), at: make([]float64, len(j.Levels)), lost: map[int]bool{}, spares: newSpares(m)}
+func newRun(j *Job, m *Machine, src source, rng *rand.Rand) *run {
+	r := &run{outages: m.outages(rng), stopAt: math.Inf(1), Job: j, m: m, src: src, whole: j.Work / (1 - j.Slowdown), at: make([]float64, len(j.Levels)), lost: map[int]bool{}, spares: newSpares(m)}
+	if j.Walltime > 0 {
+		r.stopAt = j.Walltime - j.stopTime()
+	}
 	r.upcoming = r.src.next()
 	if j.Levels[len(j.Levels)-1].Drain > 0 {
 		r.tier = r.newTier()
@@ -66,7 +73,7 @@ func protection(strength int) nodes.Scheme {
 func (r *run) run() (*Life, error) {
 	full := math.Max(0, math.Ceil(r.whole/r.Interval-1e-9)-1) // checkpoints: a last one protects nothing
 	for {
-		i := math.Round(r.pos / r.Interval)
+		i := math.Floor(r.pos/r.Interval + 1e-9)
 		target := (i + 1) * r.Interval
 		if i >= full {
 			target = r.whole
@@ -77,9 +84,11 @@ func (r *run) run() (*Life, error) {
 			return &r.life, nil
 		}
 		if !ok || !r.checkpoint(int(i)+1) {
+			r.report(true)
 			if r.restart(); r.stuck() {
 				return nil, &StuckError{r.life.Failures, r.frontier / r.whole}
 			}
+			r.report(false)
 		}
 	}
 }
@@ -87,19 +96,27 @@ func (r *run) run() (*Life, error) {
 // compute runs up to a position, and reports whether no failure came before.
 func (r *run) compute(target float64) bool {
 	for r.pos < target {
+		if r.now >= r.stopAt && !r.requeue() {
+			return false
+		}
 		speed, end := 1.0, target
 		again := r.pos < r.frontier
 		if again {
 			speed, end = math.Max(1, r.Replay), math.Min(target, r.frontier)
 		}
+		left := r.nodesLeft()
+		speed *= left
 		full := speed
 		if r.drains() {
 			speed *= 1 - r.Levels[1].Slow
 		}
 		need := (end - r.pos) / speed
-		step := need
+		step := math.Min(need, r.stopAt-r.now)
+		if left < 1 {
+			step = math.Min(step, r.spares.repaired[0]-r.now)
+		}
 		if r.drains() {
-			step = math.Min(step, r.tier.left)
+			step = math.Min(step, r.untilDrained())
 		}
 		struck := r.upcoming.at < r.now+step
 		if struck {
@@ -114,8 +131,9 @@ func (r *run) compute(target float64) bool {
 			r.pass(step, Rework)
 		} else {
 			slowed := step * (1 - speed/full)
-			r.life.By[Work] += (step - slowed) * (1 - r.Slowdown)
-			r.life.By[Logs] += (step - slowed) * r.Slowdown
+			r.life.By[Work] += (step - slowed) * left * (1 - r.Slowdown)
+			r.life.By[Logs] += (step - slowed) * left * r.Slowdown
+			r.life.By[Fewer] += (step - slowed) * (1 - left)
 			r.life.By[Drain] += slowed
 			r.let(step)
 			r.frontier = math.Max(r.frontier, r.pos)
@@ -134,12 +152,35 @@ func (r *run) pass(seconds float64, cause Cause) {
 }
 
 func (r *run) let(seconds float64) {
+	from := r.now
 	r.now += seconds
 	if r.drains() {
-		if r.tier.left -= seconds; r.tier.left <= 1e-9*r.Levels[1].Drain {
+		r.outages.after(from)
+		away := math.Max(0, math.Min(r.now, r.outages.end)-math.Max(from, r.outages.start))
+		if r.tier.left -= seconds - away; r.tier.left <= 1e-9*r.Levels[1].Drain {
 			r.drained()
 		}
 	}
+}
+
+// untilDrained is how long the drain takes yet, which waits while the store is away.
+func (r *run) untilDrained() float64 {
+	r.outages.after(r.now)
+	if left := r.tier.left; r.now+left <= r.outages.start {
+		return left
+	}
+	return r.tier.left + r.outages.end - math.Max(r.now, r.outages.start)
+}
+
+// nodesLeft is the share of the nodes that the job computes on.
+func (r *run) nodesLeft() float64 {
+	if !r.Shrink {
+		return 1
+	}
+	if r.spares.back(r.now); r.spares.short() {
+		return 1 + float64(r.spares.free)/float64(r.Nodes)
+	}
+	return 1
 }
 
 func (r *run) drains() bool { return r.tier != nil && r.tier.draining != 0 }
@@ -149,7 +190,7 @@ func (r *run) spend(seconds float64, cause Cause) bool {
 	for seconds > 0 {
 		step := seconds
 		if r.drains() {
-			step = math.Min(step, r.tier.left)
+			step = math.Min(step, r.untilDrained())
 		}
 		if r.upcoming.at < r.now+step {
 			r.pass(math.Max(0, r.upcoming.at-r.now), cause)
@@ -183,7 +224,11 @@ func (r *run) checkpoint(number int) bool {
 	if number%max(1, r.Levels[0].Every) != 0 {
 		return true
 	}
-	if !r.spend(cost, cause) {
+	in := r.spend
+	if last == len(r.Levels)-1 {
+		in = r.inStore
+	}
+	if !in(cost, cause) {
 		return false
 	}
 	r.taken()

@@ -76,7 +76,7 @@ func Simulate(ctx context.Context, jobs []Job, m Machine, runs Runs) (*Simulatio
 				if j := &jobs[i]; t == nil || t.nodes != j.Nodes {
 					t = &tape{of: m.source(j.Nodes, rand.New(rand.NewPCG(runs.Seed, uint64(n)))), nodes: j.Nodes}
 				}
-				l, err := jobs[i].live(&m, &player{tape: t})
+				l, err := jobs[i].live(&m, &player{tape: t}, rand.New(rand.NewPCG(runs.Seed, ^uint64(n))), nil)
 				if err != nil {
 					return err
 				}
@@ -91,12 +91,16 @@ func Simulate(ctx context.Context, jobs []Job, m Machine, runs Runs) (*Simulatio
 	return compare(all), nil
 }
 
-// live is one life.
-func (j *Job) live(m *Machine, src source) (*Life, error) {
+// live is one life. Outages of the storage are drawn by rng.
+func (j *Job) live(m *Machine, src source, rng *rand.Rand, watch func(Moment)) (*Life, error) {
 	if j.Groups > 1 {
-		return newCrowd(j, m, src).run()
+		c := newCrowd(j, m, src, rng)
+		c.watch = watch
+		return c.run()
 	}
-	return newRun(j, m, src).run()
+	r := newRun(j, m, src, rng)
+	r.watch = watch
+	return r.run()
 }
 
 // compare sums lives up, and compares the jobs life by life.

@@ -1,0 +1,164 @@
+package study
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
+	"ckpt/predict/life"
+)
+
+// simulateResult is what lives tell, as --json prints it.
+type simulateResult struct {
+	Nodes     int             `json:"nodes"`
+	NodeBytes int64           `json:"node_image_bytes"`
+	Protect   string          `json:"protection"`
+	MTBFS     float64         `json:"mtbf_s"`
+	WorkS     float64         `json:"app_s"`
+	Runs      int             `json:"runs"`
+	Seed      uint64          `json:"seed"`
+	Lives     []simulatedLife `json:"simulated_list"`
+	Assumed   []string        `json:"assumption_list"`
+	// Varied is the flag that --vary or --solve changes, and Points what its values give.
+	Varied string           `json:"varied_flag,omitempty"`
+	Points []simulatedPoint `json:"varied_list,omitempty"`
+	// Solved is the value that reaches the target.
+	Solved *simulatedPoint `json:"solved,omitempty"`
+
+	target  float64
+	jobs    []life.Job // those of tries
+	tries   []try
+	machine life.Machine
+}
+
+// A try is a way with an interval.
+type try struct {
+	way      way
+	interval float64
+	waste    wasted
+}
+
+// wasted is the share of the time that is no work, of the mean run, with its 95 % interval.
+type wasted struct{ mean, low, high float64 }
+
+func wastedOf(work float64, end *life.Quantity) wasted {
+	return wasted{1 - work/end.Mean, 1 - work/max(work, end.Low), 1 - work/end.High}
+}
+
+// A simulatedLife is the best interval of a mode.
+type simulatedLife struct {
+	Mode        job.Mode      `json:"mode"`
+	Stagger     string        `json:"stagger,omitempty"`
+	GroupCount  int           `json:"group_count"`
+	Best        bool          `json:"best"`
+	IntervalS   float64       `json:"interval_s"`
+	CostS       float64       `json:"cost_s"`
+	MeanS       float64       `json:"mean_s"`
+	LowS        float64       `json:"low_s"`
+	HighS       float64       `json:"high_s"`
+	P5          float64       `json:"run_p5_s"`
+	P95         float64       `json:"run_p95_s"`
+	ETTR        float64       `json:"ettr"`
+	ETTRP5      float64       `json:"ettr_p5"`
+	ETTRP95     float64       `json:"ettr_p95"`
+	Longer      float64       `json:"longer_share"`
+	LongerLow   float64       `json:"longer_low_share"`
+	LongerHigh  float64       `json:"longer_high_share"`
+	Failures    float64       `json:"mean_failures"`
+	LostNodes   float64       `json:"mean_lost_nodes"`
+	Restarts    float64       `json:"mean_restarts"`
+	FromStore   float64       `json:"mean_store_restarts"`
+	Checkpoints float64       `json:"mean_checkpoints"`
+	Drains      float64       `json:"mean_drains"`
+	Time        []timeOfCause `json:"time_list"`
+}
+
+// timeOfCause is the share of the time of the runs that goes to a cause.
+type timeOfCause struct {
+	Cause string  `json:"time_cause"`
+	Share float64 `json:"time_share"`
+}
+
+// add takes the best interval of each mode, the best mode first.
+func (r *simulateResult) add(jobs []life.Job, ways []way, s *life.Simulation) {
+	best := map[way]int{}
+	for i, w := range ways {
+		r.tries = append(r.tries, try{w, jobs[i].Interval, wastedOf(r.WorkS, &s.Lives[i].End)})
+	}
+	for i, w := range ways {
+		if k, ok := best[w]; !ok || s.Lives[i].End.Mean < s.Lives[k].End.Mean {
+			best[w] = i
+		}
+	}
+	for i, w := range ways {
+		if best[w] != i {
+			continue
+		}
+		l := &s.Lives[i]
+		x := simulatedLife{Mode: w.mode, Stagger: w.String(), GroupCount: max(1, jobs[i].Groups), Best: l.Best, IntervalS: jobs[i].Interval, CostS: jobs[i].Pause(),
+			MeanS: l.End.Mean, LowS: l.End.Low, HighS: l.End.High, P5: l.End.P5, P95: l.End.P95,
+			ETTR: l.ETTR.Mean, ETTRP5: l.ETTR.P5, ETTRP95: l.ETTR.P95, Longer: l.More.Mean, LongerLow: l.More.Low, LongerHigh: l.More.High,
+			Failures: l.Failures, LostNodes: l.LostNodes, Restarts: l.Restarts, FromStore: l.FromLast, Checkpoints: l.Checkpoints, Drains: l.Drains}
+		for c, share := range l.By {
+			x.Time = append(x.Time, timeOfCause{life.Cause(c).String(), share})
+		}
+		r.Lives = append(r.Lives, x)
+	}
+	slices.SortStableFunc(r.Lives, func(a, b simulatedLife) int {
+		if a.MeanS < b.MeanS {
+			return -1
+		}
+		return 1
+	})
+}
+
+// name is the mode and the stagger.
+func (l *simulatedLife) name() string { return strings.TrimSpace(string(l.Mode) + " " + l.Stagger) }
+
+func (r *simulateResult) print(g *ui.Globals) error {
+	if r.Varied != "" {
+		return r.printPoints(g)
+	}
+	if !g.Quiet {
+		g.Printf("%s, %s each in a checkpoint; work %s, a failure every %s\n\n", ui.Count(r.Nodes, "node"), ui.Bytes(float64(r.NodeBytes)), ui.Seconds(r.WorkS), ui.Seconds(r.MTBFS))
+	}
+	header := []string{"", "mode", "stagger", "|every", "|cost", "|total", "|90 of 100 runs", "|ETTR", "|longer", "|failures", "|restarts"}
+	var rows [][]string
+	for i := range r.Lives {
+		l := &r.Lives[i]
+		longer := ""
+		if !l.Best {
+			longer = fmt.Sprintf("%s (%s)", ui.Percent1(l.Longer), ui.Between(l.LongerLow, l.LongerHigh, ui.Percent1))
+		}
+		rows = append(rows, []string{map[bool]string{true: "*"}[l.Best], string(l.Mode), l.Stagger, ui.Seconds(l.IntervalS), ui.Seconds(l.CostS), ui.Seconds(l.MeanS),
+			ui.Between(l.P5, l.P95, ui.Seconds), ui.Percent1(l.ETTR), longer, fmt.Sprintf("%.1f", l.Failures), fmt.Sprintf("%.1f", l.Restarts)})
+	}
+	if err := g.Table(header, rows); err != nil || g.Quiet {
+		return err
+	}
+	var text strings.Builder
+	text.WriteString("\n")
+	for i := range r.Lives {
+		l := &r.Lives[i]
+		var parts []string
+		for _, c := range l.Time {
+			if c.Share >= 0.0005 {
+				parts = append(parts, fmt.Sprintf("%s %s", c.Cause, ui.Percent1(c.Share)))
+			}
+		}
+		fmt.Fprintf(&text, "%s: %s\n", l.name(), strings.Join(parts, ", "))
+	}
+	best := &r.Lives[0]
+	fmt.Fprintf(&text, "* the mean of %d runs is %s in 95 %%; longer: in the same failures, with its 95 %% interval\n", r.Runs, ui.Between(best.LowS, best.HighS, ui.Seconds))
+	for i := range r.Lives {
+		if l := &r.Lives[i]; !l.Best && l.LongerLow <= 0 {
+			fmt.Fprintf(&text, "  %s may be as fast\n", l.name())
+		}
+	}
+	for _, a := range r.Assumed {
+		text.WriteString("assumed: " + a + "\n")
+	}
+	return g.Printf("%s", text.String())
+}

@@ -1,0 +1,129 @@
+package life
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// outages are times at which the storage that all share is away.
+type outages struct {
+	m          *Machine
+	rng        *rand.Rand
+	start, end float64 // of the present one or the next; +Inf without any
+}
+
+func (m *Machine) outages(rng *rand.Rand) outages {
+	o := outages{m: m, rng: rng, start: math.Inf(1), end: math.Inf(1)}
+	if m.StoreMTBF > 0 {
+		o.end = 0
+		o.after(0)
+	}
+	return o
+}
+
+// after goes on to the outage that ends after a time.
+func (o *outages) after(now float64) {
+	for o.end <= now {
+		o.start = o.end + o.rng.ExpFloat64()*o.m.StoreMTBF
+		o.end = o.start + o.m.StoreRepair
+	}
+}
+
+// inStore lets time pass that needs the storage, and waits while it is away.
+func (r *run) inStore(seconds float64, cause Cause) bool {
+	for {
+		if r.outages.after(r.now); r.now >= r.outages.start {
+			if !r.spend(r.outages.end-r.now, Outage) {
+				return false
+			}
+			continue
+		}
+		step := math.Min(seconds, r.outages.start-r.now)
+		if !r.spend(step, cause) {
+			return false
+		}
+		if seconds -= step; seconds <= 0 {
+			return true
+		}
+	}
+}
+
+// requeue stops a job at the end of its allocation: it stores a checkpoint, and resumes in the next
+// allocation. Failures meanwhile strike others.
+func (r *run) requeue() bool {
+	stop := r.stopTime()
+	if !r.inStore(stop, Checkpoints) {
+		return false
+	}
+	r.taken()
+	if r.tier != nil {
+		r.stopDrain()
+		r.leaveAll()
+	}
+	for l := range r.at {
+		r.at[l] = r.pos
+	}
+	r.pass(r.Queue, Queue)
+	for r.upcoming.at < r.now {
+		r.upcoming = r.src.next()
+	}
+	r.stopAt = r.now + r.Walltime - stop
+	return r.inStore(r.Levels[len(r.Levels)-1].Restart, Restart)
+}
+
+// requeue is the same of groups, which all stop and resume.
+func (c *crowd) requeue() {
+	stop := c.stopTime()
+	last := &c.Levels[len(c.Levels)-1]
+	restart := last.Restart + last.Read*(c.stretch(c.Groups)-1)
+	c.shift(stop, Checkpoints)
+	c.shift(c.Queue, Queue)
+	c.shift(restart, Restart)
+	resumes := c.stopAt + stop + c.Queue
+	for c.upcoming.at < resumes {
+		c.upcoming = c.src.next()
+	}
+	c.resumed = resumes + restart
+	c.stopAt = resumes + c.Walltime - stop
+	c.life.Checkpoints++
+}
+
+// shift delays all groups.
+func (c *crowd) shift(seconds float64, cause Cause) {
+	if seconds <= 0 {
+		return
+	}
+	c.others.add(seconds, cause)
+	c.worst.add(seconds, cause)
+	for g, l := range c.lags {
+		l.add(seconds, cause)
+		c.lags[g] = l
+	}
+	for g, r := range c.back {
+		r.until += seconds
+		r.since += seconds
+		r.late.add(seconds, cause)
+		c.back[g] = r
+	}
+	for i := range c.holds {
+		c.holds[i].until += seconds
+		c.holds[i].lag.add(seconds, cause)
+	}
+}
+
+// away delays all groups by an outage of the storage. Groups that store together wait for it if
+// it is time to store; of spread ones some do soon, and the others when they are ahead by the slack.
+func (c *crowd) away(start, end float64) {
+	if c.Levels[0].OnNodes {
+		return
+	}
+	due := start + c.Slack + c.Interval/float64(c.Groups)
+	if !c.Spread {
+		own := start - c.others.sum
+		due = start
+		if in := own - math.Floor(own/c.pace.per())*c.pace.per(); in < c.Interval {
+			due += c.Interval - in
+		}
+	}
+	c.shift(end-due, Outage)
+}
