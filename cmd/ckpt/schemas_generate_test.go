@@ -56,6 +56,7 @@ var results = map[string]string{
 	"help":               "jobs.ShowCombinations()",
 	"layout":             "jobs.runPlan()",
 	"mount":              "images.mounted",
+	"storage-mount":      "images.mounted",
 	"predict-count":      "predictions.runPredictCount()",
 	"predict-fit":        "predictions.runPredictFit()",
 	"predict-plan":       "predictions.runPredictPlan() predictions.showLevelPlan()",

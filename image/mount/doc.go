@@ -14,14 +14,20 @@
 //
 // A slash in the name of an array becomes %2F, a percent sign %25.
 //
+// # Storage
+//
+// Storage shows a directory, for reading and writing. A Gate decides when bytes move, a Watch
+// learns of each request, and Files may hold the bytes instead of the directory.
+//
 // # Promises
 //
-//   - Nothing is written to a store.
+//   - Browse writes nothing to a store.
 //   - Every byte is checked when it is read. Damage costs EIO and a line with file, offset and
 //     reason; bytes beside it are read (TestBrowse).
 //   - Reading costs the extents that it touches, and holes between them where that takes less time
 //     than another call; an open file keeps 16 MiB of them.
 //   - A new checkpoint appears at the next look at its job, a pruned one goes within a second. Its
 //     open files can be read to their ends (TestBrowse).
-//   - Where a daemon was killed, Browse mounts again.
+//   - Where a daemon was killed, Browse and Storage mount again.
+//   - Bytes that a program has synchronised through Storage are on the storage of the directory.
 package mount

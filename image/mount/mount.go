@@ -21,6 +21,9 @@ var ErrNoFUSE = errors.New("no file systems in user space (FUSE) here")
 // ErrTaken says that something is mounted on a directory already.
 var ErrTaken = errors.New("is a mount already")
 
+// ErrHides says that a mount would hide the directory that it shows.
+var ErrHides = errors.New("mount elsewhere")
+
 // maxRequest is the largest read or write of the kernel.
 const maxRequest = 1 << 20
 
@@ -81,14 +84,13 @@ func mount(root fs.InodeEmbedder, dir, name string, o *fs.Options) (*Mount, erro
 // vacate checks that a directory is free, and takes away what a daemon that was killed has left.
 func vacate(dir string) error {
 	var here, above unix.Stat_t
-	err := unix.Stat(dir, &here)
-	if errors.Is(err, syscall.ENOTCONN) {
+	var fs unix.Statfs_t // the kernel knows it from nowhere but the daemon
+	if err := unix.Statfs(dir, &fs); errors.Is(err, syscall.ENOTCONN) {
 		if err := detach(dir); err != nil {
 			return fmt.Errorf("unmount %s, whose daemon has ended: %w", dir, err)
 		}
-		err = unix.Stat(dir, &here)
 	}
-	if err != nil {
+	if err := unix.Stat(dir, &here); err != nil {
 		return &os.PathError{Op: "mount on", Path: dir, Err: err}
 	}
 	if here.Mode&unix.S_IFMT != unix.S_IFDIR {

@@ -48,19 +48,22 @@ It needs /dev/fuse, and fusermount3 (package fuse3) unless root mounts.`,
 			}
 			m, err := mount.Browse(store, args[1], mount.BrowseOptions{Log: func(line string) { g.Warn("%s", line) }, Blocks: blocksOf})
 			if err != nil {
-				return mountHint(err, args[1])
+				return MountHint(err, args[1])
 			}
-			return serveMount(g, m, mounted{args[0], args[1]})
+			return ServeMount(g, m, args[0], args[1])
 		},
 	}
 }
 
-func mountHint(err error, dir string) error {
+// MountHint adds the remedy to an error of a mount on dir.
+func MountHint(err error, dir string) error {
 	switch {
 	case errors.Is(err, mount.ErrNoFUSE):
-		return ui.WithHint(err, "load the module fuse, and install fuse3; ckpt extract reads arrays without them")
+		return ui.WithHint(err, "load the module fuse, and install fuse3; docs/MOUNT.md tells of ways without them")
 	case errors.Is(err, mount.ErrTaken):
-		return ui.WithHint(err, "end its ckpt mount, or fusermount3 -u "+dir)
+		return ui.WithHint(err, "end its ckpt, or fusermount3 -u "+dir)
+	case errors.Is(err, mount.ErrHides):
+		return ui.AsUsage(ui.WithHint(err, "mkdir a directory beside it"))
 	case errors.Is(err, os.ErrNotExist):
 		return ui.WithHint(err, "mkdir "+dir)
 	}
@@ -73,8 +76,9 @@ type mounted struct {
 	Dir   string `json:"dir"`
 }
 
-// serveMount waits until the mount is over or a signal ends it.
-func serveMount(g *ui.Globals, m *mount.Mount, ready mounted) error {
+// ServeMount says that a mount is ready, and waits until it is over or a signal ends it.
+func ServeMount(g *ui.Globals, m *mount.Mount, shown, dir string) error {
+	ready := mounted{shown, dir}
 	signals := make(chan os.Signal, 2)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) { // nohup ignores SIGHUP

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ckpt/cmd/ckpt/internal/images"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/turns"
 	"ckpt/image/iosched"
@@ -41,7 +42,7 @@ command, and ckpt storage status shows whose turn it is. docs/TURNS.md explains 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newServeCommand(g), newStatusCommand(g), newTurnCommand(g), newGuardCommand())
+	cmd.AddCommand(newServeCommand(g), newStatusCommand(g), newTurnCommand(g), images.NewStorageMountCommand(g), newGuardCommand())
 	return cmd
 }
 
