@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,17 +17,22 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/machine"
+	"ckpt/cmd/ckpt/internal/metrics"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/protocol"
+	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/slowfs"
 )
 
 // run runs a job with options, once no other process has it.
 func (r *running) run(ctx context.Context, g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Result, error)) error {
-	return r.wait.For(ctx, g, opt.Job, func() error { return runJob(g, opt, run) })
+	return r.wait.For(ctx, g, opt.Job, func() error {
+		defer r.keepMetrics(ctx, g, opt)()
+		return runJob(g, opt, run)
+	})
 }
 
 // runJob runs a job with options, passes ^C to it, and prints its result.
@@ -177,6 +183,7 @@ type running struct {
 	walltime    string
 	onFull      string
 	listen      string
+	metrics     string
 	wait        ui.Wait
 }
 
@@ -189,6 +196,7 @@ func (r *running) addFlags(f *pflag.FlagSet) {
 	ui.Choices(f, "on-full", "skip", "stop")
 	f.StringVar(&r.listen, "listen", "", "address of this host, HOST or HOST:PORT, at which ranks on other hosts reach the coordinator (default: all ranks run on this host)")
 	f.StringVar(&r.walltime, "walltime", "", "time that this run may take, like 4h: it stops after a last checkpoint before, exit status 75; none for no limit (default: until $SLURM_JOB_END_TIME)")
+	f.StringVar(&r.metrics, "metrics-file", "", "file that has the metrics of this job while it runs, for the textfile collector of node_exporter (docs/SERVICE.md)")
 	r.wait.AddFlags(f)
 	f.StringVar(&r.silence, "silence", "10s", "heartbeat timeout after which a rank is declared dead")
 }
@@ -207,6 +215,11 @@ func (r *running) options(g *ui.Globals) (coordinator.Options, error) {
 			return opt, err
 		}
 		opt.Failures = append(opt.Failures, f)
+	}
+	if r.metrics != "" {
+		if err := r.metricsFile(g).Check(); err != nil {
+			return opt, ui.BadUsage("--metrics-file: "+err.Error(), "name a file in a directory that you may write to")
+		}
 	}
 	var err error
 	if opt.FS, err = slowfs.FromEnvironment(os.Getenv); err != nil {
@@ -237,6 +250,39 @@ func (r *running) options(g *ui.Globals) (coordinator.Options, error) {
 	}
 	opt.StopOnFull = r.onFull == "stop"
 	return opt, nil
+}
+
+// metricsEvery is the time between two writes of the metrics: collectors read them each 15 s or
+// less often.
+const metricsEvery = 5 * time.Second
+
+func (r *running) metricsFile(g *ui.Globals) *metrics.File {
+	dir, _ := filepath.Abs(g.Store) // fails without a working directory, where the store fails
+	return &metrics.File{FS: vfs.OS{}, Path: r.metrics, Store: dir, Every: metricsEvery, Replace: metrics.Replace, Warn: func(err error) {
+		g.Warn("--metrics-file: %s; the job goes on", ui.OneLine(err.Error()))
+	}}
+}
+
+// keepMetrics keeps the file of metrics from the time at which the job has its name. The function
+// that it returns writes it once more.
+func (r *running) keepMetrics(ctx context.Context, g *ui.Globals, opt *coordinator.Options) func() {
+	if r.metrics == "" {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	file, begun, keeping := r.metricsFile(g), sync.Once{}, sync.WaitGroup{}
+	opt.Observer.(*ui.Narrator).Begun = func(name string) {
+		begun.Do(func() { keeping.Go(func() { file.Keep(ctx, name) }) })
+	}
+	return func() {
+		stop()
+		over := make(chan struct{})
+		go func() { keeping.Wait(); close(over) }()
+		select {
+		case <-over:
+		case <-time.After(metricsEvery): // the store does not answer
+		}
+	}
 }
 
 // until is when a run has to have ended, zero if it may take as long as it likes.

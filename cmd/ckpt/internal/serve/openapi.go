@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ckpt/cmd/ckpt/internal/metrics"
 	"ckpt/cmd/ckpt/internal/ui"
 )
 
@@ -86,7 +87,7 @@ func (s *server) document() ([]byte, error) {
 		case "/api/events":
 			kind, schema = "text/event-stream", object{"type": "string", "contentSchema": schema}
 		case "/metrics":
-			kind, schema = metricsType, object{"type": "string"}
+			kind, schema = metrics.ContentType, object{"type": "string"}
 		}
 		described["responses"] = responses("200", kind, schema)
 		put(paths, own.method, own.path, described)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"ckpt/cmd/ckpt/internal/metrics"
 )
 
 var update = flag.Bool("update", false, "write assets/schemas.json anew")
@@ -90,10 +92,10 @@ func TestExamplesOfMetrics(t *testing.T) {
 		text += string(b)
 	}
 	known, used := map[string]bool{}, map[string]bool{}
-	for _, f := range families {
-		names := []string{f.name}
-		if f.kind == "histogram" {
-			names = []string{f.name + "_bucket", f.name + "_sum", f.name + "_count"}
+	for _, f := range metrics.Families {
+		names := []string{f.Name}
+		if f.Kind == "histogram" {
+			names = []string{f.Name + "_bucket", f.Name + "_sum", f.Name + "_count"}
 		}
 		for _, n := range names {
 			known["ckpt_"+n] = true

@@ -19,12 +19,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"ckpt/cmd/ckpt/internal/metrics"
 	"ckpt/cmd/ckpt/internal/ui"
 )
 
@@ -114,7 +114,7 @@ func newServer(ctx context.Context, g *ui.Globals, tree Tree, dirs []string) (*s
 				return nil, ui.BadUsage(fmt.Sprintf("--store %s is given twice", dir), "leave one out")
 			}
 		}
-		s.stores = append(s.stores, storeRef{s.nameFor(filepath.Base(path)), path})
+		s.stores = append(s.stores, storeRef{s.nameFor(path), path})
 	}
 	s.watch = newWatcher(s.stores)
 	s.meter = newMeter(s.watch)
@@ -125,19 +125,9 @@ func newServer(ctx context.Context, g *ui.Globals, tree Tree, dirs []string) (*s
 	return s, err
 }
 
-// nameFor is a name of a store in paths: the last part of its directory, with a number if another
-// store has that.
-func (s *server) nameFor(base string) string {
-	clean := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
-			return r
-		}
-		return '-'
-	}, base)
-	name := strings.TrimLeft(clean, ".-")
-	if name == "" {
-		name = "store"
-	}
+// nameFor is a name of a store in paths, with a number if another store has it.
+func (s *server) nameFor(dir string) string {
+	name := metrics.StoreName(dir)
 	for n, plain := 2, name; ; n++ {
 		taken := false
 		for _, st := range s.stores {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"ckpt/cmd/ckpt/internal/metrics"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
@@ -95,16 +96,11 @@ func (w *watcher) look(ctx context.Context, all bool) {
 			continue
 		}
 		for _, s := range w.known(st.Name) {
-			if live(s.status) {
+			if metrics.Live(s.status) {
 				w.lookAt(ctx, store, s, false)
 			}
 		}
 	}
-}
-
-// live reports whether a job may change without a change in its directory.
-func live(s *job.Status) bool {
-	return s != nil && (s.State == job.StateRunning || s.State == job.StateSilent)
 }
 
 func (w *watcher) known(store string) (list []*seenJob) {
@@ -161,7 +157,7 @@ func (w *watcher) lookAt(ctx context.Context, store *image.Store, s *seenJob, al
 	if journal, err := journalInfo(j); err == nil {
 		grown = journal.Size()
 	}
-	if s.status != nil && (!live(s.status) || !all) && fi.ModTime().Equal(s.changed) && grown == s.grown {
+	if s.status != nil && (!metrics.Live(s.status) || !all) && fi.ModTime().Equal(s.changed) && grown == s.grown {
 		return
 	}
 	s.changed, s.grown = fi.ModTime(), grown

@@ -70,9 +70,10 @@ func Predicted(p *job.PredictedCheckpoint) string {
 // Narrator prints the events of a job, as lines or as JSON lines, with a progress
 // bar below them on a terminal.
 type Narrator struct {
-	G   *Globals
-	mu  sync.Mutex
-	Bar *Bar
+	G     *Globals
+	Begun func(job string) // takes the name of the job each time that its ranks compute; may be nil
+	mu    sync.Mutex
+	Bar   *Bar
 }
 
 func (n *Narrator) Warn(text string) {
@@ -95,6 +96,9 @@ func (n *Narrator) Event(ev any) {
 		}
 		n.Bar.Set(int64(p.Iteration))
 		return
+	}
+	if s, ok := ev.(*coordinator.StartEvent); ok && n.Begun != nil {
+		n.Begun(s.Job)
 	}
 	n.Bar.Clear()
 	if n.G.JSON {

@@ -1,0 +1,112 @@
+package metrics
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"ckpt/coordinator/wire"
+	"ckpt/image"
+	"ckpt/internal/vfs"
+)
+
+// A File keeps the metrics of one job while it runs, as the textfile collector of node_exporter
+// reads them. It is replaced as a whole: a reader sees the old metrics or the new ones.
+type File struct {
+	FS      vfs.FS // of the store
+	Path    string
+	Store   string        // the directory
+	Every   time.Duration // between two writes
+	Replace func(path string, text []byte) error
+	Warn    func(error) // takes the first write that failed, and the first after one that did not
+
+	tally Tally
+	bad   bool
+}
+
+// Check reports why no file can be there.
+func (f *File) Check() error {
+	probe, err := os.CreateTemp(filepath.Dir(f.Path), ".ckpt-metrics-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// Replace writes a file as a whole, for all users: a collector runs as another one.
+func Replace(path string, text []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".ckpt-metrics-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(text)
+	if err == nil {
+		err = tmp.Chmod(0o644)
+	}
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name()) // the error says more
+	}
+	return err
+}
+
+// Keep writes the metrics of a job again and again until ctx ends, and then once more.
+func (f *File) Keep(ctx context.Context, job string) {
+	tick := time.NewTicker(f.Every)
+	defer tick.Stop()
+	for {
+		f.write(ctx, job)
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.Every)
+			defer cancel()
+			f.write(last, job)
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// write writes what the job is now. Nothing depends on it: a failure costs these metrics only.
+func (f *File) write(ctx context.Context, job string) {
+	text, err := f.text(ctx, job)
+	if err == nil {
+		err = f.Replace(f.Path, text)
+	}
+	if err != nil && !f.bad && ctx.Err() == nil {
+		f.Warn(err)
+	}
+	f.bad = err != nil
+}
+
+func (f *File) text(ctx context.Context, job string) ([]byte, error) {
+	store, err := image.OpenStore(f.FS, f.Store)
+	if err != nil {
+		return nil, err
+	}
+	j, err := store.Job(job)
+	if err != nil {
+		return nil, err
+	}
+	status, err := wire.Inspect(ctx, store, job)
+	if err != nil {
+		return nil, err
+	}
+	f.tally.Update(j)
+	e := Exposition{}
+	if free, err := f.FS.Free(f.Store); err == nil {
+		e.Add("store_free_bytes", float64(free), "store", StoreName(f.Store))
+	}
+	e.AddJob(StoreName(f.Store), j, status, &f.tally)
+	var b bytes.Buffer
+	e.Write(&b)
+	return b.Bytes(), nil
+}

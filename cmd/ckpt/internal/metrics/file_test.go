@@ -1,0 +1,68 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ckpt/internal/vfs"
+)
+
+// TestFile: a file of metrics is there while the job is, in one piece and for all to read. On a
+// full disk the old one stays, and the user hears of it once.
+func TestFile(t *testing.T) {
+	dir, full, told := t.TempDir(), false, 0
+	store := filepath.Join(dir, "golden")
+	if err := os.CopyFS(store, os.DirFS("../../../../testdata/stores/per-rank")); err != nil {
+		t.Fatal(err)
+	}
+	f := &File{FS: vfs.OS{}, Path: filepath.Join(dir, "job.prom"), Store: store, Every: time.Millisecond,
+		Warn: func(error) { told++ },
+		Replace: func(path string, text []byte) error {
+			if full {
+				return syscall.ENOSPC
+			}
+			return Replace(path, text)
+		}}
+	if err := f.Check(); err != nil {
+		t.Fatal(err)
+	}
+	f.write(t.Context(), "nosuch")
+	if _, err := os.Stat(f.Path); told != 1 || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a job that is not there: %v, told %d times", err, told)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.Keep(ended, "job")
+	text, err := os.ReadFile(f.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`ckpt_job_running{store="golden",job="job"} 0`, `ckpt_checkpoints_total{store="golden",job="job",outcome="committed"} `} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if fi, _ := os.Stat(f.Path); fi.Mode().Perm() != 0o644 {
+		t.Errorf("the file has the mode %v", fi.Mode())
+	}
+	full = true
+	f.write(t.Context(), "job")
+	f.write(t.Context(), "job")
+	if again, _ := os.ReadFile(f.Path); told != 2 || string(again) != string(text) {
+		t.Errorf("on a full disk the user hears %d times, and the file is\n%s", told, again)
+	}
+	entries, _ := os.ReadDir(dir)
+	if len(entries) != 2 {
+		t.Errorf("files are left: %v", entries)
+	}
+	f.Path = filepath.Join(dir, "nosuch", "job.prom")
+	if f.Check() == nil {
+		t.Error("a directory that is not there was accepted")
+	}
+}
