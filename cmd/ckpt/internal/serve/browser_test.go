@@ -50,7 +50,7 @@ func TestBrowser(t *testing.T) {
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, 3*time.Minute) // for a page that never gets there
 	defer cancel()
-	u := &user{t: t, ctx: ctx, s: s}
+	u := &guest{t: t, ctx: ctx, s: s}
 	u.do("enter", chromedp.EmulateViewport(1280, 900), chromedp.Navigate(web.URL+"/enter?key="+<-link), chromedp.WaitVisible("#launch"))
 	u.do("launch", chromedp.SetValue("[name=job]", "seen"), chromedp.SetValue("[name=iterations]", "10000000"), chromedp.SetValue("[name=interval]", "300ms"), chromedp.Click("#launch button"))
 	u.await("the job runs", `[...document.querySelectorAll("#jobs tbody tr")].some((r) => r.textContent.includes("seen") && r.textContent.includes("running"))`)
@@ -79,14 +79,14 @@ func TestBrowser(t *testing.T) {
 	u.look("tasks")
 }
 
-// A user is one who uses a page.
-type user struct {
+// A guest is one who uses a page.
+type guest struct {
 	t   *testing.T
 	ctx context.Context
 	s   *server
 }
 
-func (u *user) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+func (u *guest) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	u.t.Helper()
 	if err := chromedp.Do(u.ctx, actions...); err != nil {
 		u.t.Fatalf("%s: %v", what, err)
@@ -94,7 +94,7 @@ func (u *user) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 }
 
 // await waits until an expression holds in the page.
-func (u *user) await(what, expression string) {
+func (u *guest) await(what, expression string) {
 	u.t.Helper()
 	for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		holds, err := chromedp.Run(u.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
@@ -109,7 +109,7 @@ func (u *user) await(what, expression string) {
 }
 
 // press clicks a button of a job, once it can be clicked.
-func (u *user) press(name string) {
+func (u *guest) press(name string) {
 	u.t.Helper()
 	button := fmt.Sprintf(`[...document.querySelectorAll("#actions button")].find((b) => b.textContent === %q)`, name)
 	u.await("the button "+name, fmt.Sprintf("%s && !%s.disabled", button, button))
@@ -117,7 +117,7 @@ func (u *user) press(name string) {
 }
 
 // status is the state of the job that the user has launched.
-func (u *user) status() *job.Status {
+func (u *guest) status() *job.Status {
 	for _, seen := range u.s.watch.known("golden") {
 		if seen.name == "seen" {
 			return seen.status
@@ -129,7 +129,7 @@ func (u *user) status() *job.Status {
 
 // look leaves pictures of a view in both widths and colours, and has axe-core look at it. No
 // width makes the page wider than the window.
-func (u *user) look(name string) {
+func (u *guest) look(name string) {
 	u.t.Helper()
 	for _, width := range []int64{1280, 400} {
 		for _, scheme := range []string{"light", "dark"} {
@@ -160,7 +160,7 @@ func (u *user) look(name string) {
 	u.do("back", chromedp.EmulateViewport(1280, 900))
 }
 
-func (u *user) axe(where string) {
+func (u *guest) axe(where string) {
 	u.t.Helper()
 	file := os.Getenv("CKPT_AXE")
 	if file == "" {

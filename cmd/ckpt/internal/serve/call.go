@@ -230,7 +230,7 @@ func (s *server) storeOf(w http.ResponseWriter, r *http.Request) (name, dir stri
 		return "", "", true
 	}
 	for _, st := range s.stores {
-		if st.Name == name {
+		if st.Name == name && s.sees(r.Context(), st.Dir) {
 			return name, st.Dir, true
 		}
 	}

@@ -134,6 +134,9 @@ func (g *guard) rightOf(r *http.Request) right {
 	if secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return min(g.tokens[digestOf(secret)], g.most)
 	}
+	if has := g.rightOfPeer(r); has > 0 {
+		return has
+	}
 	c, err := r.Cookie(g.cookie)
 	if err != nil {
 		return 0
@@ -222,6 +225,9 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 			return
 		}
 		sender, _, _ := net.SplitHostPort(r.RemoteAddr)
+		if p, ok := r.Context().Value(peerKey{}).(*peer); ok {
+			sender = fmt.Sprintf("uid %d", p.uid)
+		}
 		if r.URL.Path == "/enter" {
 			g.limited(w, r, "stranger "+sender, http.HandlerFunc(g.enter), strangerBurst, strangerRate)
 			return

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"sync"
@@ -14,11 +15,14 @@ import (
 // A meter makes the metrics of all jobs of a service. It reads of each journal what has come.
 type meter struct {
 	watch *watcher
+	sees  func(ctx context.Context, dir string) bool
 	mu    sync.Mutex
 	of    map[string]*metrics.Tally
 }
 
-func newMeter(w *watcher) *meter { return &meter{watch: w, of: map[string]*metrics.Tally{}} }
+func newMeter(s *server) *meter {
+	return &meter{watch: s.watch, sees: s.sees, of: map[string]*metrics.Tally{}}
+}
 
 // shownFor is how long the metrics of a job are shown after it was last heard of.
 const shownFor = 24 * time.Hour
@@ -31,6 +35,9 @@ func (m *meter) handle(w http.ResponseWriter, r *http.Request) {
 	e := metrics.Exposition{}
 	current := map[string]bool{}
 	for _, st := range m.watch.stores {
+		if !m.sees(r.Context(), st.Dir) {
+			continue
+		}
 		store, err := image.OpenStore(vfs.OS{}, st.Dir)
 		if err != nil {
 			continue

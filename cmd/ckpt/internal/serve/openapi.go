@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,21 +32,25 @@ type ownRequest struct {
 	right        right
 	handle       http.HandlerFunc
 	summary      string
-	result       any // a value of the type of the answer, or the name of a schema
+	result       any               // a value of the type of the answer, or the name of a schema
+	query        map[string]string // parameters in the query, with what they mean
 }
 
 // own are the requests that no command answers.
 func (s *server) own() []ownRequest {
 	return []ownRequest{
-		{"GET", "/api/stores", reading, s.listStores, "List the stores of the service.", []storeState{}},
-		{"GET", "/api/session", reading, s.session, "Say what the sender may do.", session{}},
-		{"GET", "/api/tasks", reading, s.listTasks, "List the tasks that run, and those that ended last.", []Task{}},
-		{"GET", "/api/tasks/{task}", reading, s.showTask, "Show a task.", Task{}},
-		{"DELETE", "/api/tasks/{task}", reading, s.cancelTask, "Cancel a task; of a launched job: stop it after a last checkpoint.", Task{}},
-		{"GET", "/api/events", reading, s.events, "Stream jobs and tasks as server-sent events: first all, then each that changes. The data of an event is a change.", Change{}},
-		{"GET", oneJob + "/history", reading, s.history, "List the newest events of a job's journal.", "history"},
-		{"GET", "/api/openapi.json", reading, s.showDocument, "Show this document.", object{}},
-		{"GET", "/metrics", reading, s.meter.handle, "Show the metrics of all jobs, as Prometheus reads them.", ""},
+		{"GET", "/api/stores", reading, s.listStores, "List the stores of the service.", []storeState{}, nil},
+		{"GET", "/api/session", reading, s.session, "Say what the sender may do.", session{}, nil},
+		{"GET", "/api/tasks", reading, s.listTasks, "List the tasks that run, and those that ended last.", []Task{}, nil},
+		{"GET", "/api/tasks/{task}", reading, s.showTask, "Show a task.", Task{}, nil},
+		{"DELETE", "/api/tasks/{task}", reading, s.cancelTask, "Cancel a task; of a launched job: stop it after a last checkpoint.", Task{}, nil},
+		{"GET", "/api/events", reading, s.events, "Stream jobs and tasks as server-sent events: first all, then each that changes. The data of an event is a change.", Change{}, nil},
+		{"GET", oneJob + "/history", reading, s.history, "List the newest events of a job's journal.", "history", nil},
+		{"GET", "/api/traces", reading, s.listTraces, "List the traces in the directory of --traces.", []traceFile{}, nil},
+		{"GET", "/api/traces/tiles", reading, s.tilesOfFile, "Show a part of a trace: the bytes of each rank or file in tiles of time.", tiled{}, tileParameters},
+		{"GET", oneJob + "/checkpoints/{n}/trace/tiles", reading, s.tilesOfCheckpoint, "Show a part of the trace of a checkpoint.", tiled{}, tileParameters},
+		{"GET", "/api/openapi.json", reading, s.showDocument, "Show this document.", object{}, nil},
+		{"GET", "/metrics", reading, s.meter.handle, "Show the metrics of all jobs, as Prometheus reads them.", "", nil},
 	}
 }
 
@@ -77,6 +82,9 @@ func (s *server) document() ([]byte, error) {
 	for _, own := range s.own() {
 		o := operation{method: own.method, path: own.path}
 		described := object{"operationId": o.id(), "summary": own.summary, "parameters": pathParameters(own.path), "security": secured(own.right)}
+		for _, name := range slices.Sorted(maps.Keys(own.query)) {
+			described["parameters"] = append(described["parameters"].([]object), object{"name": name, "in": "query", "required": false, "schema": object{"type": "string"}, "description": own.query[name]})
+		}
 		kind, schema := "application/json", object{}
 		if name, named := own.result.(string); named && name != "" {
 			schema = object{"$ref": "#/components/schemas/" + name}
@@ -204,6 +212,8 @@ func schemaOf(t reflect.Type) object {
 		return object{"type": "string"}
 	case reflect.Int, reflect.Int64:
 		return object{"type": "integer"}
+	case reflect.Float64:
+		return object{"type": "number"}
 	case reflect.Struct:
 		properties, required := object{}, []string{}
 		addFields(t, properties, &required)

@@ -64,12 +64,19 @@ var operations = []operation{
 	{"POST", oneJob + "/stop", "stop {job}", "now", changing, long, "Stop a running job, after a last checkpoint or at once."},
 	{"POST", oneJob + "/restart", "restart {job}", "map nodes np checkpoint exact again auto-restart restarts walltime", changing, detach, "Continue a job from a checkpoint."},
 	{"POST", oneJob + "/prune", "prune {job} --yes", "keep keep-hourly keep-daily dry-run force", changing, long, "Remove all but the newest checkpoints of a job."},
+	{"GET", oneJob + "/prunable", "prune {job} --dry-run --yes", "keep keep-hourly keep-daily", reading, answer, "Show which checkpoints of a job a prune would remove."},
+	{"GET", oneJob + "/evaluation", "predict eval {job}", "engine", reading, answer, "Compare the checkpoints of a job with their predictions."},
+	{"GET", oneJob + "/checkpoints/{n}/trace", "trace analyze {job}@{n}", "gap all", reading, answer, "Analyse the I/O of a checkpoint."},
 	{"DELETE", oneJob, "rm {job} --yes", "dry-run", changing, long, "Remove a job with all its files."},
 	{"GET", "/api/predict/size/{app}", "predict size {app}", describing + " manager-files", reading, answer, "Predict the size of a checkpoint."},
 	{"GET", "/api/predict/time/{app}", "predict time {app}", describing + " on background mode log stagger group-size", reading, answer, "Predict the time of a checkpoint."},
 	{"GET", "/api/predict/count/{app}", "predict count {app}", describing + " on background app-time capacity checkpoint-time confident downtime keep mtbf node-mtbf overhead restart size", reading, answer, "Predict how many checkpoints a run can afford."},
 	{"GET", "/api/predict/plan/{app}", "predict plan {app}", "np nodes map level engine mpi on background app-time overhead mtbf node-mtbf checkpoints capacity keep minimize max-nodes ppn top mode", reading, answer, "Compare ways to take checkpoints."},
 	{"GET", "/api/predict/storage/{app}", "predict storage {app}", describing + " downtime keep memory mtbf node-mtbf node-rate protect share-local size waste", reading, answer, "Predict the storage that a machine needs for an accepted waste."},
+	{"GET", "/api/predict/scale/{app}", "predict scale {app}", "np engine mpi checkpoints codec", reading, answer, "Predict times and sizes over numbers of ranks."},
+	{"GET", "/api/layout/{app}", "layout {app}", "np nodes map mpi on background layout aggregators buffer strategy stripe-count stripe-size first-ost p1 p2 p3 p4", reading, answer, "Plan how ranks write a checkpoint together."},
+	{"POST", "/api/tune/{app}", "tune {app}", "np nodes map mpi level on background objective memory async codec layout incremental stripe-count stripe-size", reading, long, "Find the best way to write a checkpoint."},
+	{"POST", "/api/simulate", "simulate", "nodes np node-bytes store-rate local-rate network-rate on background app-time interval mode mtbf node-mtbf node-loss shape protect drain drain-slowdown detect restart replay logging log-growth repair spares runs seed", reading, long, "Simulate the whole life of a job with its failures."},
 	{"GET", "/api/interval", "interval", "app-time cost downtime interval lag async mtbf node-mtbf nodes restart shape steady", reading, answer, "Find the best interval for a failure rate."},
 }
 
@@ -181,10 +188,12 @@ func checkFlag(f *pflag.Flag, value string) error {
 	}
 	limit := int64(0)
 	switch f.Name {
-	case "np", "nodes", "max-nodes", "aggregators", "ppn", "group-size", "map":
+	case "np", "nodes", "max-nodes", "aggregators", "ppn", "group-size", "map", "spares", "stripe-count":
 		limit = mostRanks
 	case "checkpoints", "count", "keep", "keep-hourly", "keep-daily", "last", "top", "restarts", "iterations":
 		limit = 1 << 40
+	case "runs":
+		limit = 10_000
 	}
 	for part := range strings.SplitSeq(value, ",") {
 		var n int64

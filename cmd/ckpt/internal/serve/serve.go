@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -40,6 +41,7 @@ type options struct {
 	readOnly  bool
 	cert, key string
 	tokens    string
+	traces    string
 }
 
 // NewCommand returns the command.
@@ -73,10 +75,11 @@ them, and a later service shows them again. docs/SERVICE.md explains all of it.`
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.stores, "store", nil, "directory of a checkpoint store, may be given several times (default: $CKPT_STORE)")
-	f.StringVar(&o.listen, "listen", "127.0.0.1:7070", "HOST:PORT to listen on; port 0 is any free one")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:7070", "HOST:PORT to listen on, with port 0 for any free one; or unix:PATH, a socket whose users see what they can read. A socket that a service manager passes comes before it")
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse requests that change jobs")
 	f.StringVar(&o.cert, "tls-cert", "", "certificate in PEM, with the names of this service")
 	f.StringVar(&o.key, "tls-key", "", "private key of the certificate, in PEM")
+	f.StringVar(&o.traces, "traces", "", "directory whose traces of I/O the service shows, with the directories below it")
 	f.StringVar(&o.tokens, "tokens", "", "file of tokens for programs: lines of read or change, and a token")
 	return cmd
 }
@@ -94,7 +97,9 @@ type server struct {
 	watch    *watcher
 	meter    *meter
 	places   chan struct{} // for answers that compute
-	schema   []byte        // the OpenAPI document
+	traces   string        // the directory of --traces, without symbolic links; may be empty
+	grids    grids
+	schema   []byte // the OpenAPI document
 }
 
 // newServer makes a server for stores.
@@ -117,7 +122,7 @@ func newServer(ctx context.Context, g *ui.Globals, tree Tree, dirs []string) (*s
 		s.stores = append(s.stores, storeRef{s.nameFor(path), path})
 	}
 	s.watch = newWatcher(s.stores)
-	s.meter = newMeter(s.watch)
+	s.meter = newMeter(s)
 	s.tasks.changed = func(t Task) { s.watch.tell(Change{Task: &t}) }
 	s.guard = &guard{most: changing, now: time.Now, sessions: map[digest]time.Time{}, buckets: map[string]*bucket{}, link: func(string) {}}
 	var err error
@@ -159,38 +164,74 @@ func (s *server) all() http.Handler {
 
 // run serves until the context or a signal ends it.
 func run(ctx context.Context, g *ui.Globals, tree Tree, o *options) error {
-	host, _, err := net.SplitHostPort(o.listen)
-	if err != nil {
-		return ui.BadUsage(fmt.Sprintf("--listen %s: want HOST:PORT", o.listen), "like --listen 127.0.0.1:7070")
-	}
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	s, err := newServer(ctx, g, tree, o.stores)
 	if err != nil {
 		return err
 	}
-	certificate, err := s.secure(o, host)
+	if err := s.openTraces(o.traces); err != nil {
+		return err
+	}
+	l, url, err := s.open(o)
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", o.listen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return ui.WithHint(err, "choose another port with --listen, or 127.0.0.1:0 for a free one")
-	}
-	if err != nil {
-		return err
-	}
-	url := "http://" + l.Addr().String()
-	if certificate != nil {
-		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
-		url = "https://" + net.JoinHostPort(nameOf(s.guard.leaf, host), portOf(l.Addr()))
-	}
-	s.guard.cookie = "ckpt-" + portOf(l.Addr())
 	s.guard.link = func(key string) {
 		_ = g.Printf("open %s/enter?key=%s\n", url, key) // the service outlives a closed terminal
 	}
+	if l.Addr().Network() == "unix" {
+		s.guard.link = func(string) {} // no browser gets there
+		_ = g.Printf("listening on %s\n", l.Addr())
+	}
 	signal.Ignore(syscall.SIGPIPE)
-	return s.serve(ctx, l)
+	return s.serve(ctx, l, managerOf(os.Getenv, os.Getpid()))
+}
+
+// open opens the listener that a manager passes, or that --listen says, and the address of the
+// page.
+func (s *server) open(o *options) (net.Listener, string, error) {
+	l, err := passed(os.Getenv, os.Getpid())
+	if err != nil {
+		return nil, "", err
+	}
+	address, path, isUnix := o.listen, "", false
+	if l != nil {
+		address = l.Addr().String()
+		isUnix = l.Addr().Network() == "unix"
+	} else {
+		path, isUnix = strings.CutPrefix(o.listen, "unix:")
+	}
+	host, _, err := net.SplitHostPort(address)
+	if isUnix {
+		host, err = "localhost", nil
+	}
+	if err != nil {
+		return nil, "", ui.BadUsage(fmt.Sprintf("--listen %s: want HOST:PORT or unix:PATH", o.listen), "like --listen 127.0.0.1:7070")
+	}
+	certificate, err := s.secure(o, host)
+	if err != nil {
+		return nil, "", err
+	}
+	switch {
+	case l != nil:
+	case isUnix:
+		l, err = listenUnix(path)
+	default:
+		l, err = net.Listen("tcp", o.listen)
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, "", ui.WithHint(err, "choose another port with --listen, or 127.0.0.1:0 for a free one")
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	s.guard.cookie = "ckpt-" + portOf(l.Addr())
+	if certificate == nil {
+		return l, "http://" + l.Addr().String(), nil
+	}
+	url := "https://" + net.JoinHostPort(nameOf(s.guard.leaf, host), portOf(l.Addr()))
+	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}), url, nil
 }
 
 // secure reads what the guard needs, and refuses an address that others reach without it.
@@ -245,17 +286,20 @@ const graceful = 5 * time.Second
 
 // serve answers the requests of a listener until ctx ends. Then tasks of this process are
 // cancelled and awaited; processes of jobs go on.
-func (s *server) serve(ctx context.Context, l net.Listener) error {
-	h := &http.Server{Handler: s.all(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longestAnswer, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+func (s *server) serve(ctx context.Context, l net.Listener, m manager) error {
+	h := &http.Server{Handler: s.all(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longestAnswer, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, ConnContext: withPeer}
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(l) }()
 	go s.watch.run(ctx)
 	s.guard.newLink()
+	m.tell("READY=1")
+	go s.guardedBy(ctx, m)
 	select {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
 	}
+	m.tell("STOPPING=1")
 	end, cancel := context.WithTimeout(context.Background(), graceful)
 	defer cancel()
 	err := h.Shutdown(end)

@@ -39,6 +39,9 @@ func newTest(t *testing.T) (*server, http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := s.openTraces("../../../../testdata/traces"); err != nil {
+		t.Fatal(err)
+	}
 	s.guard.cookie, s.guard.tokens = "ckpt-7070", map[digest]right{digestOf(readToken): reading, digestOf(changeToken): changing}
 	t.Cleanup(func() {
 		cancel()
@@ -56,6 +59,10 @@ func ask(h http.Handler, token, method, path, body string) *httptest.ResponseRec
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	return newRecorder(h, r)
+}
+
+func newRecorder(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
@@ -211,6 +218,25 @@ func TestAnswersConform(t *testing.T) {
 		{"GET", "/api/predict/count/{app}", "/api/predict/count/bt.D.64?nodes=2&overhead=30%25&app-time=1137.53", "", 200},
 		{"GET", "/api/predict/plan/{app}", "/api/predict/plan/bt.D.64?overhead=30%25&app-time=1137.53&max-nodes=4", "", 200},
 		{"GET", "/api/predict/storage/{app}", "/api/predict/storage/bt.D.64?nodes=2&mtbf=24h&waste=2%25", "", 200},
+		{"GET", oneJob + "/prunable", "/api/stores/golden/jobs/" + name + "/prunable?keep=1", "", 200},
+		{"GET", oneJob + "/checkpoints/{n}/trace", "/api/stores/golden/jobs/" + name + "/checkpoints/1/trace", "", 200},
+		{"GET", oneJob + "/checkpoints/{n}/trace", "/api/stores/golden/jobs/" + name + "/checkpoints/1/trace?thresholds=/etc/passwd", "", 400},
+		{"GET", oneJob + "/checkpoints/{n}/trace/tiles", "/api/stores/golden/jobs/" + name + "/checkpoints/1/trace/tiles?by=file&tiles=20", "", 200},
+		{"GET", oneJob + "/checkpoints/{n}/trace/tiles", "/api/stores/golden/jobs/" + name + "/checkpoints/99/trace/tiles", "", 404},
+		{"GET", "/api/traces", "", "", 200},
+		{"GET", "/api/traces/tiles", "/api/traces/tiles?trace=cp-large.strace.zst&from=0&to=0.01", "", 200},
+		{"GET", "/api/traces/tiles", "/api/traces/tiles?trace=README.md", "", 400},
+		{"GET", "/api/traces/tiles", "/api/traces/tiles?trace=nosuch", "", 404},
+		{"GET", "/api/traces/tiles", "/api/traces/tiles?trace=../stores/per-rank/jobs/job/traces/0001.trace", "", 400},
+		{"GET", "/api/traces/tiles", "/api/traces/tiles?trace=/etc/passwd", "", 400},
+		{"GET", "/api/traces/tiles", "/api/traces/tiles?trace=cp-large.strace.zst&from=soon", "", 400},
+		{"GET", "/api/traces/tiles", "/api/traces/tiles?trace=cp-large.strace.zst&tiles=1000000000", "", 400},
+		{"GET", oneJob + "/evaluation", "/api/stores/golden/jobs/" + name + "/evaluation", "", 200},
+		{"GET", "/api/predict/scale/{app}", "/api/predict/scale/bt.D?np=25,64", "", 200},
+		{"GET", "/api/layout/{app}", "/api/layout/bt.C.64?nodes=4&layout=shared&on=eos-spider2", "", 200},
+		{"POST", "/api/simulate", "/api/simulate", `{"failures":"/etc/passwd"}`, 400},
+		{"POST", "/api/simulate", "/api/simulate", `{"runs":1000000}`, 400},
+		{"POST", "/api/tune/{app}", "/api/tune/bt.C.64", `{"on":"/etc/passwd"}`, 400},
 		{"GET", "/api/interval", "/api/interval?cost=5m&mtbf=24h&restart=10m", "", 200},
 		{"GET", "/api/interval", "/api/interval?cost=5m", "", 400},
 		{"POST", oneJob + "/prune", "/api/stores/golden/jobs/" + name + "/prune", `{"keep":-`, 400},
@@ -230,6 +256,39 @@ func TestAnswersConform(t *testing.T) {
 		if w.Code != test.status {
 			t.Errorf("%s %s: %d, want %d: %s", test.method, actual, w.Code, test.status, w.Body)
 		}
+	}
+}
+
+// TestTraces: the list has what is a trace, those below too, and no path and no link leads out of
+// the directory. A trace that has changed is read again.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	s, h := newTest(t)
+	dir, outside := t.TempDir(), t.TempDir()
+	trace, err := os.ReadFile("../../../../testdata/traces/cp-large.strace.zst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{os.Mkdir(dir+"/below", 0o700), os.WriteFile(dir+"/below/a.strace.zst", trace, 0o600), os.WriteFile(dir+"/notes", []byte("none"), 0o600),
+		os.WriteFile(outside+"/b.strace.zst", trace, 0o600), os.Symlink(outside+"/b.strace.zst", dir+"/b.strace.zst"), os.Symlink(outside, dir+"/all"), s.openTraces(dir)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var list []traceFile
+	if err := json.Unmarshal(ask(h, readToken, "GET", "/api/traces", "").Body.Bytes(), &list); err != nil || len(list) != 1 || list[0].Name != "below/a.strace.zst" {
+		t.Errorf("%v %v", list, err)
+	}
+	for name, want := range map[string]int{"below/a.strace.zst": 200, "below/../below/a.strace.zst": 200, "b.strace.zst": 404, "all/b.strace.zst": 404, "below": 404, "notes": 400, "../x": 400, "": 400} {
+		if w := ask(h, readToken, "GET", "/api/traces/tiles?trace="+escaped(name), ""); w.Code != want {
+			t.Errorf("%q: %d %s, want %d", name, w.Code, w.Body, want)
+		}
+	}
+	if err := os.WriteFile(dir+"/below/a.strace.zst", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if w := ask(h, readToken, "GET", "/api/traces/tiles?trace=below/a.strace.zst", ""); w.Code != 400 {
+		t.Errorf("a trace that is empty now: %d %s", w.Code, w.Body)
 	}
 }
 
@@ -290,6 +349,9 @@ func TestTasks(t *testing.T) {
 	}
 	if k := awaitTask(t, s, ask(h, changeToken, "POST", job+"/stop", "{}")); k.State != taskFailed || k.Problem.Status != http.StatusConflict || k.Problem.Hint == "" {
 		t.Errorf("%+v: want the error of a job that does not run, with its hint", k)
+	}
+	if k := awaitTask(t, s, ask(h, readToken, "POST", "/api/simulate", `{"nodes":64,"node-bytes":"64GiB","store-rate":"50GiB/s","node-mtbf":"5y","app-time":"10d","runs":20}`)); k.State != taskDone || k.Result == nil {
+		t.Errorf("%+v: want a simulation", k)
 	}
 	damageNewest(t, s, name)
 	k := awaitTask(t, s, ask(h, readToken, "POST", job+"/verify", "{}"))

@@ -252,8 +252,8 @@ func endOf(ctx context.Context, err error, said *os.File) error {
 }
 
 // listTasks, showTask and cancelTask answer requests about tasks.
-func (s *server) listTasks(w http.ResponseWriter, _ *http.Request) {
-	respond(w, http.StatusOK, s.tasks.all())
+func (s *server) listTasks(w http.ResponseWriter, r *http.Request) {
+	respond(w, http.StatusOK, slices.DeleteFunc(s.tasks.all(), func(k Task) bool { return !s.seesName(r.Context(), k.Store) }))
 }
 
 func (s *server) showTask(w http.ResponseWriter, r *http.Request) {
@@ -276,8 +276,9 @@ func (s *server) cancelTask(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) taskOf(w http.ResponseWriter, r *http.Request) *task {
 	k := s.tasks.find(r.PathValue("task"))
-	if k == nil {
+	if k == nil || !s.seesName(r.Context(), k.Store) {
 		fail(w, http.StatusNotFound, fmt.Sprintf("there is no task %.80q", r.PathValue("task")), "GET /api/tasks lists the tasks; the service forgets them when it ends")
+		return nil
 	}
 	return k
 }

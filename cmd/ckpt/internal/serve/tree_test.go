@@ -10,9 +10,10 @@ import (
 	"ckpt/coordinator"
 )
 
-// TestMain makes this binary a ckpt for the jobs that the service launches.
+// TestMain makes this binary a ckpt for the jobs that the service launches, and for a service that a
+// test starts.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"launch", "restart", "rank"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"launch", "restart", "rank", "serve"}, os.Args[1]) {
 		coordinator.LibraryFile = os.Getenv("CKPT_TEST_LIBRARY")
 		root.Main()
 	}

@@ -251,6 +251,9 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
 	send := func(c Change) bool {
+		if !s.seesChange(r.Context(), c) {
+			return true
+		}
 		body, err := json.Marshal(c)
 		if err != nil {
 			return true
@@ -286,6 +289,14 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// seesChange reports whether the sender of a request may see a change.
+func (s *server) seesChange(ctx context.Context, c Change) bool {
+	if c.Task != nil {
+		return s.seesName(ctx, c.Task.Store)
+	}
+	return s.seesName(ctx, c.Store)
 }
 
 // history answers with the events of a job's journal, the newest MiB of them.
@@ -344,9 +355,12 @@ type storeState struct {
 	Reason string `json:"reason,omitempty"` // why the store cannot be read
 }
 
-func (s *server) listStores(w http.ResponseWriter, _ *http.Request) {
+func (s *server) listStores(w http.ResponseWriter, r *http.Request) {
 	list := []storeState{}
 	for _, st := range s.stores {
+		if !s.sees(r.Context(), st.Dir) {
+			continue
+		}
 		line := storeState{storeRef: st}
 		store, err := image.OpenStore(vfs.OS{}, st.Dir)
 		var names []string

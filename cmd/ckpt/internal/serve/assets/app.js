@@ -102,7 +102,7 @@ function listen() {
 const say = (e) => { $("link").textContent = e.message; };
 
 // Views.
-const views = { jobs: drawJobs, "what-if": turned, tasks: drawTasks, job: null };
+const views = { jobs: drawJobs, "what-if": turned, trace: showTrace, tasks: drawTasks, job: null };
 function go() {
   const [name, ...rest] = location.hash.slice(1).split("/").map(decodeURIComponent);
   const view = name in views ? name : "jobs";
@@ -111,7 +111,7 @@ function go() {
   for (const a of document.querySelectorAll("nav a[aria-current]")) a.setAttribute("aria-current", "page");
   document.title = (view === "job" ? rest[1] : $("view-" + view).querySelector("h2").textContent) + " – ckpt";
   if (view === "job") showJob(rest[0], rest[1]);
-  else { shown = null; views[view](); }
+  else { shown = null; views[view](...rest); }
 }
 addEventListener("hashchange", () => { go(); $("main").focus(); });
 $("filter").addEventListener("input", draw);

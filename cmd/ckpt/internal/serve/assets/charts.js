@@ -84,9 +84,10 @@ const marks = (label, name, size, more) => ({ label, stroke: color(name), paths:
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { // a canvas keeps its colours
   if (shown) refreshJob();
   if (!$("view-what-if").hidden) turned();
+  if (!$("view-trace").hidden) drawTiles();
 });
 let resized;
 addEventListener("resize", () => {
   clearTimeout(resized);
-  resized = setTimeout(() => { for (const box of document.querySelectorAll(".chart")) if (box.plot && box.clientWidth) box.plot.setSize({ width: box.clientWidth, height: 300 }); }, 100);
+  resized = setTimeout(() => { if (!$("view-trace").hidden) drawTiles(); for (const box of document.querySelectorAll(".chart")) if (box.plot && box.clientWidth) box.plot.setSize({ width: box.clientWidth, height: 300 }); }, 100);
 });

@@ -50,7 +50,8 @@ async function refreshJob() {
       el("td", { className: "n" }, String(c.number)), el("td", { className: "n" }, String(c.iteration)), el("td", {}, c.created ? new Date(c.created).toLocaleString() : "–"),
       el("td", { className: "n" }, bytes(c.stored_bytes)), el("td", { className: "n" }, c.memory ? bytes(Object.values(c.memory).reduce((a, b) => a + b, 0)) : "–"),
       el("td", { className: "n" }, seconds(c.pause_s)), el("td", { className: "n" }, seconds(c.latency_s.total)),
-      el("td", {}, placesOf(c).join(", ") + (c.default_origin ? ", a restart continues here" : "")))));
+      el("td", {}, placesOf(c).join(", ") + (c.default_origin ? ", a restart continues here" : "")),
+      el("td", {}, el("a", { href: "#trace/" + [store, job, c.number].map(encodeURIComponent).join("/") }, "trace of " + c.number)))));
     drawLife(history, line);
     drawZones(list);
     drawVersions(list, history);
