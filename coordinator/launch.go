@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,7 +163,7 @@ func nearest(spec *job.Resolved) string {
 func (o Options) createStore(spec *job.Spec) (*image.Store, error) {
 	dir, err := filepath.Abs(o.Store) // ranks, and DMTCP, run in other directories
 	if err == nil {
-		err = checkApart(dir, spec)
+		err = cmp.Or(checkApart(dir, spec), launch.CheckObjects(dir, spec))
 	}
 	if err != nil {
 		return nil, err

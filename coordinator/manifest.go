@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -260,7 +259,7 @@ func (g *group) libraryFile() *container.File {
 				continue
 			}
 			g.d.trusted = f.Path
-		} else if _, err := os.Stat(filepath.Join(g.job.Dir(), f.Path)); err != nil {
+		} else if _, err := g.job.FS().Stat(filepath.Join(g.job.Dir(), f.Path)); err != nil {
 			g.d.Warn(fmt.Sprintf("the library zone is stored anew: %v", err))
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/launch"
 	"ckpt/coordinator/levels"
 	"ckpt/image"
 	"ckpt/internal/wording"
@@ -48,7 +49,7 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 		again.StorageTurns = *opt.StorageTurns
 		spec = &again
 	}
-	if err := spec.CheckRunnable(j); err != nil {
+	if err := cmp.Or(spec.CheckRunnable(j), launch.CheckObjects(dir, &spec.Spec)); err != nil {
 		return nil, err
 	}
 	opt.fallBack = opt.Checkpoint == 0 && !opt.Exact

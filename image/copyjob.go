@@ -187,7 +187,7 @@ func sameBytes(a, b vfs.File, n int64) bool {
 // sameManifest reports whether two manifests say the same: each ckpt writes its own format.
 func sameManifest(a, b *Manifest) bool {
 	of := *a
-	of.Format = b.Format
+	of.Format, of.Fence = b.Format, b.Fence // which the store gives it
 	x, err := of.Encode()
 	y, yerr := b.Encode()
 	return err == nil && yerr == nil && bytes.Equal(x, y)

@@ -135,9 +135,40 @@ func (j *Job) Lock() error {
 	if err != nil {
 		return durable.Op("lock", j.dir, -1, err)
 	}
+	if err := j.fence(l); err != nil {
+		return errors.Join(durable.Op("lock", j.dir, -1, err), l.Close())
+	}
 	j.lock = l
 	j.file, _ = j.fs.Stat(filepath.Join(j.dir, lockName))
 	j.own(true)
+	return nil
+}
+
+// fence keeps a holder before us, whose lease has run out, from committing what it has begun: the
+// names of those manifests are forbidden. It began them before it lost the lock, since Commit
+// makes sure of that, so that they are there to be seen.
+func (j *Job) fence(l io.Closer) error {
+	f, ok := j.fs.(vfs.Fencer)
+	if lease, leased := l.(vfs.Lease); !ok || !leased || !lease.Contested() {
+		return nil
+	}
+	all, err := j.numbers()
+	if err != nil {
+		return err
+	}
+	for _, n := range all {
+		if n == container.JobNumber {
+			continue
+		}
+		if _, err := j.fs.Stat(j.manifestPath(n)); errors.Is(err, fs.ErrNotExist) {
+			err = f.Forbid(j.manifestPath(n))
+			if err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -65,6 +65,9 @@ type Manifest struct {
 	// ID is random, 128 bits in hex: it tells checkpoints of one number apart that were
 	// committed on the nodes and in the store. Empty without nodes.
 	ID string `json:"id,omitempty"`
+	// Fence is the number of the holder of the lock who committed it, in an object storage; 0 in a
+	// directory.
+	Fence int64 `json:"fence,omitempty"`
 	// Tier says how the nodes hold the checkpoint, which were the first to have it.
 	Tier *Tier `json:"tier,omitempty"`
 }

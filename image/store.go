@@ -24,7 +24,7 @@ const (
 	jobsName   = "jobs"
 )
 
-// A Store is a directory that holds the checkpoints of jobs.
+// A Store is a directory, perhaps in an object storage, that holds the checkpoints of jobs.
 type Store struct {
 	fs  vfs.FS
 	dir string
@@ -32,6 +32,10 @@ type Store struct {
 
 // OpenStore opens the store in dir. It fails with ErrNoStore or durable.ErrNewerVersion.
 func OpenStore(fsys vfs.FS, dir string) (*Store, error) {
+	fsys, err := vfs.At(fsys, dir)
+	if err != nil {
+		return nil, durable.Op("open store", dir, -1, err)
+	}
 	s := &Store{fs: vfs.ForOwner(fsys, dir), dir: dir}
 	name := filepath.Join(dir, formatName)
 	b, err := durable.ReadFile(fsys, name, 4096)
@@ -56,6 +60,10 @@ func OpenStore(fsys vfs.FS, dir string) (*Store, error) {
 // CreateStore opens the store in dir, and makes it with its parents (0700) if there is none.
 // Several processes may do so at once.
 func CreateStore(fsys vfs.FS, dir string) (*Store, error) {
+	fsys, err := vfs.At(fsys, dir)
+	if err != nil {
+		return nil, durable.Op("open store", dir, -1, err)
+	}
 	for try := 0; ; try++ {
 		s, err := OpenStore(fsys, dir)
 		if err == nil || !errors.Is(err, ErrNoStore) {

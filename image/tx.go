@@ -20,6 +20,8 @@ type Tx struct {
 	job    *Job
 	number int
 	dir    string
+	// doubted: its manifest was sent to an object storage, and may arrive later than an error.
+	doubted bool
 
 	// Trace, if not nil, records the making of joint files and the writing of the manifest.
 	Trace *container.Tracing
@@ -189,6 +191,10 @@ func (t *Tx) commit(ctx context.Context, m *Manifest) error {
 		dirs = append(dirs, f.Number())
 		paths = append(append(paths, f.Path), refs...)
 	}
+	lease, leased := j.lock.(vfs.Lease)
+	if m.Fence = 0; leased {
+		m.Fence = lease.Fence()
+	}
 	b, err := m.Encode()
 	if err != nil {
 		return durable.Op("commit to", t.dir, -1, err)
@@ -202,6 +208,14 @@ func (t *Tx) commit(ctx context.Context, m *Manifest) error {
 	}
 	if err := ctx.Err(); err != nil {
 		return durable.Op("commit to", t.dir, -1, err)
+	}
+	// A process that takes the lock after this sees the directory, and forbids the manifest or
+	// meets it.
+	if leased {
+		if err := lease.Renew(); err != nil {
+			return durable.Op("commit to", t.dir, -1, err)
+		}
+		t.doubted = true
 	}
 	// The commit point.
 	if err := durable.Replace(t.Trace.On(j.fs), filepath.Join(t.dir, manifestName), b); err != nil {
@@ -268,11 +282,29 @@ func (t *Tx) Abort() error {
 	if err := j.locked("abort"); err != nil {
 		return err
 	}
-	err := j.removeCheckpoint(t.number)
+	err := t.settle()
+	if err == nil {
+		err = j.removeCheckpoint(t.number)
+	}
 	if err != nil {
 		j.forgetKnown() // it may exist after all
 	}
 	return durable.Op("abort", t.dir, -1, err)
+}
+
+// settle sees to it that a manifest that is under way does not arrive later.
+func (t *Tx) settle() error {
+	f, ok := t.job.fs.(vfs.Fencer)
+	if !ok || !t.doubted {
+		return nil
+	}
+	err := f.Forbid(t.job.manifestPath(t.number))
+	if errors.Is(err, fs.ErrExist) {
+		if err = t.job.uncommit(t.number); err == nil {
+			err = f.Forbid(t.job.manifestPath(t.number))
+		}
+	}
+	return err
 }
 
 // removeCheckpoint takes back a checkpoint that no other refers to.

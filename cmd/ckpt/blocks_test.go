@@ -65,7 +65,7 @@ type block struct {
 	needs    []string
 	status   int
 	notTyped string
-	standIn  bool // for DMTCP
+	standIn  string // dmtcp; objects: an object storage, which $STORE names
 	commands []shown
 }
 
@@ -95,7 +95,7 @@ func blocksOf(page string) (all []block) {
 					next.notTyped = m[2]
 				}
 			case "stand-in":
-				next.standIn = true
+				next.standIn = m[2]
 			case "file":
 				next.file = m[2]
 			}
@@ -204,8 +204,16 @@ func (p *typist) enter(b block) {
 	cmd.Env = append(os.Environ(), "COLUMNS=", "LC_ALL=C.UTF-8", "CKPT_STORE=", "NO_COLOR=1",
 		// Open MPI refuses root, and looks into /sys links that a container may lack.
 		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "HWLOC_COMPONENTS=-linuxio,-pci,-opencl,-gl")
-	if b.standIn {
+	switch b.standIn {
+	case "dmtcp":
 		cmd.Env = append(cmd.Env, "PATH="+fakesOfDMTCP(p.t)+":"+os.Getenv("PATH"))
+	case "objects":
+		g, err := testkit.StartGateway(p.t.TempDir(), "bucket")
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		defer g.End()
+		cmd.Env = append(append(cmd.Env, g.Environment...), "STORE="+g.URL("bucket", "page"))
 	}
 	cmd.WaitDelay = time.Second
 	var out bytes.Buffer

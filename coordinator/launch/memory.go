@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"ckpt/coordinator/job"
 	"ckpt/image/nodes"
+	"ckpt/image/plan"
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
 	"ckpt/internal/wording"
@@ -50,6 +51,23 @@ func (e *RoomError) Hint() string {
 }
 
 func (e *RoomError) Is(target error) bool { return target == durable.ErrStorageFull }
+
+// CheckObjects refuses what a store in an object storage cannot do: an object has one writer, and
+// nothing is added to it.
+func CheckObjects(store string, spec *job.Spec) error {
+	if !vfs.Mounted(store) {
+		return nil
+	}
+	if l := spec.WritePath.Layout; l != "" && l != plan.PerRank {
+		return &job.UsageError{Text: wording.Sprintf("{layout} %s has several ranks write one file, and an object has one writer", l),
+			Fix: wording.Sprintf("leave {layout} out, or name a directory with {store}")}
+	}
+	if spec.Mode != "" && spec.Mode != job.Coordinated && spec.Log != "none" {
+		return &job.UsageError{Text: wording.Sprintf("{mode} %s logs messages in files, and nothing is added to an object", spec.Mode),
+			Fix: wording.Sprintf("add {log} none, or name a directory with {store}")}
+	}
+	return nil
+}
 
 // CheckRoom refuses a job with several checkpoints in flight whose storage is too small for them and
 // for the one that they follow, or on the nodes for as many as these keep.

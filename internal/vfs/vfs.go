@@ -26,6 +26,22 @@ import (
 // ErrLocked says that somebody else holds the lock.
 var ErrLocked = errors.New("locked by another process")
 
+// A Lease is a lock that its holder can lose. Lock of a file system with such locks returns it.
+type Lease interface {
+	io.Closer
+	// Renew makes sure that the lock is still ours; an error says that it is not, or that this
+	// cannot be told.
+	Renew() error
+	// Fence is a number that is larger than those of all holders before.
+	Fence() int64
+	// Contested reports whether the holder before us may live, and believe that it has the lock.
+	Contested() bool
+}
+
+// A Fencer is a file system with leases. Forbid makes sure that a file of this name, which
+// nothing replaces, is not made later; it fails with fs.ErrExist if it is there.
+type Fencer interface{ Forbid(name string) error }
+
 // Unbounded is more than any file system has.
 const Unbounded = math.MaxInt64
 

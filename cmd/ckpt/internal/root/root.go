@@ -20,7 +20,11 @@ import (
 	"ckpt/cmd/ckpt/internal/traces"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/wire"
+	"ckpt/internal/objectfs"
+	"ckpt/internal/vfs"
 )
+
+func init() { vfs.Mount(objectfs.Mount, objectfs.Open) }
 
 // Main runs the command line of this process, and ends it.
 func Main() {

@@ -12,8 +12,25 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ckpt/internal/testkit"
 	"ckpt/zones/dmtcptest"
 )
+
+// objectStore starts an object storage for the rest of the script, with a store for each
+// variable that it names, or skips it.
+func objectStore(ts *testscript.TestScript, _ bool, args []string) {
+	need(ts, false, []string{"versitygw"})
+	g, err := testkit.StartGateway(ts.MkAbs("gateway"), "bucket")
+	ts.Check(err)
+	ts.Defer(g.End)
+	for _, word := range g.Environment {
+		name, value, _ := strings.Cut(word, "=")
+		ts.Setenv(name, value)
+	}
+	for _, name := range args {
+		ts.Setenv(name, g.URL("bucket", strings.ToLower(name)))
+	}
+}
 
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	path := ts.MkAbs(args[0])

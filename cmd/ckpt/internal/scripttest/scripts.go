@@ -78,6 +78,7 @@ func heedSignals() {
 //	stall RANK          SIGSTOP a rank of this script's store
 //	orphans             fail if ranks of this script's store are alive
 //	smalldisk DIR SIZE [FILE]  mount a file system of a size, and of the size of a file
+//	objects NAME…       start an object storage, and set variables to the URLs of stores in it
 //	foreign DIR         put another build of ckpt into a directory
 //	readonly DIR        make a mounted file system read-only
 //	status N CMD…       run a command and check its exit status
@@ -146,6 +147,7 @@ var common = Commands{
 	"killjob":   killJob,
 	"orphans":   orphans,
 	"smalldisk": smallDisk,
+	"objects":   objectStore,
 	"same":      same,
 	"status":    status,
 	"foreign":   otherBuild,

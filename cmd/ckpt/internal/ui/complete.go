@@ -12,6 +12,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
+	"ckpt/internal/objectfs"
 )
 
 // placeholder finds the arguments in the usage of a command: JOB[@N], FILE|DIR.
@@ -159,9 +160,23 @@ func apps(begun string) []string {
 // dirFlags are the flags that take a directory.
 var dirFlags = []string{"store", "dir", "local", "measure", "storage"}
 
+// storeFlags are the flags that take a store, which may be in an object storage.
+var storeFlags = []string{"store", "to"}
+
 // CheckPlaces refuses flags and arguments that name another host or an object store where a
 // directory belongs, before anything is made.
 func CheckPlaces(cmd *cobra.Command, args []string) (err error) {
+	for _, name := range storeFlags {
+		if f := cmd.Flags().Lookup(name); f != nil && strings.HasPrefix(f.Value.String(), "s3:") {
+			dir, err := objectfs.Dir(f.Value.String())
+			if err != nil {
+				return BadUsage(fmt.Sprintf("--%s: %v", name, err), "as --"+name+" 's3://bucket/prefix?region=eu-central-1', or with endpoint=https://HOST for another storage than Amazon's")
+			}
+			if err := f.Value.Set(dir); err != nil {
+				return err
+			}
+		}
+	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err == nil && slices.Contains(dirFlags, f.Name) {
 			err = checkPlace("--"+f.Name+" ", f.Value.String())

@@ -122,7 +122,7 @@ func (g *Globals) CreateOther(flag, dir string) (*image.Store, error) {
 	}
 	a, err := os.Stat(g.Store)
 	b, berr := os.Stat(dir)
-	if err == nil && berr == nil && os.SameFile(a, b) {
+	if err == nil && berr == nil && os.SameFile(a, b) || vfs.Mounted(dir) && filepath.Clean(dir) == filepath.Clean(g.Store) {
 		return nil, BadUsage(fmt.Sprintf("%s %s is the store itself", flag, dir), "name another directory")
 	}
 	return image.CreateStore(vfs.OS{}, dir)
@@ -157,6 +157,9 @@ func (g *Globals) ShareStore() (undo func(), err error) {
 	undo = func() {}
 	if g.Group == "" {
 		return undo, nil
+	}
+	if vfs.Mounted(g.Store) {
+		return undo, BadUsage("--group is for directories", "the policies of the bucket say who may use a store in an object storage")
 	}
 	gid, err := GroupID(g.Group)
 	if err != nil {

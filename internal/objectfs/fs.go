@@ -1,0 +1,511 @@
+package objectfs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"ckpt/internal/vfs"
+)
+
+const (
+	tempSuffix  = ".tmp"   // of files that are there once they are renamed
+	leaseSuffix = ".lease" // of locks, which no list shows
+	// Once is the base name of files that nothing replaces. Forbid takes their names.
+	Once = "manifest"
+)
+
+// FS is a file system in a bucket.
+type FS struct {
+	vfs.NoDirect
+	c        *client
+	root     string // where it is mounted, as "/s3:/bucket"
+	partSize int64
+	slots    chan struct{} // of parts that are being uploaded
+	// each calls do again and again until stop is called; nil: leases are renewed when they are
+	// used, and files are written when they are synced or closed.
+	each func(period time.Duration, do func()) (stop func())
+	ttl  time.Duration // of leases
+
+	mu     sync.Mutex
+	dirs   map[string]bool   // keys of directories that were seen
+	held   map[string]*file  // by key: created, and not there yet
+	leases map[string]*Lease // by key
+}
+
+var _ vfs.FS = (*FS)(nil)
+
+// Sizes of parts: S3 takes at most maxParts of at least minPart.
+const (
+	minPart     = 5 << 20
+	defaultPart = 8 << 20
+	maxPart     = 64 << 20
+	maxParts    = 10_000
+	uploads     = 3
+)
+
+// New returns the file system of a bucket, as mounted at root.
+func New(b Bucket, root string) *FS {
+	return &FS{c: &client{b, sleep}, root: root, partSize: defaultPart, slots: make(chan struct{}, uploads), ttl: leaseTime, each: each,
+		dirs: map[string]bool{}, held: map[string]*file{}, leases: map[string]*Lease{}}
+}
+
+// each calls do at each end of a period.
+func each(period time.Duration, do func()) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		t := time.NewTicker(period)
+		defer t.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+				do()
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(done) })
+}
+
+// background is the context of requests, which vfs.FS has none for: each ends by its own
+// deadline.
+func background() context.Context { return context.Background() }
+
+// key returns the key of a name; "" for the root.
+func (f *FS) key(name string) (string, error) {
+	rest, ok := strings.CutPrefix(path.Clean(name), f.root)
+	if !ok || rest != "" && rest[0] != '/' {
+		return "", fs.ErrNotExist
+	}
+	return strings.TrimPrefix(rest, "/"), nil
+}
+
+func failed(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: name, Err: errnoOf(err)}
+}
+
+// errnoOf has errors answer as those of the kernel do.
+func errnoOf(err error) error {
+	if errors.Is(err, ErrTransient) {
+		return fmt.Errorf("%w: %w", err, syscall.ETIMEDOUT)
+	}
+	return err
+}
+
+// above returns the key of the directory of a key.
+func above(key string) string {
+	dir, _ := path.Split(key)
+	return strings.TrimSuffix(dir, "/")
+}
+
+// isDir reports whether a directory is there, as it was seen or as it is.
+func (f *FS) isDir(key string, seen bool) (bool, error) {
+	if key == "" || seen && f.saw(key) {
+		return true, nil
+	}
+	all, err := f.c.list(background(), key+"/", true, 1)
+	is := err == nil && len(all.Objects) > 0
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if delete(f.dirs, key); is {
+		f.dirs[key] = true
+	}
+	return is, err
+}
+
+func (f *FS) saw(key string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dirs[key]
+}
+
+// parent checks that the directory of a key is there.
+func (f *FS) parent(key string) error {
+	dir := above(key)
+	is, err := f.isDir(dir, true)
+	if err != nil || is {
+		return err
+	}
+	if _, err := f.c.head(background(), dir); err == nil {
+		return syscall.ENOTDIR
+	}
+	return fs.ErrNotExist
+}
+
+// gone reports whether an object stands for a file that must not be made.
+func gone(o Object) bool { return o.Size == 0 && path.Base(o.Key) == Once }
+
+// look returns the object of a file; fs.ErrNotExist for a directory as well.
+func (f *FS) look(key string) (Object, error) {
+	if key == "" {
+		return Object{}, fs.ErrNotExist
+	}
+	o, err := f.c.head(background(), key)
+	if o.Key = key; err == nil && gone(o) {
+		err = fs.ErrNotExist
+	}
+	return o, err
+}
+
+// Stat implements vfs.FS.
+func (f *FS) Stat(name string) (fs.FileInfo, error) {
+	key, err := f.key(name)
+	if err != nil {
+		return nil, failed("stat", name, err)
+	}
+	if key == "" {
+		return info{name: path.Base(name), dir: true}, nil
+	}
+	if w := f.isHeld(key); w != nil {
+		size, _ := w.Size()
+		return info{name: path.Base(key), size: size}, nil
+	}
+	o, err := f.look(key)
+	if err == nil {
+		return infoOf(o), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, failed("stat", name, err)
+	}
+	is, err := f.isDir(key, false)
+	if err == nil && is {
+		return info{name: path.Base(key), dir: true}, nil
+	}
+	if err == nil {
+		err = cmp.Or(f.parent(key), error(fs.ErrNotExist))
+	}
+	return nil, failed("stat", name, err)
+}
+
+func (f *FS) isHeld(key string) *file {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.held[key]
+}
+
+// Mkdir implements vfs.FS.
+func (f *FS) Mkdir(name string) error {
+	key, err := f.key(name)
+	if err == nil && key == "" {
+		err = fs.ErrExist
+	}
+	if err == nil {
+		err = f.parent(key)
+	}
+	if err == nil {
+		var is bool
+		if is, err = f.isDir(key, false); is {
+			err = fs.ErrExist // perhaps without an object of its own
+		}
+	}
+	if err == nil {
+		_, err = f.c.put(background(), key+"/", nil, Condition{New: true})
+	}
+	if errors.Is(err, ErrPrecondition) {
+		err = fs.ErrExist
+	}
+	if err == nil {
+		f.mu.Lock()
+		f.dirs[key] = true
+		f.mu.Unlock()
+	}
+	return failed("mkdir", name, err)
+}
+
+// ReadDir implements vfs.FS.
+func (f *FS) ReadDir(name string) ([]fs.DirEntry, error) {
+	key, err := f.key(name)
+	if err != nil {
+		return nil, failed("list", name, err)
+	}
+	prefix := ""
+	if key != "" {
+		prefix = key + "/"
+	}
+	all, err := f.c.list(background(), prefix, false, 1<<30)
+	if err == nil && len(all.Objects)+len(all.Prefixes) == 0 && key != "" {
+		if err = fs.ErrNotExist; f.isFile(key) {
+			err = syscall.ENOTDIR
+		}
+	}
+	if err != nil {
+		return nil, failed("list", name, err)
+	}
+	var list []fs.DirEntry
+	for _, o := range all.Objects {
+		if o.Key != prefix && !strings.HasSuffix(o.Key, leaseSuffix) && !gone(o) {
+			list = append(list, fs.FileInfoToDirEntry(infoOf(o)))
+		}
+	}
+	for _, p := range all.Prefixes {
+		if p != prefix {
+			list = append(list, fs.FileInfoToDirEntry(info{name: path.Base(p), dir: true}))
+		}
+	}
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, nil
+}
+
+func (f *FS) isFile(key string) bool {
+	_, err := f.c.head(background(), key)
+	return err == nil
+}
+
+// SyncDir implements vfs.FS: what the storage has answered is durable.
+func (f *FS) SyncDir(name string) error {
+	key, err := f.key(name)
+	if err == nil {
+		var is bool
+		if is, err = f.isDir(key, true); err == nil && !is {
+			err = fs.ErrNotExist
+		}
+	}
+	return failed("sync", name, err)
+}
+
+// Free implements vfs.FS: a bucket has no end.
+func (f *FS) Free(string) (int64, error) { return vfs.Unbounded, nil }
+
+// Remove implements vfs.FS.
+func (f *FS) Remove(name string) error {
+	key, err := f.key(name)
+	if err == nil && key == "" {
+		err = syscall.ENOTEMPTY
+	}
+	if err == nil {
+		if w := f.release(key); w != nil {
+			return failed("remove", name, w.abort())
+		}
+		var o Object
+		o, err = f.look(key)
+		switch {
+		case err == nil:
+			if err = f.mayRemove(o); err == nil {
+				err = f.c.delete(background(), key)
+			}
+		case errors.Is(err, fs.ErrNotExist):
+			err = f.removeDir(key)
+		}
+	}
+	return failed("remove", name, err)
+}
+
+// forbiddenFor is how long a forbidden name stays forbidden once its directory is removed: no
+// process that was stopped goes on after so long with a request that it had prepared.
+const forbiddenFor = 24 * time.Hour
+
+// removeDir removes a directory in which nothing is but leases that nobody holds. A name in it
+// that is forbidden stays, and with it the directory, until nobody can want it any more.
+func (f *FS) removeDir(key string) error {
+	all, err := f.c.list(background(), key+"/", true, 1000)
+	if err != nil {
+		return err
+	}
+	if len(all.Objects) == 0 {
+		return fs.ErrNotExist
+	}
+	var remove []string
+	kept := false
+	for _, o := range all.Objects {
+		switch {
+		case o.Key == key+"/": // last
+		case gone(o) && above(o.Key) == key:
+			now, err := f.c.head(background(), o.Key)
+			if err != nil {
+				return err
+			}
+			if now.Now.Sub(now.Modified) < forbiddenFor {
+				kept = true
+				continue
+			}
+			remove = append(remove, o.Key)
+		case strings.HasSuffix(o.Key, leaseSuffix) && above(o.Key) == key:
+			if locked, err := f.lockedAt(o.Key); err != nil || locked {
+				return cmp.Or(err, error(syscall.ENOTEMPTY))
+			}
+			remove = append(remove, o.Key)
+		default:
+			return syscall.ENOTEMPTY
+		}
+	}
+	f.mu.Lock()
+	delete(f.dirs, key)
+	f.mu.Unlock()
+	if !kept {
+		remove = append(remove, key+"/")
+	}
+	for _, k := range remove {
+		if err := f.c.delete(background(), k); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forbid makes sure that no file of this name is made later. It fails with fs.ErrExist if one
+// is there.
+func (f *FS) Forbid(name string) error {
+	key, err := f.key(name)
+	if err == nil && path.Base(key) != Once {
+		err = fs.ErrInvalid
+	}
+	if err == nil {
+		_, err = f.c.put(background(), key, nil, Condition{New: true})
+	}
+	if errors.Is(err, ErrPrecondition) {
+		var o Object
+		if o, err = f.c.head(background(), key); err == nil && o.Size > 0 {
+			err = fs.ErrExist
+		}
+	}
+	return failed("forbid", name, err)
+}
+
+// Rename implements vfs.FS: for a file under a temporary name in one step, for others of at
+// most a part by a copy.
+func (f *FS) Rename(oldName, newName string) error {
+	from, err := f.key(oldName)
+	if err != nil {
+		return failed("rename", oldName, err)
+	}
+	to, err := f.key(newName)
+	if err == nil {
+		err = f.parent(to)
+	}
+	if err != nil {
+		return failed("rename", newName, err)
+	}
+	if w := f.release(from); w != nil {
+		err := w.appear(to)
+		if err != nil {
+			f.hold(from, w)
+		}
+		return failed("rename", newName, err)
+	}
+	o, err := f.look(from)
+	if err == nil && o.Size > f.partSize {
+		err = errors.ErrUnsupported
+	}
+	b := make([]byte, o.Size)
+	if err == nil {
+		_, _, err = f.c.get(background(), from, b, 0, o.Tag)
+	}
+	if err == nil {
+		err = f.replace(to, b)
+	}
+	if err == nil {
+		err = f.c.delete(background(), from)
+	}
+	return failed("rename", oldName, err)
+}
+
+// replace writes an object in the place of another or of none, but never without a condition:
+// a request that was long under way must not undo a later one.
+func (f *FS) replace(key string, b []byte) (err error) {
+	if path.Base(key) == Once {
+		_, err = f.c.put(background(), key, b, Condition{New: true})
+		if errors.Is(err, ErrPrecondition) {
+			err = fmt.Errorf("%w: another process has written it, or has taken the job over", fs.ErrExist)
+		}
+		return err
+	}
+	const tries = 5
+	for range tries {
+		o, herr := f.c.head(background(), key)
+		when := Condition{Tag: o.Tag}
+		if errors.Is(herr, fs.ErrNotExist) {
+			when = Condition{New: true}
+		} else if herr != nil {
+			return herr
+		}
+		if _, err = f.c.put(background(), key, b, when); !errors.Is(err, ErrPrecondition) {
+			return err
+		}
+	}
+	return err
+}
+
+// hold keeps a file that others do not see yet.
+func (f *FS) hold(key string, w *file) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held[key] = w
+}
+
+// appeared forgets a file that is there under its own name.
+func (f *FS) appeared(w *file) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.held[w.key] == w {
+		delete(f.held, w.key)
+	}
+}
+
+func (f *FS) release(key string) *file {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.held[key]
+	delete(f.held, key)
+	return w
+}
+
+// info is a fs.FileInfo.
+type info struct {
+	name     string
+	size     int64
+	dir      bool
+	modified time.Time
+}
+
+func infoOf(o Object) info {
+	return info{name: path.Base(o.Key), size: o.Size, modified: o.Modified}
+}
+
+func (i info) Name() string       { return i.name }
+func (i info) Size() int64        { return i.size }
+func (i info) ModTime() time.Time { return i.modified }
+func (i info) IsDir() bool        { return i.dir }
+func (i info) Sys() any           { return nil }
+func (i info) Mode() fs.FileMode {
+	if i.dir {
+		return fs.ModeDir | 0o700
+	}
+	return 0o600
+}
+
+// Open implements vfs.FS.
+func (f *FS) Open(name string) (vfs.File, error) {
+	key, err := f.key(name)
+	if err == nil && key == "" {
+		err = syscall.EISDIR
+	}
+	if err != nil {
+		return nil, failed("open", name, err)
+	}
+	if w := f.isHeld(key); w != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.up != nil {
+			return nil, failed("open", name, errors.ErrUnsupported)
+		}
+		return &reading{fs: f, name: name, key: key, head: bytes.Clone(w.small), size: w.size}, nil
+	}
+	r := &reading{fs: f, name: name, key: key}
+	if err := r.open(); err != nil {
+		return nil, failed("open", name, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,169 @@
+package objectfs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"ckpt/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	os.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	os.Exit(m.Run())
+}
+
+// eachBucket runs a test on the model and, where versitygw is there, on a server.
+func eachBucket(t *testing.T, test func(t *testing.T, b Bucket)) {
+	t.Run("memory", func(t *testing.T) { test(t, NewMemory(time.Now)) })
+	t.Run("versitygw", func(t *testing.T) { test(t, server(t)) })
+}
+
+// server returns a bucket of a versitygw of the test.
+func server(t *testing.T) Bucket {
+	testkit.All(t, "versitygw")
+	g, err := testkit.StartGateway(t.TempDir(), "bucket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.End)
+	for _, word := range g.Environment {
+		name, value, _ := strings.Cut(word, "=")
+		t.Setenv(name, value)
+	}
+	b, err := openS3(context.Background(), &location{bucket: "bucket", endpoint: g.Endpoint, region: "us-east-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+const root = "/s3:/bucket"
+
+// newFS returns a file system that does nothing by itself, with short parts.
+func newFS(b Bucket) *FS {
+	f := New(b, root)
+	f.each, f.partSize = nil, minPart
+	return f
+}
+
+// TestConform: a bucket holds what every file system promises.
+func TestConform(t *testing.T) {
+	eachBucket(t, func(t *testing.T, b Bucket) {
+		f := newFS(b)
+		testkit.Conform(t, f, root)
+		if err := f.Mkdir(root + "/below"); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Conform(t, newFS(b), root+"/below")
+	})
+}
+
+// TestParts writes a file out of order by several goroutines, with a hole, and reads it.
+func TestParts(t *testing.T) {
+	eachBucket(t, func(t *testing.T, b Bucket) {
+		f := newFS(b)
+		const size, hole, piece = 3*minPart + 12345, 2*minPart + 100, 700_001
+		want := make([]byte, size)
+		for i := range want {
+			want[i] = byte(i * 7 >> 3)
+		}
+		clear(want[hole : hole+1000])
+		w, err := f.Create(root + "/file.img")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var g errgroup.Group
+		for at := 0; at < size; at += piece {
+			g.Go(func() error {
+				end := min(at+piece, size)
+				for _, s := range [][2]int{{at, min(end, max(at, hole))}, {min(end, max(at, hole+1000)), end}} {
+					if s[0] < s[1] {
+						if _, err := w.WriteAt(want[s[0]:s[1]], int64(s[0])); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := newFS(b).Open(root + "/file.img"); err == nil {
+			t.Error("the file is there before it is whole")
+		}
+		for _, do := range []func() error{w.Sync, w.Close} {
+			if err := do(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := newFS(b).Open(root + "/file.img")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, size)
+		if n, err := r.ReadAt(got, 0); n != size || err != nil && err != io.EOF || !bytes.Equal(got, want) {
+			t.Errorf("read %d bytes, %v", n, err)
+		}
+		for range 50 {
+			at := rand.IntN(size)
+			n := min(rand.IntN(1<<20)+1, size-at)
+			if k, err := r.ReadAt(got[:n], int64(at)); k != n || !bytes.Equal(got[:n], want[at:at+n]) {
+				t.Fatalf("read %d of %d bytes at %d, %v", k, n, at, err)
+			}
+		}
+	})
+}
+
+// TestOnce has several writers make the same manifest at a time: one succeeds.
+func TestOnce(t *testing.T) {
+	eachBucket(t, func(t *testing.T, b Bucket) {
+		for round := range 5 {
+			dir := fmt.Sprintf("%s/%d", root, round)
+			if err := newFS(b).Mkdir(dir); err != nil {
+				t.Fatal(err)
+			}
+			won := make(chan string, 16)
+			var g errgroup.Group
+			for i := range 16 {
+				g.Go(func() error {
+					f := newFS(b)
+					text := fmt.Sprint("writer ", i)
+					w, err := f.Create(dir + "/" + Once + tempSuffix)
+					if err != nil {
+						return err
+					}
+					if _, err = w.WriteAt([]byte(text), 0); err != nil {
+						return err
+					}
+					if f.Rename(dir+"/"+Once+tempSuffix, dir+"/"+Once) == nil {
+						won <- text
+					}
+					return nil
+				})
+			}
+			if err := g.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			close(won)
+			r, err := newFS(b).Open(dir + "/" + Once)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, 64)
+			n, _ := r.ReadAt(got, 0)
+			if winner := <-won; winner != string(got[:n]) || <-won != "" {
+				t.Errorf("%q has won, and %q is there", winner, got[:n])
+			}
+		}
+	})
+}

@@ -1,0 +1,468 @@
+package objectfs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"ckpt/internal/vfs"
+)
+
+// A file that is changed in place is written as a whole each time, as long as it has at most
+// wholeBytes. Files of lines, which are not synced, are written so often.
+const (
+	wholeBytes   = 64 << 20
+	linesSuffix  = ".jsonl"
+	writtenEvery = 2 * time.Second
+)
+
+// file is a file that is being written: in memory while it is short, then in parts.
+type file struct {
+	vfs.OnlyBytes
+	fs        *FS
+	name, key string // where it will be
+	temp      string // key of its temporary name; "" if it has none
+	stop      func() // ends the writing of lines; may be nil
+
+	mu       sync.Mutex
+	small    []byte // all bytes; nil once it is uploaded in parts
+	size     int64
+	tag      string // of the version that is there; "" if none is
+	up       *upload
+	dirty    bool
+	complete bool // all parts are one object
+	closed   bool
+}
+
+// Create implements vfs.FS.
+func (f *FS) Create(name string) (vfs.File, error) {
+	key, err := f.key(name)
+	if err == nil {
+		err = f.parent(key)
+	}
+	if err == nil && f.isHeld(key) != nil {
+		err = fs.ErrExist
+	}
+	if err == nil {
+		var is fs.FileInfo
+		if is, err = f.Stat(name); err == nil && is != nil {
+			err = fs.ErrExist
+		} else if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, failed("create", name, err)
+	}
+	w := &file{fs: f, name: name, key: key, dirty: true}
+	if to, temp := strings.CutSuffix(key, tempSuffix); temp {
+		w.key, w.temp = to, key
+	}
+	f.hold(key, w)
+	return w.start(), nil
+}
+
+// OpenWrite implements vfs.FS.
+func (f *FS) OpenWrite(name string) (vfs.File, error) {
+	r := &reading{fs: f, name: name}
+	var err error
+	if r.key, err = f.key(name); err == nil {
+		err = r.open()
+	}
+	if err == nil && r.size > wholeBytes {
+		err = fmt.Errorf("%w: an object of %d bytes is not changed in place", errors.ErrUnsupported, r.size)
+	}
+	w := &file{fs: f, name: name, key: r.key, tag: r.tag, size: r.size, small: make([]byte, r.size)}
+	if err == nil && r.size > 0 {
+		_, err = r.ReadAt(w.small, 0)
+	}
+	if err != nil {
+		return nil, failed("open", name, err)
+	}
+	return w.start(), nil
+}
+
+func (w *file) start() *file {
+	if w.fs.each != nil && strings.HasSuffix(w.key, linesSuffix) && w.temp == "" {
+		w.stop = w.fs.each(writtenEvery, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.dirty && !w.closed && w.up == nil {
+				_ = w.whole() // the next writing, or Close, tells
+			}
+		})
+	}
+	return w
+}
+
+// Size implements vfs.File.
+func (w *file) Size() (int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.size, nil
+}
+
+// limit returns how long the file may be in memory.
+func (w *file) limit() int64 {
+	if w.tag != "" {
+		return max(wholeBytes, w.fs.partSize)
+	}
+	return w.fs.partSize
+}
+
+// WriteAt implements vfs.File.
+func (w *file) WriteAt(b []byte, off int64) (int, error) {
+	up, err := w.place(b, off)
+	if err == nil && up != nil {
+		err = up.write(b, off)
+	}
+	if err != nil {
+		return 0, failed("write", w.name, err)
+	}
+	return len(b), nil
+}
+
+// place writes bytes of a short file, or returns the upload that they belong to.
+func (w *file) place(b []byte, off int64) (*upload, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed || off < 0 {
+		return nil, syscall.EBADF
+	}
+	if w.complete {
+		return nil, fmt.Errorf("%w: an object is not changed once its parts are one", errors.ErrUnsupported)
+	}
+	end := off + int64(len(b))
+	w.size, w.dirty = max(w.size, end), true
+	if w.up == nil && end <= w.limit() {
+		if grow := end - int64(len(w.small)); grow > 0 {
+			w.small = append(w.small, make([]byte, grow)...)
+		}
+		copy(w.small[off:], b)
+		return nil, nil
+	}
+	if w.up == nil {
+		up, err := w.fs.upload(w.key)
+		if err == nil {
+			err = up.write(w.small, 0)
+		}
+		if err != nil {
+			return nil, err
+		}
+		w.up, w.small = up, nil
+	}
+	return w.up, nil
+}
+
+// ReadAt implements vfs.File. Parts that were sent cannot be read before they are one object.
+func (w *file) ReadAt(b []byte, off int64) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, err := 0, error(nil)
+	switch {
+	case w.closed || off < 0:
+		return 0, failed("read", w.name, syscall.EBADF)
+	case off >= w.size:
+		return 0, io.EOF
+	case w.complete:
+		_, n, err = w.fs.c.get(background(), w.key, b, off, w.tag)
+	case w.up != nil:
+		err = errors.ErrUnsupported
+	default:
+		n = copy(b, w.small[off:])
+	}
+	if err == nil && n < len(b) {
+		return n, io.EOF
+	}
+	return n, failed("read", w.name, err)
+}
+
+// Sync implements vfs.File. A file under a temporary name is not there yet: Rename sees to it.
+func (w *file) Sync() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return failed("sync", w.name, syscall.EBADF)
+	}
+	return failed("sync", w.name, w.flush())
+}
+
+// flush makes the file be there.
+func (w *file) flush() error {
+	if !w.dirty || w.temp != "" {
+		return nil
+	}
+	if w.up == nil {
+		return w.whole()
+	}
+	return w.join(w.key)
+}
+
+// whole writes a short file as a whole.
+func (w *file) whole() error {
+	o, err := w.fs.c.put(background(), w.key, w.small, w.when())
+	if err == nil {
+		w.tag, w.dirty = o.Tag, false
+		w.fs.appeared(w)
+	}
+	return w.refused(err)
+}
+
+func (w *file) when() Condition { return Condition{New: w.tag == "", Tag: w.tag} }
+
+func (w *file) refused(err error) error {
+	if !errors.Is(err, ErrPrecondition) {
+		return err
+	}
+	if w.tag == "" {
+		return fmt.Errorf("%w: another process has written it", fs.ErrExist)
+	}
+	return fmt.Errorf("%w: another process has written it meanwhile", syscall.EBUSY)
+}
+
+// join makes one object of the parts.
+func (w *file) join(key string) error {
+	o, err := w.up.finish(w.size, w.when())
+	if err == nil {
+		w.tag, w.dirty, w.complete = o.Tag, false, true
+		w.fs.appeared(w)
+	}
+	return w.refused(err)
+}
+
+// appear makes a file that had a temporary name be there under another.
+func (w *file) appear(key string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.up == nil {
+		return w.fs.replace(key, w.small)
+	}
+	if key != w.key || path.Base(key) == Once {
+		return fmt.Errorf("%w: the parts were sent for %s", errors.ErrUnsupported, w.key)
+	}
+	o, err := w.fs.c.head(background(), key)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	w.tag = o.Tag
+	return w.join(key)
+}
+
+// abort drops bytes that are not there yet.
+func (w *file) abort() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dirty, w.small = false, nil
+	if w.up == nil || w.complete {
+		return nil
+	}
+	return w.up.abort()
+}
+
+// Truncate implements vfs.File, for a short file.
+func (w *file) Truncate(size int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.up != nil || size > w.size {
+		return failed("truncate", w.name, errors.ErrUnsupported)
+	}
+	w.small, w.size, w.dirty = w.small[:size], size, true
+	return nil
+}
+
+// Close implements vfs.File. A file in parts that was not synced is dropped: its writer failed.
+func (w *file) Close() error {
+	if w.stop != nil {
+		w.stop()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return failed("close", w.name, fs.ErrClosed)
+	}
+	w.closed = true
+	if w.temp != "" || !w.dirty {
+		return nil
+	}
+	defer w.fs.appeared(w) // or it never will be
+	if w.up == nil {
+		return failed("close", w.name, w.whole())
+	}
+	return failed("close", w.name, w.up.abort())
+}
+
+// upload is a file that is uploaded in parts, each once all its bytes are there.
+type upload struct {
+	fs            *FS
+	key, id, mark string
+
+	mu    sync.Mutex
+	parts map[int]*part // that lack bytes
+	sent  map[int]Part  // zero while they are under way
+	err   error         // the first
+	going sync.WaitGroup
+}
+
+type part struct {
+	b    []byte
+	have []span // sorted, apart
+}
+
+type span struct{ from, to int64 }
+
+func (f *FS) upload(key string) (*upload, error) {
+	u := &upload{fs: f, key: key, mark: newMark(), parts: map[int]*part{}, sent: map[int]Part{}}
+	var err error
+	u.id, err = f.c.begin(background(), key, u.mark)
+	return u, err
+}
+
+// buffers are parts that nothing uses.
+var buffers sync.Pool
+
+func buffer(n int64) []byte {
+	if b, ok := buffers.Get().(*[]byte); ok && int64(cap(*b)) >= n {
+		clear((*b)[:n])
+		return (*b)[:n]
+	}
+	return make([]byte, n)
+}
+
+// write takes bytes, and sends the parts that they complete. It waits while enough is under way.
+func (u *upload) write(b []byte, off int64) error {
+	for len(b) > 0 {
+		i := int(off / u.fs.partSize)
+		at := off % u.fs.partSize
+		n := min(int64(len(b)), u.fs.partSize-at)
+		p, err := u.part(i)
+		if err != nil {
+			return err
+		}
+		copy(p.b[at:], b[:n])
+		if u.filled(i, p, span{at, at + n}) {
+			u.send(i, p.b)
+		}
+		b, off = b[n:], off+n
+	}
+	return nil
+}
+
+// part returns part i, which is not sent yet.
+func (u *upload) part(i int) (*part, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.err != nil {
+		return nil, u.err
+	}
+	if _, is := u.sent[i]; is {
+		return nil, fmt.Errorf("%w: part %d of the object was sent already", errors.ErrUnsupported, i+1)
+	}
+	if i >= maxParts {
+		return nil, fmt.Errorf("%w: an object has at most %d parts of %d bytes; ask for longer ones, up to %d bytes, with &part= in the URL of the store",
+			syscall.EFBIG, maxParts, u.fs.partSize, int64(maxPart))
+	}
+	p := u.parts[i]
+	if p == nil {
+		p = &part{b: buffer(u.fs.partSize)}
+		u.parts[i] = p
+	}
+	return p, nil
+}
+
+// filled notes bytes of a part, and reports whether they were the last, once.
+func (u *upload) filled(i int, p *part, s span) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	p.add(s)
+	if len(p.have) != 1 || p.have[0] != (span{0, int64(len(p.b))}) || u.parts[i] != p {
+		return false
+	}
+	delete(u.parts, i)
+	u.sent[i] = Part{}
+	return true
+}
+
+func (p *part) add(s span) {
+	var all []span
+	for _, h := range p.have {
+		if h.to < s.from || s.to < h.from {
+			all = append(all, h)
+			continue
+		}
+		s = span{min(s.from, h.from), max(s.to, h.to)}
+	}
+	at := 0
+	for at < len(all) && all[at].from < s.from {
+		at++
+	}
+	p.have = append(append(append([]span{}, all[:at]...), s), all[at:]...)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// send uploads a part in the background.
+func (u *upload) send(i int, b []byte) {
+	u.fs.slots <- struct{}{}
+	u.going.Go(func() {
+		defer func() { <-u.fs.slots }()
+		done, err := u.fs.c.part(background(), u.key, u.id, i+1, b, crc32.Checksum(b, castagnoli))
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.err = cmp.Or(u.err, err)
+		u.sent[i] = done
+		if err == nil {
+			b = b[:cap(b)]
+			buffers.Put(&b)
+		}
+	})
+}
+
+// finish sends what is left, of which what nobody wrote is zero, and makes one object of all.
+func (u *upload) finish(size int64, when Condition) (Object, error) {
+	n := int((size + u.fs.partSize - 1) / u.fs.partSize)
+	for i := range n {
+		u.mu.Lock()
+		_, is := u.sent[i]
+		p := u.parts[i]
+		delete(u.parts, i)
+		u.mu.Unlock()
+		if is {
+			continue
+		}
+		if p == nil {
+			p = &part{b: buffer(u.fs.partSize)}
+		}
+		u.send(i, p.b[:min(u.fs.partSize, size-int64(i)*u.fs.partSize)])
+	}
+	u.going.Wait()
+	if u.err != nil {
+		return Object{}, u.err
+	}
+	parts := make([]Part, n)
+	for i := range n {
+		parts[i] = u.sent[i]
+	}
+	o, err := u.fs.c.complete(background(), u.key, u.id, u.mark, parts, when)
+	if err != nil {
+		return o, err
+	}
+	there, err := u.fs.c.head(background(), u.key)
+	if err == nil && (there.Mark != u.mark || there.Size != size) {
+		err = fmt.Errorf("%w: the object has %d bytes, its parts had %d", ErrTransient, there.Size, size)
+	}
+	return there, err
+}
+
+// abort removes the parts from the storage.
+func (u *upload) abort() error {
+	u.going.Wait()
+	return u.fs.c.abort(background(), u.key, u.id)
+}
