@@ -38,7 +38,8 @@ func (s Setting) filesDir(node int) string { return filepath.Join(s.NodeDir(node
 func (s Setting) lockPath(node int) string { return filepath.Join(s.NodeDir(node), "lock") }
 
 const (
-	dirName     = ".ckpt-cache"
+	// DirName is where daemons meet, in the directory that they cache.
+	DirName     = ".ckpt-cache"
 	settingName = "setting"
 	lockName    = "lock"
 	maxSetting  = 64 << 10
@@ -56,7 +57,7 @@ type place struct {
 	dir string
 }
 
-func placeIn(fsys vfs.FS, dir string) place { return place{fsys, filepath.Join(dir, dirName)} }
+func placeIn(fsys vfs.FS, dir string) place { return place{fsys, filepath.Join(dir, DirName)} }
 
 func (p place) nodePath(node int) string { return filepath.Join(p.dir, fmt.Sprintf("node-%d", node)) }
 

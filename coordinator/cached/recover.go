@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"ckpt/coordinator/wire"
@@ -171,4 +173,54 @@ func (v *view) recover(ctx context.Context, name string) (r Recovered) {
 		return fail(errors.Join(err, f.Abandon()))
 	}
 	return r
+}
+
+// A Listed is a cached file: one that is unfinished, or has versions.
+type Listed struct {
+	Name       string                   `json:"name"`
+	Unfinished bool                     `json:"unfinished,omitempty"`
+	Versions   []filecache.VersionState `json:"versions,omitempty"`
+}
+
+// List returns the files of a directory that are unfinished or have versions, and checks these.
+// Files that programs have open count as unfinished. It changes nothing.
+func List(ctx context.Context, dir string, o RecoverOptions) (list []Listed, err error) {
+	v, err := look(ctx, dir, o)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", dir, err)
+	}
+	defer func() { err = errors.Join(err, v.close()) }()
+	unfinished, err := v.names()
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Clone(unfinished)
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name, ok := filecache.NameOfManifest(path); ok && !e.IsDir() {
+			rel, err := filepath.Rel(dir, name)
+			if err != nil {
+				return err
+			}
+			names = append(names, rel)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if len(o.Names) > 0 && !slices.Contains(o.Names, name) {
+			continue
+		}
+		versions, err := v.cache.Verify(name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Listed{name, slices.Contains(unfinished, name), versions})
+	}
+	return list, nil
 }

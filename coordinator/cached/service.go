@@ -146,7 +146,7 @@ func (s *Service) Close() error {
 
 // Hidden reports whether a name below the cached directory is the cache's own.
 func Hidden(name string) bool {
-	return name == dirName || filepath.Dir(name) == dirName
+	return name == DirName || filepath.Dir(name) == DirName
 }
 
 // LinkVersion makes the name of a file one of its newest version.

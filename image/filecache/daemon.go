@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 )
 
@@ -369,28 +370,50 @@ func (h *Handle) Truncate(ctx context.Context, length int64) error {
 	return err
 }
 
-// look says whether programs have a file open, and where it ends.
+// look says whether programs have a file open, and where it ends. A name that ends with a slash
+// stands for all files below it that this daemon is the home of.
 func (d *Daemon) look(ctx context.Context, name string) (a Answer, err error) {
 	d.mu.Lock()
-	h := d.held[name]
-	d.mu.Unlock()
-	if h == nil {
-		return a, nil
+	var list []*held
+	for n, h := range d.held {
+		if n == name || strings.HasSuffix(name, "/") && strings.HasPrefix(n, name) {
+			list = append(list, h)
+		}
 	}
+	d.mu.Unlock()
+	for _, h := range list {
+		if a.Open, a.Reply.End, err = h.look(ctx); a.Open || err != nil {
+			break
+		}
+	}
+	return a, err
+}
+
+func (h *held) look(ctx context.Context) (open bool, end int64, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.file == nil {
-		return a, nil
+		return false, 0, nil
 	}
-	a.Open = true
-	a.Reply.End, err = h.file.size(ctx)
-	return a, err
+	end, err = h.file.size(ctx)
+	return true, end, err
 }
 
 // Look reports whether programs of any node have a file open, and its length then.
 func (d *Daemon) Look(ctx context.Context, name string) (size int64, open bool, err error) {
 	a, err := d.ask(ctx, d.home(name), Message{Verb: Look, Name: name})
 	return a.Reply.End, a.Open, err
+}
+
+// LookBelow reports whether programs of any node have a file of a directory open.
+func (d *Daemon) LookBelow(ctx context.Context, dir string) (open bool, err error) {
+	for i := range d.cache.Nodes {
+		a, err := d.ask(ctx, i, Message{Verb: Look, Name: dir + "/"})
+		if err != nil || a.Open {
+			return a.Open, err
+		}
+	}
+	return false, nil
 }
 
 // Close ends the daemon. Files that are open on this node are given up, and stay in the
@@ -411,8 +434,14 @@ func (d *Daemon) Close() error {
 	return errors.Join(errs...)
 }
 
-// Remove removes a file that no program has open from the store, with its versions.
-func (d *Daemon) Remove(name string) error { return d.cache.Remove(name) }
+// RemoveVersions removes all versions of a file that no program has open.
+func (d *Daemon) RemoveVersions(name string) error {
+	numbers, err := d.cache.Versions(name)
+	if err != nil {
+		return err
+	}
+	return d.cache.removeVersions(name, numbers)
+}
 
 // Versions lists the complete versions of a file, oldest first.
 func (d *Daemon) Versions(name string) ([]uint64, error) { return d.cache.Versions(name) }

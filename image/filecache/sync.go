@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"path/filepath"
 	"slices"
@@ -325,7 +326,7 @@ func (c *Cache) readVersion(name string, number uint64) (Version, error) {
 	if err := durable.ReadSealed(c.Store.FS, path, maxManifest, &v); err != nil {
 		return Version{}, err
 	}
-	if v.Number != number || v.Name != name || v.Bytes < 0 {
+	if v.Number != number || filepath.Base(v.Name) != filepath.Base(name) || v.Bytes < 0 {
 		return Version{}, durable.Damaged(path, 0, "it is of version %d of %s", v.Number, v.Name)
 	}
 	return v, nil
@@ -339,6 +340,53 @@ func (c *Cache) commitVersion(v Version) error {
 		return durable.Op("sync", dir, -1, err)
 	}
 	return durable.ReplaceSealed(c.Store.FS, path+manifestSuffix, v)
+}
+
+// A VersionState says whether a version is sound.
+type VersionState struct {
+	Number uint64 `json:"version"`
+	Bytes  int64  `json:"bytes"`
+	Damage string `json:"damage,omitempty"`
+}
+
+// Verify checks all versions of a file, oldest first. Damage is no error.
+func (c *Cache) Verify(name string) ([]VersionState, error) {
+	numbers, err := c.Versions(name)
+	if err != nil {
+		return nil, err
+	}
+	var list []VersionState
+	for _, n := range numbers {
+		v, err := c.readVersion(name, n)
+		if err == nil {
+			err = c.verifyVersion(v)
+		}
+		if errors.Is(err, fs.ErrNotExist) && c.gone(name, n) {
+			continue // removed meanwhile
+		}
+		damage := (*durable.DamageError)(nil)
+		if err != nil && !errors.As(err, &damage) {
+			return nil, err
+		}
+		list = append(list, VersionState{Number: n, Bytes: v.Bytes, Damage: text(err)})
+	}
+	return list, nil
+}
+
+func (c *Cache) gone(name string, number uint64) bool {
+	_, err := c.Store.FS.Stat(c.Store.versionPath(name, number) + manifestSuffix)
+	return missing(err)
+}
+
+// NameOfManifest returns the file that a manifest is of, and whether a path is one.
+func NameOfManifest(path string) (name string, ok bool) {
+	base, ok := strings.CutSuffix(path, manifestSuffix)
+	i := strings.LastIndex(base, ".v")
+	if !ok || i < 0 {
+		return "", false
+	}
+	_, ok = parseVersion(filepath.Base(base), filepath.Base(base[:i]))
+	return base[:i], ok
 }
 
 // verifyVersion checks the bytes of a version against its manifest.

@@ -24,6 +24,9 @@ type StorageOptions struct {
 	Watch Watch
 	// Files, unless nil, hold the bytes of open files instead of the directory.
 	Files Files
+	// Shared has every read of an open file come here, and locks go to the directory: others than
+	// the programs of this mount change Files.
+	Shared bool
 	// Lasts is how long the kernel may keep names and attributes; 1 s.
 	Lasts time.Duration
 }
@@ -50,9 +53,10 @@ type Files interface {
 	Size(name string) (bytes int64, ok bool)
 	// Truncate changes the size of a file by its name; ok is false if disk is to be truncated.
 	Truncate(name string, size int64) (ok bool, err error)
-	// Renamed and Removed say that a name of the directory has changed or has gone.
-	Renamed(from, to string)
-	Removed(name string)
+	// Renaming and Removing say that a name of the directory is about to change or to go, which
+	// their errors prevent.
+	Renaming(from, to string) error
+	Removing(name string) error
 }
 
 // A File is an open file of Files. An error is told to the program as its syscall.Errno, or EIO.
@@ -101,6 +105,7 @@ func Storage(dir, at string, o StorageOptions) (*Mount, error) {
 	if o.AllUsers {
 		options.Options = append(options.Options, "allow_other")
 	}
+	options.EnableLocks = o.Shared
 	if l.seen() {
 		options.ExtraCapabilities = fuse.CAP_DIRECT_IO_ALLOW_MMAP
 	}
@@ -134,7 +139,7 @@ func apart(dir, at string) error {
 type loop struct{ o StorageOptions }
 
 // seen reports whether each call of a program must come here.
-func (l *loop) seen() bool { return l.o.Watch != nil }
+func (l *loop) seen() bool { return l.o.Watch != nil || l.o.Shared }
 
 // plain reports whether bytes may pass by.
 func (l *loop) plain() bool { return l.o.Gate == nil && l.o.Watch == nil && l.o.Files == nil }
@@ -254,9 +259,12 @@ func (n *node) truncate(h fs.FileHandle, size int64) (ok bool, err error) {
 
 func (n *node) Unlink(ctx context.Context, name string) syscall.Errno {
 	r := n.request(ctx, Unlink, filepath.Join(n.name(), name))
-	errno := n.LoopbackNode.Unlink(ctx, name)
-	if files := n.loop.o.Files; errno == 0 && files != nil {
-		files.Removed(r.Name)
+	var errno syscall.Errno
+	if files := n.loop.o.Files; files != nil {
+		errno = errnoOf(files.Removing(r.Name))
+	}
+	if errno == 0 {
+		errno = n.LoopbackNode.Unlink(ctx, name)
 	}
 	n.loop.tell(r, errno)
 	return errno
@@ -267,9 +275,12 @@ func (n *node) Rename(ctx context.Context, name string, to fs.InodeEmbedder, new
 	if d, ok := to.(*node); ok {
 		r.To = filepath.Join(d.name(), newName)
 	}
-	errno := n.LoopbackNode.Rename(ctx, name, to, newName, flags)
-	if files := n.loop.o.Files; errno == 0 && files != nil {
-		files.Renamed(r.Name, r.To)
+	var errno syscall.Errno
+	if files := n.loop.o.Files; files != nil {
+		errno = errnoOf(files.Renaming(r.Name, r.To))
+	}
+	if errno == 0 {
+		errno = n.LoopbackNode.Rename(ctx, name, to, newName, flags)
 	}
 	n.loop.tell(r, errno)
 	return errno

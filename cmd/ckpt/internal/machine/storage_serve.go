@@ -42,7 +42,7 @@ command, and ckpt storage status shows whose turn it is. docs/TURNS.md explains 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newServeCommand(g), newStatusCommand(g), newTurnCommand(g), images.NewStorageMountCommand(g), newGuardCommand())
+	cmd.AddCommand(newServeCommand(g), newStatusCommand(g), newTurnCommand(g), images.NewStorageMountCommand(g), images.NewStorageRecoverCommand(g), newGuardCommand())
 	return cmd
 }
 

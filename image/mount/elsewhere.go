@@ -1,0 +1,44 @@
+package mount
+
+import (
+	"context"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Allocate makes a file of Files longer; it keeps no space for it.
+func (h *handle) Allocate(ctx context.Context, off, bytes uint64, mode uint32) syscall.Errno {
+	switch {
+	case h.file == nil:
+		return h.LoopbackFile.Allocate(ctx, off, bytes, mode)
+	case mode == unix.FALLOC_FL_KEEP_SIZE:
+		return 0
+	case mode != 0:
+		return syscall.EOPNOTSUPP
+	}
+	size, err := h.file.Size()
+	if end := int64(off + bytes); err == nil && end > size {
+		err = h.file.Truncate(end)
+	}
+	return errnoOf(err)
+}
+
+// Lseek finds data and holes: a file of Files is all data.
+func (h *handle) Lseek(ctx context.Context, off uint64, whence uint32) (uint64, syscall.Errno) {
+	if h.file == nil {
+		return h.LoopbackFile.Lseek(ctx, off, whence)
+	}
+	size, err := h.file.Size()
+	switch {
+	case err != nil:
+		return 0, errnoOf(err)
+	case off >= uint64(size):
+		return 0, syscall.ENXIO
+	case whence == unix.SEEK_DATA:
+		return off, 0
+	case whence == unix.SEEK_HOLE:
+		return uint64(size), 0
+	}
+	return 0, syscall.EINVAL
+}
