@@ -57,6 +57,7 @@ var results = map[string]string{
 	"layout":             "jobs.runPlan()",
 	"mount":              "images.mounted",
 	"storage-mount":      "images.mounted",
+	"storage-recover":    "images.recoveredFiles images.cachedFiles",
 	"predict-count":      "predictions.runPredictCount()",
 	"predict-fit":        "predictions.runPredictFit()",
 	"predict-plan":       "predictions.runPredictPlan() predictions.showLevelPlan()",

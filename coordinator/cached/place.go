@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,10 +41,11 @@ func (s Setting) lockPath(node int) string { return filepath.Join(s.NodeDir(node
 
 const (
 	// DirName is where daemons meet, in the directory that they cache.
-	DirName     = ".ckpt-cache"
-	settingName = "setting"
-	lockName    = "lock"
-	maxSetting  = 64 << 10
+	DirName      = ".ckpt-cache"
+	settingName  = "setting"
+	lockName     = "lock"
+	maxSetting   = 64 << 10
+	maxForgotten = 64 << 20
 )
 
 // ErrSetting says that daemons of a directory do not agree.
@@ -60,6 +63,45 @@ type place struct {
 func placeIn(fsys vfs.FS, dir string) place { return place{fsys, filepath.Join(dir, DirName)} }
 
 func (p place) nodePath(node int) string { return filepath.Join(p.dir, fmt.Sprintf("node-%d", node)) }
+
+func (p place) lostPath(node int) string { return filepath.Join(p.dir, fmt.Sprintf("lost-%d", node)) }
+
+// withoutDir takes the place of a lost node's directory while files are recovered.
+func (p place) withoutDir(node int) string {
+	return filepath.Join(p.dir, fmt.Sprintf("without-%d", node))
+}
+
+// forget notes that a file was recovered without a node. Should its directory turn up again, what
+// that has of the file is older.
+func (p place) forget(node int, name string) error {
+	list, err := p.forgotten(node)
+	if err != nil || slices.Contains(list, name) {
+		return err
+	}
+	return durable.ReplaceSealed(p.fs, p.lostPath(node), append(list, name))
+}
+
+func (p place) forgotten(node int) (list []string, err error) {
+	err = durable.ReadSealed(p.fs, p.lostPath(node), maxForgotten, &list)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return list, err
+}
+
+// clear removes from the directory of a node what is forgotten.
+func (p place) clear(node int, dir string) error {
+	list, err := p.forgotten(node)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	for _, name := range list {
+		if err := durable.RemoveAll(p.fs, filepath.Join(dir, url.PathEscape(name))); err != nil {
+			return err
+		}
+	}
+	return durable.Remove(p.fs, p.lostPath(node))
+}
 
 // A seat is where a daemon listens.
 type seat struct {

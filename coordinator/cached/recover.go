@@ -27,11 +27,11 @@ type RecoverOptions struct {
 type Recovered struct {
 	Name     string           `json:"name"`
 	From     filecache.Source `json:"from,omitempty"`
-	Version  uint64           `json:"version,omitempty"`
+	Version  uint64           `json:"file_version,omitempty"`
 	Bytes    int64            `json:"bytes"`
-	Replayed int              `json:"replayed"`
-	Dropped  int              `json:"dropped"`
-	Lost     []int            `json:"lost,omitempty"`
+	Replayed int              `json:"repeated_requests"`
+	Dropped  int              `json:"dropped_requests"`
+	Lost     []int            `json:"lost_nodes,omitempty"`
 	Warnings []string         `json:"warnings,omitempty"`
 	Error    string           `json:"error,omitempty"`
 	err      error
@@ -45,6 +45,7 @@ type view struct {
 	cache filecache.Cache
 	peers *peers
 	alive []int
+	lost  []int
 	locks []io.Closer
 }
 
@@ -87,10 +88,15 @@ func (v *view) node(ctx context.Context, s Setting, node int, lost bool) (fileca
 	}
 	fsys := vfs.OS{}
 	n.FS = fsys
-	if lost {
+	_, serr := fsys.Stat(n.Dir)
+	switch {
+	case lost && serr == nil:
+		return n, fmt.Errorf("node %d counts as lost, but its directory %s is here: %w", node, s.NodeDir(node), fs.ErrExist)
+	case lost:
+		v.lost = append(v.lost, node)
+		n.Dir = v.peers.place.withoutDir(node)
 		return n, durable.MkdirAll(fsys, n.Dir)
-	}
-	if _, serr := fsys.Stat(n.Dir); serr != nil {
+	case serr != nil:
 		return n, fmt.Errorf("node %d: %w: %w", node, ErrAway, err)
 	}
 	lock, err := fsys.Lock(s.lockPath(node))
@@ -103,6 +109,9 @@ func (v *view) node(ctx context.Context, s Setting, node int, lost bool) (fileca
 
 func (v *view) close() error {
 	v.peers.close()
+	for _, node := range v.lost {
+		_ = v.cache.Store.FS.Remove(v.peers.place.withoutDir(node)) // unless a file could not be recovered
+	}
 	var errs []error
 	for _, l := range v.locks {
 		errs = append(errs, l.Close())
@@ -125,7 +134,7 @@ func (v *view) names() ([]string, error) {
 }
 
 // Recover recovers the files of a directory that uses of its cache have left unfinished, and
-// stores them. Daemons that live give them up first. It reports each file, also one that it could
+// stores them. Daemons that live abandon them first. It reports each file, also one that it could
 // not recover, which stays as it is.
 func Recover(ctx context.Context, dir string, o RecoverOptions) (list []Recovered, err error) {
 	v, err := look(ctx, dir, o)
@@ -139,6 +148,7 @@ func Recover(ctx context.Context, dir string, o RecoverOptions) (list []Recovere
 			return nil, fmt.Errorf("recover %s: %w", dir, err)
 		}
 	}
+	list = []Recovered{}
 	for _, name := range names {
 		r := v.recover(ctx, name)
 		if errors.Is(r.err, filecache.ErrNothing) && len(o.Names) == 0 {
@@ -156,7 +166,7 @@ func (v *view) recover(ctx context.Context, name string) (r Recovered) {
 		return r
 	}
 	for _, node := range v.alive {
-		if _, err := v.peers.Ask(ctx, node, filecache.Message{Verb: filecache.Give, Name: name}); err != nil {
+		if _, err := v.peers.Ask(ctx, node, filecache.Message{Verb: filecache.Abandon, Name: name}); err != nil {
 			return fail(err)
 		}
 	}
@@ -172,6 +182,11 @@ func (v *view) recover(ctx context.Context, name string) (r Recovered) {
 	if err := f.Close(ctx); err != nil {
 		return fail(errors.Join(err, f.Abandon()))
 	}
+	for _, node := range v.lost {
+		if err := v.peers.place.forget(node, name); err != nil {
+			return fail(err)
+		}
+	}
 	return r
 }
 
@@ -179,7 +194,7 @@ func (v *view) recover(ctx context.Context, name string) (r Recovered) {
 type Listed struct {
 	Name       string                   `json:"name"`
 	Unfinished bool                     `json:"unfinished,omitempty"`
-	Versions   []filecache.VersionState `json:"versions,omitempty"`
+	Versions   []filecache.VersionState `json:"file_versions,omitempty"`
 }
 
 // List returns the files of a directory that are unfinished or have versions, and checks these.
@@ -212,6 +227,7 @@ func List(ctx context.Context, dir string, o RecoverOptions) (list []Listed, err
 		return nil, err
 	}
 	slices.Sort(names)
+	list = []Listed{}
 	for _, name := range slices.Compact(names) {
 		if len(o.Names) > 0 && !slices.Contains(o.Names, name) {
 			continue

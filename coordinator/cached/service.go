@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"ckpt/coordinator/wire"
 	"ckpt/image/filecache"
@@ -65,6 +66,9 @@ func Start(o Options) (s *Service, err error) {
 	}
 	if s.lock, err = fsys.Lock(s.setting.lockPath(o.Node)); err != nil {
 		return s, fmt.Errorf("node %d of the cache, directory %s: %w", o.Node, dir, err)
+	}
+	if err = s.place.clear(o.Node, s.setting.filesDir(o.Node)); err != nil {
+		return s, err
 	}
 	return s, s.serve(fsys)
 }
@@ -146,7 +150,7 @@ func (s *Service) Close() error {
 
 // Hidden reports whether a name below the cached directory is the cache's own.
 func Hidden(name string) bool {
-	return name == DirName || filepath.Dir(name) == DirName
+	return name == DirName || strings.HasPrefix(name, DirName+"/")
 }
 
 // LinkVersion makes the name of a file one of its newest version.

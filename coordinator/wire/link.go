@@ -213,7 +213,7 @@ var cases = []struct {
 	{"locked", vfs.ErrLocked},
 	{"unsupported", errors.ErrUnsupported},
 	{"newer", durable.ErrNewerVersion},
-	{"given up", filecache.ErrGiven},
+	{"abandoned", filecache.ErrAbandoned},
 	{"unfinished", filecache.ErrUnfinished},
 	{"spans nodes", filecache.ErrSpans},
 	{"closed file", filecache.ErrClosed},

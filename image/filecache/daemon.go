@@ -101,8 +101,8 @@ func (d *Daemon) Answer(ctx context.Context, m Message) (a Answer, err error) {
 		return d.resize(ctx, m)
 	case Join:
 		return Answer{}, d.begin(m)
-	case Give:
-		return Answer{}, d.given(m.Name)
+	case Abandon:
+		return Answer{}, d.abandon(m.Name)
 	case Drop:
 		if member := d.takeMember(m.Name); member != nil {
 			return Answer{}, member.end(nil)
@@ -114,7 +114,7 @@ func (d *Daemon) Answer(ctx context.Context, m Message) (a Answer, err error) {
 		if m.Verb == Resume { // it was closed
 			return a, nil
 		}
-		return a, ErrGiven
+		return a, ErrAbandoned
 	}
 	switch m.Verb {
 	case Serve:
@@ -139,7 +139,7 @@ func (d *Daemon) begin(m Message) error {
 		return errors.ErrUnsupported
 	}
 	if old := d.takeMember(m.Name); old != nil { // of a home that was lost
-		if err := old.end(ErrGiven); err != nil {
+		if err := old.end(ErrAbandoned); err != nil {
 			return err
 		}
 	}
@@ -215,7 +215,7 @@ func (h *Handle) begin(ctx context.Context) (*member, error) {
 	}
 }
 
-// enter counts a handle. It reports false for a use of a file that was given up.
+// enter counts a handle. It reports false for a use of a file that was abandoned.
 func (u *use) enter(ctx context.Context, d *Daemon, name string) (bool, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -228,7 +228,7 @@ func (u *use) enter(ctx context.Context, d *Daemon, name string) (bool, error) {
 			return false, err
 		}
 		if u.member = d.member(name); u.member == nil {
-			return false, fmt.Errorf("open %s: %w", name, ErrGiven)
+			return false, fmt.Errorf("open %s: %w", name, ErrAbandoned)
 		}
 	}
 	u.count++
@@ -257,7 +257,7 @@ func (h *Handle) Flush(ctx context.Context) error {
 	defer u.mu.Unlock()
 	u.count--
 	if d.member(h.name) != u.member {
-		return fmt.Errorf("close %s: %w", h.name, ErrGiven)
+		return fmt.Errorf("close %s: %w", h.name, ErrAbandoned)
 	}
 	if u.count > 0 {
 		return nil
@@ -416,7 +416,7 @@ func (d *Daemon) LookBelow(ctx context.Context, dir string) (open bool, err erro
 	return false, nil
 }
 
-// Close ends the daemon. Files that are open on this node are given up, and stay in the
+// Close ends the daemon. Files that are open on this node are abandoned, and stay in the
 // directories of the nodes.
 func (d *Daemon) Close() error {
 	d.mu.Lock()
@@ -428,7 +428,7 @@ func (d *Daemon) Close() error {
 	var errs []error
 	for _, name := range names {
 		if m := d.takeMember(name); m != nil {
-			errs = append(errs, m.end(ErrGiven))
+			errs = append(errs, m.end(ErrAbandoned))
 		}
 	}
 	return errors.Join(errs...)

@@ -55,7 +55,7 @@ func (d *daemons) end() {
 		d.kill[i]()
 		for name := range x.members {
 			if m := x.takeMember(name); m != nil {
-				m.end(ErrGiven)
+				m.end(ErrAbandoned)
 			}
 		}
 	}
@@ -241,13 +241,13 @@ func TestLostDaemon(t *testing.T) {
 		}
 		for i := range d.list {
 			if i != lost {
-				check(t, d.list[i].given("x"))
+				check(t, d.list[i].abandon("x"))
 			}
 		}
-		if _, err := b.WriteAt([]byte{1}, 0); !errors.Is(err, ErrGiven) {
+		if _, err := b.WriteAt([]byte{1}, 0); !errors.Is(err, ErrAbandoned) {
 			t.Errorf("write: %v", err)
 		}
-		if err := b.Flush(background); !errors.Is(err, ErrGiven) {
+		if err := b.Flush(background); !errors.Is(err, ErrAbandoned) {
 			t.Errorf("close: %v", err)
 		}
 		fs[lost] = memfs.New() // its directory as well

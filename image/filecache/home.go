@@ -53,7 +53,7 @@ func (d *Daemon) enter(ctx context.Context, m Message) (Answer, error) {
 	return Answer{}, nil
 }
 
-// open opens a file on all nodes. What an opening left that failed is cleared.
+// open opens a file on all nodes, and clears the remains of an opening that failed.
 func (d *Daemon) open(ctx context.Context, name string) (*File, error) {
 	if d.peers != nil {
 		if err := d.peers.Reach(ctx); err != nil {
@@ -93,7 +93,7 @@ func (d *Daemon) settle(ctx context.Context, m Message) (Answer, error) {
 	h := d.hold(m.Name)
 	defer h.mu.Unlock()
 	if h.file == nil {
-		return Answer{}, ErrGiven
+		return Answer{}, ErrAbandoned
 	}
 	return Answer{}, d.paused(ctx, h.file, func(dirty bool) (int64, error) {
 		if !dirty {
@@ -113,7 +113,7 @@ func (d *Daemon) resize(ctx context.Context, m Message) (Answer, error) {
 	defer h.mu.Unlock()
 	f := h.file
 	if f == nil {
-		return Answer{}, ErrGiven
+		return Answer{}, ErrAbandoned
 	}
 	return Answer{}, d.paused(ctx, f, func(dirty bool) (int64, error) {
 		if m.Length >= f.end.Load() {
@@ -203,8 +203,8 @@ func (d *Daemon) paused(ctx context.Context, f *File, do func(dirty bool) (int64
 	return err
 }
 
-// given gives up a file, as home and as member.
-func (d *Daemon) given(name string) error {
+// abandon ends a file, as home and as member.
+func (d *Daemon) abandon(name string) error {
 	var err error
 	if d.home(name) == d.node {
 		h := d.hold(name)
@@ -217,7 +217,7 @@ func (d *Daemon) given(name string) error {
 		h.mu.Unlock()
 	}
 	if m := d.takeMember(name); m != nil {
-		err = m.end(ErrGiven)
+		err = m.end(ErrAbandoned)
 	}
 	return err
 }

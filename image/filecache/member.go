@@ -10,9 +10,9 @@ import (
 	"ckpt/internal/durable"
 )
 
-// ErrGiven says that a file was given up while programs used it: a daemon was lost, or the file
+// ErrAbandoned says that a file was abandoned while programs used it: a daemon was lost, or the file
 // was recovered.
-var ErrGiven = errors.New("its cache was given up: recover the file, and open it again")
+var ErrAbandoned = errors.New("its cache was abandoned: recover the file, and open it again")
 
 // A member is a file on one node of several, whose managers live in daemons of their own: the
 // manager of the node's fragment, and the node's processes.
@@ -113,13 +113,13 @@ func (m *member) serve(ctx context.Context, r Request) (Reply, error) {
 	m.asking.RLock()
 	defer m.asking.RUnlock()
 	if m.ended {
-		return Reply{}, ErrGiven
+		return Reply{}, ErrAbandoned
 	}
 	return m.local.Call(ctx, 0, r)
 }
 
 // pause waits until no request of this node is under way, and holds the next ones until the
-// home says Resume. If the home is lost first, which ends ctx, the file is given up.
+// home says Resume. If the home is lost first, which ends ctx, the file is abandoned.
 func (m *member) pause(ctx context.Context) (Answer, error) {
 	f := m.file
 	f.gate.Lock()
@@ -131,7 +131,7 @@ func (m *member) pause(ctx context.Context) (Answer, error) {
 	m.paused = true
 	m.forget = context.AfterFunc(ctx, func() {
 		if m.take() {
-			f.closed, f.why = true, ErrGiven
+			f.closed, f.why = true, ErrAbandoned
 			f.gate.Unlock()
 		}
 	})
@@ -165,8 +165,7 @@ func (m *member) goOn(length int64) {
 	f.gate.Unlock()
 }
 
-// end stops the part of a node, for a reason or since the file is closed. What it has in its
-// directory stays.
+// end stops the part of a node, for a reason or since the file is closed. Its directory stays.
 func (m *member) end(why error) error {
 	f := m.file
 	if !m.take() {

@@ -16,13 +16,13 @@ const (
 	Pause                  // to a member: hold all requests until Resume
 	Resume                 // to a member
 	Drop                   // to a member: stop its manager
-	Give                   // to all: give a file up, since it is recovered
+	Abandon                   // to all: abandon a file, since it is recovered
 	Look                   // to the home: whether programs have it open, and where it ends
 	Greet                  // to all: whether the daemon is there
 )
 
 var verbNames = map[Verb]string{Serve: "serve", Enter: "open", Leave: "close", Settle: "sync", Resize: "truncate",
-	Join: "begin", Pause: "pause", Resume: "go on with", Drop: "end", Give: "give up", Look: "look for", Greet: "greet"}
+	Join: "begin", Pause: "pause", Resume: "go on with", Drop: "end", Abandon: "abandon", Look: "look for", Greet: "greet"}
 
 func (v Verb) String() string { return verbNames[v] }
 
@@ -43,7 +43,7 @@ func (v Verb) Lane() Lane {
 	switch v {
 	case Serve, Greet:
 		return ToOwner
-	case Join, Pause, Resume, Drop, Give:
+	case Join, Pause, Resume, Drop, Abandon:
 		return ToMember
 	}
 	return ToHome

@@ -344,7 +344,7 @@ func (c *Cache) commitVersion(v Version) error {
 
 // A VersionState says whether a version is sound.
 type VersionState struct {
-	Number uint64 `json:"version"`
+	Number uint64 `json:"file_version"`
 	Bytes  int64  `json:"bytes"`
 	Damage string `json:"damage,omitempty"`
 }

@@ -42,3 +42,11 @@ func (h *handle) Lseek(ctx context.Context, off uint64, whence uint32) (uint64, 
 	}
 	return 0, syscall.EINVAL
 }
+
+// end returns where to write. The kernel does not know what others have appended to a shared file.
+func (h *handle) end(off int64) (int64, error) {
+	if !h.appends || h.file == nil || !h.loop.o.Shared {
+		return off, nil
+	}
+	return h.file.Size()
+}

@@ -73,7 +73,7 @@ func (l *loop) tell(r *Request, errno syscall.Errno) {
 
 // handle makes the handle of a file that a program has opened.
 func (l *loop) handle(r *Request, disk *fs.LoopbackFile, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	h := &handle{LoopbackFile: disk, loop: l, name: r.Name, opener: r.Caller}
+	h := &handle{LoopbackFile: disk, loop: l, name: r.Name, opener: r.Caller, appends: flags&syscall.O_APPEND != 0}
 	fd, ok := disk.PassthroughFd()
 	if !ok {
 		return nil, 0, syscall.EBADF
@@ -117,6 +117,8 @@ type handle struct {
 	file   File
 	name   string
 	opener Caller
+	// appends says that a program opened the file to write at its end.
+	appends bool
 }
 
 // PassthroughFd lets the kernel move bytes by itself where no request must be seen.
@@ -188,6 +190,10 @@ func (h *handle) readAt(b []byte, off int64) (n int, err error) {
 }
 
 func (h *handle) Write(ctx context.Context, b []byte, off int64) (uint32, syscall.Errno) {
+	off, err := h.end(off)
+	if err != nil {
+		return 0, errnoOf(err)
+	}
 	r, n := h.request(ctx, Write, off, int64(len(b))), 0
 	errno := h.move(r, func(at, bytes int64) error {
 		m, err := h.writeAt(b[n:n+int(bytes)], at)

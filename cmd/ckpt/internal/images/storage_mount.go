@@ -30,12 +30,12 @@ that they have in DIR. It needs /dev/fuse, and fusermount3 (package fuse3) unles
 mounts.
 
 With --cache, open files are in directories of the nodes: fast for small, scattered writes
-of many processes. Each of --nodes has a mount with its --node number and the same other
-flags; they find each other through DIR. A file of DIR is read when the first program opens
-it, and written by fsync, and when the last one closes it. A file of a daemon that was killed,
-or a node that was lost, needs ckpt storage recover.`,
+of many processes. Each of --nodes has a mount with its --number and the same other flags;
+they find each other through DIR. A file of DIR is read when the first program opens it, and
+written by fsync, and when the last program closes it. A file of a daemon that was killed, or
+of a node that was lost, needs ckpt storage recover.`,
 		Example: `  ckpt storage mount /scratch /tmp/scratch &
-  ckpt storage mount /scratch /tmp/cached --cache '/nvme/{node}' --nodes 3 --node 1 --neighbours 1 &`,
+  ckpt storage mount /scratch /tmp/cached --cache '/nvme/{node}' --nodes 3 --number 1 --neighbours 1 &`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if fi, err := os.Stat(args[0]); errors.Is(err, fs.ErrNotExist) {

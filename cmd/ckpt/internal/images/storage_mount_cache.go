@@ -33,7 +33,7 @@ func (f *cacheFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.dirs, "cache", "", "keep open files in these directories of the nodes, like '/nvme/{node}'")
 	flags.IntVar(&f.nodes, "nodes", 1, "nodes of the cache, each with a mount")
-	flags.IntVar(&f.node, "node", 0, "number of this one, from 0")
+	flags.IntVar(&f.node, "number", 0, "number of this node, from 0")
 	flags.StringVar(&f.listen, "listen", "", "HOST or HOST:PORT of this machine for nodes on other hosts, over TLS")
 	flags.BoolVar(&f.records, "records", false, "level 1: keep each request on its own node until it is served")
 	flags.IntVar(&f.neighbours, "neighbours", 0, "level 2: that many next nodes keep a journal of the requests of each")
@@ -45,7 +45,7 @@ func (f *cacheFlags) add(cmd *cobra.Command) {
 func (f *cacheFlags) files(cmd *cobra.Command, g *ui.Globals, dir string, o *mount.StorageOptions) (end func() error, err error) {
 	none := func() error { return nil }
 	if f.dirs == "" {
-		for _, name := range []string{"nodes", "node", "listen", "records", "neighbours", "versions", "monitor"} {
+		for _, name := range []string{"nodes", "number", "listen", "records", "neighbours", "versions", "monitor"} {
 			if cmd.Flags().Changed(name) {
 				return none, ui.BadUsage("--"+name+" is of a cache, and there is no --cache", "add --cache '/nvme/{node}'")
 			}
@@ -103,7 +103,7 @@ func (f *cacheFlags) check(readOnly bool) error {
 	case f.nodes < 1:
 		return ui.BadUsage(fmt.Sprintf("--nodes %d: want 1 or more", f.nodes), "")
 	case f.node < 0 || f.node >= f.nodes:
-		return ui.BadUsage(fmt.Sprintf("--node %d: the nodes are 0 to %d", f.node, f.nodes-1), "count them with --nodes")
+		return ui.BadUsage(fmt.Sprintf("--number %d: the nodes are 0 to %d", f.node, f.nodes-1), "count them with --nodes")
 	case f.nodes > 1 && !strings.Contains(f.dirs, cached.NodeVariable):
 		return ui.BadUsage(fmt.Sprintf("--cache %s: %d nodes need a directory each", f.dirs, f.nodes), "put {node} into it, like '/nvme/{node}'")
 	case f.neighbours < 0 || f.neighbours >= f.nodes:
@@ -130,7 +130,7 @@ func (c *cacheFiles) report(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, filecache.ErrUnfinished), errors.Is(err, filecache.ErrGiven):
+	case errors.Is(err, filecache.ErrUnfinished), errors.Is(err, filecache.ErrAbandoned):
 		c.g.Warn("%v (ckpt storage recover)", err)
 	case errors.Is(err, filecache.ErrBeyond):
 		return syscall.EFBIG

@@ -21,12 +21,12 @@ func NewStorageRecoverCommand(g *ui.Globals) *cobra.Command {
 		Use:   "recover DIR [FILE]...",
 		Short: "Recover files whose cache was lost with a daemon or a node",
 		Long: `Recover the files of DIR that mounts with --cache have left unfinished, and write them into
-DIR: all of them, or those that are named. What a file then has, the levels of the mount
-promise: with --records every acknowledged write unless a node's directory is lost, with
---neighbours K also if K are, with --versions alone the newest version.
+DIR: all of them, or those that are named. A mount with --records keeps every acknowledged
+write unless a node's directory is lost, one with --neighbours K also if K are, and one with
+--versions alone the newest version.
 
 Every node must be reached, through its mount or as a directory of this machine. Where a
-node's directory is lost for good, --lost says so. Mounts give the files up first: programs
+node's directory is lost for good, --lost says so. Mounts abandon the files first: programs
 that have them open get errors until they open them again.
 
 --list shows the unfinished files and the versions of files instead, and checks these.`,
@@ -59,7 +59,7 @@ func recoverHint(err error, dir string) error {
 
 type recoveredFiles struct {
 	Dir   string             `json:"dir"`
-	Files []cached.Recovered `json:"files"`
+	Files []cached.Recovered `json:"cached_files"`
 }
 
 func recoverCached(ctx context.Context, g *ui.Globals, dir string, o cached.RecoverOptions) error {
@@ -97,7 +97,7 @@ func recoverCached(ctx context.Context, g *ui.Globals, dir string, o cached.Reco
 
 type cachedFiles struct {
 	Dir   string          `json:"dir"`
-	Files []cached.Listed `json:"files"`
+	Files []cached.Listed `json:"cached_files"`
 }
 
 func listCached(ctx context.Context, g *ui.Globals, dir string, o cached.RecoverOptions) error {
