@@ -7,18 +7,18 @@ type Verb uint8
 
 // The verbs. A file has a home: the daemon that opens, stores and closes it for all.
 const (
-	Serve  Verb = iota + 1 // to an owner: a request
-	Enter                  // to the home: programs of a node begin to use a file
-	Leave                  // to the home: they have closed it
-	Settle                 // to the home: store it
-	Resize                 // to the home: cut it to Length
-	Join                   // to a member: start its manager
-	Pause                  // to a member: hold all requests until Resume
-	Resume                 // to a member
-	Drop                   // to a member: stop its manager
-	Abandon                   // to all: abandon a file, since it is recovered
-	Look                   // to the home: whether programs have it open, and where it ends
-	Greet                  // to all: whether the daemon is there
+	Serve   Verb = iota + 1 // to an owner: a request
+	Enter                   // to the home: programs of a node begin to use a file
+	Leave                   // to the home: they have closed it
+	Settle                  // to the home: store it
+	Resize                  // to the home: cut it to Length
+	Join                    // to a member: start its manager
+	Pause                   // to a member: hold all requests until Resume
+	Resume                  // to a member
+	Drop                    // to a member: stop its manager
+	Abandon                 // to all: abandon a file, since it is recovered
+	Look                    // to the home: whether programs have it open, and where it ends
+	Greet                   // to all: whether the daemon is there
 )
 
 var verbNames = map[Verb]string{Serve: "serve", Enter: "open", Leave: "close", Settle: "sync", Resize: "truncate",

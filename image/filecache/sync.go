@@ -397,6 +397,11 @@ func (c *Cache) verifyVersion(v Version) error {
 		return durable.ReadError(path, 0, err)
 	}
 	defer f.Close()
+	if n, err := f.Size(); err != nil {
+		return durable.Op("read", path, -1, err)
+	} else if n != v.Bytes {
+		return durable.Damaged(path, min(n, v.Bytes), "it has %d bytes, not %d", n, v.Bytes)
+	}
 	for _, s := range v.Fragments {
 		sum := uint32(0)
 		for part := range v.parts(s) {

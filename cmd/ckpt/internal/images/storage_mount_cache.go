@@ -107,7 +107,7 @@ func (f *cacheFlags) check(readOnly bool) error {
 	case f.nodes > 1 && !strings.Contains(f.dirs, cached.NodeVariable):
 		return ui.BadUsage(fmt.Sprintf("--cache %s: %d nodes need a directory each", f.dirs, f.nodes), "put {node} into it, like '/nvme/{node}'")
 	case f.neighbours < 0 || f.neighbours >= f.nodes:
-		return ui.BadUsage(fmt.Sprintf("--neighbours %d: there are %d nodes besides each", f.neighbours, f.nodes-1), "")
+		return ui.BadUsage(fmt.Sprintf("--neighbours %d: each node has %d other", f.neighbours, f.nodes-1), "count the mounts with --nodes")
 	}
 	return nil
 }

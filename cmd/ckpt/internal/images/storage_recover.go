@@ -11,6 +11,7 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/cached"
 	"ckpt/image/filecache"
+	"ckpt/internal/durable"
 )
 
 // NewStorageRecoverCommand makes ckpt storage recover.
@@ -106,7 +107,7 @@ func listCached(ctx context.Context, g *ui.Globals, dir string, o cached.Recover
 		return recoverHint(err, dir)
 	}
 	var rows [][]string
-	damaged := 0
+	var damaged error
 	for _, f := range files {
 		if f.Unfinished {
 			rows = append(rows, []string{f.Name, "", "", "unfinished"})
@@ -114,7 +115,7 @@ func listCached(ctx context.Context, g *ui.Globals, dir string, o cached.Recover
 		for _, v := range f.Versions {
 			state := "sound"
 			if v.Damage != "" {
-				damaged++
+				damaged = errors.Join(damaged, &durable.DamageError{File: f.Name, Reason: fmt.Sprintf("version %d is damaged", v.Number)})
 				state = v.Damage
 			}
 			rows = append(rows, []string{f.Name, strconv.FormatUint(v.Number, 10), ui.Bytes(float64(v.Bytes)), state})
@@ -126,8 +127,5 @@ func listCached(ctx context.Context, g *ui.Globals, dir string, o cached.Recover
 		}
 		return g.Table([]string{"FILE", "VERSION", "BYTES", "STATE"}, rows)
 	})
-	if err == nil && damaged > 0 {
-		err = fmt.Errorf("%s: %d damaged versions", dir, damaged)
-	}
-	return err
+	return errors.Join(err, damaged)
 }
