@@ -204,6 +204,7 @@ func (c *crowd) fail(f failure) {
 		r.until = c.pace.when(r.pos) + late.sum
 		c.back[g], c.lags[g] = r, late
 		c.life.Deepest = math.Max(c.life.Deepest, lost)
+		c.life.Lost += lost
 		if late.sum > c.worst.sum {
 			c.worst = late
 		}

@@ -15,6 +15,8 @@ type each struct {
 	src    source
 	groups []alone
 	now    float64
+
+	stored, died func(group int) // if not nil, hear of it
 }
 
 // alone is a group.
@@ -36,11 +38,15 @@ const (
 
 const dt = 0.25
 
-func (e *each) end() float64 {
+func (e *each) begin() {
 	e.groups = make([]alone, e.Groups)
 	for i := range e.groups {
 		e.groups[i].next = e.after(i, 0)
 	}
+}
+
+// live returns the end.
+func (e *each) live() float64 {
 	upcoming := e.src.next()
 	for {
 		for upcoming.at <= e.now {
@@ -68,6 +74,9 @@ func (e *each) after(i int, pos float64) float64 {
 
 func (e *each) strike(i int) {
 	g := &e.groups[i]
+	if e.died != nil {
+		e.died(i)
+	}
 	g.phase, g.left = down, e.m.Detect+e.Levels[0].Restart
 	g.pos = g.saved
 	g.next = e.after(i, g.pos)
@@ -102,7 +111,9 @@ func (e *each) step() (ended bool) {
 		default:
 			if g.left -= dt / e.stretch(moving); g.left <= 0 {
 				if g.phase == writes {
-					g.saved, g.next = g.pos, e.after(i, g.pos)
+					if g.saved, g.next = g.pos, e.after(i, g.pos); e.stored != nil {
+						e.stored(i)
+					}
 				}
 				g.phase = computes
 			}
@@ -141,7 +152,8 @@ func TestGroupByGroup(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := each{Job: j, m: m, src: &player{tape: src}}
-			end := e.end()
+			e.begin()
+			end := e.live()
 			want, got = want+end, got+l.End
 		}
 		off := (got - want) / want

@@ -54,7 +54,8 @@ type Job struct {
 	// of several nodes, or parts of a node. Costs of levels are then those of a group that has the
 	// storage alone. Spread groups store one after the other, each at its part of the interval;
 	// else all at the same positions. Slack is how much further, in seconds of running, a group
-	// gets than another that stands still. Stretch is how many times longer a transfer takes
+	// gets than another that stands still: work that needs none of its messages, directly or
+	// through others. Stretch is how many times longer a transfer takes
 	// while so many groups move theirs; nil: they do not share the storage.
 	Groups  int
 	Spread  bool
@@ -241,6 +242,7 @@ type Life struct {
 	Restarts, FromLast   int // of these from the last level
 	Checkpoints, Drained int
 	Deepest              float64 // work that the worst failure destroyed
+	Lost                 float64 // seconds of running that failures destroyed, of all groups that went back
 }
 
 // ETTR is the share of the life that was work: the effective training time ratio of fleets.

@@ -30,6 +30,7 @@ func (r *run) restart() {
 	r.goBack(level)
 	r.life.Restarts++
 	r.life.Deepest = math.Max(r.life.Deepest, reached-r.pos)
+	r.life.Lost += reached - r.pos
 	if level == len(r.Levels)-1 {
 		r.life.FromLast++
 	}

@@ -74,9 +74,9 @@ func Simulate(ctx context.Context, jobs []Job, m Machine, runs Runs) (*Simulatio
 					return err
 				}
 				if j := &jobs[i]; t == nil || t.nodes != j.Nodes {
-					t = &tape{of: m.source(j.Nodes, rand.New(rand.NewPCG(runs.Seed, uint64(n)))), nodes: j.Nodes}
+					t = &tape{of: m.source(j.Nodes, failuresOf(runs.Seed, n)), nodes: j.Nodes}
 				}
-				l, err := jobs[i].live(&m, &player{tape: t}, rand.New(rand.NewPCG(runs.Seed, ^uint64(n))), nil)
+				l, err := jobs[i].live(&m, &player{tape: t}, outagesOf(runs.Seed, n), nil)
 				if err != nil {
 					return err
 				}

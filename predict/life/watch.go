@@ -1,9 +1,6 @@
 package life
 
-import (
-	"context"
-	"math/rand/v2"
-)
+import "math/rand/v2"
 
 // A Moment is what the time of a life has gone to until then.
 type Moment struct {
@@ -12,23 +9,25 @@ type Moment struct {
 	Failure bool // one has struck
 }
 
-// Watch has the first of the lives that Simulate would have from a seed, and returns its moments:
+// One is one of the lives that Simulate has from a seed. Watch, if not nil, hears of its moments:
 // failures, the ends of restarts, and its end.
-func Watch(ctx context.Context, j Job, m Machine, seed uint64) ([]Moment, error) {
+func One(j Job, m Machine, seed uint64, n int, watch func(Moment)) (*Life, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
 	if err := j.check(); err != nil {
 		return nil, err
 	}
-	list := []Moment{{}}
-	src := &tape{of: m.source(j.Nodes, rand.New(rand.NewPCG(seed, 0))), nodes: j.Nodes}
-	l, err := j.live(&m, &player{tape: src}, rand.New(rand.NewPCG(seed, ^uint64(0))), func(at Moment) { list = append(list, at) })
-	if err != nil {
-		return nil, err
+	l, err := j.live(&m, m.source(j.Nodes, failuresOf(seed, n)), outagesOf(seed, n), watch)
+	if err == nil && watch != nil {
+		watch(Moment{At: l.End, By: l.By})
 	}
-	return append(list, Moment{At: l.End, By: l.By}), ctx.Err()
+	return l, err
 }
+
+// failuresOf and outagesOf draw those of a life.
+func failuresOf(seed uint64, n int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(n))) }
+func outagesOf(seed uint64, n int) *rand.Rand  { return rand.New(rand.NewPCG(seed, ^uint64(n))) }
 
 // report tells a watcher of a moment.
 func (r *run) report(failure bool) {

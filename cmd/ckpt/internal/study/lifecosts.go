@@ -19,7 +19,7 @@ import (
 
 // lifeCosts are the flags that say what checkpoints of a simulated job cost.
 type lifeCosts struct {
-	np                       int
+	np, ppn                  int
 	nodeBytes                string
 	storage                  predictions.StorageOptions
 	store, local, network    string
@@ -52,6 +52,7 @@ func (o *lifeCosts) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.slack, "slack", "0s", "how far a group gets while another one stands still, like 20s: the iterations until messages are missing")
 	f.IntVar(&o.groupNodes, "group-nodes", 1, "nodes of a group in mode semi")
 	f.StringVar(&o.coordination, "coordination", "0s", "with --store-rate: time that a rank adds to the agreement of its group on a checkpoint, like 100us")
+	f.IntVar(&o.ppn, "ppn", 0, "ranks of a node, in place of --np")
 	f.StringVar(&o.logging, "logging", "", "speed lost to message logs between groups, like 2%")
 	f.StringVar(&o.logGrowth, "log-growth", "0%", "time that logs add to a checkpoint, as a share of the interval")
 	f.Float64Var(&o.replay, "replay", 1, "speed of repeated work of groups, whose messages come from logs")
@@ -80,6 +81,9 @@ func (o *lifeCosts) read(ctx context.Context, f *pflag.FlagSet, count int) (*cos
 	c := &costs{nodes: count, np: o.np, bytes: q.Size("--node-bytes", o.nodeBytes), store: float64(q.Rate("--store-rate", o.store)), local: float64(q.Rate("--local-rate", o.local)),
 		network: float64(q.Rate("--network-rate", o.network)), slow: q.Share("--drain-slowdown", o.slowdown), restart: q.Duration("--restart", o.restart).Seconds(),
 		growth: q.Share("--log-growth", o.logGrowth), replay: o.replay, slack: q.Duration("--slack", o.slack).Seconds(), coordination: q.Duration("--coordination", o.coordination).Seconds(), groupNodes: o.groupNodes}
+	if o.ppn > 0 {
+		c.np = o.ppn * count
+	}
 	if o.logging != "" {
 		c.logging = q.Share("--logging", o.logging)
 	}
@@ -165,6 +169,8 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 		return ui.BadUsage(fmt.Sprintf("--protect %s: %v", o.protect, err), fmt.Sprintf("run on more nodes, like --nodes %d", c.scheme.Nodes()))
 	}
 	switch uncoordinated := slices.Contains(c.modes, job.Uncoordinated); {
+	case o.np > 0 && o.ppn > 0:
+		return ui.BadUsage("--np and --ppn both say how many ranks there are", "leave one of them out")
 	case f.Changed("group-nodes") && !slices.Contains(c.modes, job.Semi):
 		return ui.BadUsage("--group-nodes is of --mode semi", "leave it out, or add that mode")
 	case c.groupNodes < 1 || c.nodes%c.groupNodes != 0:
@@ -175,7 +181,7 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 		return ui.Missing("--np", "65536")
 	case uncoordinated && c.np == 0:
 		return ui.Missing("--np", "65536")
-	case !uncoordinated && f.Changed("np") && o.storage.On == "" && c.coordination == 0:
+	case !uncoordinated && (o.np > 0 || o.ppn > 0) && o.storage.On == "" && c.coordination == 0:
 		return ui.BadUsage("--np: ranks matter for --mode uncoordinated, --coordination and --on only", "leave it out")
 	case f.Changed("np") && c.np < c.nodes:
 		return ui.BadUsage(fmt.Sprintf("--np %d: each of %d nodes has a rank", c.np, c.nodes), "give more ranks, or fewer nodes")

@@ -71,7 +71,7 @@ limits; ckpt interval has the closed forms.`,
   ckpt simulate --nodes 100 --machine-nodes 400 --failures failures.csv --node-bytes 64GiB --store-rate 50GiB/s --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := ui.Positive(cmd, "nodes", "np", "machine-nodes"); err != nil {
+			if err := ui.Positive(cmd, "nodes", "np", "ppn", "machine-nodes"); err != nil {
 				return err
 			}
 			defer g.Busy(cmd.CommandPath())()
@@ -124,6 +124,9 @@ func (w way) String() string {
 	return w.stagger.String()
 }
 
+// name is the mode and the stagger.
+func (w way) name() string { return strings.TrimSpace(string(w.mode) + " " + w.String()) }
+
 // ways are all that are asked for.
 func (c *costs) ways() (list []way) {
 	for _, mode := range c.modes {
@@ -153,7 +156,7 @@ func runSimulate(ctx context.Context, g *ui.Globals, o *simulateOptions, f *pfla
 		return err
 	}
 	if o.plot != "" {
-		if err := r.draw(ctx, o.plot); err != nil {
+		if err := r.draw(o.plot); err != nil {
 			return err
 		}
 	}

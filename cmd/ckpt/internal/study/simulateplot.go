@@ -1,7 +1,6 @@
 package study
 
 import (
-	"context"
 	"image/color"
 	"io"
 	"math"
@@ -16,12 +15,12 @@ import (
 )
 
 // draw draws one life of the best way, and the waste over the interval or over what varies.
-func (r *simulateResult) draw(ctx context.Context, path string) error {
+func (r *simulateResult) draw(path string) error {
 	below, err := r.wastePlot()
 	if err != nil {
 		return err
 	}
-	above, err := r.lifePlot(ctx)
+	above, err := r.lifePlot()
 	if err != nil {
 		return err
 	}
@@ -43,13 +42,14 @@ func (r *simulateResult) best() (i int) {
 var lifeColors = []color.Color{figure.Blue, figure.Vermilion, figure.Green, figure.Purple, figure.Orange, figure.Sky}
 
 // lifePlot draws what the time of the first life has gone to until each moment, and its failures.
-func (r *simulateResult) lifePlot(ctx context.Context) (*plot.Plot, error) {
+func (r *simulateResult) lifePlot() (*plot.Plot, error) {
 	i := r.best()
-	moments, err := life.Watch(ctx, r.jobs[i], r.machine, r.Seed)
+	moments := []life.Moment{{}}
+	_, err := life.One(r.jobs[i], r.machine, r.Seed, 0, func(m life.Moment) { moments = append(moments, m) })
 	if err != nil {
 		return nil, rangeOfLife(err)
 	}
-	p := &figure.Picture{Plot: figure.New("A life: " + (&simulatedLife{Mode: r.tries[i].way.mode, Stagger: r.tries[i].way.String()}).name() + " every " + ui.Seconds(r.tries[i].interval))}
+	p := &figure.Picture{Plot: figure.New("A life: " + r.tries[i].way.name() + " every " + ui.Seconds(r.tries[i].interval))}
 	p.X.Label.Text, p.Y.Label.Text = "days", "hours that were no work"
 	end := moments[len(moments)-1]
 	var failures plotter.XYs
@@ -95,7 +95,7 @@ func (r *simulateResult) wastePlot() (*plot.Plot, error) {
 	}
 	for i, w := range order {
 		c := lifeColors[i%len(lifeColors)]
-		p.Marks((&simulatedLife{Mode: w.mode, Stagger: w.String()}).name(), of[w], draw.GlyphStyle{Color: c, Radius: 2.5, Shape: draw.CircleGlyph{}})
+		p.Marks(w.name(), of[w], draw.GlyphStyle{Color: c, Radius: 2.5, Shape: draw.CircleGlyph{}})
 		p.Bars(of[w], reach[w], c)
 	}
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.TickerFunc(figure.DurationTicks)

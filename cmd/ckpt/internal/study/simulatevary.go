@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,7 +48,7 @@ var units = []struct {
 		return float64(n), err
 	}, func(v float64) string { return strconv.FormatFloat(math.Round(v), 'f', 0, 64) }},
 	{"logging log-growth drain-slowdown node-loss background", ui.ParseShare, func(v float64) string { return strconv.FormatFloat(100*v, 'g', 6, 64) + "%" }},
-	{"nodes np replay shape", func(flag, s string) (float64, error) {
+	{"nodes np ppn replay shape", func(flag, s string) (float64, error) {
 		v, err := strconv.ParseFloat(s, 64)
 		if err != nil {
 			err = ui.BadUsage(flag+" "+s+": want a number", "write "+flag+" like 64")
@@ -72,7 +73,7 @@ func readScope(option, s string) (x scope, err error) {
 				continue
 			}
 			x.flag, x.text = flag, u.write
-			if flag == "nodes" || flag == "np" {
+			if flag == "nodes" || flag == "np" || flag == "ppn" {
 				x.text = func(v float64) string { return strconv.FormatFloat(math.Round(v), 'f', 0, 64) }
 			}
 			if x.low, err = u.read(option+" "+flag, low); err == nil {
@@ -209,17 +210,39 @@ func (r *simulateResult) printPoints(g *ui.Globals) error {
 		return g.Printf("--%s %s: the waste is %s (%s), below %s, %s every %s\n%s tried, to 1 %% of the value\n", r.Varied, show(r.Varied, s.Value), ui.Percent1(s.Waste),
 			ui.Between(s.WasteL, s.WasteH, ui.Percent1), ui.Percent1(r.target), s.Lives[0].name(), ui.Seconds(s.Lives[0].IntervalS), ui.Count(len(r.Points), "value"))
 	}
-	header := []string{"|" + r.Varied, "best", "|every", "|total", "|90 of 100 runs", "|waste", "95 %", "|next best takes longer by"}
+	header := []string{"|" + r.Varied, "best", "|every", "|total"}
+	var order []string
+	for _, w := range r.tries {
+		if name := w.way.name(); !slices.Contains(order, name) {
+			order = append(order, name)
+			header = append(header, "|"+name)
+		}
+	}
+	unsure := false
 	var rows [][]string
 	for i := range r.Points {
 		p := &r.Points[i]
-		best, next := &p.Lives[0], ""
-		if len(p.Lives) > 1 {
-			l := &p.Lives[1]
-			next = fmt.Sprintf("%s (%s), %s", ui.Percent1(l.Longer), ui.Between(l.LongerLow, l.LongerHigh, ui.Percent1), l.name())
+		best := &p.Lives[0]
+		row := []string{show(r.Varied, p.Value), best.name(), ui.Seconds(best.IntervalS), ui.Seconds(best.MeanS)}
+		if len(p.Lives) > 1 && p.Lives[1].LongerLow <= 0 {
+			row[1] += " ?"
+			unsure = true
 		}
-		rows = append(rows, []string{show(r.Varied, p.Value), best.name(), ui.Seconds(best.IntervalS), ui.Seconds(best.MeanS), ui.Between(best.P5, best.P95, ui.Seconds),
-			ui.Percent1(p.Waste), ui.Between(p.WasteL, p.WasteH, ui.Percent1), next})
+		for _, name := range order {
+			l := &p.Lives[slices.IndexFunc(p.Lives, func(l simulatedLife) bool { return l.name() == name })]
+			row = append(row, ui.Percent1(1-r.WorkS/l.MeanS))
+		}
+		rows = append(rows, row)
 	}
-	return g.Table(header, rows)
+	if err := g.Table(header, rows); err != nil || g.Quiet {
+		return err
+	}
+	text := "\nbelow each way: its waste at its best interval\n"
+	if unsure {
+		text += "? another may be as fast, with 95 %\n"
+	}
+	for _, a := range r.Assumed {
+		text += "assumed: " + a + "\n"
+	}
+	return g.Printf("%s", text)
 }
