@@ -113,10 +113,8 @@ func (c *crowd) shift(seconds float64, cause Cause) {
 
 // away delays all groups by an outage of the storage. Groups that store together wait for it if
 // it is time to store; of spread ones some do soon, and the others when they are ahead by the slack.
+// Simulate refuses groups whose checkpoints go to nodes first.
 func (c *crowd) away(start, end float64) {
-	if c.Levels[0].OnNodes {
-		return
-	}
 	due := start + c.Slack + c.Interval/float64(c.Groups)
 	if !c.Spread {
 		own := start - c.others.sum

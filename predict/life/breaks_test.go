@@ -56,3 +56,33 @@ func TestBreaks(t *testing.T) {
 		t.Errorf("%.2f nodes lost in a failure, want %.2f", got, want)
 	}
 }
+
+// TestOneGroupAndMany: groups that have no slack, store together and repeat work as fast as the first
+// time end nearly when one group of all ends, in the same failures: two simulations that share
+// little agree. Failures during a restart send many groups back one by one, and one group as a
+// whole, so that they differ a little.
+func TestOneGroupAndMany(t *testing.T) {
+	direct := []life.Level{{Name: "store", Cost: 40, Restart: 120}}
+	tier := func(strength, every int) []life.Level {
+		return []life.Level{{Name: "nodes", Cost: 16, Restart: 76, OnNodes: true, Strength: strength, Rebuild: 16, Restored: 16}, {Name: "store", Restart: 76, Every: every, Drain: 410}}
+	}
+	nodes := life.Machine{NodeMTBF: 60 * day, Lost: 0.5, Spares: -1, Detect: 30}
+	racks, spares := nodes, nodes
+	racks.Domains, racks.DomainMTBF = 8, 60*day
+	spares.Spares, spares.Repair = 2, 2*day
+	for name, x := range map[string]struct {
+		levels   []life.Level
+		m        life.Machine
+		walltime float64
+	}{"store": {direct, nodes, 0}, "racks": {direct, racks, 0}, "spares": {direct, spares, 0}, "allocations": {direct, nodes, day},
+		"nodes": {tier(0, 1), nodes, 0}, "every fourth": {tier(0, 4), nodes, 0}, "partner": {tier(1, 1), racks, 0}} {
+		one := life.Job{Work: 10 * day, Interval: 1800, Nodes: 64, Levels: x.levels, Walltime: x.walltime, Queue: 3600 * math.Min(1, x.walltime)}
+		many := one
+		many.Groups = 64
+		s := simulate(t, x.m, 60, one, many)
+		a, b := s.Lives[0].End.Mean, s.Lives[1].End.Mean
+		if math.Abs(b/a-1) > 0.01 {
+			t.Errorf("%s: one group %.0f s, many %.0f s: %+.2f %%", name, a, b, 100*(b/a-1))
+		}
+	}
+}

@@ -34,6 +34,7 @@ type crowd struct {
 	watch    func(Moment)
 	stopAt   float64 // end of the allocation, less the checkpoint before
 	resumed  float64 // when the allocation began, 0 for the first
+	returns  float64 // end of the last outage of the storage
 }
 
 // A lag is how much later than at the pace a group is, and what for.
@@ -87,6 +88,7 @@ func (c *crowd) run() (*Life, error) {
 		end := c.pace.when(c.whole) + c.worst.sum
 		if next := math.Min(c.upcoming.at, c.stopAt); c.outages.start < math.Min(next, end) {
 			c.away(c.outages.start, c.outages.end)
+			c.returns = c.outages.end
 			c.outages.after(c.outages.end)
 			continue
 		}
@@ -158,10 +160,12 @@ func (c *crowd) fail(f failure) {
 		c.life.LostNodes += f.count
 		wait = c.spares.take(f.at, start, f.count) - start
 	}
+	away := 0.0
 	if level == len(c.Levels)-1 {
 		c.life.FromLast++
+		away = math.Max(0, c.returns-start-wait)
 	}
-	c.reading = slices.DeleteFunc(c.reading, func(until float64) bool { return until <= start+wait })
+	c.reading = slices.DeleteFunc(c.reading, func(until float64) bool { return until <= start+wait+away })
 	l := &c.Levels[level]
 	alone := l.Restart
 	if f.lost {
@@ -177,7 +181,7 @@ func (c *crowd) fail(f failure) {
 	}
 	contention := read * (c.stretch(among) - 1)
 	for range count {
-		c.reading = append(c.reading, start+wait+alone+contention)
+		c.reading = append(c.reading, start+wait+away+alone+contention)
 	}
 	h := hold{at: math.Inf(1)}
 	for g := first; g < first+count; g++ {
@@ -198,6 +202,7 @@ func (c *crowd) fail(f failure) {
 		lost := r.pos - r.from
 		late.add(c.m.Detect, Detection)
 		late.add(wait, NoNode)
+		late.add(away, Outage)
 		late.add(alone, Restart)
 		late.add(contention, Contention)
 		late.add(lost/math.Max(1, c.Replay), Rework)

@@ -2,6 +2,7 @@ package life
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -62,6 +63,9 @@ func Simulate(ctx context.Context, jobs []Job, m Machine, runs Runs) (*Simulatio
 		if err := jobs[i].check(); err != nil {
 			return nil, err
 		}
+		if j := &jobs[i]; m.StoreMTBF > 0 && j.Groups > 1 && j.Levels[0].OnNodes {
+			return nil, errRoom
+		}
 		all[i] = make([]Life, runs.Count)
 	}
 	g, gctx := errgroup.WithContext(ctx)
@@ -90,6 +94,9 @@ func Simulate(ctx context.Context, jobs []Job, m Machine, runs Runs) (*Simulatio
 	}
 	return compare(all), nil
 }
+
+// errRoom: which groups still have a slot on their nodes while the store is away is not simulated.
+var errRoom = errors.New("a store that is away is simulated for one group, or for checkpoints that go straight to it")
 
 // live is one life. Outages of the storage are drawn by rng.
 func (j *Job) live(m *Machine, src source, rng *rand.Rand, watch func(Moment)) (*Life, error) {

@@ -3,6 +3,7 @@ package study
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -197,6 +198,10 @@ func (o *simulateOptions) simulate(ctx context.Context, f *pflag.FlagSet) (*simu
 		return nil, ui.BadUsage("--interval "+o.interval+": must be over 0", "give a time like 1h, or auto")
 	case o.walltime == "" && f.Changed("queue"):
 		return nil, ui.BadUsage("--queue: a job without --walltime waits in no queue", "add --walltime 24h")
+	case o.storeMTBF != "" && o.local != "" && slices.ContainsFunc(o.modeNames, func(m string) bool { return m != string(job.Coordinated) }):
+		return nil, ui.BadUsage("--store-mtbf with --local-rate is simulated for coordinated checkpoints only: how long the nodes of each group have room is not", "leave --local-rate or the other modes out")
+	case o.shrink && slices.ContainsFunc(o.modeNames, func(m string) bool { return m != string(job.Coordinated) }):
+		return nil, ui.BadUsage("--shrink: groups that went back need as many ranks as they had", "leave it or the other modes out")
 	case o.shrink && o.spares < 0:
 		return nil, ui.BadUsage("--shrink: a spare is always there", "add the number of spares, like --spares 0 --repair 1d")
 	}
