@@ -19,6 +19,7 @@ import (
 
 	"ckpt/coordinator/wire"
 	"ckpt/image/iosched"
+	"ckpt/image/iosched/live"
 	"ckpt/internal/vfs"
 	"ckpt/internal/wording"
 
@@ -145,6 +146,9 @@ const defaultLease = 5 * time.Second
 
 func (c *controller) drop(k *client) {
 	k.link.end()
+	if list := k.wants.leave(); len(list) > 0 {
+		c.o.Unit.Drop(list)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.conns, k.id)
@@ -245,6 +249,9 @@ var ErrServed = errors.New("another process gives out the storage turns there")
 // ServeOptions say how a controller works. Zero values are defaults.
 type ServeOptions struct {
 	Arbiter iosched.TurnOptions
+	// Unit decides for the requests of mounts; nil: one with the policy of Arbiter, or mlf if that
+	// orders turns only.
+	Unit *live.Unit
 	// Listen is HOST or HOST:PORT for clients on other hosts; "" for this host only.
 	Listen string
 	// Group is the group of users that may connect besides the owner; 0: the directory's.
@@ -286,6 +293,12 @@ func Serve(ctx context.Context, dir string, o ServeOptions) (err error) {
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return err
+	}
+	if o.Unit == nil {
+		if o.Unit, err = unitOf(dir, o.Arbiter.Policy); err != nil {
+			return err
+		}
+		defer o.Unit.Close()
 	}
 	c, err := newController(dir, o)
 	if err != nil {

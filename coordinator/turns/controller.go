@@ -61,6 +61,7 @@ type client struct {
 	counted bool // as a connection of user
 	joined  bool
 	bursts  int
+	wants   wants
 }
 
 // A clock stands still while the process is stopped, when clients could not be heard.
@@ -150,7 +151,7 @@ func (c *controller) decide(ctx context.Context) (why string) {
 // more. The caller holds mu.
 func (c *controller) beat() {
 	for _, k := range c.conns {
-		if k.bursts > 0 && !k.link.Blocked() {
+		if (k.bursts > 0 || k.wants.waiting()) && !k.link.Blocked() {
 			k.link.send(&alive{})
 		}
 	}
@@ -202,6 +203,12 @@ func (c *controller) tell(k *client, e Event) {
 
 // handle handles a message of a client. After an error the connection ends.
 func (c *controller) handle(k *client, m message) error {
+	switch m := m.(type) {
+	case *want:
+		return c.want(k, m)
+	case *moved:
+		return c.moved(k, m)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch m := m.(type) {

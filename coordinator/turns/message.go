@@ -67,6 +67,20 @@ type (
 	revoked struct{ Burst, Turn uint64 }
 	evicted struct{ Burst, Turn uint64 }
 	report  struct{ JSON string }
+
+	// A want is a request of a program through a mount, a portion what may move of it now, and moved
+	// says that it has.
+	want struct {
+		ID              uint64
+		App, User, File string
+		Rank, Write     uint64
+		Offset, Bytes   int64
+	}
+	portion struct {
+		ID, Number    uint64
+		Offset, Bytes int64
+	}
+	moved struct{ Number uint64 }
 )
 
 const (
@@ -116,6 +130,23 @@ func (m *granted) fields(c *coder)  { c.numbers(&m.Burst, &m.Turn) }
 func (m *revoked) fields(c *coder)  { c.numbers(&m.Burst, &m.Turn) }
 func (m *evicted) fields(c *coder)  { c.numbers(&m.Burst, &m.Turn) }
 func (m *report) fields(c *coder)   { c.text(&m.JSON, maxReport-16) }
+func (m *moved) fields(c *coder)    { c.numbers(&m.Number) }
+
+func (m *want) fields(c *coder) {
+	c.number(&m.ID)
+	c.text(&m.App, maxName)
+	c.text(&m.User, maxName)
+	c.text(&m.File, maxFile)
+	c.numbers(&m.Rank, &m.Write)
+	c.signed(&m.Offset)
+	c.signed(&m.Bytes)
+}
+
+func (m *portion) fields(c *coder) {
+	c.numbers(&m.ID, &m.Number)
+	c.signed(&m.Offset)
+	c.signed(&m.Bytes)
+}
 
 // kinds make the messages, by their number on the wire. Numbers stay.
 var kinds = [...]func() message{
@@ -126,6 +157,8 @@ var kinds = [...]func() message{
 	func() message { return new(welcome) }, func() message { return new(refused) },
 	func() message { return new(granted) }, func() message { return new(revoked) },
 	func() message { return new(evicted) }, func() message { return new(report) },
+	func() message { return new(want) }, func() message { return new(portion) },
+	func() message { return new(moved) },
 }
 
 var kindOf = func() map[reflect.Type]byte {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 )
 
 // An Op is what a request does.
@@ -119,6 +121,7 @@ type handle struct {
 	opener Caller
 	// appends says that a program opened the file to write at its end.
 	appends bool
+	dirty   dirty // kept for a gate
 }
 
 // PassthroughFd lets the kernel move bytes by itself where no request must be seen.
@@ -200,6 +203,9 @@ func (h *handle) Write(ctx context.Context, b []byte, off int64) (uint32, syscal
 		n += m
 		return err
 	})
+	if h.loop.o.Gate != nil && n > 0 {
+		h.dirty.add(off, off+int64(n))
+	}
 	if n > 0 {
 		errno = 0 // the next call of the program meets the error
 	}
@@ -231,6 +237,8 @@ func (h *handle) Fsync(ctx context.Context, flags uint32) syscall.Errno {
 	switch {
 	case h.file != nil:
 		errno = errnoOf(h.file.Sync())
+	case h.syncRange(r) != nil:
+		errno = syscall.EIO
 	case flags&1 != 0: // FUSE_FSYNC_FDATASYNC
 		errno = errnoOf(syscall.Fdatasync(h.fd))
 	default:
@@ -238,6 +246,57 @@ func (h *handle) Fsync(ctx context.Context, flags uint32) syscall.Errno {
 	}
 	h.loop.tell(r, errno)
 	return errno
+}
+
+// dirty is the range of a handle that was written and is not synchronised.
+type dirty struct {
+	mu         sync.Mutex
+	begin, end int64
+}
+
+func (d *dirty) add(begin, end int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.begin == d.end {
+		d.begin, d.end = begin, end
+	}
+	d.begin, d.end = min(d.begin, begin), max(d.end, end)
+}
+
+func (d *dirty) take() (begin, end int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	begin, end = d.begin, d.end
+	d.begin, d.end = 0, 0
+	return begin, end
+}
+
+// syncPiece is how much of a file goes to the storage at one time.
+const syncPiece = 4 << 20
+
+// syncRange has dirty bytes go to the storage piece by piece, each when the gate says so: a write
+// moves bytes into memory, and the disk works now. fsync follows, and finds little left.
+func (h *handle) syncRange(r *Request) error {
+	gate := h.loop.o.Gate
+	if gate == nil {
+		return nil
+	}
+	begin, end := h.dirty.take()
+	for at := begin; at < end; at += syncPiece {
+		piece := *r
+		piece.Offset, piece.Bytes = at, min(syncPiece, end-at)
+		err := gate.Move(&piece, func(off, bytes int64) error {
+			err := unix.SyncFileRange(h.fd, off, bytes, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+			if errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.ESPIPE) || errors.Is(err, syscall.EINVAL) {
+				return nil // fsync does it
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (h *handle) Flush(ctx context.Context) syscall.Errno {

@@ -72,6 +72,7 @@ func mount(root fs.InodeEmbedder, dir, name string, o *fs.Options) (*Mount, erro
 	}
 	o.FsName, o.Name = name, "ckpt"
 	o.MaxWrite, o.MaxReadAhead = maxRequest, maxRequest
+	o.DisableSplice = true // a request of that size with its header is larger than a pipe
 	o.DirectMount = os.Geteuid() == 0
 	o.UID, o.GID = uint32(os.Geteuid()), uint32(os.Getegid())
 	server, err := fs.Mount(dir, root, o)
