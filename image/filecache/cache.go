@@ -12,6 +12,11 @@
 //	p.Close(ctx) // all processes
 //	f, recovery, err := c.Recover(ctx, "map", filecache.Options{}) // after a failure
 //
+// Programs use it through a Daemon on each node, behind a mount (ckpt storage mount --cache):
+//
+//	d, err := filecache.NewDaemon(c, node, peers, filecache.DaemonOptions{Levels: levels})
+//	h, err := d.Open(ctx, "map") // reads, writes, Sync, Truncate; Flush ends its use
+//
 // A file of n nodes is cut into n contiguous fragments of ceil(size/n) bytes. One
 // manager per node and file has a fragment and serves the requests to it one by one, as
 // they arrive. The owner of a byte follows from its offset. A request over several
