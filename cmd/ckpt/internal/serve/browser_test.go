@@ -21,7 +21,7 @@ import (
 )
 
 // TestBrowser: in a browser a user launches a job, sees its checkpoints, a failure and the restart,
-// stops, restarts and verifies it, and asks what checkpoints would cost. With CKPT_SCREENSHOTS=DIR
+// stops, restarts and verifies it, looks at the I/O of a checkpoint, and asks what checkpoints would cost. With CKPT_SCREENSHOTS=DIR
 // it leaves pictures of each view, with CKPT_AXE=FILE it has axe-core look for violations.
 func TestBrowser(t *testing.T) {
 	testkit.All(t, "chromium")
@@ -71,6 +71,13 @@ func TestBrowser(t *testing.T) {
 	u.await("the second end", `document.getElementById("facts").textContent.includes("stopped")`)
 	u.press("Verify")
 	u.await("the verification", `document.getElementById("done").textContent.includes(" 0 damaged places")`)
+	u.do("the trace of a checkpoint", chromedp.Click("#checkpoints tbody a"))
+	u.await("its tiles", `document.querySelectorAll("#t-rows tbody tr").length > 0`)
+	u.do("files, larger", chromedp.SetValue("#t-by", "file"), chromedp.Evaluate[chromedp.Void](`document.getElementById("t-by").dispatchEvent(new Event("change"))`))
+	u.await("files", `document.getElementById("t-rows").textContent.includes(".img")`)
+	u.do("zoom", chromedp.Click("#t-in"))
+	u.await("half of the time", `trace.answer.to_s - trace.answer.from_s < 0.6 * (trace.answer.trace_end_s - trace.answer.trace_start_s)`)
+	u.look("trace")
 	u.do("what if", chromedp.Evaluate[chromedp.Void](`location.hash = "#what-if"`))
 	u.await("an answer", `document.querySelector("#w-interval .big") && document.querySelector("#waste canvas")`)
 	u.look("what-if")

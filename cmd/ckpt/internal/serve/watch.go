@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
+	"ckpt/image/container"
 	"ckpt/internal/vfs"
 )
 
@@ -28,10 +30,14 @@ type Change struct {
 	Task   *Task       `json:"task_now,omitempty"`
 }
 
-// How often the watcher looks at jobs that run, and at the directories of all.
+// How often the watcher looks at jobs that run, at the directories of all, and at those that the
+// kernel says have changed. Looks at all of many jobs are rarer: they take a hundredth of the time.
 const (
 	lookPause = 250 * time.Millisecond
 	allPause  = time.Second
+	allShare  = 100
+	bellPause = 20 * time.Millisecond
+	liveShare = 20
 )
 
 // A watcher keeps the states of all jobs while somebody listens. A store is its own database: the
@@ -44,7 +50,8 @@ type watcher struct {
 	listeners map[chan Change]bool
 
 	looking sync.Mutex // one look at a time
-	lastAll time.Time
+	nextAll time.Time
+	bell    *bell
 }
 
 type seenJob struct {
@@ -56,36 +63,45 @@ type seenJob struct {
 }
 
 func newWatcher(stores []storeRef) *watcher {
-	return &watcher{stores: stores, seen: map[string]*seenJob{}, listeners: map[chan Change]bool{}}
+	return &watcher{stores: stores, seen: map[string]*seenJob{}, listeners: map[chan Change]bool{}, bell: newBell()}
 }
 
 // run looks again and again while there are listeners.
 func (w *watcher) run(ctx context.Context) {
-	tick := time.NewTicker(lookPause)
-	defer tick.Stop()
-	for {
+	go w.bell.listen()
+	defer w.bell.close()
+	for pause := lookPause; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
-		}
-		w.mu.Lock()
-		heard := len(w.listeners) > 0
-		w.mu.Unlock()
-		if heard {
-			w.look(ctx, false)
+		case <-time.After(pause):
+			pause = lookPause
+			if w.heard() {
+				began := time.Now()
+				w.look(ctx, false)
+				pause = max(lookPause, liveShare*time.Since(began))
+			}
+		case <-w.bell.wake:
+			if w.heard() {
+				time.Sleep(bellPause) // a commit changes several files
+				w.lookAtChanged(ctx)
+			}
 		}
 	}
+}
+
+func (w *watcher) heard() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.listeners) > 0
 }
 
 // look finds out what has changed, and tells the listeners. All has it look at all jobs.
 func (w *watcher) look(ctx context.Context, all bool) {
 	w.looking.Lock()
 	defer w.looking.Unlock()
-	all = all || time.Since(w.lastAll) >= allPause
-	if all {
-		w.lastAll = time.Now()
-	}
+	began := time.Now()
+	all = all || !began.Before(w.nextAll)
 	for _, st := range w.stores {
 		store, err := image.OpenStore(vfs.OS{}, st.Dir)
 		if err != nil {
@@ -101,6 +117,46 @@ func (w *watcher) look(ctx context.Context, all bool) {
 			}
 		}
 	}
+	if all {
+		w.nextAll = time.Now().Add(max(allPause, allShare*time.Since(began)))
+	}
+}
+
+// lookAtChanged looks at the jobs whose directories the kernel says have changed.
+func (w *watcher) lookAtChanged(ctx context.Context) {
+	dirs, missed := w.bell.changed()
+	if missed {
+		w.look(ctx, true)
+		return
+	}
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	for _, st := range w.stores {
+		store, err := image.OpenStore(vfs.OS{}, st.Dir)
+		if err != nil {
+			continue
+		}
+		for dir := range dirs {
+			if name := filepath.Base(dir); filepath.Dir(dir) == jobsOf(st.Dir) && container.ValidJobName(name) {
+				w.lookAt(ctx, store, w.note(st.Name, name), false)
+				w.bell.watch(dir)
+			}
+		}
+	}
+}
+
+// jobsOf is the directory of the jobs of a store.
+func jobsOf(dir string) string { return filepath.Join(dir, "jobs") }
+
+// note returns what is known of a job, of which nothing may be known.
+func (w *watcher) note(store, name string) *seenJob {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := store + "/" + name
+	if w.seen[key] == nil {
+		w.seen[key] = &seenJob{store: store, name: name}
+	}
+	return w.seen[key]
 }
 
 func (w *watcher) known(store string) (list []*seenJob) {
@@ -120,17 +176,20 @@ func (w *watcher) lookAtAll(ctx context.Context, name string, store *image.Store
 		return
 	}
 	there := map[string]bool{}
+	jobs := jobsOf(store.Dir())
+	w.bell.watch(jobs)
+	places := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var looks sync.WaitGroup
 	for _, n := range names {
 		there[n] = true
-		w.mu.Lock()
-		s := w.seen[name+"/"+n]
-		if s == nil {
-			s = &seenJob{store: name, name: n}
-			w.seen[name+"/"+n] = s
-		}
-		w.mu.Unlock()
-		w.lookAt(ctx, store, s, true)
+		w.bell.watch(filepath.Join(jobs, n)) // before the look, so that no change falls between
+		places <- struct{}{}
+		looks.Go(func() {
+			defer func() { <-places }()
+			w.lookAt(ctx, store, w.note(name, n), true)
+		})
 	}
+	looks.Wait()
 	for _, s := range w.known(name) {
 		if !there[s.name] {
 			w.forget(s)
@@ -245,7 +304,8 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusServiceUnavailable, fmt.Sprintf("%d streams are open", mostListeners), "close pages of this service")
 		return
 	}
-	s.watch.look(r.Context(), true)
+	s.watch.look(r.Context(), false)
+	s.watch.lookAtChanged(r.Context())
 	ch, now := s.watch.listen()
 	defer s.watch.leave(ch)
 	w.Header().Set("Content-Type", "text/event-stream")
