@@ -95,6 +95,9 @@ func (g *Grid) placeRanks(t *iotrace.Trace) []int {
 	for i, at := range order {
 		place[at] = i / each
 		name := strconv.Itoa(t.Ranks[at].Rank)
+		if t.Ranks[at].Rank < 0 {
+			name = "no rank"
+		}
 		if i%each == 0 {
 			g.Names[Ranks] = append(g.Names[Ranks], name)
 		} else if i == len(order)-1 || i%each == each-1 {

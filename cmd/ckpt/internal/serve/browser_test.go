@@ -48,7 +48,7 @@ func TestBrowser(t *testing.T) {
 	defer cancel()
 	ctx, cancel = chromedp.NewContext(ctx)
 	defer cancel()
-	ctx, cancel = context.WithTimeout(ctx, 3*time.Minute) // for a page that never gets there
+	ctx, cancel = context.WithTimeout(ctx, 9*time.Minute) // for a page that never gets there
 	defer cancel()
 	u := &guest{t: t, ctx: ctx, s: s}
 	u.do("enter", chromedp.EmulateViewport(1280, 900), chromedp.Navigate(web.URL+"/enter?key="+<-link), chromedp.WaitVisible("#launch"))
@@ -73,7 +73,7 @@ func TestBrowser(t *testing.T) {
 	u.await("the verification", `document.getElementById("done").textContent.includes(" 0 damaged places")`)
 	u.do("the trace of a checkpoint", chromedp.Click("#checkpoints tbody a"))
 	u.await("its tiles", `document.querySelectorAll("#t-rows tbody tr").length > 0`)
-	u.do("files, larger", chromedp.SetValue("#t-by", "file"), chromedp.Evaluate[chromedp.Void](`document.getElementById("t-by").dispatchEvent(new Event("change"))`))
+	u.do("files", chromedp.Evaluate[chromedp.Void](`document.getElementById("t-by").value = "file"; askTrace()`))
 	u.await("files", `document.getElementById("t-rows").textContent.includes(".img")`)
 	u.do("zoom", chromedp.Click("#t-in"))
 	u.await("half of the time", `trace.answer.to_s - trace.answer.from_s < 0.6 * (trace.answer.trace_end_s - trace.answer.trace_start_s)`)

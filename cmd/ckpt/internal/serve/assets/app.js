@@ -1,13 +1,6 @@
 "use strict";
 // The page of ckpt serve: jobs as they are told by the stream of events, and answers of the API.
 
-const $ = (id) => document.getElementById(id);
-const el = (tag, props = {}, ...children) => {
-  const e = Object.assign(document.createElement(tag), props);
-  e.append(...children);
-  return e;
-};
-
 const jobs = new Map(); // by store/job
 const tasks = new Map();
 const summaries = {}; // of operations

@@ -1,6 +1,14 @@
 "use strict";
 // Numbers and charts. uPlot draws; a chart that is drawn again keeps its zoom.
 
+// $ and el find and make elements.
+const $ = (id) => document.getElementById(id);
+const el = (tag, props = {}, ...children) => {
+  const e = Object.assign(document.createElement(tag), props);
+  e.append(...children);
+  return e;
+};
+
 // Numbers, as ckpt writes them.
 const bytes = (n) => {
   const units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];

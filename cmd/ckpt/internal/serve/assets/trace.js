@@ -126,7 +126,7 @@ $("t-map").addEventListener("pointermove", (e) => {
   const a = trace.answer, row = trace.rows[Math.floor((e.offsetY - mapTop) / mapRow)], left = mapLeft();
   if (!a || !row || e.offsetX < left) { $("t-hover").textContent = ""; return; }
   const n = row.tile_read_bytes.length, i = Math.max(0, Math.min(n - 1, Math.floor((e.offsetX - left) / ($("t-map").clientWidth - left) * n)));
-  $("t-hover").textContent = ($("t-by").value === "rank" ? "rank " : "") + row.name + " at " + tick(timeAt(e.offsetX)) + ": " + bytes(row.tile_read_bytes[i]) + " read, " + bytes(row.tile_written_bytes[i]) + " written";
+  $("t-hover").textContent = ($("t-by").value === "rank" && row.name !== "no rank" ? "rank " : "") + row.name + " at " + tick(timeAt(e.offsetX)) + ": " + bytes(row.tile_read_bytes[i]) + " read, " + bytes(row.tile_written_bytes[i]) + " written";
 });
 for (const [id, factor, shift] of [["t-in", 0.5, 0], ["t-out", 2, 0], ["t-left", 1, -0.5], ["t-right", 1, 0.5]]) $(id).addEventListener("click", () => zoom(factor, shift));
 $("t-all").addEventListener("click", () => { trace.from = trace.to = null; askTrace(); });
