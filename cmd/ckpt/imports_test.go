@@ -40,7 +40,7 @@ func TestImports(t *testing.T) {
 		"internal/durable":  {"internal/vfs"},
 		"internal/vfs":      {"internal/vfs"},
 		"internal/objectfs": {"internal/vfs"},
-		"image":             {"internal/wording", "internal/vfs", "internal/durable", "image", "zones", "iotrace"},
+		"image":             {"internal/wording", "internal/objectfs", "internal/vfs", "internal/durable", "image", "zones", "iotrace"},
 		"image/iosched":     {"image/iosched"},
 		"image/pfs":         {"internal/wording", "image/iosched", "image/plan"},
 		"predict":           {"interval", "predict", "dataset", "zones"},

@@ -59,6 +59,13 @@ func New(b Bucket, root string) *FS {
 		dirs: map[string]bool{}, held: map[string]*file{}, leases: map[string]*Lease{}}
 }
 
+// Alone is for tests: the file system does nothing by itself, repeats requests at once, and has
+// parts of another length.
+func (f *FS) Alone(part int64) {
+	f.each, f.partSize = nil, part
+	f.c.sleep = func(context.Context, time.Duration) error { return nil }
+}
+
 // each calls do at each end of a period.
 func each(period time.Duration, do func()) (stop func()) {
 	done := make(chan struct{})
@@ -109,6 +116,14 @@ func errnoOf(err error) error {
 func above(key string) string {
 	dir, _ := path.Split(key)
 	return strings.TrimSuffix(dir, "/")
+}
+
+// below returns how the keys in a directory begin.
+func below(key string) string {
+	if key == "" {
+		return ""
+	}
+	return key + "/"
 }
 
 // isDir reports whether a directory is there, as it was seen or as it is.
@@ -231,10 +246,7 @@ func (f *FS) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, failed("list", name, err)
 	}
-	prefix := ""
-	if key != "" {
-		prefix = key + "/"
-	}
+	prefix := below(key)
 	all, err := f.c.list(background(), prefix, false, 1<<30)
 	if err == nil && len(all.Objects)+len(all.Prefixes) == 0 && key != "" {
 		if err = fs.ErrNotExist; f.isFile(key) {

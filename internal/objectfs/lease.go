@@ -95,11 +95,29 @@ func (f *FS) lock(name string) (*Lease, error) {
 	f.mu.Lock()
 	f.leases[key] = l
 	f.mu.Unlock()
+	f.abortOld(below(above(key)), l.at)
 	l.stop = func() {}
 	if f.each != nil {
 		l.stop = f.each(f.ttl/3, func() { _ = l.Renew() })
 	}
 	return l, nil
+}
+
+// abandoned is how old an upload is that nobody completes any more.
+const abandoned = 24 * time.Hour
+
+// abortOld aborts the uploads below a directory that nobody completes any more. Where that fails
+// they take space, and the next holder tries again.
+func (f *FS) abortOld(prefix string, now time.Time) {
+	all, err := f.c.uploads(background(), prefix)
+	if err != nil {
+		return
+	}
+	for _, u := range all {
+		if now.Sub(u.Begun) > abandoned {
+			_ = f.c.abort(background(), u.Key, u.ID)
+		}
+	}
 }
 
 // holding reads the object of a lock.
@@ -211,13 +229,13 @@ func (l *Lease) Close() error {
 	return failed("unlock", l.name, err)
 }
 
-// mayRemove checks that an object is no successor's: below the directory of a lock of this
-// process, one that was written so soon after the lock that nobody else can have had it.
+// mayRemove checks that an object, as it was looked at this moment, is no successor's: below the
+// directory of a lock of this process, its lease lasted then, by the clock of the storage.
 func (f *FS) mayRemove(o Object) error {
 	f.mu.Lock()
 	var of *Lease
 	for key, l := range f.leases {
-		if strings.HasPrefix(o.Key, above(key)+"/") && (of == nil || len(key) > len(of.key)) {
+		if strings.HasPrefix(o.Key, below(above(key))) && (of == nil || len(key) > len(of.key)) {
 			of = l
 		}
 	}
@@ -228,18 +246,12 @@ func (f *FS) mayRemove(o Object) error {
 	safe := func() bool {
 		of.mu.Lock()
 		defer of.mu.Unlock()
-		return !of.lost && o.Modified.Before(of.at.Add(f.ttl-leaseSlack))
+		return !of.lost && o.Now.Before(of.at.Add(f.ttl-leaseSlack))
 	}
 	if safe() {
 		return nil
 	}
-	if err := of.Renew(); err != nil {
-		return err
-	}
-	if !safe() {
-		return fmt.Errorf("%w: the object was written at %v, the lock at %v", ErrFenced, o.Modified, of.at)
-	}
-	return nil
+	return of.Renew()
 }
 
 // self names this process on its host: the start of the machine, the name space of its process

@@ -16,12 +16,14 @@ import (
 // Memory is a bucket in memory with the consistency of S3: each request takes effect at one
 // moment between its beginning and its answer. Times are told in whole seconds.
 type Memory struct {
-	// Clock is the clock of the storage.
-	Clock func() time.Time
-	// Meddle, if not nil, hears of each request before it is carried out, and says what becomes
-	// of it. It may change the bucket itself meanwhile.
-	Meddle func(op, key string) Fate
+	*contents
+	// meddle, if not nil, hears of each request before it is carried out, and says what becomes
+	// of it.
+	meddle func(op, key string) Fate
+}
 
+type contents struct {
+	clock   func() time.Time
 	mu      sync.Mutex
 	objects map[string]stored
 	uploads map[string]*begun
@@ -52,10 +54,13 @@ var _ Bucket = (*Memory)(nil)
 
 // NewMemory returns an empty bucket.
 func NewMemory(clock func() time.Time) *Memory {
-	return &Memory{Clock: clock, objects: map[string]stored{}, uploads: map[string]*begun{}}
+	return &Memory{contents: &contents{clock: clock, objects: map[string]stored{}, uploads: map[string]*begun{}}}
 }
 
-func (m *Memory) now() time.Time { return m.Clock().Truncate(time.Second) }
+// As returns the same bucket for a client that something happens to.
+func (m *Memory) As(meddle func(op, key string) Fate) *Memory { return &Memory{m.contents, meddle} }
+
+func (m *Memory) now() time.Time { return m.clock().Truncate(time.Second) }
 
 func (m *Memory) next() string {
 	m.count++
@@ -65,8 +70,8 @@ func (m *Memory) next() string {
 // request carries a request out, unless Meddle says otherwise.
 func (m *Memory) request(ctx context.Context, op, key string, do func() error) (cut bool, err error) {
 	var fate Fate
-	if m.Meddle != nil {
-		fate = m.Meddle(op, key)
+	if m.meddle != nil {
+		fate = m.meddle(op, key)
 	}
 	if err := ctx.Err(); err != nil {
 		return false, err

@@ -3,6 +3,7 @@ package objectfs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ckpt/internal/testkit"
+	"ckpt/internal/vfs"
 )
 
 func TestMain(m *testing.M) {
@@ -51,7 +53,7 @@ const root = "/s3:/bucket"
 // newFS returns a file system that does nothing by itself, with short parts.
 func newFS(b Bucket) *FS {
 	f := New(b, root)
-	f.each, f.partSize = nil, minPart
+	f.Alone(minPart)
 	return f
 }
 
@@ -122,6 +124,85 @@ func TestParts(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A deaf bucket hears no conditions.
+type deaf struct {
+	Bucket
+	uploads bool // of uploads only
+}
+
+func (d deaf) Put(ctx context.Context, key string, b []byte, mark string, c Condition) (Object, error) {
+	if !d.uploads {
+		c = Condition{}
+	}
+	return d.Bucket.Put(ctx, key, b, mark, c)
+}
+
+func (d deaf) Complete(ctx context.Context, key, id string, parts []Part, _ Condition) (Object, error) {
+	return d.Bucket.Complete(ctx, key, id, parts, Condition{})
+}
+
+// TestProve: a storage that hears no conditions is found out, and nothing stays of the test.
+func TestProve(t *testing.T) {
+	eachBucket(t, func(t *testing.T, b Bucket) {
+		if err := newFS(b).Prove(root, 16); err != nil {
+			t.Error(err)
+		}
+		for _, uploads := range []bool{false, true} {
+			if err := newFS(deaf{b, uploads}).Prove(root, 1); err == nil || !strings.Contains(err.Error(), "does not honour") {
+				t.Errorf("uploads only %v: %v", uploads, err)
+			}
+		}
+		if list, err := newFS(b).ReadDir(root); len(list) > 0 || err != nil {
+			t.Errorf("%v stays, %v", list, err)
+		}
+	})
+}
+
+// TestLease: a lock whose lease has run out is taken over; its holder is fenced, and removes
+// nothing of its successor. Old uploads go.
+func TestLease(t *testing.T) {
+	now := time.Now()
+	m := NewMemory(func() time.Time { return now })
+	a, b := newFS(m), newFS(m)
+	first, err := a.lock(root + "/lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Lock(root + "/lock"); !errors.Is(err, vfs.ErrLocked) {
+		t.Error(err)
+	}
+	if _, err := m.Begin(t.Context(), "old.img", "x"); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(abandoned + time.Hour)
+	second, err := b.lock(root + "/lock")
+	if err != nil || second.Fence() <= first.Fence() || !second.Contested() {
+		t.Fatal(err, second)
+	}
+	w, err := b.Create(root + "/file")
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Remove(root + "/file"); !errors.Is(err, ErrFenced) {
+		t.Errorf("removing the successor's file: %v", err)
+	}
+	if err := first.Renew(); !errors.Is(err, ErrFenced) {
+		t.Error(err)
+	}
+	if all, err := m.Uploads(t.Context(), ""); len(all) > 0 || err != nil {
+		t.Errorf("uploads %v stay, %v", all, err)
+	}
+	if err := errors.Join(first.Close(), second.Renew(), second.Close()); err != nil {
+		t.Error(err)
+	}
+	if locked, err := a.Locked(root + "/lock"); locked || err != nil {
+		t.Error(locked, err)
+	}
 }
 
 // TestOnce has several writers make the same manifest at a time: one succeeds.

@@ -79,6 +79,10 @@ var fleeting = map[string]string{
 
 // store examines the directory of the store, or the one that it would be made in.
 func (m *Machine) store(r *Report) {
+	if vfs.Mounted(r.Store) {
+		m.objects(r)
+		return
+	}
 	dir, exists, err := m.existing(r.Store)
 	if err != nil {
 		r.add("store", Problem, "name a directory with --store", "%v", err)
@@ -105,6 +109,25 @@ func (m *Machine) store(r *Report) {
 	m.locks(r, dir)
 	m.direct(r, dir)
 	m.volume(r, dir, store)
+}
+
+// objects examines a store in an object storage.
+func (m *Machine) objects(r *Report) {
+	const remedy, writers = "docs/OBJECTS.md says what an object storage has to do, and where credentials come from", 16
+	fsys, err := vfs.At(m.FS, r.Store)
+	if f, ok := fsys.(interface {
+		Prove(dir string, writers int) error
+	}); err == nil && ok {
+		err = f.Prove(r.Store, writers)
+	}
+	if err != nil {
+		r.add("store", Problem, remedy, "%v", err)
+		return
+	}
+	r.fine("store", "objects can be written: of %d writers of the same one, one succeeds", writers)
+	if _, err := image.OpenStore(m.FS, r.Store); err != nil && !errors.Is(err, image.ErrNoStore) {
+		r.add("store", Problem, "name another store with --store", "%v", err)
+	}
 }
 
 // locks examines whether a lock keeps others out: without it, two coordinators would write to
