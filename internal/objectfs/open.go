@@ -99,15 +99,15 @@ func locate(part string) (*location, error) {
 
 var opened struct {
 	mu sync.Mutex
-	fs map[string]*FS
+	fs map[string]vfs.FS
 }
 
-// Open returns the file system that has a directory below Mount.
+// Open returns the file system that has a directory below Mount, and the machine's files.
 func Open(dir string) (vfs.FS, error) {
 	part, _, _ := strings.Cut(strings.TrimPrefix(path.Clean(dir), Mount+"/"), "/")
 	opened.mu.Lock()
 	defer opened.mu.Unlock()
-	if f := opened.fs[part]; f != nil {
+	if f, ok := opened.fs[part]; ok {
 		return f, nil
 	}
 	l, err := locate(part)
@@ -121,8 +121,8 @@ func Open(dir string) (vfs.FS, error) {
 	f := New(b, path.Join(Mount, part))
 	f.partSize = l.part
 	if opened.fs == nil {
-		opened.fs = map[string]*FS{}
+		opened.fs = map[string]vfs.FS{}
 	}
-	opened.fs[part] = f
-	return f, nil
+	opened.fs[part] = joined{FS: f}
+	return opened.fs[part], nil
 }
