@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -31,6 +32,9 @@ type incident struct {
 	kill  bool // no request after it is answered
 	pause bool // it stands still until resume is closed
 	noise func() objectfs.Fate
+	// commit, if not 0, has it stand still before it sends so many manifests.
+	commit int
+	early  bool // it goes on once its successor has swept, before that takes a checkpoint
 
 	count           atomic.Int64
 	stopped, resume chan struct{}
@@ -40,6 +44,11 @@ var errKilled = errors.New("the process was killed")
 
 func (i *incident) meddle(op, key string) objectfs.Fate {
 	n := int(i.count.Add(1))
+	if i.commit > 0 && op == "put" && path.Base(key) == manifestName {
+		if i.commit--; i.commit == 0 {
+			i.at, i.pause = n, true
+		}
+	}
 	switch {
 	case i.at > 0 && n == i.at && i.pause:
 		close(i.stopped)
@@ -154,11 +163,17 @@ func schedule(b *objectfs.Memory, forward func(time.Duration), i *incident) erro
 	if _, err := k.job.Sweep(); err != nil {
 		return err
 	}
+	if i.early {
+		close(i.resume)
+		<-ended
+	}
 	if second.take(k); second.end != nil {
 		return fmt.Errorf("the successor's checkpoint: %w", second.end)
 	}
-	close(i.resume)
-	<-ended
+	if !i.early {
+		close(i.resume)
+		<-ended
+	}
 	mine, err := k.job.Checkpoints()
 	if err != nil {
 		return err
@@ -226,7 +241,9 @@ func TestObjectSchedules(t *testing.T) {
 		case 1:
 			i.kill, i.fate = true, objectfs.Fate{Err: errKilled, Done: true}
 		case 2:
-			i.pause = true
+			if i.pause, i.early = true, rng.IntN(2) == 0; rng.IntN(2) == 0 {
+				i.at, i.pause, i.commit = 0, false, 1+rng.IntN(4)
+			}
 		}
 		if rng.IntN(2) == 0 {
 			i.noise = func() objectfs.Fate { return fate(rng, 0.05) }
