@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"ckpt/internal/lazy"
 	"cmp"
 	"fmt"
 	"math"
@@ -143,13 +144,13 @@ const (
 )
 
 var (
-	withComma = regexp.MustCompile(`^[-+]?[0-9]*,[0-9]+$`)
-	withPoint = regexp.MustCompile(`^[-+]?[0-9]*\.[0-9]+$`)
+	withComma = lazy.Regexp(`^[-+]?[0-9]*,[0-9]+$`)
+	withPoint = lazy.Regexp(`^[-+]?[0-9]*\.[0-9]+$`)
 	// thousands matches 1,040, which is either 1040 or 1.04.
-	thousands = regexp.MustCompile(`^[-+]?[1-9][0-9]{0,2},[0-9]{3}$`)
+	thousands = lazy.Regexp(`^[-+]?[1-9][0-9]{0,2},[0-9]{3}$`)
 	// dotted matches 1.040, which is either 1.04 or 1040 in a table that commas do not
 	// separate: it was written where commas are decimal marks.
-	dotted = regexp.MustCompile(`^[-+]?[1-9][0-9]{0,2}\.[0-9]{3}$`)
+	dotted = lazy.Regexp(`^[-+]?[1-9][0-9]{0,2}\.[0-9]{3}$`)
 )
 
 // A thousandsMark stands between thousands, where no other reading is left: 1.112.640 or
@@ -189,7 +190,7 @@ func (t *Table) findThousands() *thousandsMark {
 }
 
 // dotted tells whether a cell of the table may have a point between thousands.
-func (t *Table) dotted(s string) bool { return t.separator != ',' && dotted.MatchString(s) }
+func (t *Table) dotted(s string) bool { return t.separator != ',' && dotted().MatchString(s) }
 
 func (t *Table) findDecimals() {
 	if t.thousands = t.findThousands(); t.thousands != nil {
@@ -201,8 +202,8 @@ func (t *Table) findDecimals() {
 			if t.Columns[i].Unit == "" {
 				continue
 			}
-			point = point || withPoint.MatchString(s) && !t.dotted(s)
-			comma = comma || withComma.MatchString(s) && !thousands.MatchString(s)
+			point = point || withPoint().MatchString(s) && !t.dotted(s)
+			comma = comma || withComma().MatchString(s) && !thousands().MatchString(s)
 		}
 	}
 	switch {
@@ -226,7 +227,7 @@ func (t *Table) withDecimalPoint(s string, line int, column string) (string, err
 		return "", t.bad(line, column, fmt.Sprintf("%q is %s or %s", s, whole, s),
 			"write "+whole+" without a point, or the decimals as "+s+"0")
 	}
-	if !withComma.MatchString(s) {
+	if !withComma().MatchString(s) {
 		return s, nil
 	}
 	switch t.decimals {

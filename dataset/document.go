@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -12,6 +11,7 @@ import (
 
 	yaml "go.yaml.in/yaml/v3"
 
+	"ckpt/internal/lazy"
 	"ckpt/internal/wording"
 	"ckpt/zones"
 )
@@ -111,7 +111,7 @@ func ParseWorkload(src []byte, name string) (*Workload, error) {
 	w, err := parse(src)
 	if err != nil {
 		hint := "docs/WORKLOADS.md describes the format"
-		if brokenField.MatchString(err.Error()) {
+		if brokenField().MatchString(err.Error()) {
 			hint = `inside { } quote an expression that contains a comma, as in count: "div(n, p)"`
 		}
 		return nil, &SpecError{
@@ -122,7 +122,7 @@ func ParseWorkload(src []byte, name string) (*Workload, error) {
 }
 
 // brokenField is YAML's reading of {count: div(n, p)}: "div(n", and a field "p)".
-var brokenField = regexp.MustCompile(`field [^"]*\).* not found|expression "[^"]*\([^")]*": unexpected end`)
+var brokenField = lazy.Regexp(`field [^"]*\).* not found|expression "[^"]*\([^")]*": unexpected end`)
 
 func parse(src []byte) (*Workload, error) {
 	if len(src) > maxSource {
@@ -148,9 +148,9 @@ func parse(src []byte) (*Workload, error) {
 // each start of a process.
 const maxName = 64
 
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+var identifier = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-func isIdentifier(name string) bool { return len(name) <= maxName && identifier.MatchString(name) }
+func isIdentifier(name string) bool { return len(name) <= maxName && identifier().MatchString(name) }
 
 // isPlain reports whether a program may have given a region the name.
 func isPlain(name string) bool {

@@ -1,9 +1,9 @@
 package dataset
 
 import (
+	"ckpt/internal/lazy"
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -374,7 +374,7 @@ func TableLabel(name string) string {
 // codecColumns name how the images of a row were compressed.
 var codecColumns = []string{"codec", "compression"}
 
-var codecName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
+var codecName = lazy.Regexp(`^[a-z0-9][a-z0-9_-]*$`)
 
 const maxCodecName = 32
 
@@ -387,7 +387,7 @@ func (t *Table) checkStored(m *Measurement, file string) error {
 		m.Codec = ""
 	case "":
 	default:
-		if len(m.Codec) > maxCodecName || !codecName.MatchString(m.Codec) {
+		if len(m.Codec) > maxCodecName || !codecName().MatchString(m.Codec) {
 			return t.bad(m.Line, column, fmt.Sprintf("%q is not a codec", m.Codec), "write none, or a name like gzip")
 		}
 	}

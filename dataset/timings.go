@@ -1,8 +1,8 @@
 package dataset
 
 import (
+	"ckpt/internal/lazy"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,13 +74,13 @@ func ImageFiles() ([]ImageFile, error) {
 	return out, nil
 }
 
-var nodesPattern = regexp.MustCompile(`^(\d+)[Nn] x (\d+)[Pp]$`)
+var nodesPattern = lazy.Regexp(`^(\d+)[Nn] x (\d+)[Pp]$`)
 
 // parseNodes reads a mapping as the thesis prints it: 6N x 4P + 1N x 1P.
 func parseNodes(s string) ([]int, error) {
 	var out []int
 	for _, part := range strings.Split(s, " + ") {
-		m := nodesPattern.FindStringSubmatch(part)
+		m := nodesPattern().FindStringSubmatch(part)
 		if m == nil {
 			return nil, fmt.Errorf("%q is not a mapping", s)
 		}

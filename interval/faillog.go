@@ -2,12 +2,12 @@ package interval
 
 import (
 	"bufio"
+	"ckpt/internal/lazy"
 	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,7 +69,7 @@ func ReadFailures(name, system string, r io.Reader) (*FailureLog, error) {
 	switch {
 	case len(lines) == 0:
 		return nil, l.bad(0, "the file is empty", formsOfLogs)
-	case scrLine.MatchString(lines[0].text):
+	case scrLine().MatchString(lines[0].text):
 		err = l.scr(lines)
 	default:
 		if header, ok := l.header(lines); ok {
@@ -138,11 +138,11 @@ var aliases = map[string][]string{
 var causes = []string{"facilities", "hardware", "humanerror", "network", "undetermined", "software"}
 
 var (
-	inBrackets = regexp.MustCompile(`\(.*?\)`)
-	noName     = regexp.MustCompile(`[^a-z0-9]`)
-	scrLine    = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d): .*\bevent=([^,]+)`)
-	scrNote    = regexp.MustCompile(`\bnote="([^"]*)"`)
-	scrNodes   = regexp.MustCompile(`\bnodes=(\d+)`)
+	inBrackets = lazy.Regexp(`\(.*?\)`)
+	noName     = lazy.Regexp(`[^a-z0-9]`)
+	scrLine    = lazy.Regexp(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d): .*\bevent=([^,]+)`)
+	scrNote    = lazy.Regexp(`\bnote="([^"]*)"`)
+	scrNodes   = lazy.Regexp(`\bnodes=(\d+)`)
 )
 
 // header finds the line with the names of the columns: the first one, or the second under a
@@ -163,10 +163,10 @@ func (l *logReader) names(text string) {
 	l.columns, l.units = map[string]int{}, map[string]float64{}
 	raw, units := map[string]int{}, map[string]float64{}
 	for i, name := range strings.Split(text, string(l.comma)) {
-		plain := noName.ReplaceAllString(inBrackets.ReplaceAllString(strings.ToLower(name), ""), "")
+		plain := noName().ReplaceAllString(inBrackets().ReplaceAllString(strings.ToLower(name), ""), "")
 		for suffix, unit := range map[string]float64{"_s": 1, "_min": 60, "_h": 3600, "_d": 86400} {
 			if base, ok := strings.CutSuffix(strings.ToLower(strings.TrimSpace(name)), suffix); ok {
-				plain = noName.ReplaceAllString(base, "")
+				plain = noName().ReplaceAllString(base, "")
 				units[plain] = unit
 			}
 		}
@@ -274,7 +274,7 @@ func (l *logReader) record(line int, cells []string) error {
 func (l *logReader) scr(lines []logLine) error {
 	l.log.Form = "log of SCR"
 	for _, line := range lines {
-		m := scrLine.FindStringSubmatch(line.text)
+		m := scrLine().FindStringSubmatch(line.text)
 		if m == nil {
 			continue // a transfer
 		}
@@ -283,7 +283,7 @@ func (l *logReader) scr(lines []logLine) error {
 			return l.bad(line.number, err.Error(), timeForms)
 		}
 		l.log.From, l.log.To = least(l.log.From, at), most(l.log.To, at)
-		if n := scrNodes.FindStringSubmatch(line.text); n != nil {
+		if n := scrNodes().FindStringSubmatch(line.text); n != nil {
 			count, _ := strconv.Atoi(n[1])
 			l.log.Nodes = max(l.log.Nodes, count)
 		}
@@ -291,7 +291,7 @@ func (l *logReader) scr(lines []logLine) error {
 			continue
 		}
 		f := Failure{Start: at, End: math.NaN(), Kind: "node_fail"}
-		if note := scrNote.FindStringSubmatch(line.text); note != nil {
+		if note := scrNote().FindStringSubmatch(line.text); note != nil {
 			f.Node, _, _ = strings.Cut(note[1], ":")
 		}
 		l.log.Failures = append(l.log.Failures, f)

@@ -2,9 +2,9 @@ package iotrace
 
 import (
 	"bytes"
+	"ckpt/internal/lazy"
 	"encoding/binary"
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -94,7 +94,7 @@ func Detect(head []byte) Format {
 	return FormatUnknown
 }
 
-var firstDarshan = regexp.MustCompile(`^1\.\d\d?\x00{4}`)
+var firstDarshan = lazy.Regexp(`^1\.\d\d?\x00{4}`)
 
 // isCSVHeader reports whether the first line names the columns that events need.
 func isCSVHeader(text []byte) bool {
@@ -139,7 +139,7 @@ func Separator(head []byte) byte {
 // then a magic number in the byte order of the machine, which Darshan 1 did not have.
 func isDarshanLog(head []byte) bool {
 	const magic = 6567223
-	return firstDarshan.Match(head) || len(head) >= 16 && (binary.LittleEndian.Uint64(head[8:]) == magic || binary.BigEndian.Uint64(head[8:]) == magic)
+	return firstDarshan().Match(head) || len(head) >= 16 && (binary.LittleEndian.Uint64(head[8:]) == magic || binary.BigEndian.Uint64(head[8:]) == magic)
 }
 
 // looksLikeStrace reports whether most whole lines look like strace's.

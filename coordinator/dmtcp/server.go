@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"ckpt/coordinator/launch"
 	"ckpt/coordinator/mpi"
 	"ckpt/internal/family"
+	"ckpt/internal/lazy"
 	"ckpt/internal/wording"
 )
 
@@ -98,9 +98,9 @@ func (s *server) command(ctx context.Context, what string) (string, error) {
 }
 
 var (
-	peersLine   = regexp.MustCompile(`NUM_PEERS=([0-9]+)`)
-	runningLine = regexp.MustCompile(`RUNNING=yes`)
-	workerLine  = regexp.MustCompile(`\[([0-9]+):([0-9]+)\]@`)
+	peersLine   = lazy.Regexp(`NUM_PEERS=([0-9]+)`)
+	runningLine = lazy.Regexp(`RUNNING=yes`)
+	workerLine  = lazy.Regexp(`\[([0-9]+):([0-9]+)\]@`)
 )
 
 // status says how many processes the program has, and whether all of them compute.
@@ -111,12 +111,12 @@ func (s *server) status(ctx context.Context) (peers int, running bool, err error
 	if err != nil {
 		return 0, false, err
 	}
-	m := peersLine.FindStringSubmatch(said)
+	m := peersLine().FindStringSubmatch(said)
 	if m == nil {
 		return 0, false, fmt.Errorf("dmtcp_command -s says %.80q, without the number of processes", said)
 	}
 	peers, err = strconv.Atoi(m[1])
-	return peers, runningLine.MatchString(said), err
+	return peers, runningLine().MatchString(said), err
 }
 
 // A worker is a process of the program, which DMTCP gives a number of its own that stays
@@ -135,7 +135,7 @@ func (s *server) workers(ctx context.Context) []worker {
 		return nil
 	}
 	var list []worker
-	for _, m := range workerLine.FindAllStringSubmatch(said, -1) {
+	for _, m := range workerLine().FindAllStringSubmatch(said, -1) {
 		virtual, verr := strconv.Atoi(m[1])
 		pid, err := strconv.Atoi(m[2])
 		if p, ok := family.Find(pid); ok && errors.Join(err, verr) == nil {
@@ -312,20 +312,20 @@ func Find(ctx context.Context) (*Tools, error) {
 	if t.version = parseVersion(string(said)); t.version == "" {
 		return nil, &job.UsageError{Text: fmt.Sprintf("engine dmtcp: %s does not tell its version (%v): %.80q", launch, err, said), Fix: installIt}
 	}
-	if major, _ := strconv.Atoi(versionForm.FindStringSubmatch(t.version)[1]); major < oldest {
+	if major, _ := strconv.Atoi(versionForm().FindStringSubmatch(t.version)[1]); major < oldest {
 		return nil, &job.UsageError{Text: fmt.Sprintf("engine dmtcp: %s is version %s, whose images ckpt cannot read", launch, t.version), Fix: installIt}
 	}
 	return t, nil
 }
 
 var (
-	versionLine = regexp.MustCompile(`\(DMTCP[^)]*\) +(?:version +)?([0-9][^\s]*)`)
-	versionForm = regexp.MustCompile(`^([0-9]+)`)
+	versionLine = lazy.Regexp(`\(DMTCP[^)]*\) +(?:version +)?([0-9][^\s]*)`)
+	versionForm = lazy.Regexp(`^([0-9]+)`)
 )
 
 // parseVersion returns the version in what a program of DMTCP says about itself.
 func parseVersion(said string) string {
-	if m := versionLine.FindStringSubmatch(said); m != nil {
+	if m := versionLine().FindStringSubmatch(said); m != nil {
 		return m[1]
 	}
 	return ""

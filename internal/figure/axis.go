@@ -2,11 +2,11 @@ package figure
 
 import (
 	"bytes"
+	"ckpt/internal/lazy"
 	"errors"
 	"fmt"
 	"image/color"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -154,34 +154,34 @@ var Variables = func() map[color.NRGBA]string {
 }()
 
 var (
-	svgHead    = regexp.MustCompile(`(?s)^.*?<svg width="[^"]*" height="[^"]*" viewBox="([0-9. ]+)"[^>]*>`)
-	background = regexp.MustCompile(`<path d="[^"]*" style="fill:#FFFFFF" ?/>\n?`)
-	colours    = regexp.MustCompile(`#([0-9A-F]{6})\b`)
-	uncoloured = regexp.MustCompile(`style="font-family:[^;"]*;font-variant:normal;font-weight:normal;font-style:normal;(font-size:[0-9.]+px)"`)
-	places     = regexp.MustCompile(` d="[^"]*"`)
-	decimals   = regexp.MustCompile(`(\.[0-9])[0-9]+`)
-	inactive   = regexp.MustCompile(`(?i)<script|<foreignObject|\bon\w+=|href="[^#]`)
+	svgHead    = lazy.Regexp(`(?s)^.*?<svg width="[^"]*" height="[^"]*" viewBox="([0-9. ]+)"[^>]*>`)
+	background = lazy.Regexp(`<path d="[^"]*" style="fill:#FFFFFF" ?/>\n?`)
+	colours    = lazy.Regexp(`#([0-9A-F]{6})\b`)
+	uncoloured = lazy.Regexp(`style="font-family:[^;"]*;font-variant:normal;font-weight:normal;font-style:normal;(font-size:[0-9.]+px)"`)
+	places     = lazy.Regexp(` d="[^"]*"`)
+	decimals   = lazy.Regexp(`(\.[0-9])[0-9]+`)
+	inactive   = lazy.Regexp(`(?i)<script|<foreignObject|\bon\w+=|href="[^#]`)
 )
 
 // Inline turns an SVG that Write has written into an element for a page: its colours
 // are the page's Variables, with its background and its fonts.
 func Inline(svg []byte) ([]byte, error) {
-	m := svgHead.FindSubmatch(svg)
-	if m == nil || inactive.Match(svg) {
+	m := svgHead().FindSubmatch(svg)
+	if m == nil || inactive().Match(svg) {
 		return nil, errors.New("not a figure of ckpt")
 	}
 	out := append([]byte(fmt.Sprintf(`<svg viewBox="%s" role="img" style="fill:var(--ink)">`, m[1])), svg[len(m[0]):]...)
-	out = background.ReplaceAll(out, nil)
-	out = uncoloured.ReplaceAll(out, []byte(`style="fill:var(--ink);$1"`))
-	out = colours.ReplaceAllFunc(out, func(c []byte) []byte {
+	out = background().ReplaceAll(out, nil)
+	out = uncoloured().ReplaceAll(out, []byte(`style="fill:var(--ink);$1"`))
+	out = colours().ReplaceAllFunc(out, func(c []byte) []byte {
 		n, _ := strconv.ParseUint(string(c[1:]), 16, 32) // the pattern has only hex digits
 		if v, ok := nearVariable(color.NRGBA{uint8(n >> 16), uint8(n >> 8), uint8(n), 255}); ok {
 			return []byte("var(--" + v + ")")
 		}
 		return c
 	})
-	out = places.ReplaceAllFunc(out, func(d []byte) []byte { // a tenth of a point is enough
-		return decimals.ReplaceAll(d, []byte("$1"))
+	out = places().ReplaceAllFunc(out, func(d []byte) []byte { // a tenth of a point is enough
+		return decimals().ReplaceAll(d, []byte("$1"))
 	})
 	return bytes.TrimSpace([]byte(strings.ReplaceAll(string(out), "\t", ""))), nil
 }

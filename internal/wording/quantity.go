@@ -9,13 +9,12 @@
 package wording
 
 import (
+	"ckpt/internal/lazy"
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -40,8 +39,8 @@ var (
 	errForm  = errors.New("invalid duration")
 	errRange = errors.New("out of range: durations end at 292 years")
 
-	number = regexp.MustCompile(`^(\d+(?:\.\d*)?|\.\d+)`)
-	unit   = regexp.MustCompile(`^\p{L}+`)
+	number = lazy.Regexp(`^(\d+(?:\.\d*)?|\.\d+)`)
+	unit   = lazy.Regexp(`^\p{L}+`)
 )
 
 // Duration reads plain seconds (102.74), Go's forms (1h30m) and others that people
@@ -87,9 +86,9 @@ func seconded(seconds float64) (time.Duration, error) {
 
 // part reads a number and its unit, and returns the rest of a text.
 func part(s string) (d time.Duration, rest string, err error) {
-	digits := number.FindString(s)
+	digits := number().FindString(s)
 	rest = strings.TrimLeft(s[len(digits):], " ")
-	name := unit.FindString(rest)
+	name := unit().FindString(rest)
 	of, known := units[name]
 	if digits == "" || !known {
 		return 0, "", errForm
@@ -112,8 +111,8 @@ func part(s string) (d time.Duration, rest string, err error) {
 const maxSize = 1 << 60
 
 var (
-	size = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d+(?:\.\d*)?|\.\d+) ?([A-Za-z]*)$`) })
-	bits = regexp.MustCompile(`^[KMGTP]i?b$`)
+	size = lazy.Regexp(`^(\d+(?:\.\d*)?|\.\d+) ?([A-Za-z]*)$`)
+	bits = lazy.Regexp(`^[KMGTP]i?b$`)
 )
 
 // Size reads a number of bytes: 1048576, decimal with KB MB GB TB PB (61GB is
@@ -124,7 +123,7 @@ func Size(s string) (int64, error) {
 	if m == nil {
 		return 0, errors.New("invalid size")
 	}
-	if bits.MatchString(m[2]) {
+	if bits().MatchString(m[2]) {
 		return 0, fmt.Errorf("invalid size: %s is a unit of bits", m[2])
 	}
 	factor, known := factorOf(strings.ToLower(m[2]))
@@ -199,7 +198,7 @@ func Absent(cell string) bool {
 	return false
 }
 
-var named = regexp.MustCompile(`\{[a-z][^{}]*\}`)
+var named = lazy.Regexp(`\{[a-z][^{}]*\}`)
 
 // setting and command are the names that the program gives; without them the braces stay.
 var setting, command func(string) string
@@ -211,7 +210,7 @@ func Use(settingName, commandName func(string) string) { setting, command = sett
 // Sprintf is fmt.Sprintf with a format that names settings and commands in braces.
 func Sprintf(format string, args ...any) string {
 	if setting != nil {
-		format = named.ReplaceAllStringFunc(format, func(s string) string {
+		format = named().ReplaceAllStringFunc(format, func(s string) string {
 			s = s[1 : len(s)-1]
 			if strings.Contains(s, " ") {
 				return command(s)

@@ -2,10 +2,10 @@ package wording
 
 import (
 	"bytes"
+	"ckpt/internal/lazy"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -74,7 +74,7 @@ func repeated(n *yaml.Node) error {
 }
 
 // inType is how the YAML package names our Go types in its errors.
-var inType = regexp.MustCompile(` (in type|into) [\w.\[\]]+`)
+var inType = lazy.Regexp(` (in type|into) [\w.\[\]]+`)
 
 // short returns the first of the errors of the YAML package, in our words.
 func short(err error) error {
@@ -82,7 +82,7 @@ func short(err error) error {
 	if te, ok := errors.AsType[*yaml.TypeError](err); ok {
 		text, more = te.Errors[0], len(te.Errors)-1
 	}
-	text = cut(inType.ReplaceAllString(strings.Join(strings.Fields(text), " "), ""), maxText)
+	text = cut(inType().ReplaceAllString(strings.Join(strings.Fields(text), " "), ""), maxText)
 	if more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}

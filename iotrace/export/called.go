@@ -6,12 +6,12 @@ import (
 	"maps"
 	"math"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"ckpt/internal/lazy"
 	"ckpt/iotrace"
 )
 
@@ -246,7 +246,7 @@ func (c *calls) time(b json.RawMessage) (int64, bool) {
 }
 
 // rankName is the name of a process that is a rank.
-var rankName = regexp.MustCompile(`^[Rr]ank:? ?(\d{1,9})(?: on (.*))?$`)
+var rankName = lazy.Regexp(`^[Rr]ank:? ?(\d{1,9})(?: on (.*))?$`)
 
 func (c *calls) metadata(x *calledEvent, a *calledArgs) {
 	name, value := plainText(a.Name), plainText(a.Value)
@@ -266,7 +266,7 @@ func (c *calls) metadata(x *calledEvent, a *calledArgs) {
 		}
 	case "process_name":
 		pid := process(plainText(x.PID), "")
-		if found := rankName.FindStringSubmatch(name); found != nil {
+		if found := rankName().FindStringSubmatch(name); found != nil {
 			n, _ := strconv.Atoi(found[1])
 			c.ranks[pid] = iotrace.Rank{Rank: n, Node: unescaped(found[2])}
 		} else if c.j.t.Source != "" && name != "no rank" { // of ckpt: a process that is no rank

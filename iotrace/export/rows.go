@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"ckpt/internal/lazy"
 	"ckpt/internal/wording"
 	"ckpt/iotrace"
 )
@@ -114,7 +114,7 @@ func (c *rows) integer(b []byte, other int64) (int64, bool) {
 	}
 	s := string(b)
 	switch {
-	case grouped.MatchString(s):
+	case grouped().MatchString(s):
 		s = strings.NewReplacer(".", "", ",", "").Replace(s)
 		return iotrace.Int([]byte(s))
 	case c.ambiguous(s):
@@ -131,15 +131,15 @@ func (c *rows) integer(b []byte, other int64) (int64, bool) {
 
 var (
 	// grouped matches a whole number with marks that can only stand between thousands.
-	grouped = regexp.MustCompile(`^-?[1-9][0-9]{0,2}((\.[0-9]{3}){2,}|(,[0-9]{3}){2,})$`)
+	grouped = lazy.Regexp(`^-?[1-9][0-9]{0,2}((\.[0-9]{3}){2,}|(,[0-9]{3}){2,})$`)
 	// onceGrouped matches 1.234, which is 1234 or 1.234.
-	onceGrouped = regexp.MustCompile(`^-?[1-9][0-9]{0,2}[.,][0-9]{3}$`)
+	onceGrouped = lazy.Regexp(`^-?[1-9][0-9]{0,2}[.,][0-9]{3}$`)
 )
 
 // ambiguous reports whether a number may have a mark between its thousands, and may have a
 // fraction. A table that commas separate has points for fractions.
 func (c *rows) ambiguous(s string) bool {
-	return onceGrouped.MatchString(s) && (c.marked || strings.Contains(s, ","))
+	return onceGrouped().MatchString(s) && (c.marked || strings.Contains(s, ","))
 }
 
 // invalid says why a column is no whole number.

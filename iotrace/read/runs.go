@@ -6,11 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
+	"ckpt/internal/lazy"
 	"ckpt/iotrace"
 )
 
@@ -155,7 +155,7 @@ func (r recorded) follows(before recorded) bool {
 
 // ofProcess finds the number of a process in the name of its log, as in
 // user_program_id3116902-2110365_12-19-66957-188958432683465822_1.darshan.
-var ofProcess = regexp.MustCompile(`_id\d+-(\d{1,9})_`)
+var ofProcess = lazy.Regexp(`_id\d+-(\d{1,9})_`)
 
 // number gives the processes of a run numbers of their own, if each log calls its own 0.
 func number(run []Recording) {
@@ -167,7 +167,7 @@ func number(run []Recording) {
 			continue
 		}
 		n := 0
-		if found := ofProcess.FindStringSubmatch(filepath.Base(r.Name)); found != nil {
+		if found := ofProcess().FindStringSubmatch(filepath.Base(r.Name)); found != nil {
 			n, _ = strconv.Atoi(found[1])
 		}
 		if n == 0 || taken[n] {

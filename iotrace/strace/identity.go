@@ -6,10 +6,10 @@ import (
 	"io"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"ckpt/internal/lazy"
 	"ckpt/iotrace"
 )
 
@@ -200,7 +200,7 @@ func (id identity) name() string {
 }
 
 // variable is a variable of the environment in a line of execve.
-var variable = regexp.MustCompile(`"([A-Za-z_][A-Za-z0-9_]*)=((?:[^"\\]|\\.)*)"`)
+var variable = lazy.Regexp(`"([A-Za-z_][A-Za-z0-9_]*)=((?:[^"\\]|\\.)*)"`)
 
 // Mask overwrites the values of the environment in a text, but for those that name ranks.
 // A text may be kept for long, or sent to others.
@@ -214,7 +214,7 @@ func Mask(name string) error {
 	for at := int64(0); ; {
 		l, err := in.ReadBytes('\n')
 		if bytes.Contains(l, []byte("execve")) {
-			for _, m := range variable.FindAllSubmatchIndex(l, -1) {
+			for _, m := range variable().FindAllSubmatchIndex(l, -1) {
 				if NamesRank(string(l[m[2]:m[3]])) {
 					continue
 				}

@@ -1,10 +1,10 @@
 package pattern
 
 import (
+	"ckpt/internal/lazy"
 	"ckpt/iotrace"
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -383,7 +383,7 @@ func ranges(n []int) string {
 }
 
 // Numbers in file names, including hashes: eight or more hexadecimal digits.
-var numbers = regexp.MustCompile(`[0-9a-f]{8,}|[0-9]+`)
+var numbers = lazy.Regexp(`[0-9a-f]{8,}|[0-9]+`)
 
 // numeric reports whether a match of numbers is a number: a word like "defaced" is
 // not.
@@ -394,7 +394,7 @@ const hole = "\x00"
 
 // Skeleton returns a name without its numbers.
 func Skeleton(name string) string {
-	return numbers.ReplaceAllStringFunc(strings.ReplaceAll(name, hole, ""), func(s string) string {
+	return numbers().ReplaceAllStringFunc(strings.ReplaceAll(name, hole, ""), func(s string) string {
 		if numeric(s) {
 			return hole
 		}
@@ -412,7 +412,7 @@ type namePart struct {
 // name records the numbers in the name of a file that a rank uses.
 func (c *nameClass) name(name string, file, rank int) {
 	i := 0
-	for _, s := range numbers.FindAllString(strings.ReplaceAll(name, hole, ""), -1) {
+	for _, s := range numbers().FindAllString(strings.ReplaceAll(name, hole, ""), -1) {
 		if !numeric(s) {
 			continue
 		}

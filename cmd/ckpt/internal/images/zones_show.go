@@ -4,12 +4,12 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/lazy"
 	"ckpt/zones"
 	"ckpt/zones/source"
 )
@@ -144,7 +144,7 @@ func printAreas(g *ui.Globals, ps []*zones.Process) error {
 func kib(n int64) string { return strconv.FormatInt((n+1023)/1024, 10) }
 
 // appName splits names as NPB has them: bt.B.4, bt.B.x.
-var appName = regexp.MustCompile(`^([A-Za-z0-9_-]+)\.([A-Z])(\.([0-9]+|x))?$`)
+var appName = lazy.Regexp(`^([A-Za-z0-9_-]+)\.([A-Z])(\.([0-9]+|x))?$`)
 
 func (o *zonesOptions) printCSV(g *ui.Globals, ps []*zones.Process, checkpoints []source.Checkpoint) error {
 	if slices.ContainsFunc(ps, func(p *zones.Process) bool { return p.Format == zones.FormatCkpt }) {
@@ -192,7 +192,7 @@ func (o *zonesOptions) nameOf(program string) (app, class string) {
 	if name == "" {
 		name = program
 	}
-	if m := appName.FindStringSubmatch(name); m != nil {
+	if m := appName().FindStringSubmatch(name); m != nil {
 		return strings.ToLower(m[1]), m[2]
 	}
 	return strings.ToLower(strings.NewReplacer(".", "_", " ", "_", ",", "_").Replace(zones.Printable(name))), "-"

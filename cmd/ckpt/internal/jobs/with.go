@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"ckpt/coordinator/tune"
 	"ckpt/dataset"
 	"ckpt/image/plan"
+	"ckpt/internal/lazy"
 	"ckpt/internal/wording"
 )
 
@@ -70,10 +70,10 @@ func (o *otherJob) wrong(err error) error {
 }
 
 // flagNames finds the flags in a text, as commands and as libraries write them.
-var flagNames = regexp.MustCompile(`(^|[\s"(])--([a-z])|\{([a-z-]+)\}`)
+var flagNames = lazy.Regexp(`(^|[\s"(])--([a-z])|\{([a-z-]+)\}`)
 
 // unflagged names settings where a text names flags.
-func unflagged(text string) string { return flagNames.ReplaceAllString(text, "$1$2$3") }
+func unflagged(text string) string { return flagNames().ReplaceAllString(text, "$1$2$3") }
 
 // contender reads a job of --with: an application or workload with settings behind it, or
 // a file that has both.

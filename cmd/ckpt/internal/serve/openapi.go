@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/metrics"
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/lazy"
 )
 
 // schemas has the schemas that the service uses, out of docs/schema; TestSchemas makes the file.
@@ -129,11 +129,11 @@ func responses(status, kind string, schema object) object {
 	}
 }
 
-var inBraces = regexp.MustCompile(`\{([a-z]+)\}`)
+var inBraces = lazy.Regexp(`\{([a-z]+)\}`)
 
 func pathParameters(path string) []object {
 	list := []object{}
-	for _, m := range inBraces.FindAllStringSubmatch(path, -1) {
+	for _, m := range inBraces().FindAllStringSubmatch(path, -1) {
 		schema := object{"type": "string"}
 		says := map[string]string{"store": "The name of a store.", "task": "The name of a task."}[m[1]]
 		if p, ok := patterns[m[1]]; ok {

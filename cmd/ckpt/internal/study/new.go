@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
 	"ckpt/dataset"
+	"ckpt/internal/lazy"
 )
 
 // New chooses the small runs of a study and lists its steps. It runs nothing.
@@ -109,7 +109,7 @@ func (s *Study) commandFor(n int) []string {
 
 var (
 	launchers = []string{"mpiexec", "mpirun", "srun", "orterun", "prterun", "env", "nice", "time", "timeout", "taskset", "numactl"}
-	noName    = regexp.MustCompile(`[^a-z0-9_-]+`)
+	noName    = lazy.Regexp(`[^a-z0-9_-]+`)
 )
 
 // programOf guesses the name of the program in a command line: the first word that is
@@ -121,7 +121,7 @@ func programOf(list []string) string {
 		if _, err := strconv.Atoi(w); err == nil || slices.Contains(launchers, stem) || strings.HasPrefix(w, "-") || strings.ContainsAny(w, "{=") {
 			continue
 		}
-		if name := strings.Trim(noName.ReplaceAllString(strings.ToLower(base), "_"), "_"); name != "" {
+		if name := strings.Trim(noName().ReplaceAllString(strings.ToLower(base), "_"), "_"); name != "" {
 			return name
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/internal/figure"
+	"ckpt/internal/lazy"
 	"ckpt/iotrace/analyze"
 )
 
@@ -222,12 +222,12 @@ func (r *Result) access() (sec section, err error) {
 }
 
 // ofSystem matches files that the MPI library and the system write to.
-var ofSystem = regexp.MustCompile(`^/(dev|proc|sys|run)/|^(pipe|socket|anon_inode):`)
+var ofSystem = lazy.Regexp(`^/(dev|proc|sys|run)/|^(pipe|socket|anon_inode):`)
 
 // writtenFiles lists the files that a program has written most to.
 func writtenFiles(p *analyze.Report) table {
 	const most = 6
-	files := slices.DeleteFunc(slices.Clone(p.Files), func(f analyze.File) bool { return f.BytesWritten == 0 || ofSystem.MatchString(f.Name) })
+	files := slices.DeleteFunc(slices.Clone(p.Files), func(f analyze.File) bool { return f.BytesWritten == 0 || ofSystem().MatchString(f.Name) })
 	slices.SortStableFunc(files, func(a, b analyze.File) int { return cmp.Compare(b.BytesWritten, a.BytesWritten) })
 	t := table{Head: []string{"file", "access", "spatial", "|ranks", "|writes", "|written"}, Note: "Files that it wrote, the largest first."}
 	if len(files) > most {

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/lazy"
 	"ckpt/predict/fit"
 	"ckpt/zones"
 )
@@ -21,7 +21,7 @@ import (
 // valueOf stands in an argument for a value in the output of a step:
 // {time:latency_s.total}; {modes:mode_options.mode=semi.restart_s|0} is of the element of a
 // list whose mode is semi, and 0 if the step has no result.
-var valueOf = regexp.MustCompile(`\{([a-z][a-z0-9-]*):([a-zA-Z0-9_.=]+)(\|[^{}]*)?\}`)
+var valueOf = lazy.Regexp(`\{([a-z][a-z0-9-]*):([a-zA-Z0-9_.=]+)(\|[^{}]*)?\}`)
 
 // uses returns the steps whose results a step uses, needs those without which it
 // cannot run.
@@ -34,7 +34,7 @@ func (s *Step) needs() []string {
 func (s *Step) named(counts func(otherwise string) bool) []string {
 	list := slices.Clone(s.After)
 	for _, a := range s.Args {
-		for _, m := range valueOf.FindAllStringSubmatch(a, -1) {
+		for _, m := range valueOf().FindAllStringSubmatch(a, -1) {
 			if counts(m[3]) {
 				list = append(list, m[1])
 			}
@@ -49,8 +49,8 @@ func (s *Study) resolved(step *Step) ([]string, error) {
 	var failed error
 	args := make([]string, len(step.Args))
 	for i, a := range step.Args {
-		args[i] = valueOf.ReplaceAllStringFunc(a, func(of string) string {
-			m := valueOf.FindStringSubmatch(of)
+		args[i] = valueOf().ReplaceAllStringFunc(a, func(of string) string {
+			m := valueOf().FindStringSubmatch(of)
 			text, err := s.value(m[1], m[2])
 			if r := s.state.record(m[1]); m[3] != "" && r != nil && r.Failure != "" {
 				return m[3][1:]

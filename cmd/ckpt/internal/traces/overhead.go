@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/lazy"
 	"ckpt/iotrace"
 )
 
@@ -58,7 +58,7 @@ func (r *straceRecorder) perCall(ctx context.Context, wall time.Duration) float6
 }
 
 // said is the time that dd says its calls took: the start of the program does not count.
-var said = regexp.MustCompile(`, ([0-9.e+-]+) s(econds)?,`)
+var said = lazy.Regexp(`, ([0-9.e+-]+) s(econds)?,`)
 
 // sample runs dd, and returns the mean time of a call: as the record has it, or as dd says.
 func (r *straceRecorder) sample(ctx context.Context, recorded bool) (float64, error) {
@@ -71,7 +71,7 @@ func (r *straceRecorder) sample(ctx context.Context, recorded bool) (float64, er
 	if err != nil {
 		return 0, err
 	}
-	m := said.FindSubmatch(bytes.TrimSpace(text))
+	m := said().FindSubmatch(bytes.TrimSpace(text))
 	if m == nil {
 		return 0, errors.New("dd does not say how long it took")
 	}

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"sync"
 	"syscall"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ckpt/internal/family"
+	"ckpt/internal/lazy"
 )
 
 // catchSignals catches the signals that would end ckpt and leave its temporary files, but
@@ -88,11 +88,11 @@ func (w *witness) hit() bool {
 	default:
 	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.pid))
-	return err == nil && pending.Match(status)
+	return err == nil && pending().Match(status)
 }
 
 // pending is a line of proc(5) of a process that has got a signal.
-var pending = regexp.MustCompile(`(?m)^(SigPnd|ShdPnd):\t0*[1-9a-f]`)
+var pending = lazy.Regexp(`(?m)^(SigPnd|ShdPnd):\t0*[1-9a-f]`)
 
 // A relay hands signals to the recorded command.
 type relay struct {

@@ -3,7 +3,6 @@ package ui
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,11 +11,12 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
+	"ckpt/internal/lazy"
 	"ckpt/internal/objectfs"
 )
 
 // placeholder finds the arguments in the usage of a command: JOB[@N], FILE|DIR.
-var placeholder = regexp.MustCompile(`\b(JOB\[@N\]|JOB@[AB]|JOB|APP|TRACE|FILE|DIR|TABLE|CSV|[AB]\b)`)
+var placeholder = lazy.Regexp(`\b(JOB\[@N\]|JOB@[AB]|JOB|APP|TRACE|FILE|DIR|TABLE|CSV|[AB]\b)`)
 
 // Complete adds the completion of arguments and flags to a command and all below it:
 // arguments by their placeholders in the usage, flags by their choices and names.
@@ -25,7 +25,7 @@ func (g *Globals) Complete(cmd *cobra.Command) {
 		g.Complete(sub)
 	}
 	usage := argumentsOf(cmd)
-	if kinds := placeholder.FindAllString(usage, -1); cmd.ValidArgsFunction == nil && !cmd.HasAvailableSubCommands() {
+	if kinds := placeholder().FindAllString(usage, -1); cmd.ValidArgsFunction == nil && !cmd.HasAvailableSubCommands() {
 		many := strings.Contains(usage, "...")
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 			switch {
@@ -185,7 +185,7 @@ func CheckPlaces(cmd *cobra.Command, args []string) (err error) {
 	if n := cmd.ArgsLenAtDash(); n >= 0 {
 		args = args[:n]
 	}
-	for i, kind := range placeholder.FindAllString(argumentsOf(cmd), -1) {
+	for i, kind := range placeholder().FindAllString(argumentsOf(cmd), -1) {
 		if err == nil && kind == "DIR" && i < len(args) {
 			err = checkPlace("", args[i])
 		}

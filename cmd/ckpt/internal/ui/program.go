@@ -8,13 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ckpt/dataset"
+	"ckpt/internal/lazy"
 )
 
 // programError replaces the error of a command that was given a program where it
@@ -95,14 +95,14 @@ func notBehindDashes(typed []string, at int) error {
 func ShellWords(args []string) string {
 	words := slices.Clone(args)
 	for i, word := range words {
-		if !plainWord.MatchString(word) {
+		if !plainWord().MatchString(word) {
 			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 		}
 	}
 	return strings.Join(words, " ")
 }
 
-var plainWord = regexp.MustCompile(`^[\w@%+=:,./{}-]+$`)
+var plainWord = lazy.Regexp(`^[\w@%+=:,./{}-]+$`)
 
 // takesValue reports whether an argument is a flag whose value is the next argument.
 func takesValue(cmd *cobra.Command, arg string) bool {
