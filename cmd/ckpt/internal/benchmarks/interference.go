@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"ckpt/cmd/ckpt/internal/benchmarks/sieve"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
@@ -217,7 +218,7 @@ func newBenchCommand(g *ui.Globals) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchWriteCommand(g), newBenchCodecCommand(g), newBenchModesCommand(g), ui.Moved("sieve", "bench write --sieve"), newBenchStorageCommand(g), newBenchTierCommand(g), newBenchInterferenceCommand(g))
+	cmd.AddCommand(newBenchWriteCommand(g), newBenchCodecCommand(g), newBenchModesCommand(g), sieve.NewCommand(g), newBenchStorageCommand(g), newBenchTierCommand(g), newBenchInterferenceCommand(g))
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"ckpt/cmd/ckpt/internal/benchmarks/sieve"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image"
 	"ckpt/image/container"
@@ -185,23 +186,17 @@ func newBenchWriteCommand(g *ui.Globals) *cobra.Command {
 	var o benchWriteOptions
 	cmd := &cobra.Command{
 		Use:   "write",
-		Short: "Measure how fast a directory takes checkpoints, and when reading over holes pays",
+		Short: "Measure how fast a directory takes checkpoints",
 		Long: `Write a checkpoint on the real path, the same bytes plainly with O_DIRECT, and the
 same bytes through the page cache with fsync, in turns, and compare the
 bandwidths. The command removes its files at the end. The memory is noise: ckpt bench
-codec measures what compression does to your data.
-
-With --sieve the command reads blocks with holes between them from a file, with a call
-per block (naive) and under every rule of data sieving, which read blocks and holes
-together. It prints how many times as fast as naive each rule is, for sizes of blocks
-and holes, and the break-even: the hole that takes as long to read as a call costs. If
-the directory is a checkpoint store, the break-even is kept in it, and restarts and
-ckpt extract use it from then on.`,
-		Example: "  ckpt bench write --dir /scratch --size 1GiB\n  ckpt bench write --sieve --dir ckpt-store",
+codec measures what compression does to your data.`,
+		Example: "  ckpt bench write --dir /scratch --size 1GiB",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.sieve {
-				return runBenchSieve(cmd.Context(), g, o.ofSieve(cmd.Flags()))
+				g.Warn("bench write --sieve is now called ckpt bench sieve")
+				return sieve.Run(cmd.Context(), g, o.ofSieve(cmd.Flags()))
 			}
 			return runBenchWrite(cmd.Context(), g, &o)
 		},
@@ -210,22 +205,24 @@ ckpt extract use it from then on.`,
 	f.StringVar(&o.dir, "dir", os.TempDir(), "directory on the file system to measure")
 	f.StringVar(&o.size, "size", "512MiB", "bytes per round")
 	f.IntVar(&o.rounds, "rounds", 5, "number of rounds")
-	f.BoolVar(&o.sieve, "sieve", false, "measure reading over holes in place of writing: in the working directory, 128MiB in 3 rounds by default")
+	f.BoolVar(&o.sieve, "sieve", false, "is now ckpt bench sieve")
+	f.Lookup("sieve").Hidden = true
 	return cmd
 }
 
-// ofSieve are the options of --sieve, which has other defaults.
-func (o benchWriteOptions) ofSieve(f *pflag.FlagSet) benchWriteOptions {
-	if !f.Changed("dir") {
-		o.dir = "."
+// ofSieve are the options of --sieve, the earlier name of bench sieve, which has other defaults.
+func (o benchWriteOptions) ofSieve(f *pflag.FlagSet) sieve.Options {
+	s := sieve.Options{Dir: ".", Size: "128MiB", Rounds: 3}
+	if f.Changed("dir") {
+		s.Dir = o.dir
 	}
-	if !f.Changed("size") {
-		o.size = "128MiB"
+	if f.Changed("size") {
+		s.Size = o.size
 	}
-	if !f.Changed("rounds") {
-		o.rounds = 3
+	if f.Changed("rounds") {
+		s.Rounds = o.rounds
 	}
-	return o
+	return s
 }
 
 func runBenchWrite(ctx context.Context, g *ui.Globals, o *benchWriteOptions) error {
