@@ -40,7 +40,7 @@ type peer struct {
 }
 
 // newPeers returns the ways to all nodes but one.
-func newPeers(p place, s Setting, self int, token wire.Self, ctx context.Context) *peers {
+func newPeers(ctx context.Context, p place, s Setting, self int, token wire.Self) *peers {
 	all := &peers{place: p, setting: s, self: self, token: token, nodes: make([]peer, s.Nodes), ctx: ctx}
 	for i := range all.nodes {
 		all.nodes[i].files = wire.NewWay(fmt.Errorf("node %d is not reached", i))

@@ -65,7 +65,7 @@ func look(ctx context.Context, dir string, o RecoverOptions) (*view, error) {
 		return nil, fmt.Errorf("node %d is lost, but there are %d", o.Lost[i], s.Nodes)
 	}
 	v := &view{cache: filecache.Cache{Store: filecache.Store{FS: fsys, Dir: dir, Link: LinkVersion}},
-		peers: newPeers(p, s, -1, wire.Self{Rank: s.Nodes, Token: s.Token, Network: network}, ctx)}
+		peers: newPeers(ctx, p, s, -1, wire.Self{Rank: s.Nodes, Token: s.Token, Network: network})}
 	for i := range s.Nodes {
 		n, err := v.node(ctx, s, i, slices.Contains(o.Lost, i))
 		if err != nil {

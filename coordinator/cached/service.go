@@ -82,7 +82,7 @@ func (s *Service) serve(fsys vfs.FS) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	self := wire.Self{Rank: o.Node, Token: s.setting.Token, Network: network}
-	s.peers = newPeers(s.place, s.setting, o.Node, self, ctx)
+	s.peers = newPeers(ctx, s.place, s.setting, o.Node, self)
 	c := filecache.Cache{Store: filecache.Store{FS: fsys, Dir: o.Dir, Link: o.Link}, Monitor: o.Monitor}
 	for i := range o.Nodes {
 		n := filecache.Node{FS: s.peers.fs(i), Dir: s.setting.filesDir(i)}

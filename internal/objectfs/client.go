@@ -75,9 +75,7 @@ func (c *client) head(ctx context.Context, key string) (o Object, err error) {
 // get reads len(b) bytes of a version, or up to the end of the object.
 func (c *client) get(ctx context.Context, key string, b []byte, off int64, tag string) (o Object, n int, err error) {
 	err = c.do(ctx, int64(len(b)), func(ctx context.Context) error {
-		var body io.ReadCloser
-		now, err := Object{}, error(nil)
-		body, now, err = c.b.Get(ctx, key, off+int64(n), int64(len(b)-n), tag)
+		body, now, err := c.b.Get(ctx, key, off+int64(n), int64(len(b)-n), tag)
 		if err != nil {
 			return err
 		}

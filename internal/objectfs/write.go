@@ -203,7 +203,7 @@ func (w *file) flush() error {
 	if w.up == nil {
 		return w.whole()
 	}
-	return w.join(w.key)
+	return w.join()
 }
 
 // whole writes a short file as a whole.
@@ -229,7 +229,7 @@ func (w *file) refused(err error) error {
 }
 
 // join makes one object of the parts.
-func (w *file) join(key string) error {
+func (w *file) join() error {
 	o, err := w.up.finish(w.size, w.when())
 	if err == nil {
 		w.tag, w.dirty, w.complete = o.Tag, false, true
@@ -253,7 +253,7 @@ func (w *file) appear(key string) error {
 		return err
 	}
 	w.tag = o.Tag
-	return w.join(key)
+	return w.join()
 }
 
 // abort drops bytes that are not there yet.

@@ -125,7 +125,8 @@ func (c *conformance) run(t testing.TB) string {
 		t.Errorf("%v: a view of %d bytes, want %d", c, v.Size(), len(model))
 	}
 	p := pattern(int(c.n), 0xA5)
-	result, got := 0, p
+	var result int
+	var got []byte
 	if c.write {
 		before := slices.Clone(file.data)
 		result, err = f.WriteAt(p, c.off)
