@@ -69,6 +69,36 @@ func TestConform(t *testing.T) {
 	})
 }
 
+// TestGap fills a gap in the first part of a file after a byte behind that part has come: the part
+// is not sent before.
+func TestGap(t *testing.T) {
+	eachBucket(t, func(t *testing.T, b Bucket) {
+		f := newFS(b)
+		want := bytes.Repeat([]byte("gap"), minPart/3+100)
+		w, err := f.Create(root + "/gap.img")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range [][2]int{{1000, minPart}, {minPart, len(want)}, {0, 1000}} {
+			if _, err := w.WriteAt(want[s[0]:s[1]], int64(s[0])); err != nil {
+				t.Fatalf("bytes %d to %d: %v", s[0], s[1], err)
+			}
+		}
+		if err := errors.Join(w.Sync(), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		r, err := newFS(b).Open(root + "/gap.img")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(want))
+		if _, err := r.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("read other bytes; %v", err)
+		}
+		r.Close()
+	})
+}
+
 // TestParts writes a file out of order by several goroutines, with a hole, and reads it.
 func TestParts(t *testing.T) {
 	eachBucket(t, func(t *testing.T, b Bucket) {

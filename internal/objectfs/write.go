@@ -34,6 +34,7 @@ type file struct {
 
 	mu       sync.Mutex
 	small    []byte // all bytes; nil once it is uploaded in parts
+	have     spans  // of small, what was written: others may still write the rest
 	size     int64
 	tag      string // of the version that is there; "" if none is
 	up       *upload
@@ -80,7 +81,7 @@ func (f *FS) OpenWrite(name string) (vfs.File, error) {
 	if err == nil && r.size > wholeBytes {
 		err = fmt.Errorf("%w: an object of %d bytes is not changed in place", errors.ErrUnsupported, r.size)
 	}
-	w := &file{fs: f, name: name, key: r.key, tag: r.tag, size: r.size, small: make([]byte, r.size)}
+	w := &file{fs: f, name: name, key: r.key, tag: r.tag, size: r.size, small: make([]byte, r.size), have: spans{{0, r.size}}}
 	if err == nil && r.size > 0 {
 		_, err = r.ReadAt(w.small, 0)
 	}
@@ -147,12 +148,15 @@ func (w *file) place(b []byte, off int64) (*upload, error) {
 			w.small = append(w.small, make([]byte, grow)...)
 		}
 		copy(w.small[off:], b)
+		w.have.add(span{off, end})
 		return nil, nil
 	}
 	if w.up == nil {
 		up, err := w.fs.upload(w.key)
-		if err == nil {
-			err = up.write(w.small, 0)
+		for _, s := range w.have {
+			if err == nil {
+				err = up.write(w.small[s.from:s.to], s.from)
+			}
 		}
 		if err != nil {
 			return nil, err
@@ -275,6 +279,13 @@ func (w *file) Truncate(size int64) error {
 		return failed("truncate", w.name, errors.ErrUnsupported)
 	}
 	w.small, w.size, w.dirty = w.small[:size], size, true
+	var have spans
+	for _, s := range w.have {
+		if s.from < size {
+			have = append(have, span{s.from, min(s.to, size)})
+		}
+	}
+	w.have = have
 	return nil
 }
 
@@ -313,8 +324,11 @@ type upload struct {
 
 type part struct {
 	b    []byte
-	have []span // sorted, apart
+	have spans
 }
+
+// spans are sorted, and apart from each other.
+type spans []span
 
 type span struct{ from, to int64 }
 
@@ -381,7 +395,7 @@ func (u *upload) part(i int) (*part, error) {
 func (u *upload) filled(i int, p *part, s span) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	p.add(s)
+	p.have.add(s)
 	if len(p.have) != 1 || p.have[0] != (span{0, int64(len(p.b))}) || u.parts[i] != p {
 		return false
 	}
@@ -390,9 +404,9 @@ func (u *upload) filled(i int, p *part, s span) bool {
 	return true
 }
 
-func (p *part) add(s span) {
+func (list *spans) add(s span) {
 	var all []span
-	for _, h := range p.have {
+	for _, h := range *list {
 		if h.to < s.from || s.to < h.from {
 			all = append(all, h)
 			continue
@@ -403,7 +417,7 @@ func (p *part) add(s span) {
 	for at < len(all) && all[at].from < s.from {
 		at++
 	}
-	p.have = append(append(append([]span{}, all[:at]...), s), all[at:]...)
+	*list = append(append(append(spans{}, all[:at]...), s), all[at:]...)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
