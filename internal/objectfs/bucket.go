@@ -74,7 +74,8 @@ type Bucket interface {
 	List(ctx context.Context, prefix, from string, deep bool, most int) (Page, error)
 
 	Begin(ctx context.Context, key, mark string) (id string, err error)
-	Part(ctx context.Context, key, id string, number int, b []byte) (Part, error)
+	// Part uploads a part whose CRC-32C is sum, and returns that of what has arrived.
+	Part(ctx context.Context, key, id string, number int, b []byte, sum uint32) (Part, error)
 	Complete(ctx context.Context, key, id string, parts []Part, c Condition) (Object, error)
 	Abort(ctx context.Context, key, id string) error
 	Uploads(ctx context.Context, prefix string) ([]Upload, error)

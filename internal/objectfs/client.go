@@ -10,6 +10,8 @@ import (
 	"math/bits"
 	mathrand "math/rand/v2"
 	"time"
+
+	"ckpt/internal/durable"
 )
 
 // Retries of a request: pauses double from firstPause to longestPause, each drawn between
@@ -160,9 +162,10 @@ func (c *client) begin(ctx context.Context, key, mark string) (id string, err er
 }
 
 // part uploads a part, and checks that what arrived is what was sent.
-func (c *client) part(ctx context.Context, key, id string, number int, b []byte, sum uint32) (p Part, err error) {
+func (c *client) part(ctx context.Context, key, id string, number int, b []byte) (p Part, err error) {
+	sum := durable.Sum(b)
 	err = c.do(ctx, int64(len(b)), func(ctx context.Context) error {
-		p, err = c.b.Part(ctx, key, id, number, b)
+		p, err = c.b.Part(ctx, key, id, number, b, sum)
 		if err == nil && p.Sum != sum {
 			err = fmt.Errorf("%w: part %d of %s has CRC-32C %08x there, %08x here", ErrTransient, number, key, p.Sum, sum)
 		}

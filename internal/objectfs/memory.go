@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"ckpt/internal/durable"
 )
 
 // Memory is a bucket in memory with the consistency of S3: each request takes effect at one
@@ -204,14 +205,14 @@ func (m *Memory) Begin(ctx context.Context, key, mark string) (id string, err er
 }
 
 // Part implements Bucket.
-func (m *Memory) Part(ctx context.Context, key, id string, number int, b []byte) (p Part, err error) {
+func (m *Memory) Part(ctx context.Context, key, id string, number int, b []byte, _ uint32) (p Part, err error) {
 	_, err = m.request(ctx, "part", key, func() error {
 		u := m.uploads[id]
 		if u == nil {
 			return missing(id)
 		}
 		u.parts[number] = bytes.Clone(b)
-		p = Part{number, m.next(), crc32.Checksum(b, castagnoli)}
+		p = Part{number, m.next(), durable.Sum(b)}
 		return nil
 	})
 	return p, err

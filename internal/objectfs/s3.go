@@ -2,12 +2,12 @@ package objectfs
 
 import (
 	"bytes"
+	"ckpt/internal/durable"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"net/http"
@@ -179,7 +179,7 @@ func unsigned(o *s3.Options) {
 
 func (b *s3Bucket) Put(ctx context.Context, key string, body []byte, mark string, c Condition) (Object, error) {
 	in := &s3.PutObjectInput{Bucket: &b.name, Key: &key, Body: bytes.NewReader(body), Metadata: map[string]string{markName: mark},
-		ContentLength: aws.Int64(int64(len(body))), ChecksumCRC32C: aws.String(sumText(crc32.Checksum(body, castagnoli)))}
+		ContentLength: aws.Int64(int64(len(body))), ChecksumCRC32C: aws.String(sumText(durable.Sum(body)))}
 	in.IfNoneMatch, in.IfMatch = c.headers()
 	out, err := b.api.PutObject(ctx, in, unsigned)
 	if err != nil {
@@ -237,8 +237,7 @@ func (b *s3Bucket) Begin(ctx context.Context, key, mark string) (string, error) 
 	return aws.ToString(out.UploadId), nil
 }
 
-func (b *s3Bucket) Part(ctx context.Context, key, id string, number int, body []byte) (Part, error) {
-	sum := crc32.Checksum(body, castagnoli)
+func (b *s3Bucket) Part(ctx context.Context, key, id string, number int, body []byte, sum uint32) (Part, error) {
 	out, err := b.api.UploadPart(ctx, &s3.UploadPartInput{Bucket: &b.name, Key: &key, UploadId: &id, PartNumber: aws.Int32(int32(number)),
 		Body: bytes.NewReader(body), ContentLength: aws.Int64(int64(len(body))), ChecksumCRC32C: aws.String(sumText(sum))}, unsigned)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"path"
@@ -159,9 +158,12 @@ func (w *file) place(b []byte, off int64) (*upload, error) {
 			}
 		}
 		if err != nil {
+			if up.id != "" {
+				_ = up.abort() // err says more
+			}
 			return nil, err
 		}
-		w.up, w.small = up, nil
+		w.up, w.small, w.have = up, nil, nil
 	}
 	return w.up, nil
 }
@@ -420,14 +422,12 @@ func (list *spans) add(s span) {
 	*list = append(append(append(spans{}, all[:at]...), s), all[at:]...)
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // send uploads a part in the background.
 func (u *upload) send(i int, b []byte) {
 	u.fs.slots <- struct{}{}
 	u.going.Go(func() {
 		defer func() { <-u.fs.slots }()
-		done, err := u.fs.c.part(background(), u.key, u.id, i+1, b, crc32.Checksum(b, castagnoli))
+		done, err := u.fs.c.part(background(), u.key, u.id, i+1, b)
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		u.err = cmp.Or(u.err, err)
