@@ -49,10 +49,10 @@ type Request struct {
 }
 
 // request begins a request.
-func (n *node) request(ctx context.Context, op Op, name string) *Request {
+func (l *loop) request(ctx context.Context, op Op, name string) *Request {
 	r := &Request{Op: op, Name: name, Caller: callerOf(ctx)}
 	r.Opener = r.Caller
-	if n.loop.o.Watch != nil {
+	if l.o.Watch != nil {
 		r.began = time.Now()
 	}
 	return r
@@ -133,10 +133,8 @@ func (h *handle) PassthroughFd() (int, bool) {
 }
 
 func (h *handle) request(ctx context.Context, op Op, off, bytes int64) *Request {
-	r := &Request{Op: op, Name: h.name, Offset: off, Bytes: bytes, Caller: callerOf(ctx), Opener: h.opener}
-	if h.loop.o.Watch != nil {
-		r.began = time.Now()
-	}
+	r := h.loop.request(ctx, op, h.name)
+	r.Offset, r.Bytes, r.Opener = off, bytes, h.opener
 	return r
 }
 
@@ -234,14 +232,11 @@ func (h *handle) writeAt(b []byte, off int64) (n int, err error) {
 func (h *handle) Fsync(ctx context.Context, flags uint32) syscall.Errno {
 	r := h.request(ctx, Sync, 0, 0)
 	var errno syscall.Errno
-	switch {
-	case h.file != nil:
+	if h.file != nil {
 		errno = errnoOf(h.file.Sync())
-	case h.syncRange(r) != nil:
-		errno = syscall.EIO
-	case flags&1 != 0: // FUSE_FSYNC_FDATASYNC
+	} else if errno = errnoOf(h.syncRange(r)); errno == 0 && flags&1 != 0 { // FUSE_FSYNC_FDATASYNC
 		errno = errnoOf(syscall.Fdatasync(h.fd))
-	default:
+	} else if errno == 0 {
 		errno = h.LoopbackFile.Fsync(ctx, flags)
 	}
 	h.loop.tell(r, errno)

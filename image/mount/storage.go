@@ -79,19 +79,17 @@ func Storage(dir, at string, o StorageOptions) (*Mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fi, err := os.Stat(dir); err != nil {
+	st, err := os.Stat(dir)
+	if err != nil {
 		return nil, err
-	} else if !fi.IsDir() {
+	}
+	if !st.IsDir() {
 		return nil, &os.PathError{Op: "mount", Path: dir, Err: syscall.ENOTDIR}
 	}
 	if err := apart(dir, at); err != nil {
 		return nil, err
 	}
 	l := &loop{o: o}
-	st, err := os.Stat(dir)
-	if err != nil {
-		return nil, err
-	}
 	data := &fs.LoopbackRoot{Path: dir, Dev: uint64(st.Sys().(*syscall.Stat_t).Dev)}
 	root := &node{LoopbackNode: fs.LoopbackNode{RootData: data}, loop: l}
 	data.RootNode = root
@@ -162,7 +160,7 @@ func (n *node) WrapChild(_ context.Context, ops fs.InodeEmbedder) fs.InodeEmbedd
 func (n *node) name() string { return n.Path(n.Root()) }
 
 func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	r := n.request(ctx, Open, n.name())
+	r := n.loop.request(ctx, Open, n.name())
 	h, reply, errno := n.open(ctx, r, flags)
 	n.loop.tell(r, errno)
 	return h, reply, errno
@@ -177,7 +175,7 @@ func (n *node) open(ctx context.Context, r *Request, flags uint32) (fs.FileHandl
 }
 
 func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
-	r := n.request(ctx, Open, filepath.Join(n.name(), name))
+	r := n.loop.request(ctx, Open, filepath.Join(n.name(), name))
 	r.Create = true
 	child, h, reply, errno := n.create(ctx, r, name, flags, mode, out)
 	n.loop.tell(r, errno)
@@ -229,7 +227,7 @@ func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs
 
 func (n *node) Setattr(ctx context.Context, h fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
 	size, resizes := in.GetSize()
-	r := n.request(ctx, Truncate, n.name())
+	r := n.loop.request(ctx, Truncate, n.name())
 	r.Bytes = int64(size)
 	if files := n.loop.o.Files; resizes && files != nil {
 		ok, err := n.truncate(h, int64(size))
@@ -258,7 +256,7 @@ func (n *node) truncate(h fs.FileHandle, size int64) (ok bool, err error) {
 }
 
 func (n *node) Unlink(ctx context.Context, name string) syscall.Errno {
-	r := n.request(ctx, Unlink, filepath.Join(n.name(), name))
+	r := n.loop.request(ctx, Unlink, filepath.Join(n.name(), name))
 	var errno syscall.Errno
 	if files := n.loop.o.Files; files != nil {
 		errno = errnoOf(files.Removing(r.Name))
@@ -271,7 +269,7 @@ func (n *node) Unlink(ctx context.Context, name string) syscall.Errno {
 }
 
 func (n *node) Rename(ctx context.Context, name string, to fs.InodeEmbedder, newName string, flags uint32) syscall.Errno {
-	r := n.request(ctx, Rename, filepath.Join(n.name(), name))
+	r := n.loop.request(ctx, Rename, filepath.Join(n.name(), name))
 	if d, ok := to.(*node); ok {
 		r.To = filepath.Join(d.name(), newName)
 	}
