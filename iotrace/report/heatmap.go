@@ -12,6 +12,7 @@ import (
 	"ckpt/internal/figure"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
+	"ckpt/iotrace/tiles"
 )
 
 // The cells of a heatmap: at most so many rows and columns, in its own file and in a
@@ -54,18 +55,7 @@ func (h *heat) add(e *iotrace.Event) {
 	row := h.rows.of(e.Rank)
 	bytes := float64(max(e.Bytes, 0)) / float64(h.rows.size(row))
 	cells := h.cells[row*h.columns : (row+1)*h.columns]
-	from, to := h.column(e.Start), h.column(max(e.Start, e.End))
-	first, last := int(from), int(to)
-	if first >= last {
-		cells[first] += bytes
-		return
-	}
-	each := bytes / (to - from)
-	cells[first] += each * (float64(first+1) - from)
-	for i := first + 1; i < last; i++ {
-		cells[i] += each
-	}
-	cells[last] += each * (to - float64(last))
+	tiles.Spread(cells, h.column(e.Start), h.column(max(e.Start, e.End)), bytes)
 }
 
 // column returns where a time is, in columns: from 0 to just below their number.

@@ -136,11 +136,11 @@ func (g *Grid) add(cells []float64, row int, e *iotrace.Event) {
 	}
 	line := cells[row*columns : (row+1)*columns]
 	from, to := g.column(seconds(e.Start)), g.column(seconds(max(e.Start, e.End)))
-	spread(line, from, to, bytes)
+	Spread(line, from, to, bytes)
 }
 
-// spread adds an amount to cells, evenly from one place to another.
-func spread(line []float64, from, to, amount float64) {
+// Spread adds an amount to cells, evenly from one place to another: 2.5 is the middle of cell 2.
+func Spread(line []float64, from, to, amount float64) {
 	first, last := int(from), int(to)
 	if first >= last {
 		line[first] += amount

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A bell hears changes in directories from the kernel (inotify(7)). It hears none of what other
-// hosts do to a shared file system: looks at all jobs find these.
+// A bell learns from the kernel of changes that programs of this host make in directories
+// (inotify(7)). Changes by other hosts are found by looks at all jobs.
 type bell struct {
 	file *os.File // nil: no bell
 

@@ -16,8 +16,6 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
-	"ckpt/image"
-	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 	"ckpt/iotrace/read"
 	"ckpt/iotrace/tiles"
@@ -189,11 +187,7 @@ func (s *server) tilesOfCheckpoint(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	store, err := image.OpenStore(vfs.OS{}, dir)
-	var j *image.Job
-	if err == nil {
-		j, err = store.Job(r.PathValue("job"))
-	}
+	j, err := jobIn(dir, r)
 	path := ""
 	if err == nil {
 		if err = checkWord("n", r.PathValue("n")); err == nil {

@@ -365,11 +365,7 @@ func (s *server) history(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	store, err := image.OpenStore(vfs.OS{}, dir)
-	var j *image.Job
-	if err == nil {
-		j, err = store.Job(r.PathValue("job"))
-	}
+	j, err := jobIn(dir, r)
 	list := []json.RawMessage{}
 	if err == nil {
 		err = job.ReadJournal(j, mostHistory, func(line []byte) {
@@ -398,6 +394,15 @@ func present(line []byte) json.RawMessage {
 		}
 	}
 	return append(json.RawMessage{}, line...)
+}
+
+// jobIn finds the job that a request names in a store.
+func jobIn(dir string, r *http.Request) (*image.Job, error) {
+	store, err := image.OpenStore(vfs.OS{}, dir)
+	if err != nil {
+		return nil, err
+	}
+	return store.Job(r.PathValue("job"))
 }
 
 const mostHistory = 1 << 20
