@@ -22,8 +22,8 @@ import (
 // TestLives holds simulated lives to real ones: drawn jobs on a slow disk, in all modes, with and
 // without directories of nodes, some of them two at a time, whose ranks are killed at random
 // moments. Three quiet runs of each way say what it costs: without checkpoints, with them, and with
-// one failure. From these alone a thousand lives are simulated; run time, checkpoints, restarts and
-// lost iterations of the real life should lie between those of 95 of 100.
+// one failure. From these alone a thousand lives are simulated. The run time, checkpoints, restarts
+// and lost iterations of the real life should lie in the range of 95 of 100 simulated ones.
 //
 //	CKPT_LIVES=40 go test -timeout 3h -v -run TestLives ./cmd/ckpt
 //

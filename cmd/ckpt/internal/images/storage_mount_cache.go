@@ -22,7 +22,7 @@ import (
 	"ckpt/image/mount"
 )
 
-// cacheFlags are those of a mount whose open files are in directories of nodes.
+// cacheFlags say where a mount keeps open files on the nodes, and what a lost node may cost.
 type cacheFlags struct {
 	dirs, listen, monitor   string
 	nodes, node, neighbours int
@@ -275,7 +275,7 @@ func monitorIn(dir string) (*filecache.Monitor, func() error, error) {
 	return monitor, func() error { return errors.Join(monitor.Flush(), m.close()) }, m.err
 }
 
-// monitorFiles are those of a monitor, which uses them one at a time.
+// monitorFiles are the open CSV files of a monitor. It writes to one at a time.
 type monitorFiles struct {
 	dir   string
 	files map[string]*os.File

@@ -52,8 +52,8 @@ modes of checkpoints that meet the same failures, says when 90 of 100 runs end, 
 share of the time is work, and what takes the rest.
 
 Each node stores --node-bytes in a checkpoint, into a store that all share, which has a
-rate or a description (--on, docs/STORAGE.md), or, with --local-rate, on the nodes first and behind the job into the store, as ckpt launch
---local does. Nodes fail by themselves, exponentially or in bursts (--shape 0.7), or as
+rate or a description (--on, docs/STORAGE.md), or, with --local-rate, on the nodes first
+and behind the job into the store, as ckpt launch --local does. Nodes fail by themselves, exponentially or in bursts (--shape 0.7), or as
 --failures says; --node-loss is the share of the failures that lose a node with its
 directory, --spares and --repair are what replaces it.
 
@@ -149,6 +149,9 @@ var around = []float64{1, 0.5, 0.7, 1.4, 2}
 func runSimulate(ctx context.Context, g *ui.Globals, o *simulateOptions, f *pflag.FlagSet) error {
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
+	if err := ui.CheckPlotName(o.plot); err != nil {
+		return err
+	}
 	if err := o.usePreset(f); err != nil {
 		return err
 	}

@@ -285,7 +285,7 @@ func newRun(o *Options) (*run, error) {
 	return r, nil
 }
 
-// patterns are those of a file, or of all blocks and holes at all offsets.
+// patterns reads the patterns of --views, or makes one for each offset, block and hole.
 func (o *Options) patterns(size int64) (list []*pattern, err error) {
 	if o.views != "" {
 		text, err := os.ReadFile(o.views)

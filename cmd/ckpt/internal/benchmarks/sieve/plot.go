@@ -16,9 +16,9 @@ import (
 )
 
 // draw draws a row of panels for each access and offset, one for naive and each rule: MiB/s of
-// wanted bytes over the hole, a line for each size of blocks. These are the figures 5.2 to 5.24 of
-// Zickler's thesis as cuts: C1 to C5 are in the panel of naive, C6 to C8 in that of romio, C9 and
-// C10 in that of the performance model.
+// wanted bytes over the hole, a line for each size of blocks. A panel is a cut through a surface
+// of figures 5.2 to 5.24 of Zickler's thesis: the panel of naive shows C1 to C5, the panel of romio
+// C6 to C8, the panel of the performance model C9 and C10.
 func draw(ctx context.Context, g *ui.Globals, path string, r *Result) error {
 	if path == "" {
 		return nil

@@ -38,8 +38,8 @@ func create(ctx context.Context, fsys vfs.FS, name string, size int64, cache str
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(buf)
 	chunk := int64(largeCall)
 	if cache == warm {
-		// Pages that come by larger writes lie in larger pieces of memory, and are read four times
-		// as fast as those of most programs.
+		// Larger writes get larger pieces of memory, which are read four times as fast: most
+		// programs write small pieces.
 		chunk = smallCall
 	}
 	for off := int64(0); off < size && err == nil; off += chunk {
