@@ -170,10 +170,18 @@ func TestInputAgain(t *testing.T) {
 		s := newScene(t, 400, time.Millisecond)
 		s.spec.AutoRestart = true
 		s.opt.Streams.In = in
-		s.show("once exit at 300 with 9") // after it was seen to compute
+		s.show("once exit at 300 with 9")
+		s.hold() // until it was seen to compute
 		_, _ = in.Seek(2, io.SeekStart)
+		first := true
 		s.rec.on = func(ev any) {
-			if _, ok := ev.(*coordinator.FailureEvent); ok {
+			switch ev.(type) {
+			case *coordinator.StartEvent:
+				if first {
+					s.letGo()
+				}
+				first = false
+			case *coordinator.FailureEvent:
 				_, _ = in.Seek(0, io.SeekEnd) // the program has read it
 			}
 		}
@@ -273,19 +281,26 @@ func TestStopWhileRestarting(t *testing.T) {
 	s := newScene(t, 100000, time.Millisecond)
 	s.spec.AutoRestart = true
 	s.show("once exit at 50 with 1")
+	s.hold() // until it was seen to compute: one that never does is not restarted
 	answered := make(chan error, 1)
+	first := true
 	s.rec.on = func(ev any) {
-		if _, ok := ev.(*coordinator.FailureEvent); !ok {
-			return
-		}
-		go func() {
-			c, err := wire.Contact(context.Background(), s.job())
-			if err == nil {
-				defer c.Close()
-				_, err = c.Stop(false)
+		switch ev.(type) {
+		case *coordinator.StartEvent:
+			if first {
+				s.letGo()
 			}
-			answered <- err
-		}()
+			first = false
+		case *coordinator.FailureEvent:
+			go func() {
+				c, err := wire.Contact(context.Background(), s.job())
+				if err == nil {
+					defer c.Close()
+					_, err = c.Stop(false)
+				}
+				answered <- err
+			}()
+		}
 	}
 	r, err := launched(t.Context(), s.spec, s.opt)
 	if err != nil || r.Outcome != job.StateStopped || r.Checkpoints != 1 || r.Failures != 1 {
