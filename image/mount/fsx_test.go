@@ -28,7 +28,7 @@ type door struct {
 
 func (d *door) Move(r *Request, part func(off, bytes int64) error) error {
 	p := d.programs.Of(r)
-	q := &iosched.Request{App: p.App, File: r.Name, Offset: r.Offset, Bytes: r.Bytes}
+	q := &iosched.Request{App: p.App, Rank: p.Process, File: r.Name, Offset: r.Offset, Bytes: r.Bytes}
 	if r.Op != Read {
 		q.Op = iosched.Write
 	}

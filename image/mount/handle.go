@@ -266,8 +266,13 @@ func (d *dirty) take() (begin, end int64) {
 	return begin, end
 }
 
-// syncPiece is how much of a file goes to the storage at one time.
-const syncPiece = 4 << 20
+// How much of a file goes to the storage at one time: the next piece is twice as long after one that
+// took less than quickPiece, so that a fast disk has enough to do, and others wait briefly.
+const (
+	firstPiece   = 4 << 20
+	longestPiece = 256 << 20
+	quickPiece   = 50 * time.Millisecond
+)
 
 // syncRange has dirty bytes go to the storage piece by piece, each when the gate says so: a write
 // moves bytes into memory, and the disk works now. fsync follows, and finds little left.
@@ -276,11 +281,19 @@ func (h *handle) syncRange(r *Request) error {
 	if gate == nil {
 		return nil
 	}
-	begin, end := h.dirty.take()
-	for at := begin; at < end; at += syncPiece {
+	at, end := h.dirty.take()
+	length := int64(firstPiece)
+	for at < end {
 		piece := *r
-		piece.Offset, piece.Bytes = at, min(syncPiece, end-at)
+		piece.Offset, piece.Bytes = at, min(length, end-at)
+		at += piece.Bytes
 		err := gate.Move(&piece, func(off, bytes int64) error {
+			began := time.Now()
+			defer func() {
+				if time.Since(began) < quickPiece {
+					length = min(2*length, longestPiece)
+				}
+			}()
 			err := unix.SyncFileRange(h.fd, off, bytes, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
 			if errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.ESPIPE) || errors.Is(err, syscall.EINVAL) {
 				return nil // fsync does it
