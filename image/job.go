@@ -125,6 +125,9 @@ func (j *Job) Lock() error {
 	if j.lock != nil {
 		return nil
 	}
+	if err := trust(j.fs, j.store.dir); err != nil {
+		return err
+	}
 	l, err := j.fs.Lock(filepath.Join(j.dir, lockName))
 	if errors.Is(err, vfs.ErrLocked) {
 		return fmt.Errorf("%w: %s", ErrInUse, j.dir)

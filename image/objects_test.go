@@ -12,29 +12,23 @@ import (
 	"time"
 
 	"ckpt/internal/objectfs"
+	"ckpt/internal/objectfs/objecttest"
 	"ckpt/internal/testkit"
 )
 
 const bucketDir = "/s3:/bucket"
 
-// objectFS returns a file system on a bucket that does nothing by itself, with parts so short
-// that most images have some.
-func objectFS(b objectfs.Bucket) *objectfs.FS {
-	f := objectfs.New(b, bucketDir)
-	f.Alone(16 << 10)
-	return f
-}
-
 // An incident is what happens to a coordinator at a request.
 type incident struct {
 	at    int // counts from 1; 0: nothing does
-	fate  objectfs.Fate
+	fate  objecttest.Fate
 	kill  bool // no request after it is answered
 	pause bool // it stands still until resume is closed
-	noise func() objectfs.Fate
+	noise func() objecttest.Fate
 	// commit, if not 0, has it stand still before it sends so many manifests.
 	commit int
 	early  bool // it goes on once its successor has swept, before that takes a checkpoint
+	arrive int  // the step of the successor after which requests that are late take effect
 
 	count           atomic.Int64
 	stopped, resume chan struct{}
@@ -42,7 +36,7 @@ type incident struct {
 
 var errKilled = errors.New("the process was killed")
 
-func (i *incident) meddle(op, key string) objectfs.Fate {
+func (i *incident) meddle(op, key string) objecttest.Fate {
 	n := int(i.count.Add(1))
 	if i.commit > 0 && op == "put" && path.Base(key) == manifestName {
 		if i.commit--; i.commit == 0 {
@@ -53,15 +47,15 @@ func (i *incident) meddle(op, key string) objectfs.Fate {
 	case i.at > 0 && n == i.at && i.pause:
 		close(i.stopped)
 		<-i.resume
-		return objectfs.Fate{}
+		return objecttest.Fate{}
 	case i.at > 0 && n == i.at:
 		return i.fate
 	case i.at > 0 && n > i.at && i.kill:
-		return objectfs.Fate{Err: errKilled}
+		return objecttest.Fate{Err: errKilled}
 	case i.noise != nil:
 		return i.noise()
 	}
-	return objectfs.Fate{}
+	return objecttest.Fate{}
 }
 
 // A tenure is the work of a coordinator, and what it knows to be committed.
@@ -134,20 +128,45 @@ func checkAll(j *Job, some []int) error {
 	return nil
 }
 
+// A world is a bucket for schedules, with parts of a length that it takes.
+type world struct {
+	*objecttest.World
+	part int64
+}
+
+func (w world) open(meddle func(op, key string) objecttest.Fate) *objectfs.FS {
+	f := objectfs.New(w.As(meddle), bucketDir)
+	f.Alone(w.part)
+	return f
+}
+
+// newWorld returns a model whose clock the test moves.
+func newWorld() world {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	return world{objecttest.NewWorld(objecttest.NewMemory(func() time.Time { return now })), 16 << 10}
+}
+
 // schedule has a coordinator meet an incident, and a successor take over.
-func schedule(b *objectfs.Memory, forward func(time.Duration), i *incident) error {
+func schedule(w world, i *incident) error {
 	i.stopped, i.resume = make(chan struct{}), make(chan struct{})
 	first, ended := &tenure{}, make(chan struct{})
 	go func() {
 		defer close(ended)
-		first.work(objectFS(b.As(i.meddle)))
+		first.work(w.open(i.meddle))
 	}()
 	select {
 	case <-i.stopped:
 	case <-ended:
 	}
-	forward(time.Minute)
-	k, err := reopen(objectFS(b.As(nil)), bucketDir)
+	w.Forward(time.Minute)
+	step := 0
+	arrive := func() {
+		if step++; step == i.arrive {
+			w.Arrive()
+		}
+	}
+	arrive()
+	k, err := reopen(w.open(nil), bucketDir)
 	if errors.Is(err, ErrNoStore) || errors.Is(err, ErrJobNotFound) {
 		close(i.resume)
 		<-ended
@@ -156,6 +175,7 @@ func schedule(b *objectfs.Memory, forward func(time.Duration), i *incident) erro
 	if err != nil {
 		return err
 	}
+	arrive()
 	second, kept := &tenure{}, slices.Clone(first.committed)
 	if err := checkAll(k.job, kept); err != nil {
 		return fmt.Errorf("after the incident: %w", err)
@@ -167,6 +187,7 @@ func schedule(b *objectfs.Memory, forward func(time.Duration), i *incident) erro
 		close(i.resume)
 		<-ended
 	}
+	arrive()
 	if second.take(k); second.end != nil {
 		return fmt.Errorf("the successor's checkpoint: %w", second.end)
 	}
@@ -174,15 +195,12 @@ func schedule(b *objectfs.Memory, forward func(time.Duration), i *incident) erro
 		close(i.resume)
 		<-ended
 	}
+	arrive()
 	mine, err := k.job.Checkpoints()
 	if err != nil {
 		return err
 	}
-	last, err := OpenStore(objectFS(b.As(nil)), bucketDir)
-	if err != nil {
-		return err
-	}
-	j, err := last.Job(testJob)
+	j, err := again(w)
 	if err != nil {
 		return err
 	}
@@ -202,21 +220,29 @@ func schedule(b *objectfs.Memory, forward func(time.Duration), i *incident) erro
 	if second.take(k); second.end != nil {
 		return fmt.Errorf("the successor's last checkpoint: %w", second.end)
 	}
+	w.Arrive()
+	if j, err = again(w); err != nil {
+		return err
+	}
+	if err := checkAll(j, append(kept, second.committed...)); err != nil {
+		return fmt.Errorf("at last: %w", err)
+	}
 	return nil
 }
 
-// newBucket returns a model whose clock the test moves.
-func newBucket() (*objectfs.Memory, func(time.Duration)) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	var ahead atomic.Int64
-	return objectfs.NewMemory(func() time.Time { return now.Add(time.Duration(ahead.Load())) }), func(d time.Duration) { ahead.Add(int64(d)) }
+// again returns the job as a process sees it that comes now.
+func again(w world) (*Job, error) {
+	s, err := OpenStore(w.open(nil), bucketDir)
+	if err != nil {
+		return nil, err
+	}
+	return s.Job(testJob)
 }
 
 // length returns how many requests a tenure without incidents makes.
 func length(t *testing.T) int {
-	b, _ := newBucket()
 	i, first := &incident{}, &tenure{}
-	first.work(objectFS(b.As(i.meddle)))
+	first.work(newWorld().open(i.meddle))
 	if first.end != nil || len(first.committed) != 3 {
 		t.Fatal(first.committed, first.end)
 	}
@@ -233,39 +259,59 @@ func TestObjectSchedules(t *testing.T) {
 		n = 10_000
 	}
 	for seed := range uint64(n) {
-		rng := rand.New(rand.NewPCG(seed, 44))
-		i := &incident{at: 1 + rng.IntN(requests)}
-		switch rng.IntN(3) {
-		case 0:
-			i.kill, i.fate = true, objectfs.Fate{Err: errKilled}
-		case 1:
-			i.kill, i.fate = true, objectfs.Fate{Err: errKilled, Done: true}
-		case 2:
-			if i.pause, i.early = true, rng.IntN(2) == 0; rng.IntN(2) == 0 {
-				i.at, i.pause, i.commit = 0, false, 1+rng.IntN(4)
-			}
-		}
-		if rng.IntN(2) == 0 {
-			i.noise = func() objectfs.Fate { return fate(rng, 0.05) }
-		}
-		b, forward := newBucket()
-		if err := schedule(b, forward, i); err != nil {
-			t.Errorf("seed %d, %+v: %v", seed, i.at, err)
+		w := newWorld()
+		i := drawIncident(seed, requests, w)
+		if err := schedule(w, i); err != nil {
+			t.Errorf("seed %d, %v: %v", seed, i, err)
 		}
 	}
 }
 
-// fate draws what becomes of a request that the storage may answer so.
-func fate(rng *rand.Rand, chance float64) objectfs.Fate {
-	if rng.Float64() > chance {
-		return objectfs.Fate{}
-	}
-	f := objectfs.Fate{Err: objectfs.ErrTransient, Done: rng.IntN(2) == 0}
+func (i *incident) String() string {
+	return fmt.Sprintf("request %d, %+v, killed %v, stands still %v (manifest %d, early %v), late until step %d, noise %v",
+		i.at, i.fate, i.kill, i.pause, i.commit, i.early, i.arrive, i.noise != nil)
+}
+
+// drawIncident draws what happens to a coordinator.
+func drawIncident(seed uint64, requests int, w world) *incident {
+	rng := rand.New(rand.NewPCG(seed, 44))
+	i := &incident{at: 1 + rng.IntN(requests), arrive: rng.IntN(6)}
 	switch rng.IntN(4) {
+	case 0:
+		i.kill, i.fate = true, objecttest.Fate{Err: errKilled}
+	case 1:
+		i.kill, i.fate = true, objecttest.Fate{Err: errKilled, Done: true}
+	case 2:
+		i.kill, i.fate = true, objecttest.Fate{Err: errKilled, Late: true}
+	case 3:
+		if i.pause, i.early = true, rng.IntN(2) == 0; rng.IntN(2) == 0 {
+			i.at, i.pause, i.commit = 0, false, 1+rng.IntN(4)
+		}
+	}
+	if rng.IntN(2) == 0 {
+		i.noise = func() objecttest.Fate {
+			if rng.IntN(8) == 0 {
+				w.Arrive()
+			}
+			return fate(rng, 0.05)
+		}
+	}
+	return i
+}
+
+// fate draws what becomes of a request that the storage may answer so.
+func fate(rng *rand.Rand, chance float64) objecttest.Fate {
+	if rng.Float64() > chance {
+		return objecttest.Fate{}
+	}
+	f := objecttest.Fate{Err: objectfs.ErrTransient, Done: rng.IntN(2) == 0}
+	switch rng.IntN(5) {
 	case 0:
 		f.Err = objectfs.ErrPrecondition
 	case 1:
-		return objectfs.Fate{Cut: true}
+		return objecttest.Fate{Cut: true}
+	case 2:
+		f.Late = true
 	}
 	return f
 }
@@ -279,15 +325,14 @@ func TestObjectFaults(t *testing.T) {
 	if testkit.Nightly() {
 		step = 1
 	}
-	kinds := []objectfs.Fate{{Err: objectfs.ErrTransient}, {Err: objectfs.ErrTransient, Done: true}, {Cut: true},
+	kinds := []objecttest.Fate{{Err: objectfs.ErrTransient}, {Err: objectfs.ErrTransient, Done: true}, {Cut: true},
 		{Err: objectfs.ErrPrecondition}, {Err: objectfs.ErrPrecondition, Done: true}, {Err: context.DeadlineExceeded, Done: true}}
 	for _, k := range kinds {
 		for at := 1; at <= requests; at += step {
-			b, _ := newBucket()
-			first := &tenure{}
+			w, first := newWorld(), &tenure{}
 			i := &incident{at: at, fate: k}
-			first.work(objectFS(b.As(i.meddle)))
-			s, err := OpenStore(objectFS(b.As(nil)), bucketDir)
+			first.work(w.open(i.meddle))
+			s, err := OpenStore(w.open(nil), bucketDir)
 			if err != nil {
 				if first.end == nil {
 					t.Errorf("request %d, %v: %v", at, k, err)

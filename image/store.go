@@ -64,6 +64,9 @@ func CreateStore(fsys vfs.FS, dir string) (*Store, error) {
 	if err != nil {
 		return nil, durable.Op("open store", dir, -1, err)
 	}
+	if err := trust(fsys, dir); err != nil {
+		return nil, err
+	}
 	for try := 0; ; try++ {
 		s, err := OpenStore(fsys, dir)
 		if err == nil || !errors.Is(err, ErrNoStore) {
@@ -81,6 +84,15 @@ func CreateStore(fsys vfs.FS, dir string) (*Store, error) {
 			return &Store{fs: vfs.ForOwner(fsys, dir), dir: dir}, nil
 		}
 	}
+}
+
+// trust makes sure, before a store is written to, that its storage keeps two writers apart.
+func trust(fsys vfs.FS, dir string) error {
+	f, ok := fsys.(vfs.Fencer)
+	if !ok {
+		return nil
+	}
+	return durable.Op("write to", dir, -1, f.Trust(dir))
 }
 
 func createStore(fsys vfs.FS, dir string) error {

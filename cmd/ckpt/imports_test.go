@@ -39,7 +39,7 @@ func TestImports(t *testing.T) {
 			"image", "zones", "iotrace", "dataset"},
 		"internal/durable":  {"internal/vfs"},
 		"internal/vfs":      {"internal/vfs"},
-		"internal/objectfs": {"internal/vfs", "internal/durable"},
+		"internal/objectfs": {"internal/objectfs", "internal/vfs", "internal/durable"},
 		"image":             {"internal/wording", "internal/objectfs", "internal/vfs", "internal/durable", "image", "zones", "iotrace"},
 		"image/iosched":     {"image/iosched"},
 		"image/pfs":         {"internal/wording", "image/iosched", "image/plan"},

@@ -39,6 +39,7 @@ type FS struct {
 	dirs   map[string]bool   // keys of directories that were seen
 	held   map[string]*file  // by key: created, and not there yet
 	leases map[string]*Lease // by key
+	proofs map[string]bool   // keys of directories below which the storage was proved
 }
 
 var _ vfs.FS = (*FS)(nil)
@@ -55,7 +56,7 @@ const (
 // New returns the file system of a bucket, as mounted at root.
 func New(b Bucket, root string) *FS {
 	return &FS{c: &client{b, sleep}, root: root, partSize: defaultPart, slots: make(chan struct{}, uploads), ttl: leaseTime, each: each,
-		dirs: map[string]bool{}, held: map[string]*file{}, leases: map[string]*Lease{}}
+		dirs: map[string]bool{}, held: map[string]*file{}, leases: map[string]*Lease{}, proofs: map[string]bool{}}
 }
 
 // Alone is for tests: the file system does nothing by itself, repeats requests at once, and has

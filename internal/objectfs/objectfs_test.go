@@ -1,4 +1,4 @@
-package objectfs
+package objectfs_test
 
 import (
 	"bytes"
@@ -14,6 +14,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"ckpt/internal/durable"
+	"ckpt/internal/objectfs"
+	"ckpt/internal/objectfs/objecttest"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
@@ -24,13 +27,13 @@ func TestMain(m *testing.M) {
 }
 
 // eachBucket runs a test on the model and, where versitygw is there, on a server.
-func eachBucket(t *testing.T, test func(t *testing.T, b Bucket)) {
-	t.Run("memory", func(t *testing.T) { test(t, NewMemory(time.Now)) })
+func eachBucket(t *testing.T, test func(t *testing.T, b objectfs.Bucket)) {
+	t.Run("memory", func(t *testing.T) { test(t, objecttest.NewMemory(time.Now)) })
 	t.Run("versitygw", func(t *testing.T) { test(t, server(t)) })
 }
 
 // server returns a bucket of a versitygw of the test.
-func server(t *testing.T) Bucket {
+func server(t *testing.T) objectfs.Bucket {
 	testkit.All(t, "versitygw")
 	g, err := testkit.StartGateway(t.TempDir(), "bucket")
 	if err != nil {
@@ -41,7 +44,7 @@ func server(t *testing.T) Bucket {
 		name, value, _ := strings.Cut(word, "=")
 		t.Setenv(name, value)
 	}
-	b, err := openS3(context.Background(), &location{bucket: "bucket", endpoint: g.Endpoint, region: "us-east-1"})
+	b, err := objectfs.OpenBucket(g.URL("bucket", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,15 +54,15 @@ func server(t *testing.T) Bucket {
 const root = "/s3:/bucket"
 
 // newFS returns a file system that does nothing by itself, with short parts.
-func newFS(b Bucket) *FS {
-	f := New(b, root)
-	f.Alone(minPart)
+func newFS(b objectfs.Bucket) *objectfs.FS {
+	f := objectfs.New(b, root)
+	f.Alone(objectfs.MinPart)
 	return f
 }
 
 // TestConform: a bucket holds what every file system promises.
 func TestConform(t *testing.T) {
-	eachBucket(t, func(t *testing.T, b Bucket) {
+	eachBucket(t, func(t *testing.T, b objectfs.Bucket) {
 		f := newFS(b)
 		testkit.Conform(t, f, root)
 		if err := f.Mkdir(root + "/below"); err != nil {
@@ -72,14 +75,14 @@ func TestConform(t *testing.T) {
 // TestGap fills a gap in the first part of a file after a byte behind that part has come: the part
 // is not sent before.
 func TestGap(t *testing.T) {
-	eachBucket(t, func(t *testing.T, b Bucket) {
+	eachBucket(t, func(t *testing.T, b objectfs.Bucket) {
 		f := newFS(b)
-		want := bytes.Repeat([]byte("gap"), minPart/3+100)
+		want := bytes.Repeat([]byte("gap"), objectfs.MinPart/3+100)
 		w, err := f.Create(root + "/gap.img")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range [][2]int{{1000, minPart}, {minPart, len(want)}, {0, 1000}} {
+		for _, s := range [][2]int{{1000, objectfs.MinPart}, {objectfs.MinPart, len(want)}, {0, 1000}} {
 			if _, err := w.WriteAt(want[s[0]:s[1]], int64(s[0])); err != nil {
 				t.Fatalf("bytes %d to %d: %v", s[0], s[1], err)
 			}
@@ -101,9 +104,9 @@ func TestGap(t *testing.T) {
 
 // TestParts writes a file out of order by several goroutines, with a hole, and reads it.
 func TestParts(t *testing.T) {
-	eachBucket(t, func(t *testing.T, b Bucket) {
+	eachBucket(t, func(t *testing.T, b objectfs.Bucket) {
 		f := newFS(b)
-		const size, hole, piece = 3*minPart + 12345, 2*minPart + 100, 700_001
+		const size, hole, piece = 3*objectfs.MinPart + 12345, 2*objectfs.MinPart + 100, 700_001
 		want := make([]byte, size)
 		for i := range want {
 			want[i] = byte(i * 7 >> 3)
@@ -158,24 +161,24 @@ func TestParts(t *testing.T) {
 
 // A deaf bucket hears no conditions.
 type deaf struct {
-	Bucket
+	objectfs.Bucket
 	uploads bool // of uploads only
 }
 
-func (d deaf) Put(ctx context.Context, key string, b []byte, mark string, c Condition) (Object, error) {
+func (d deaf) Put(ctx context.Context, key string, b []byte, mark string, c objectfs.Condition) (objectfs.Object, error) {
 	if !d.uploads {
-		c = Condition{}
+		c = objectfs.Condition{}
 	}
 	return d.Bucket.Put(ctx, key, b, mark, c)
 }
 
-func (d deaf) Complete(ctx context.Context, key, id string, parts []Part, _ Condition) (Object, error) {
-	return d.Bucket.Complete(ctx, key, id, parts, Condition{})
+func (d deaf) Complete(ctx context.Context, key, id string, parts []objectfs.Part, _ objectfs.Condition) (objectfs.Object, error) {
+	return d.Bucket.Complete(ctx, key, id, parts, objectfs.Condition{})
 }
 
 // TestProve: a storage that hears no conditions is found out, and nothing stays of the test.
 func TestProve(t *testing.T) {
-	eachBucket(t, func(t *testing.T, b Bucket) {
+	eachBucket(t, func(t *testing.T, b objectfs.Bucket) {
 		if err := newFS(b).Prove(root, 16); err != nil {
 			t.Error(err)
 		}
@@ -190,13 +193,22 @@ func TestProve(t *testing.T) {
 	})
 }
 
+// lease takes the lock of a test.
+func lease(f *objectfs.FS) (vfs.Lease, error) {
+	l, err := f.Lock(root + "/lock")
+	if err != nil {
+		return nil, err
+	}
+	return l.(vfs.Lease), nil
+}
+
 // TestLease: a lock whose lease has run out is taken over; its holder is fenced, and removes
 // nothing of its successor. Old uploads go.
 func TestLease(t *testing.T) {
 	now := time.Now()
-	m := NewMemory(func() time.Time { return now })
+	m := objecttest.NewMemory(func() time.Time { return now })
 	a, b := newFS(m), newFS(m)
-	first, err := a.lock(root + "/lock")
+	first, err := lease(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,8 +218,8 @@ func TestLease(t *testing.T) {
 	if _, err := m.Begin(t.Context(), "old.img", "x"); err != nil {
 		t.Fatal(err)
 	}
-	now = now.Add(abandoned + time.Hour)
-	second, err := b.lock(root + "/lock")
+	now = now.Add(objectfs.Abandoned + time.Hour)
+	second, err := lease(b)
 	if err != nil || second.Fence() <= first.Fence() || !second.Contested() {
 		t.Fatal(err, second)
 	}
@@ -218,10 +230,10 @@ func TestLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Remove(root + "/file"); !errors.Is(err, ErrFenced) {
+	if err := a.Remove(root + "/file"); !errors.Is(err, objectfs.ErrFenced) {
 		t.Errorf("removing the successor's file: %v", err)
 	}
-	if err := first.Renew(); !errors.Is(err, ErrFenced) {
+	if err := first.Renew(); !errors.Is(err, objectfs.ErrFenced) {
 		t.Error(err)
 	}
 	if all, err := m.Uploads(t.Context(), ""); len(all) > 0 || err != nil {
@@ -237,7 +249,7 @@ func TestLease(t *testing.T) {
 
 // TestOnce has several writers make the same manifest at a time: one succeeds.
 func TestOnce(t *testing.T) {
-	eachBucket(t, func(t *testing.T, b Bucket) {
+	eachBucket(t, func(t *testing.T, b objectfs.Bucket) {
 		for round := range 5 {
 			dir := fmt.Sprintf("%s/%d", root, round)
 			if err := newFS(b).Mkdir(dir); err != nil {
@@ -249,14 +261,14 @@ func TestOnce(t *testing.T) {
 				g.Go(func() error {
 					f := newFS(b)
 					text := fmt.Sprint("writer ", i)
-					w, err := f.Create(dir + "/" + Once + tempSuffix)
+					w, err := f.Create(dir + "/" + objectfs.Once + durable.TempSuffix)
 					if err != nil {
 						return err
 					}
 					if _, err = w.WriteAt([]byte(text), 0); err != nil {
 						return err
 					}
-					if f.Rename(dir+"/"+Once+tempSuffix, dir+"/"+Once) == nil {
+					if f.Rename(dir+"/"+objectfs.Once+durable.TempSuffix, dir+"/"+objectfs.Once) == nil {
 						won <- text
 					}
 					return nil
@@ -266,7 +278,7 @@ func TestOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			close(won)
-			r, err := newFS(b).Open(dir + "/" + Once)
+			r, err := newFS(b).Open(dir + "/" + objectfs.Once)
 			if err != nil {
 				t.Fatal(err)
 			}

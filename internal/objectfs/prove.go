@@ -1,8 +1,10 @@
 package objectfs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"sync"
 )
@@ -14,6 +16,39 @@ func (f *FS) Prove(dir string, writers int) error {
 	key, err := f.key(dir)
 	if err == nil {
 		err = f.prove(path.Join(key, ".ckpt-proof-"+newMark()), writers)
+	}
+	return failed("prove", dir, err)
+}
+
+// proofName is the object that says on which storage a directory was proved. A copy of the
+// directory on another storage has it, too, and counts for nothing there.
+const proofName = "proof"
+
+// Trust implements vfs.Fencer: it is Prove with two writers, once for a directory on a storage.
+func (f *FS) Trust(dir string) error {
+	key, err := f.key(dir)
+	if err != nil {
+		return failed("prove", dir, err)
+	}
+	f.mu.Lock()
+	proved := f.proofs[key]
+	f.mu.Unlock()
+	if proved {
+		return nil
+	}
+	proof, want := below(key)+proofName, []byte(f.root+"\n")
+	is := make([]byte, len(want)+1)
+	_, n, err := f.c.get(background(), proof, is, 0, "")
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Equal(is[:n], want) {
+		if err = f.Prove(dir, 2); err != nil {
+			return err
+		}
+		err = f.replace(proof, want)
+	}
+	if err == nil {
+		f.mu.Lock()
+		f.proofs[key] = true
+		f.mu.Unlock()
 	}
 	return failed("prove", dir, err)
 }

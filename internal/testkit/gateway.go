@@ -66,6 +66,11 @@ func (g *Gateway) End() {
 }
 
 // URL names a store in a bucket of it.
-func (g *Gateway) URL(bucket, prefix string) string {
-	return fmt.Sprintf("s3://%s/%s?endpoint=%s&region=us-east-1", bucket, prefix, g.Endpoint)
+func (g *Gateway) URL(bucket, prefix string) string { return storeURL(g.Endpoint, bucket, prefix) }
+
+// URL names a store in a bucket behind it.
+func (p *Proxy) URL(bucket, prefix string) string { return storeURL(p.Endpoint, bucket, prefix) }
+
+func storeURL(endpoint, bucket, prefix string) string {
+	return fmt.Sprintf("s3://%s/%s?endpoint=%s&region=us-east-1", bucket, prefix, endpoint)
 }

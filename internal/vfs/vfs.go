@@ -38,9 +38,15 @@ type Lease interface {
 	Contested() bool
 }
 
-// A Fencer is a file system with leases. Forbid makes sure that a file of this name, which
-// nothing replaces, is not made later; it fails with fs.ErrExist if it is there.
-type Fencer interface{ Forbid(name string) error }
+// A Fencer is a file system with leases.
+type Fencer interface {
+	// Forbid makes sure that a file of this name, which nothing replaces, is not made later; it
+	// fails with fs.ErrExist if it is there.
+	Forbid(name string) error
+	// Trust makes sure that locks and names that are made once can be relied on below a directory.
+	// It is cheap after the first time.
+	Trust(dir string) error
+}
 
 // Unbounded is more than any file system has.
 const Unbounded = math.MaxInt64

@@ -3,6 +3,7 @@ package scripttest
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +18,8 @@ import (
 )
 
 // objectStore starts an object storage for the rest of the script, with a store for each
-// variable that it names, or skips it.
+// variable that it names, or skips it. DEAF_NAME is the URL of the same store through a proxy that
+// takes the conditions of requests away.
 func objectStore(ts *testscript.TestScript, _ bool, args []string) {
 	need(ts, false, []string{"versitygw"})
 	g, err := testkit.StartGateway(ts.MkAbs("gateway"), "bucket")
@@ -27,8 +29,11 @@ func objectStore(ts *testscript.TestScript, _ bool, args []string) {
 		name, value, _ := strings.Cut(word, "=")
 		ts.Setenv(name, value)
 	}
+	deaf := testkit.StartProxy(g, func(int, *http.Request) testkit.Fault { return testkit.Fault{Deaf: true} })
+	ts.Defer(deaf.End)
 	for _, name := range args {
 		ts.Setenv(name, g.URL("bucket", strings.ToLower(name)))
+		ts.Setenv("DEAF_"+name, deaf.URL("bucket", strings.ToLower(name)))
 	}
 }
 

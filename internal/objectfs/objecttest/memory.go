@@ -1,4 +1,5 @@
-package objectfs
+// Package objecttest has a bucket in memory, for tests of what stands on one.
+package objecttest
 
 import (
 	"bytes"
@@ -12,30 +13,17 @@ import (
 	"time"
 
 	"ckpt/internal/durable"
+	"ckpt/internal/objectfs"
 )
 
 // Memory is a bucket in memory with the consistency of S3: each request takes effect at one
 // moment between its beginning and its answer. Times are told in whole seconds.
 type Memory struct {
-	*contents
-	// meddle, if not nil, hears of each request before it is carried out, and says what becomes
-	// of it.
-	meddle func(op, key string) Fate
-}
-
-type contents struct {
 	clock   func() time.Time
 	mu      sync.Mutex
 	objects map[string]stored
 	uploads map[string]*begun
 	count   int
-}
-
-// A Fate is what becomes of a request.
-type Fate struct {
-	Err  error // the answer in place of its own
-	Done bool  // it is carried out all the same
-	Cut  bool  // the body of its answer ends early
 }
 
 type stored struct {
@@ -51,15 +39,12 @@ type begun struct {
 	parts     map[int][]byte
 }
 
-var _ Bucket = (*Memory)(nil)
+var _ objectfs.Bucket = (*Memory)(nil)
 
 // NewMemory returns an empty bucket.
 func NewMemory(clock func() time.Time) *Memory {
-	return &Memory{contents: &contents{clock: clock, objects: map[string]stored{}, uploads: map[string]*begun{}}}
+	return &Memory{clock: clock, objects: map[string]stored{}, uploads: map[string]*begun{}}
 }
-
-// As returns the same bucket for a client that something happens to.
-func (m *Memory) As(meddle func(op, key string) Fate) *Memory { return &Memory{m.contents, meddle} }
 
 func (m *Memory) now() time.Time { return m.clock().Truncate(time.Second) }
 
@@ -68,37 +53,26 @@ func (m *Memory) next() string {
 	return fmt.Sprintf("%08d", m.count)
 }
 
-// request carries a request out, unless Meddle says otherwise.
-func (m *Memory) request(ctx context.Context, op, key string, do func() error) (cut bool, err error) {
-	var fate Fate
-	if m.meddle != nil {
-		fate = m.meddle(op, key)
-	}
+// request carries a request out at one moment.
+func (m *Memory) request(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	if fate.Err != nil && !fate.Done {
-		return false, fate.Err
+		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	err = do()
-	if fate.Err != nil {
-		err = fate.Err
-	}
-	return fate.Cut, err
+	return do()
 }
 
-func (m *Memory) object(key string) Object {
+func (m *Memory) object(key string) objectfs.Object {
 	s := m.objects[key]
-	return Object{Key: key, Size: int64(len(s.b)), Tag: s.tag, Mark: s.mark, Modified: s.at, Now: m.now()}
+	return objectfs.Object{Key: key, Size: int64(len(s.b)), Tag: s.tag, Mark: s.mark, Modified: s.at, Now: m.now()}
 }
 
 func missing(key string) error { return fmt.Errorf("%s: %w", key, fs.ErrNotExist) }
 
 // Head implements Bucket.
-func (m *Memory) Head(ctx context.Context, key string) (o Object, err error) {
-	_, err = m.request(ctx, "head", key, func() error {
+func (m *Memory) Head(ctx context.Context, key string) (o objectfs.Object, err error) {
+	err = m.request(ctx, func() error {
 		if _, ok := m.objects[key]; !ok {
 			return missing(key)
 		}
@@ -109,15 +83,15 @@ func (m *Memory) Head(ctx context.Context, key string) (o Object, err error) {
 }
 
 // Get implements Bucket.
-func (m *Memory) Get(ctx context.Context, key string, off, n int64, tag string) (body io.ReadCloser, o Object, err error) {
+func (m *Memory) Get(ctx context.Context, key string, off, n int64, tag string) (body io.ReadCloser, o objectfs.Object, err error) {
 	var b []byte
-	cut, err := m.request(ctx, "get", key, func() error {
+	err = m.request(ctx, func() error {
 		s, ok := m.objects[key]
 		if !ok {
 			return missing(key)
 		}
 		if tag != "" && s.tag != tag {
-			return ErrPrecondition
+			return objectfs.ErrPrecondition
 		}
 		o = m.object(key)
 		size := int64(len(s.b))
@@ -125,30 +99,27 @@ func (m *Memory) Get(ctx context.Context, key string, off, n int64, tag string) 
 		return nil
 	})
 	if err != nil {
-		return nil, Object{}, err
-	}
-	if cut {
-		b = b[:len(b)/2]
+		return nil, objectfs.Object{}, err
 	}
 	return io.NopCloser(bytes.NewReader(b)), o, nil
 }
 
 // Put implements Bucket.
-func (m *Memory) Put(ctx context.Context, key string, b []byte, mark string, c Condition) (o Object, err error) {
-	_, err = m.request(ctx, "put", key, func() error {
+func (m *Memory) Put(ctx context.Context, key string, b []byte, mark string, c objectfs.Condition) (o objectfs.Object, err error) {
+	err = m.request(ctx, func() error {
 		o, err = m.put(key, bytes.Clone(b), mark, c)
 		return err
 	})
 	return o, err
 }
 
-func (m *Memory) put(key string, b []byte, mark string, c Condition) (Object, error) {
+func (m *Memory) put(key string, b []byte, mark string, c objectfs.Condition) (objectfs.Object, error) {
 	was, is := m.objects[key]
 	if c.New && is || c.Tag != "" && is && was.tag != c.Tag {
-		return Object{}, ErrPrecondition
+		return objectfs.Object{}, objectfs.ErrPrecondition
 	}
 	if c.Tag != "" && !is {
-		return Object{}, missing(key)
+		return objectfs.Object{}, missing(key)
 	}
 	m.objects[key] = stored{b, m.next(), mark, m.now()}
 	return m.object(key), nil
@@ -156,16 +127,15 @@ func (m *Memory) put(key string, b []byte, mark string, c Condition) (Object, er
 
 // Delete implements Bucket.
 func (m *Memory) Delete(ctx context.Context, key string) error {
-	_, err := m.request(ctx, "delete", key, func() error {
+	return m.request(ctx, func() error {
 		delete(m.objects, key)
 		return nil
 	})
-	return err
 }
 
 // List implements Bucket.
-func (m *Memory) List(ctx context.Context, prefix, from string, deep bool, most int) (page Page, err error) {
-	_, err = m.request(ctx, "list", prefix, func() error {
+func (m *Memory) List(ctx context.Context, prefix, from string, deep bool, most int) (page objectfs.Page, err error) {
+	err = m.request(ctx, func() error {
 		var keys []string
 		for key := range m.objects {
 			if strings.HasPrefix(key, prefix) && key > from {
@@ -196,7 +166,7 @@ func (m *Memory) List(ctx context.Context, prefix, from string, deep bool, most 
 
 // Begin implements Bucket.
 func (m *Memory) Begin(ctx context.Context, key, mark string) (id string, err error) {
-	_, err = m.request(ctx, "begin", key, func() error {
+	err = m.request(ctx, func() error {
 		id = m.next()
 		m.uploads[id] = &begun{key, mark, m.now(), map[int][]byte{}}
 		return nil
@@ -205,22 +175,22 @@ func (m *Memory) Begin(ctx context.Context, key, mark string) (id string, err er
 }
 
 // Part implements Bucket.
-func (m *Memory) Part(ctx context.Context, key, id string, number int, b []byte, _ uint32) (p Part, err error) {
-	_, err = m.request(ctx, "part", key, func() error {
+func (m *Memory) Part(ctx context.Context, key, id string, number int, b []byte, _ uint32) (p objectfs.Part, err error) {
+	err = m.request(ctx, func() error {
 		u := m.uploads[id]
 		if u == nil {
 			return missing(id)
 		}
 		u.parts[number] = bytes.Clone(b)
-		p = Part{number, m.next(), durable.Sum(b)}
+		p = objectfs.Part{Number: number, Tag: m.next(), Sum: durable.Sum(b)}
 		return nil
 	})
 	return p, err
 }
 
 // Complete implements Bucket.
-func (m *Memory) Complete(ctx context.Context, key, id string, parts []Part, c Condition) (o Object, err error) {
-	_, err = m.request(ctx, "complete", key, func() error {
+func (m *Memory) Complete(ctx context.Context, key, id string, parts []objectfs.Part, c objectfs.Condition) (o objectfs.Object, err error) {
+	err = m.request(ctx, func() error {
 		u := m.uploads[id]
 		if u == nil {
 			return missing(id)
@@ -239,7 +209,7 @@ func (m *Memory) Complete(ctx context.Context, key, id string, parts []Part, c C
 
 // Abort implements Bucket.
 func (m *Memory) Abort(ctx context.Context, key, id string) error {
-	_, err := m.request(ctx, "abort", key, func() error {
+	err := m.request(ctx, func() error {
 		if m.uploads[id] == nil {
 			return missing(id)
 		}
@@ -250,11 +220,11 @@ func (m *Memory) Abort(ctx context.Context, key, id string) error {
 }
 
 // Uploads implements Bucket.
-func (m *Memory) Uploads(ctx context.Context, prefix string) (all []Upload, err error) {
-	_, err = m.request(ctx, "uploads", prefix, func() error {
+func (m *Memory) Uploads(ctx context.Context, prefix string) (all []objectfs.Upload, err error) {
+	err = m.request(ctx, func() error {
 		for id, u := range m.uploads {
 			if strings.HasPrefix(u.key, prefix) {
-				all = append(all, Upload{u.key, id, u.at})
+				all = append(all, objectfs.Upload{Key: u.key, ID: id, Begun: u.at})
 			}
 		}
 		return nil
