@@ -32,6 +32,9 @@ func BenchmarkStorage(b *testing.B) {
 	for way, o := range map[string]StorageOptions{"none": {}, "mlf": {Gate: &door{unit: u}}, "seen": {Watch: watched{}}} {
 		dirs[way] = b.TempDir()
 		m, err := Storage(under, dirs[way], o)
+		if err == nil {
+			err = m.here()
+		}
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -77,6 +77,9 @@ func browse(t *testing.T, checkpoints int) (job *image.Job, dir string, lines ch
 	}
 	lines, dir = make(chan string, 100), t.TempDir()
 	m, err := Browse(store, dir, BrowseOptions{Log: func(line string) { lines <- line }})
+	if err == nil {
+		err = m.here()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,10 +75,13 @@ func mount(root fs.InodeEmbedder, dir, name string, o *fs.Options) (*Mount, erro
 	o.DisableSplice = true // a request of that size with its header is larger than a pipe
 	o.DirectMount = os.Geteuid() == 0
 	o.UID, o.GID = uint32(os.Geteuid()), uint32(os.Getegid())
-	server, err := fs.Mount(dir, root, o)
+	server, err := fuse.NewServer(fs.NewNodeFS(root, o), dir, &o.MountOptions)
 	if err != nil {
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
 	}
+	// It is mounted and the kernel was greeted. fs.Mount would now open a file in its own mount,
+	// and a daemon that is killed while it waits for itself never ends.
+	go server.Serve()
 	return &Mount{dir, server}, nil
 }
 
