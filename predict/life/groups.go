@@ -125,7 +125,7 @@ func (c *crowd) spent(pos float64, late *lag) (by [causes]float64) {
 	by[Work] += pos * (1 - c.Slowdown)
 	by[Logs] += pos * c.Slowdown
 	pauses := (p.when(pos) - pos) / math.Max(p.pause(), 1e-300)
-	for cause, seconds := range map[Cause]float64{Checkpoints: p.own, Contention: p.contention, Room: p.room, Held: p.held} {
+	for cause, seconds := range map[Cause]float64{Checkpoints: p.own, Contention: p.contention, Room: p.room, Held: p.held, Drain: p.drain} {
 		by[cause] += pauses * seconds
 	}
 	return by

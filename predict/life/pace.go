@@ -12,8 +12,9 @@ type pace struct {
 	slack    float64
 
 	// The pauses of an interval, in seconds: a checkpoint of a group that has the storage alone,
-	// what others on the storage add to it, waiting for a slot, waiting for other groups.
-	own, contention, room, held float64
+	// what others on the storage add to it, waiting for a slot, waiting for other groups, and what
+	// a drain slows the groups down by.
+	own, contention, room, held, drain float64
 }
 
 // pace is the job's. Groups that store together write all at once. Spread ones write one after the
@@ -49,7 +50,9 @@ func (j *Job) pace() pace {
 	}
 	p.contention = p.write - p.own
 	if last := &j.Levels[len(j.Levels)-1]; last.Drain > 0 { // a slot is free once the store has a version
-		p.room = math.Max(0, last.Drain/float64(max(1, last.Every))-p.per())
+		each := last.Drain / float64(max(1, last.Every))
+		p.drain = last.Slow * math.Min(each, p.interval/(1-last.Slow))
+		p.room = math.Max(0, each-p.per())
 	}
 	return p
 }
@@ -93,7 +96,7 @@ func (j *Job) stretch(groups int) float64 {
 	return math.Max(1, j.Stretch(groups))
 }
 
-func (p *pace) pause() float64 { return p.own + p.contention + p.room + p.held }
+func (p *pace) pause() float64 { return p.own + p.contention + p.room + p.held + p.drain }
 
 // per is the time of an interval.
 func (p *pace) per() float64 { return p.interval + p.pause() }

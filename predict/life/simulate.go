@@ -28,6 +28,8 @@ type Quantity struct {
 	P5   float64 `json:"p5"`
 	P50  float64 `json:"p50"`
 	P95  float64 `json:"p95"`
+
+	Deviation, Min, Max float64 `json:"-"` // of a life
 }
 
 // Lives sums the lives of one job up.
@@ -166,5 +168,5 @@ func quantity(values []float64) Quantity {
 	half := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.975) * deviation / math.Sqrt(n)
 	slices.Sort(values)
 	at := func(p float64) float64 { return stat.Quantile(p, stat.LinInterp, values, nil) }
-	return Quantity{mean, mean - half, mean + half, at(0.05), at(0.5), at(0.95)}
+	return Quantity{mean, mean - half, mean + half, at(0.05), at(0.5), at(0.95), deviation, values[0], values[len(values)-1]}
 }

@@ -17,7 +17,7 @@ func TestPlannedCount(t *testing.T) {
 		{300, 600, 20000, 0}, {300, 600, 20000, 0.03}, {300, 600, 500000, 0}, {2000, 2000, 30000, 0}, {50, 20, 4000, 0.1}, {300, 600, 30000, 0.001},
 	} {
 		p := Planning{MTBFS: c.mtbf, Overhead: c.overhead}
-		tau, _, err := p.expected(failing{appS: app, costS: c.cost, restartS: c.restart})
+		tau, _, _, err := p.expected(failing{appS: app, costS: c.cost, restartS: c.restart})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,6 +58,9 @@ func (p *Planning) modes(m *predict.Model, r predict.Request, size *predict.Size
 					return nil, err
 				}
 				o := base
+				if err := p.behind(m, c, cost, costs, &o); err != nil {
+					return nil, err
+				}
 				o.Groups = &Groups{Mode: mode, Log: log, Together: c.Together, ModeCosts: *costs}
 				if costs.GroupCount == 1 {
 					o.Log, o.Together = service.NoGroups, 1
@@ -73,6 +76,29 @@ func (p *Planning) modes(m *predict.Model, r predict.Request, size *predict.Size
 		}
 	}
 	return out, nil
+}
+
+// behind says when checkpoints of groups are safe that are written behind the job, and how long a
+// restart reads them from the storage.
+func (p *Planning) behind(m *predict.Model, c *service.ModeCase, cost Cost, costs *service.ModeCost, o *Option) error {
+	if cost.Stored == nil || !cost.Stored.Async {
+		return nil
+	}
+	here, waiting := *c, *cost.Stored
+	if waiting.Async = false; p.Storage != nil {
+		here.Store = p.simulated(Cost{Stored: &waiting}, c.Mapping)
+	} else {
+		here.Store = m.StoredParts(&waiting, p.Probe)
+	}
+	written, err := service.CostOf(&here)
+	if err != nil {
+		return err
+	}
+	if costs.RestartS = written.RestartS; costs.GroupCount > 1 {
+		o.lag = &written.AllS
+		o.Lag = &Lag{written.AllS.Value, written.AllS.Low, written.AllS.High, max(1, waiting.InFlight)}
+	}
+	return nil
 }
 
 // modeCase describes a mode and log to package service.
@@ -121,8 +147,10 @@ func (p *Planning) modeCase(m *predict.Model, r predict.Request, size *predict.S
 func (p *Planning) simulated(c Cost, all []int) service.Storing {
 	return func(perNode []int, agree int, keptMiB float64) (fit.Range, float64, error) {
 		if slices.Equal(perNode, all) {
-			if s := c.Stored; s != nil {
+			if s := c.Stored; s != nil && s.Async {
 				return s.NextTime.Pause, s.Next.Total.Value / (1 << 20), nil
+			} else if s != nil {
+				return s.NextTime.Total, s.Next.Total.Value / (1 << 20), nil
 			}
 			seconds, mib := c.Mean(1)
 			return seconds, float64(mib), nil
@@ -130,6 +158,9 @@ func (p *Planning) simulated(c Cost, all []int) service.Storing {
 		seconds, mib, err := p.Storage.Part(c.Time, c.Stored, perNode)
 		if err != nil {
 			return seconds, mib, err
+		}
+		if s := c.Stored; s != nil && s.Async { // ranks copy what they store, each at its processor
+			return s.NextTime.Pause, mib, nil
 		}
 		coordination, management := 0.0, 0.0
 		if s := c.Stored; s != nil {
@@ -160,11 +191,11 @@ func kept(seconds fit.Range, mib, keptMiB float64, perNode []int) fit.Range {
 func (p *Planning) expect(o *Option) (err error) {
 	c, g := &o.ModeCosts, o.Groups
 	f := failing{lag: o.lag, appS: p.AppSeconds, costS: c.AllS.Value, restartS: c.RestartS.Value, groups: c.GroupCount > 1, slowdown: c.Slowdown.Value,
-		growth: c.KeptS.Value, replay: c.ReplaySpeed.Value, intervalS: p.IntervalS}
+		growth: c.KeptS.Value, replay: c.ReplaySpeed.Value, intervalS: p.IntervalS, batches: batches(c, g.Together)}
 	if o.Lag != nil {
 		f.inFlight = o.InFlight
 	}
-	if o.IntervalS, _, err = p.expected(f); err != nil {
+	if o.IntervalS, _, _, err = p.expected(f); err != nil {
 		return err
 	}
 	tau := o.IntervalS
@@ -187,11 +218,13 @@ func (p *Planning) expect(o *Option) (err error) {
 			at := fit.Exactly(end.lag(*lag))
 			f.lag = &at
 		}
-		_, total, err := p.expected(f)
+		_, total, lived, err := p.expected(f)
 		if err != nil {
 			return err
 		}
-		*end.to = Finite(total)
+		if *end.to = Finite(total); end.to == &o.Expected && lived != nil {
+			o.Simulated, o.Assumes = lived, append(o.Assumes, LivesAssume)
+		}
 	}
 	o.Failing.order()
 	cost := c.Round(tau)
@@ -257,6 +290,8 @@ type failing struct {
 	// lag is of checkpoints behind the job, up to inFlight at a time; nil without.
 	lag      *fit.Range
 	inFlight int
+	// batches is how many times groups store until each has.
+	batches int
 	// intervalS is to be used, 0 for the best.
 	intervalS float64
 	// scratch says that each failure takes the job back to its beginning.
@@ -264,8 +299,17 @@ type failing struct {
 }
 
 // expected returns the interval between checkpoints and the expected time of the run, +Inf if
-// the job is not expected to end.
-func (p *Planning) expected(f failing) (tau, total float64, err error) {
+// the job is not expected to end, and the lives that tell it where no closed form does.
+func (p *Planning) expected(f failing) (tau, total float64, lived *interval.Simulated, err error) {
+	if f.lag != nil && f.groups && !f.scratch {
+		return p.live(f.job(f.behind()...), 1)
+	}
+	tau, total, err = p.closed(f)
+	return tau, total, nil, err
+}
+
+// closed is expected by a closed form.
+func (p *Planning) closed(f failing) (tau, total float64, err error) {
 	m := interval.Model{Cost: max(1, interval.Lasting(f.costS)), MTBF: interval.Lasting(p.MTBFS), Restart: interval.Lasting(f.restartS)}
 	if f.lag != nil && !f.groups && !f.scratch {
 		return p.inFlight(f, m)
@@ -295,9 +339,6 @@ func (p *Planning) expected(f failing) (tau, total float64, err error) {
 	}
 	return tau, t.Seconds(), nil
 }
-
-// GroupsLag says why groups of ranks have no prediction with checkpoints behind the job.
-const GroupsLag = "the lag of groups of ranks is not predicted"
 
 // inFlight is expected of checkpoints behind the job: they follow each other no faster than the
 // storage takes them, and a failure also costs what is not durable.

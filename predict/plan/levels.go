@@ -49,6 +49,8 @@ type LevelCosts struct {
 	// Slowdown is the share of the speed that message logs cost.
 	Slowdown fit.Range
 	Assumed  []string
+	// Local and Store are what groups lose, nil of one group.
+	Local, Store *service.ModeCost
 }
 
 func (l *Levels) check(described bool) error {
@@ -203,8 +205,8 @@ func (p *Planning) ofGroups(m *predict.Model, r predict.Request, size *predict.S
 	}
 	of := *all
 	of.LocalS, of.StoreS, of.LocalRestartS, of.StoreRestartS = local.AllS, store.AllS, local.RestartS, store.RestartS
-	of.Slowdown = local.Slowdown
-	of.Assumed = append(slices.Clone(all.Assumed), "a group repeats lost work no faster than before, and reads its logs in no time")
+	of.Slowdown, of.Local, of.Store = local.Slowdown, local, store
+	of.Assumed = append(slices.Clone(all.Assumed), LivesAssume)
 	for _, a := range local.Assumed {
 		if !slices.Contains(of.Assumed, a) {
 			of.Assumed = append(of.Assumed, a)
@@ -244,8 +246,18 @@ func (p *Planning) onLevels(base Option, c *LevelCosts) (out []Option, err error
 			if err != nil {
 				continue // the job makes no progress
 			}
-			*end.to = Finite(row.Total / (1 - end.of(c.Slowdown)))
+			var lived *interval.Simulated
+			if c.Local != nil {
+				if lived, err = p.livesOnLevels(c, best, end.of); err != nil {
+					return nil, err
+				} else if lived == nil {
+					continue
+				}
+				row.Total, row.Waste = lived.Mean, lived.Waste
+			}
+			*end.to = Finite(row.Total)
 			if end.to == &o.Expected {
+				o.Simulated = lived
 				o.IntervalS, o.LostS, o.Pattern.Levels, o.Waste = row.Interval, row.Interval/2, row.Levels, row.Waste
 				o.Count = int(math.Ceil(o.AppS/row.Interval)) - 1
 				o.TotalS = o.AppS + float64(o.Count)*o.CheckpointS

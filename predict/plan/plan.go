@@ -154,6 +154,8 @@ type Failing struct {
 	Low      Finite   `json:"expected_low_s"`
 	High     Finite   `json:"expected_high_s"`
 	Assumes  []string `json:"assumption_list"`
+	// Simulated are the lives that Expected is the mean of, nil where a closed form tells it.
+	Simulated *interval.Simulated `json:"simulation,omitempty"`
 }
 
 // Finite is a number that is infinite for a run that is not expected to end: null in JSON.

@@ -13,7 +13,6 @@ import (
 	"ckpt/coordinator/levels"
 	"ckpt/image/nodes"
 	"ckpt/interval"
-	"ckpt/predict/plan"
 )
 
 // levelOptions are the flags of ckpt interval for several levels of storage.
@@ -36,6 +35,8 @@ func (o *levelOptions) addFlags(f *pflag.FlagSet) {
 // several says that checkpoints go to several levels.
 func (o *levelOptions) several() bool { return len(o.levels) > 0 || o.tier != nil || o.async > 0 }
 
+const groupsLag = "the lag of groups of ranks is not predicted"
+
 // oneLevelFlags are for checkpoints of one level.
 var oneLevelFlags = []string{"cost", "restart", "mode", "logging", "logged", "log-growth", "replay"}
 
@@ -45,7 +46,7 @@ func (o *levelOptions) check(f *pflag.FlagSet) error {
 	case o.async > 0 && (len(o.levels) > 0 || o.shareLocal != ""):
 		return ui.BadUsage("--async and --storage-level both say where checkpoints wait until they are safe", "leave one of them out")
 	case o.async > 0 && (f.Changed("mode") || f.Changed("logging")):
-		return ui.BadUsage("--async with --mode: "+plan.GroupsLag, "leave one of them out")
+		return ui.BadUsage("--async with --mode: "+groupsLag, "leave one of them out")
 	case o.async == 0 && o.lag != "":
 		return ui.BadUsage("--lag "+o.lag+": the job waits for its checkpoints", "add --async")
 	}

@@ -128,9 +128,6 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 	if err := o.groups(p); err != nil {
 		return err
 	}
-	if o.async > 0 && slices.ContainsFunc(o.modes, func(mode string) bool { return mode != string(service.Coordinated) }) {
-		return ui.BadUsage("--async with --mode: "+plan.GroupsLag, "leave one of them out")
-	}
 	if len(o.modes) == 0 && o.onlyTogether(p) != "" {
 		p.Modes = []service.Mode{service.Coordinated}
 	}
@@ -160,9 +157,6 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 
 // onlyTogether says why modes of groups are left out of a comparison, "" if they are not.
 func (o *planOptions) onlyTogether(p *plan.Planning) string {
-	if o.async > 0 {
-		return plan.GroupsLag
-	}
 	if inst := p.App.Instance(); inst != nil && inst.Workload.IsProgram() && len(inst.Messages) == 0 {
 		return fmt.Sprintf("the messages of %s are not known: its workload file may have them, or ckpt sdk pmpi counts them", p.App)
 	}
@@ -269,7 +263,11 @@ func ends(name string, f *plan.Failing) string {
 		return fmt.Sprintf("* %s ends after %s, and not before %s; with the highest costs of its range it never ends\n"+
 			"  failures then come faster than checkpoints: narrow the costs by a run of yours (ckpt predict fit)\n", name, spanOf(float64(f.Expected)), spanOf(float64(f.Low)))
 	}
-	return fmt.Sprintf("* %s ends after %s, between %s and %s\n", name, spanOf(float64(f.Expected)), spanOf(float64(f.Low)), spanOf(float64(f.High)))
+	text := fmt.Sprintf("* %s ends after %s, between %s and %s\n", name, spanOf(float64(f.Expected)), spanOf(float64(f.Low)), spanOf(float64(f.High)))
+	if s := f.Simulated; s != nil {
+		text += fmt.Sprintf("  simulated: the mean of %d runs, of which 90 of 100 take %s to %s\n", s.Runs, spanOf(s.P5), spanOf(s.P95))
+	}
+	return text
 }
 
 func modeName(m service.Mode, l service.Log) string {
