@@ -136,10 +136,13 @@ func (c *contest) add(ctx context.Context, j *Contender) (lone Alone, err error)
 	if !(j.Start >= 0) || math.IsInf(j.Start, 1) {
 		return lone, fmt.Errorf("predict: start %g: want seconds from 0", j.Start)
 	}
-	lone = Alone{App: j.Case.Instance.String(), NP: j.Case.Instance.NP, User: j.User, Read: j.Read, Begin: j.Start}
 	l, err := j.Case.load(none, 1)
 	if err != nil {
 		return lone, err
+	}
+	lone = Alone{NP: len(l.sources), User: j.User, Read: j.Read, Begin: j.Start}
+	if j.Case.Instance != nil { // else its memory is given
+		lone.App = j.Case.Instance.String()
 	}
 	p, err := l.plan(j.Case.Settings)
 	if err != nil {

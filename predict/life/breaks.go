@@ -38,21 +38,46 @@ func (r *run) inStore(seconds float64, cause Cause) bool {
 			}
 			continue
 		}
-		step := math.Min(seconds, r.outages.start-r.now)
-		if !r.spend(step, cause) {
+		speed := 1.0
+		if r.moving {
+			speed = r.beside.speed()
+		}
+		step := math.Min(seconds/speed, r.outages.start-r.now)
+		if r.moving {
+			step = math.Min(step, r.beside.until(true))
+		}
+		from := r.now
+		ok := r.spend(step, cause)
+		slowed := (r.now - from) * (1 - speed)
+		r.life.By[cause] -= slowed
+		r.life.By[Contention] += slowed
+		if !ok {
 			return false
 		}
-		if seconds -= step; seconds <= 0 {
+		if seconds -= step * speed; seconds <= 1e-12*step {
 			return true
 		}
 	}
+}
+
+// move is inStore of bytes that share the storage with other jobs.
+func (r *run) move(seconds float64, cause Cause) bool {
+	r.moving = true
+	defer func() { r.moving = false }()
+	return r.inStore(seconds, cause)
+}
+
+// read is a restart from the last level, of which Read shares the storage with other jobs.
+func (r *run) read(seconds float64, cause Cause) bool {
+	read := math.Min(seconds, r.Levels[len(r.Levels)-1].Read)
+	return r.inStore(seconds-read, cause) && r.move(read, cause)
 }
 
 // requeue stops a job at the end of its allocation: it stores a checkpoint, and resumes in the next
 // allocation. Failures meanwhile strike others.
 func (r *run) requeue() bool {
 	stop := r.stopTime()
-	if !r.inStore(stop, Checkpoints) {
+	if !r.move(stop, Checkpoints) {
 		return false
 	}
 	r.taken()
@@ -68,7 +93,7 @@ func (r *run) requeue() bool {
 		r.upcoming = r.src.next()
 	}
 	r.stopAt = r.now + r.Walltime - stop
-	return r.inStore(r.Levels[len(r.Levels)-1].Restart, Restart)
+	return r.read(r.Levels[len(r.Levels)-1].Restart, Restart)
 }
 
 // requeue is the same of groups, which all stop and resume.

@@ -62,6 +62,10 @@ type Job struct {
 	Slack   float64
 	Stretch func(groups int) float64
 
+	// Beside, if not nil, are other jobs on the storage that all share, with which the job's
+	// checkpoints, drains and the Read of restarts share it. Of several groups Stretch has it.
+	Beside *Beside
+
 	// Walltime, if not 0, is how long the machine is the job's at a time: it stops with a
 	// checkpoint in the store before the end, and goes on after Queue.
 	Walltime, Queue float64
@@ -134,6 +138,11 @@ func (j *Job) check() error {
 		return &RangeError{"walltime", j.Walltime, 2 * stop, maxTime} // a restart and a checkpoint
 	case j.Shrink && j.Groups > 1:
 		return fmt.Errorf("jobs of groups do not shrink: a group that went back needs as many ranks as it had")
+	}
+	if j.Beside != nil {
+		if err := j.Beside.check(); err != nil {
+			return err
+		}
 	}
 	if n := j.Work / j.Interval; n > maxCheckpoints {
 		return &RangeError{"number of checkpoints", n, 0, maxCheckpoints}

@@ -23,7 +23,7 @@ func (r *run) restart() {
 		}
 		in := r.spend
 		if level == len(r.Levels)-1 {
-			in = r.inStore
+			in = r.read
 		}
 		again = !in(seconds, Restart)
 	}

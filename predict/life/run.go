@@ -24,6 +24,8 @@ type run struct {
 	restored                  float64      // when what nodes keep of lost ones is whole again
 	spares                    spares
 	outages                   outages
+	beside                    *neighbours
+	moving                    bool // bytes into the last level, while the job waits
 	watch                     func(Moment)
 	stopAt                    float64 // end of the allocation, less the checkpoint before
 
@@ -42,6 +44,7 @@ type tier struct {
 
 func newRun(j *Job, m *Machine, src source, rng *rand.Rand) *run {
 	r := &run{outages: m.outages(rng), stopAt: math.Inf(1), Job: j, m: m, src: src, whole: j.Work / (1 - j.Slowdown), at: make([]float64, len(j.Levels)), lost: map[int]bool{}, spares: newSpares(m)}
+	r.beside = j.Beside.neighbours(rng)
 	if j.Walltime > 0 {
 		r.stopAt = j.Walltime - j.stopTime()
 	}
@@ -152,25 +155,31 @@ func (r *run) pass(seconds float64, cause Cause) {
 }
 
 func (r *run) let(seconds float64) {
-	from := r.now
+	from, moves := r.now, r.moves()
 	r.now += seconds
+	defer r.beside.pass(seconds, moves)
 	if r.drains() {
 		r.outages.after(from)
 		away := math.Max(0, math.Min(r.now, r.outages.end)-math.Max(from, r.outages.start))
-		if r.tier.left -= seconds - away; r.tier.left <= 1e-9*r.Levels[1].Drain {
+		if r.tier.left -= (seconds - away) * r.beside.speed(); r.tier.left <= 1e-9*r.Levels[1].Drain {
 			r.drained()
 		}
 	}
 }
 
-// untilDrained is how long the drain takes yet, which waits while the store is away.
+// untilDrained is how long the drain takes yet, which waits while the store is away, or goes on as
+// fast as now.
 func (r *run) untilDrained() float64 {
 	r.outages.after(r.now)
-	if left := r.tier.left; r.now+left <= r.outages.start {
-		return left
+	left := r.tier.left / r.beside.speed()
+	if r.now+left > r.outages.start {
+		left += r.outages.end - math.Max(r.now, r.outages.start)
 	}
-	return r.tier.left + r.outages.end - math.Max(r.now, r.outages.start)
+	return math.Min(left, r.beside.until(true))
 }
+
+// moves reports whether bytes of the job go to the storage that all share, or come from there.
+func (r *run) moves() bool { return r.moving || r.drains() }
 
 // nodesLeft is the share of the nodes that the job computes on.
 func (r *run) nodesLeft() float64 {
@@ -226,7 +235,7 @@ func (r *run) checkpoint(number int) bool {
 	}
 	in := r.spend
 	if last == len(r.Levels)-1 {
-		in = r.inStore
+		in = r.move
 	}
 	if !in(cost, cause) {
 		return false

@@ -31,6 +31,7 @@ type lifeCosts struct {
 	staggers                 []string
 	slack, coordination      string
 	groupNodes               int
+	with                     []string
 }
 
 func (o *lifeCosts) addFlags(f *pflag.FlagSet) {
@@ -38,6 +39,7 @@ func (o *lifeCosts) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.nodeBytes, "node-bytes", "", "what a node stores in a checkpoint, like 64GiB")
 	f.StringVar(&o.store, "store-rate", "", "rate of the store, for all nodes together, like 500GiB/s")
 	o.storage.AddFlags(f, "on", "in place of --store-rate, checkpoints and restarts are simulated on this storage")
+	f.StringArrayVar(&o.with, "with", nil, "another job in the same store, as a YAML file with nodes, node-bytes and interval; may be repeated")
 	f.StringVar(&o.local, "local-rate", "", "checkpoints go to the nodes first, whose storage writes as fast, like 4GiB/s")
 	f.StringVar(&o.network, "network-rate", "", "rate of a node's network (default: it delays nothing)")
 	f.StringVar(&o.protect, "protect", "none", "with --local-rate: what survives a lost node: none, partner[:K], xor:N or rs:K+M")
@@ -73,6 +75,9 @@ type costs struct {
 	groupNodes              int
 	described               []string // what a described storage says
 	parts                   *parts
+	with                    []besideJob
+	beside                  func(nodes int) *life.Beside // nil without
+	neighbours              []string                     // what the jobs beside do
 }
 
 // read reads the flags, for a job on so many nodes.
@@ -119,7 +124,7 @@ func (o *lifeCosts) read(ctx context.Context, f *pflag.FlagSet, count int) (*cos
 		for _, p := range c.parts.all() {
 			c.byRate(p)
 		}
-		return c, nil
+		return c, o.readWith(ctx, c, nil, 0)
 	}
 	sys, err := o.storage.Load()
 	if err != nil {
@@ -130,7 +135,7 @@ func (o *lifeCosts) read(ctx context.Context, f *pflag.FlagSet, count int) (*cos
 			return nil, err
 		}
 	}
-	return c, nil
+	return c, o.readWith(ctx, c, sys, background)
 }
 
 func (c *costs) ranksOfNode() float64 { return max(1, float64(c.np)/float64(c.nodes)) }
@@ -207,6 +212,9 @@ func (c *costs) job(mode job.Mode, stagger supervisor.Stagger) life.Job {
 		store.ReadLost = max(p.read, node.read/p.stretch(node.ranks))
 		store.Rebuild = store.ReadLost - p.read
 	}
+	if j.Beside = c.besideOf(&j); j.Beside != nil {
+		store.Read = p.read
+	}
 	if c.local == 0 {
 		j.Levels = []life.Level{store}
 		return j
@@ -254,7 +262,7 @@ func (c *costs) assumed() (list []string) {
 	if list = append(list, c.described...); len(c.described) == 0 {
 		list = append(list, "reading is as fast as writing")
 	}
-	if c.network == 0 {
+	if list = append(list, c.neighbours...); c.network == 0 {
 		list = append(list, "the network of a node delays nothing")
 	}
 	if c.local > 0 && c.slow == 0 {
