@@ -20,6 +20,23 @@ func (j *Job) Checkpoints() ([]int, error) {
 	return slices.Clone(c.numbers), nil
 }
 
+// Newest lists the committed checkpoints as Checkpoints does, and describes the newest: nil if its
+// manifest cannot be read. It reads that manifest only if no line of the catalog describes it, so an
+// index of many jobs costs little.
+func (j *Job) Newest() (numbers []int, newest *Summary, err error) {
+	c, done, err := j.known()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	if numbers = slices.Clone(c.numbers); len(numbers) > 0 {
+		if s, err := j.summary(c.records[numbers[len(numbers)-1]]); err == nil {
+			newest = &s
+		}
+	}
+	return numbers, newest, nil
+}
+
 // Latest returns the newest committed checkpoint, or 0.
 func (j *Job) Latest() (int, error) {
 	c, done, err := j.known()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"ckpt/coordinator/protocol/channel"
 	"ckpt/image/plan"
@@ -18,6 +19,7 @@ type Combination struct {
 	Terms           []Term // what holds at once, like groups=several keep
 	Because, Remedy string
 	Counted         bool // numbers decide: the place that compares them tells [Clash]
+	read            []condition
 }
 
 // A Term is NAME[|NAME…][=VALUE[|VALUE…]]: one of these settings was given, or has one of these
@@ -61,13 +63,16 @@ const (
 	ClashCut      = "mode=semi|uncoordinated checkpoint other-np|other-map"
 )
 
-// Combinations returns the table.
-func Combinations() []Combination {
+// Combinations returns the table, which no caller changes. It is made once: a description is checked
+// whenever it is read, and an index of a store reads thousands.
+var Combinations = sync.OnceValue(combinations)
+
+func combinations() []Combination {
 	var table []Combination
 	row := func(terms, because, remedy string) {
 		c := Combination{Because: because, Remedy: remedy}
 		for _, t := range strings.Fields(terms) {
-			c.Terms = append(c.Terms, Term(t))
+			c.Terms, c.read = append(c.Terms, Term(t)), append(c.read, Term(t).parts())
 		}
 		table = append(table, c)
 	}
@@ -127,7 +132,8 @@ func (c *Combination) Key() string {
 func (c *Combination) Labels() []string {
 	var labels []string
 	for _, t := range c.Terms {
-		names, values, absent := t.parts()
+		is := t.parts()
+		names, values, absent := is.names, is.values, is.absent
 		var words []string
 		for _, name := range names {
 			words = append(words, label(name, strings.Join(values, " or ")))
@@ -149,16 +155,18 @@ func (c *Combination) Holds(of Lookup) bool {
 
 // holds reports whether all terms hold, and names what was given.
 func (c *Combination) holds(of Lookup) (text string, holds bool) {
-	var with, without []string
-	for _, t := range c.Terms {
-		word, is := t.holds(of)
-		if !is {
+	for i := range c.read {
+		if _, _, is := c.read[i].holds(of); !is {
 			return "", false
 		}
-		if t[0] == '!' {
-			without = append(without, word)
+	}
+	var with, without []string
+	for i := range c.read {
+		name, value, _ := c.read[i].holds(of)
+		if c.read[i].absent {
+			without = append(without, label(name, value))
 		} else {
-			with = append(with, word)
+			with = append(with, label(name, value))
 		}
 	}
 	text = strings.Join(with, " with ")
@@ -168,28 +176,34 @@ func (c *Combination) holds(of Lookup) (text string, holds bool) {
 	return text, true
 }
 
-func (t Term) parts() (names, values []string, absent bool) {
+// A condition is a term that has been read.
+type condition struct {
+	names, values []string
+	absent        bool
+}
+
+func (t Term) parts() (c condition) {
 	rest, absent := strings.CutPrefix(string(t), "!")
 	name, value, valued := strings.Cut(rest, "=")
 	if valued {
-		values = strings.Split(value, "|")
+		c.values = strings.Split(value, "|")
 	}
-	return strings.Split(name, "|"), values, absent
+	c.names, c.absent = strings.Split(name, "|"), absent
+	return c
 }
 
-// holds reports whether a term holds, and names the setting that makes it so.
-func (t Term) holds(of Lookup) (word string, holds bool) {
-	names, values, absent := t.parts()
-	for _, name := range names {
+// holds reports whether a condition holds, and names the setting that makes it so.
+func (c *condition) holds(of Lookup) (name, value string, holds bool) {
+	for _, name := range c.names {
 		value, given := of(name)
-		if is := given && values == nil || slices.Contains(values, value); is {
-			return label(name, value), !absent
+		if is := given && c.values == nil || slices.Contains(c.values, value); is {
+			return name, value, !c.absent
 		}
 	}
-	if absent {
-		return label(names[0], strings.Join(values, " or ")), true
+	if c.absent {
+		return c.names[0], strings.Join(c.values, " or "), true
 	}
-	return "", false
+	return "", "", false
 }
 
 // spoken are the words for settings, or values of them, that no flag has the name of.

@@ -174,7 +174,11 @@ func (l *Levels) Checkpoints() ([]Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []Checkpoint
+	return l.with(stored), nil
+}
+
+// with is Checkpoints, once those in the store are known.
+func (l *Levels) with(stored []int) (list []Checkpoint) {
 	at := func(number int) *Checkpoint {
 		i, there := slices.BinarySearchFunc(list, number, func(c Checkpoint, n int) int { return c.Number - n })
 		if !there {
@@ -195,7 +199,7 @@ func (l *Levels) Checkpoints() ([]Checkpoint, error) {
 			}
 		}
 	}
-	return list, nil
+	return list
 }
 
 // reclaimed reports whether the nodes have made room for a newer version, and the record, which

@@ -133,6 +133,12 @@ func readEnding(job *image.Job) (*ending, error) {
 	return e, nil
 }
 
+// Ended reports whether a run has noted its end.
+func Ended(j *image.Job) bool {
+	fi, err := j.FS().Stat(resultPath(j))
+	return err == nil && fi.Size() > 0
+}
+
 // OfResult reports whether an error is about damage to result.json.
 func OfResult(err error) bool {
 	d := (*durable.DamageError)(nil)
@@ -158,6 +164,11 @@ func Describe(store *image.Store, name string) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
+	return DescribeJob(job)
+}
+
+// DescribeJob is Describe for a job that was found.
+func DescribeJob(job *image.Job) (*Status, error) {
 	spec, err := ReadSpec(job)
 	if err != nil {
 		return nil, err
@@ -166,7 +177,7 @@ func Describe(store *image.Store, name string) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Status{Job: name, App: spec.App, NP: spec.NP, Mapping: spec.Mapping, Level: spec.LevelOf(), Iterations: spec.Iterations,
+	s := &Status{Job: job.Name(), App: spec.App, NP: spec.NP, Mapping: spec.Mapping, Level: spec.LevelOf(), Iterations: spec.Iterations,
 		State: StateInterrupted, Created: spec.Created, Updated: lastHeard(job)}
 	s.Predicted = spec.Predicted(1, spec.NP)
 	if err := s.addCheckpoints(levels, spec); err != nil {
@@ -191,30 +202,35 @@ func Describe(store *image.Store, name string) (*Status, error) {
 
 // addCheckpoints counts the checkpoints of the job, wherever they are, and describes the newest.
 func (s *Status) addCheckpoints(l *Levels, spec *Resolved) error {
-	all, err := l.Checkpoints()
+	numbers, newest, err := l.job.Newest()
+	all := l.with(numbers)
 	if err != nil || len(all) == 0 {
 		return err
 	}
 	c := all[len(all)-1]
 	s.Checkpoints, s.Latest, s.LatestLevels = len(all), c.Number, l.LevelsOf(&c)
-	var m *image.Manifest
 	switch {
-	case c.Stored:
-		m, err = l.job.Manifest(c.Number)
+	case c.Stored: // else it is damaged, for verify to tell
+		s.describe(newest, spec)
 	case c.Version != nil:
-		m = c.Version.Manifest
+		m := c.Version.Manifest.Summary()
+		s.describe(&m, spec)
 	default:
 		s.Iteration, s.LatestStored, s.LatestUnseen = int(c.Known.Iteration), c.Known.Bytes, l.Unreached(c.Number).Nodes
 		s.taken(c.Known.Created)
 	}
-	if m == nil || err != nil {
-		return nil // damage is for verify
-	}
-	s.LatestStored, s.LatestPause = m.StoredBytes, m.Pause
-	s.Predicted = spec.Predicted(m.Number, len(m.Ranks))
-	s.Iteration, s.NP, s.Mapping = int(m.Iteration), m.NP, m.Mapping
-	s.taken(m.Created)
 	return nil
+}
+
+// describe describes the newest checkpoint, as far as it can be read.
+func (s *Status) describe(c *image.Summary, spec *Resolved) {
+	if c == nil {
+		return
+	}
+	s.LatestStored, s.LatestPause = c.StoredBytes, c.Pause
+	s.Predicted = spec.Predicted(c.Number, c.Ranks)
+	s.Iteration, s.NP, s.Mapping = int(c.Iteration), c.NP, c.Mapping
+	s.taken(c.Created)
 }
 
 func (s *Status) taken(at time.Time) {

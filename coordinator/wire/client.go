@@ -65,6 +65,9 @@ func announcementPath(j *image.Job) string { return filepath.Join(j.Dir(), annou
 // ErrNotRunning says that no process coordinates the job now.
 var ErrNotRunning = errors.New("not running")
 
+// errUnannounced is ErrNotRunning of a job that has no announcement to read.
+var errUnannounced = fmt.Errorf("%w", ErrNotRunning)
+
 // ErrSilent says that the coordinator of the job lives but does not answer, as after ^Z.
 var ErrSilent = errors.New("the coordinator of the job does not answer")
 
@@ -130,7 +133,7 @@ type Client struct {
 func Contact(ctx context.Context, j *image.Job) (*Client, error) {
 	b, err := durable.ReadFile(j.FS(), announcementPath(j), 1<<16)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, ErrNotRunning
+		return nil, errUnannounced
 	} else if err != nil {
 		return nil, err
 	}

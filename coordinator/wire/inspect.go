@@ -34,18 +34,25 @@ func AwaitEnd(ctx context.Context, job *image.Job) error {
 
 // Inspect describes a job of a store and asks its coordinator how it is.
 func Inspect(ctx context.Context, store *image.Store, name string) (*job.Status, error) {
-	s, err := job.Describe(store, name)
-	if err != nil {
-		return nil, err
-	}
 	j, err := store.Job(name)
 	if err != nil {
 		return nil, err
 	}
-	if run, ok := Announced(j); ok {
-		s.Started, s.Host = run.Started, run.Host
+	return InspectJob(ctx, j)
+}
+
+// InspectJob is Inspect for a job that was found.
+func InspectJob(ctx context.Context, j *image.Job) (*job.Status, error) {
+	s, err := job.DescribeJob(j)
+	if err != nil {
+		return nil, err
 	}
 	client, err := Contact(ctx, j)
+	if !errors.Is(err, errUnannounced) {
+		if run, ok := Announced(j); ok {
+			s.Started, s.Host = run.Started, run.Host
+		}
+	}
 	if errors.Is(err, ErrSilent) {
 		s.State = job.StateSilent
 		return s, nil
@@ -58,9 +65,8 @@ func Inspect(ctx context.Context, store *image.Store, name string) (*job.Status,
 		}
 		return s, nil
 	}
-	if errors.Is(err, ErrNotRunning) && s.State == job.StateInterrupted {
-		// It may have ended this moment: then it has noted how.
-		return again(store, s)
+	if errors.Is(err, ErrNotRunning) && s.State == job.StateInterrupted && job.Ended(j) {
+		return again(j, s) // it ended this moment
 	}
 	if errors.Is(err, ErrNotRunning) {
 		return s, nil
@@ -84,8 +90,8 @@ func Inspect(ctx context.Context, store *image.Store, name string) (*job.Status,
 }
 
 // again describes a job once more, with what is known of its last run.
-func again(store *image.Store, was *job.Status) (*job.Status, error) {
-	s, err := job.Describe(store, was.Job)
+func again(j *image.Job, was *job.Status) (*job.Status, error) {
+	s, err := job.DescribeJob(j)
 	if err == nil && s.State == job.StateInterrupted {
 		s.Started, s.Host = was.Started, was.Host
 	}

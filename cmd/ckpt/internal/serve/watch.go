@@ -171,16 +171,20 @@ func (w *watcher) known(store string) (list []*seenJob) {
 }
 
 func (w *watcher) lookAtAll(ctx context.Context, name string, store *image.Store) {
-	names, err := store.Jobs()
+	jobs := jobsOf(store.Dir())
+	entries, err := os.ReadDir(jobs)
 	if err != nil {
 		return
 	}
 	there := map[string]bool{}
-	jobs := jobsOf(store.Dir())
 	w.bell.watch(jobs)
 	places := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var looks sync.WaitGroup
-	for _, n := range names {
+	for _, e := range entries {
+		n := e.Name()
+		if !container.ValidJobName(n) {
+			continue
+		}
 		there[n] = true
 		w.bell.watch(filepath.Join(jobs, n)) // before the look, so that no change falls between
 		places <- struct{}{}
@@ -220,7 +224,7 @@ func (w *watcher) lookAt(ctx context.Context, store *image.Store, s *seenJob, al
 		return
 	}
 	s.changed, s.grown = fi.ModTime(), grown
-	status, err := wire.Inspect(ctx, store, s.name)
+	status, err := wire.InspectJob(ctx, j)
 	if err != nil {
 		if errors.Is(err, image.ErrJobNotFound) || ctx.Err() != nil {
 			return
