@@ -266,7 +266,7 @@ const (
 
 // import1 is Import for version 1, behind the file header.
 func import1(in *input, o Options, rep *Report) (*Trace, error) {
-	r := &reader1{in: in, t: &Trace{Events: make([]Event, 0, o.Events)}, dec: decoder{predictor: newPredictor()}}
+	r := &reader1{in: in, t: &Trace{Events: make([]Event, 0, o.Expected())}, each: o.Each, dec: decoder{predictor: newPredictor()}}
 	var err error
 	for err == nil {
 		err = r.next()
@@ -287,6 +287,7 @@ type reader1 struct {
 	in     *input
 	t      *Trace
 	dec    decoder
+	each   func([]Event)
 	headed bool
 }
 
@@ -335,6 +336,9 @@ func (r *reader1) take(kind string, payload []byte, count int) (err error) {
 		kept := len(t.Events)
 		if t.Events, err = r.dec.events(t.Events, payload, count, len(t.Ranks), len(t.Files)); err != nil {
 			t.Events = t.Events[:kept]
+		} else if r.each != nil {
+			r.each(t.Events)
+			t.Events = t.Events[:0]
 		}
 		return err
 	case kindHead:

@@ -17,6 +17,7 @@ import (
 type reader struct {
 	in      input
 	lenient bool
+	each    func([]Event) // Options.Each
 	t       *Trace
 	dec     decoder
 	lists   map[string]list // by the kind of their blocks
@@ -186,6 +187,10 @@ func (r *reader) events(b block) error {
 	}
 	r.t.Events = events
 	r.got[0] += int64(b.count)
+	if r.each != nil {
+		r.each(events)
+		r.t.Events = events[:0]
+	}
 	return nil
 }
 
@@ -269,9 +274,9 @@ func importVersion(in *input, o Options, rep *Report) (*Trace, error) {
 		return nil, &FormatError{Offset: 8, Reason: fmt.Sprintf("events file of version %d: %v", v, ErrNewerVersion), Err: ErrNewerVersion}
 	}
 	in.skip(headerSize)
-	t := &Trace{Events: make([]Event, 0, o.Events)}
+	t := &Trace{Events: make([]Event, 0, o.Expected())}
 	x := newReader(*in, t, o.Lenient)
-	x.damage = damage
+	x.damage, x.each = damage, o.Each
 	var err error
 	for err == nil {
 		err = x.next()

@@ -14,12 +14,27 @@ type Options struct {
 	Strict bool
 	// Events is the expected number of events, if known. It saves growing the list.
 	Events int
+	// Each, if not nil, is called with the events of an events file or a CSV, a few thousand at a
+	// time in the order of the file, and the trace that is returned lacks them. The slice is
+	// good until Each returns. Other formats return all events.
+	Each func([]Event)
 	// Directory is the working directory in which the first process of a text of strace
 	// began; it is empty if it is not known. Other formats have whole paths.
 	Directory string
 	// Progress, if not nil, is called now and then with the number of bytes read from
 	// a file.
 	Progress func(bytes int64)
+}
+
+// Batch is how many events at most a reader of rows keeps for Each.
+const Batch = 4096
+
+// Expected returns Events, or at most a batch if the events do not stay.
+func (o *Options) Expected() int {
+	if o.Each != nil {
+		return min(o.Events, Batch)
+	}
+	return o.Events
 }
 
 // A Report describes an input beside its trace.

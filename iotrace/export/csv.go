@@ -161,6 +161,7 @@ func ReadCSV(r io.Reader, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, e
 	if err != nil {
 		return nil, c.rep, err
 	}
+	c.hand(1)
 	if c.columns && c.column[colOffset] == c.width {
 		warnOffsets(c.t)
 	}
@@ -230,8 +231,17 @@ func (c *csvReader) record() (reason string) {
 	e, reason := c.event()
 	if reason == "" {
 		c.t.Events = append(c.t.Events, e)
+		c.hand(iotrace.Batch)
 	}
 	return reason
+}
+
+// hand gives the caller the events, once there are so many.
+func (c *csvReader) hand(most int) {
+	if c.o.Each != nil && len(c.t.Events) >= most {
+		c.o.Each(c.t.Events)
+		c.t.Events = c.t.Events[:0]
+	}
 }
 
 // header finds the columns by their names. Others are passed over.

@@ -26,7 +26,7 @@ type rows struct {
 }
 
 func newRows(o iotrace.Options) rows {
-	t := &iotrace.Trace{Events: make([]iotrace.Event, 0, o.Events)}
+	t := &iotrace.Trace{Events: make([]iotrace.Event, 0, o.Expected())}
 	return rows{t: t, tables: iotrace.NewTables(t), numbers: make(map[int64]int32),
 		ops: make(map[string]iotrace.Op), zones: make(map[string]iotrace.Zone)}
 }

@@ -44,7 +44,7 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 	if packedBy(head) != "" {
 		o.Events = guessLines(f, fi.Size())
 		t, rep, err := Stream(name, &progress{f, 0, o.Progress}, o)
-		if err == nil && hasRows(rep.Format) {
+		if err == nil && o.Each == nil && hasRows(rep.Format) {
 			err = beside(strings.TrimSuffix(name, filepath.Ext(name)), t, o)
 		}
 		return t, rep, err
@@ -66,10 +66,23 @@ func File(name string, o iotrace.Options) (*iotrace.Trace, *iotrace.Report, erro
 		}
 	}
 	t, rep, err := detected(name, head, &progress{f, 0, o.Progress}, o)
-	if err == nil && hasRows(rep.Format) {
+	if err == nil && o.Each == nil && hasRows(rep.Format) {
 		err = beside(name, t, o)
 	}
 	return t, rep, err
+}
+
+// Each calls visit with the events of a trace file, in any order and some at a time, and returns the
+// trace without them. Of an events file and a CSV it keeps a few thousand at a time, of other formats
+// all.
+func Each(name string, visit func([]iotrace.Event)) (*iotrace.Trace, error) {
+	t, _, err := File(name, iotrace.Options{Each: visit})
+	if err != nil {
+		return nil, err
+	}
+	visit(t.Events)
+	t.Events = nil
+	return t, nil
 }
 
 // hasRows reports whether traces of a format are rows, described by a file beside them.

@@ -4,6 +4,7 @@ package tiles
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -35,20 +36,35 @@ type Grid struct {
 	cells      [2][2][]float64 // by rows and direction
 }
 
+// A Source calls visit with all events of a trace, some at a time and in any order. It returns the
+// trace, whose events are not looked at.
+type Source func(visit func([]iotrace.Event)) (*iotrace.Trace, error)
+
 // New makes the grid of a trace.
 func New(t *iotrace.Trace) *Grid {
-	g := &Grid{Events: len(t.Events), Start: math.Inf(1), End: math.Inf(-1)}
-	moved := make([]int64, len(t.Files))
-	for i := range t.Events {
-		e := &t.Events[i]
-		if !e.Op.Data() {
-			continue
-		}
-		g.Start, g.End = min(g.Start, seconds(e.Start)), max(g.End, seconds(max(e.Start, e.End)))
-		if e.File >= 0 {
-			moved[e.File] += max(0, e.Bytes)
-		}
+	g, err := Of(func(visit func([]iotrace.Event)) (*iotrace.Trace, error) {
+		visit(t.Events)
+		return t, nil
+	})
+	if err != nil { // this source has the same events twice
+		panic(err)
 	}
+	return g
+}
+
+// ErrChanged says that a trace changed while it was added up.
+var ErrChanged = errors.New("the trace changed while it was read")
+
+// Of makes the grid of a trace that is gone through twice: first for its time and its largest files,
+// then for its bytes. Its memory depends on the ranks and files of the trace, not on its events.
+func Of(source Source) (*Grid, error) {
+	g := &Grid{Start: math.Inf(1), End: math.Inf(-1)}
+	var moved []int64 // by each file
+	t, err := source(func(events []iotrace.Event) { moved = g.measure(events, moved) })
+	if err != nil {
+		return nil, err
+	}
+	moved = append(moved, make([]int64, max(0, len(t.Files)-len(moved)))...)
 	if g.Start > g.End {
 		g.Start, g.End = 0, 0
 	}
@@ -59,23 +75,55 @@ func New(t *iotrace.Trace) *Grid {
 			g.cells[by][way] = make([]float64, len(g.Names[by])*columns)
 		}
 	}
-	for i := range t.Events {
-		e := &t.Events[i]
+	events, changed := 0, false
+	_, err = source(func(list []iotrace.Event) {
+		events += len(list)
+		for i := range list {
+			if e := &list[i]; int(e.Rank) >= len(rankOf) || int(e.File) >= len(fileOf) {
+				changed = true
+			} else if e.Op.Data() {
+				g.count(e, rankOf, fileOf)
+			}
+		}
+	})
+	if err == nil && (changed || events != g.Events) {
+		err = ErrChanged
+	}
+	return g, err
+}
+
+// measure notes the time of events, and adds up the bytes of each file.
+func (g *Grid) measure(events []iotrace.Event, moved []int64) []int64 {
+	g.Events += len(events)
+	for i := range events {
+		e := &events[i]
 		if !e.Op.Data() {
 			continue
 		}
-		way := 0
-		if e.Op == iotrace.Write {
-			way = 1
+		g.Start, g.End = min(g.Start, seconds(e.Start)), max(g.End, seconds(max(e.Start, e.End)))
+		if e.File < 0 {
+			continue
 		}
-		if e.Rank >= 0 {
-			g.add(g.cells[Ranks][way], rankOf[e.Rank], e)
+		if n := int(e.File) + 1 - len(moved); n > 0 {
+			moved = append(moved, make([]int64, n)...)
 		}
-		if e.File >= 0 {
-			g.add(g.cells[Files][way], fileOf[e.File], e)
-		}
+		moved[e.File] += max(0, e.Bytes)
 	}
-	return g
+	return moved
+}
+
+// count adds the bytes of an event to the rows of its rank and its file.
+func (g *Grid) count(e *iotrace.Event, rankOf, fileOf []int) {
+	way := 0
+	if e.Op == iotrace.Write {
+		way = 1
+	}
+	if e.Rank >= 0 {
+		g.add(g.cells[Ranks][way], rankOf[e.Rank], e)
+	}
+	if e.File >= 0 {
+		g.add(g.cells[Files][way], fileOf[e.File], e)
+	}
 }
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }

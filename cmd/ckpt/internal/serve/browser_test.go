@@ -52,7 +52,7 @@ func TestBrowser(t *testing.T) {
 	defer cancel()
 	u := &guest{t: t, ctx: ctx, s: s}
 	u.do("enter", chromedp.EmulateViewport(1280, 900), chromedp.Navigate(web.URL+"/enter?key="+<-link), chromedp.WaitVisible("#launch"))
-	u.do("launch", chromedp.SetValue("[name=job]", "seen"), chromedp.SetValue("[name=iterations]", "10000000"), chromedp.SetValue("[name=interval]", "300ms"), chromedp.Click("#launch button"))
+	u.do("launch", chromedp.SetValue("[name=job]", "seen"), chromedp.SetValue("[name=iterations]", "10000000"), chromedp.SetValue("[name=interval]", "2s"), chromedp.Click("#launch button"))
 	u.await("the job runs", `[...document.querySelectorAll("#jobs tbody tr")].some((r) => r.textContent.includes("seen") && r.textContent.includes("running"))`)
 	u.look("jobs")
 	u.do("open the job", chromedp.Evaluate[chromedp.Void](`location.hash = "#job/golden/seen"`))

@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"ckpt/cmd/ckpt/internal/metrics"
+	"ckpt/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write assets/schemas.json anew")
@@ -118,9 +121,66 @@ func TestExamplesOfMetrics(t *testing.T) {
 	if err := yaml.Unmarshal(alerts, &rules); err != nil || len(rules.Groups) != 1 || len(rules.Groups[0].Rules) < 5 {
 		t.Errorf("alerts.yml: %+v, %v", rules, err)
 	}
-	if path, err := exec.LookPath("promtool"); err == nil {
-		if out, err := exec.Command(path, "check", "rules", "../../../../docs/examples/alerts.yml").CombinedOutput(); err != nil {
-			t.Errorf("promtool: %v\n%s", err, out)
+}
+
+// TestPromtool: Prometheus takes the rules and the metrics, and each rule fires on what it is for,
+// and on nothing else.
+func TestPromtool(t *testing.T) {
+	testkit.All(t, "promtool")
+	rules, err := filepath.Abs("../../../../docs/examples/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	promtool := func(stdin string, args ...string) {
+		t.Helper()
+		cmd := exec.Command("promtool", args...)
+		cmd.Stdin = strings.NewReader(stdin)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 	}
+	promtool("", "check", "rules", rules)
+	s, h := newTest(t)
+	s.watch.look(t.Context(), true)
+	for _, seen := range s.watch.known("golden") {
+		seen.status.Updated = time.Now() // golden jobs ended long ago
+	}
+	promtool(ask(h, readToken, "GET", "/metrics", "").Body.String(), "check", "metrics")
+	file := filepath.Join(t.TempDir(), "test.yml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, firing, rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool("", "test", "rules", file)
 }
+
+// firing has a job in trouble and a healthy one. All alerts are of the first, at 40 minutes.
+const firing = `
+rule_files: [%q]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - { series: 'ckpt_job_running{store="s",job="late"}', values: "1x60" }
+      - { series: 'ckpt_last_durable_timestamp_seconds{store="s",job="late"}', values: "0x60" }
+      - { series: 'ckpt_interval_seconds{store="s",job="late"}', values: "60x60" }
+      - { series: 'ckpt_checkpoints_total{store="s",job="late",outcome="aborted"}', values: "0+1x60" }
+      - { series: 'ckpt_rank_failures_total{store="s",job="late",reason="signal"}', values: "0+1x60" }
+      - { series: 'ckpt_store_free_bytes{store="s"}', values: "1000-10x60" }
+      - { series: 'ckpt_jobs{store="s",state="silent"}', values: "1x60" }
+      - { series: 'ckpt_job_running{store="s",job="fine"}', values: "1x60" }
+      - { series: 'ckpt_last_durable_timestamp_seconds{store="s",job="fine"}', values: "0+60x60" }
+      - { series: 'ckpt_interval_seconds{store="s",job="fine"}', values: "60x60" }
+      - { series: 'ckpt_checkpoints_total{store="s",job="fine",outcome="committed"}', values: "0+1x60" }
+      - { series: 'ckpt_rank_failures_total{store="s",job="fine",reason="signal"}', values: "1x60" }
+      - { series: 'ckpt_store_free_bytes{store="t"}', values: "1000x60" }
+      - { series: 'ckpt_jobs{store="t",state="running"}', values: "1x60" }
+    promql_expr_test:
+      - expr: count by (alertname, store, job) (ALERTS{alertstate="firing"})
+        eval_time: 40m
+        exp_samples:
+          - { labels: '{alertname="CkptCheckpointLate", store="s", job="late"}', value: 1 }
+          - { labels: '{alertname="CkptCheckpointsAborted", store="s", job="late"}', value: 1 }
+          - { labels: '{alertname="CkptRanksFail", store="s", job="late"}', value: 1 }
+          - { labels: '{alertname="CkptStoreFull", store="s"}', value: 1 }
+          - { labels: '{alertname="CkptUnreadableJob", store="s"}', value: 1 }
+`

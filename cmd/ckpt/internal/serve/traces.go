@@ -142,12 +142,12 @@ func (g *grids) of(path string) (*tiles.Grid, error) {
 	}
 	g.mu.Unlock()
 	k.once.Do(func() { // others who ask for the same trace wait
-		t, _, err := read.File(path, iotrace.Options{})
-		if err != nil {
-			k.err = ui.AsUsage(err)
-			return
+		k.grid, k.err = tiles.Of(func(visit func([]iotrace.Event)) (*iotrace.Trace, error) { return read.Each(path, visit) })
+		if errors.Is(k.err, tiles.ErrChanged) {
+			k.err = ui.WithHint(k.err, "ask again when its recording has ended")
+		} else if k.err != nil {
+			k.err = ui.AsUsage(k.err)
 		}
-		k.grid = tiles.New(t)
 	})
 	return k.grid, k.err
 }
