@@ -109,7 +109,8 @@ func (t *tenure) prune(k *taker) {
 	}
 }
 
-// checkAll checks that a job has some checkpoints, and that all it has are whole.
+// checkAll checks that a job has some checkpoints, and that all it has are whole. Those that are
+// older were being pruned: the removal of their manifests may have been late.
 func checkAll(j *Job, some []int) error {
 	all, err := j.Checkpoints()
 	if err != nil {
@@ -121,7 +122,8 @@ func checkAll(j *Job, some []int) error {
 		}
 	}
 	for _, n := range all {
-		if err := checkCheckpoint(j, n); err != nil {
+		err := checkCheckpoint(j, n)
+		if pruned := len(some) > 0 && n < some[0]; err != nil && !(pruned && errors.Is(err, ErrCheckpointNotFound)) {
 			return err
 		}
 	}
@@ -140,10 +142,13 @@ func (w world) open(meddle func(op, key string) objecttest.Fate) *objectfs.FS {
 	return f
 }
 
+// modelPart is a length of parts with which most images have some.
+const modelPart = 16 << 10
+
 // newWorld returns a model whose clock the test moves.
 func newWorld() world {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	return world{objecttest.NewWorld(objecttest.NewMemory(func() time.Time { return now })), 16 << 10}
+	return world{objecttest.NewWorld(objecttest.NewMemory(func() time.Time { return now })), modelPart}
 }
 
 // schedule has a coordinator meet an incident, and a successor take over.
@@ -167,6 +172,10 @@ func schedule(w world, i *incident) error {
 	}
 	arrive()
 	k, err := reopen(w.open(nil), bucketDir)
+	if errors.Is(err, ErrInUse) { // a renewal of the lease was late
+		w.Forward(time.Minute)
+		k, err = reopen(w.open(nil), bucketDir)
+	}
 	if errors.Is(err, ErrNoStore) || errors.Is(err, ErrJobNotFound) {
 		close(i.resume)
 		<-ended
@@ -240,9 +249,10 @@ func again(w world) (*Job, error) {
 }
 
 // length returns how many requests a tenure without incidents makes.
-func length(t *testing.T) int {
-	i, first := &incident{}, &tenure{}
-	first.work(newWorld().open(i.meddle))
+func length(t *testing.T, part int) int {
+	i, first, w := &incident{}, &tenure{}, newWorld()
+	w.part = int64(part)
+	first.work(w.open(i.meddle))
 	if first.end != nil || len(first.committed) != 3 {
 		t.Fatal(first.committed, first.end)
 	}
@@ -254,7 +264,7 @@ func length(t *testing.T) int {
 // committed one is lost, the successor goes on, the first cannot commit.
 func TestObjectSchedules(t *testing.T) {
 	t.Parallel()
-	requests, n := length(t), 60
+	requests, n := length(t, modelPart), 60
 	if testkit.Nightly() {
 		n = 10_000
 	}
@@ -320,7 +330,7 @@ func fate(rng *rand.Rand, chance float64) objecttest.Fate {
 // and what it commits is whole.
 func TestObjectFaults(t *testing.T) {
 	t.Parallel()
-	requests := length(t)
+	requests := length(t, modelPart)
 	step := 17
 	if testkit.Nightly() {
 		step = 1

@@ -130,8 +130,14 @@ func (c *client) settle(ctx context.Context, key, mark string, when Condition, f
 	return Object{}, err
 }
 
-func (c *client) delete(ctx context.Context, key string) error {
-	return c.do(ctx, 0, func(ctx context.Context) error { return c.b.Delete(ctx, key) })
+// delete removes an object. It is doubted if an attempt had no answer, and may be carried out later.
+func (c *client) delete(ctx context.Context, key string) (doubted bool, err error) {
+	err = c.do(ctx, 0, func(ctx context.Context) error {
+		err := c.b.Delete(ctx, key)
+		doubted = doubted || errors.Is(err, ErrTransient)
+		return err
+	})
+	return doubted, err
 }
 
 // list lists all objects of a prefix, up to most.

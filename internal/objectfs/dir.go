@@ -127,7 +127,9 @@ func (f *FS) SyncDir(name string) error {
 const forbiddenFor = 24 * time.Hour
 
 // removeDir removes a directory in which nothing is but leases that nobody holds. A name in it
-// that is forbidden stays, and with it the directory, until nobody can want it any more.
+// that is forbidden stays, and with it the directory, until nobody can want it any more. It is
+// forbidden here while a request to remove something may still arrive: files that are made anew in
+// the directory would go.
 func (f *FS) removeDir(key string) error {
 	all, err := f.c.list(background(), key+"/", true, 1000)
 	if err != nil {
@@ -162,12 +164,19 @@ func (f *FS) removeDir(key string) error {
 	}
 	f.mu.Lock()
 	delete(f.dirs, key)
+	doubted := f.doubted
 	f.mu.Unlock()
+	if doubted && !kept {
+		kept = true
+		if err := f.forbid(below(key) + Once); err != nil {
+			return err
+		}
+	}
 	if !kept {
 		remove = append(remove, key+"/")
 	}
 	for _, k := range remove {
-		if err := f.c.delete(background(), k); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := f.delete(k); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -40,6 +40,8 @@ type FS struct {
 	held   map[string]*file  // by key: created, and not there yet
 	leases map[string]*Lease // by key
 	proofs map[string]bool   // keys of directories below which the storage was proved
+	// doubted: a request to remove an object may still arrive, and remove a later one of its name.
+	doubted bool
 }
 
 var _ vfs.FS = (*FS)(nil)
@@ -195,13 +197,23 @@ func (f *FS) Remove(name string) error {
 		switch {
 		case err == nil:
 			if err = f.mayRemove(o); err == nil {
-				err = f.c.delete(background(), key)
+				err = f.delete(key)
 			}
 		case errors.Is(err, fs.ErrNotExist):
 			err = f.removeDir(key)
 		}
 	}
 	return failed("remove", name, err)
+}
+
+func (f *FS) delete(key string) error {
+	doubted, err := f.c.delete(background(), key)
+	if doubted {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.doubted = true
+	}
+	return err
 }
 
 // Forbid makes sure that no file of this name is made later. It fails with fs.ErrExist if one
@@ -212,15 +224,20 @@ func (f *FS) Forbid(name string) error {
 		err = fs.ErrInvalid
 	}
 	if err == nil {
-		_, err = f.c.put(background(), key, nil, Condition{New: true})
+		err = f.forbid(key)
 	}
+	return failed("forbid", name, err)
+}
+
+func (f *FS) forbid(key string) error {
+	_, err := f.c.put(background(), key, nil, Condition{New: true})
 	if errors.Is(err, ErrPrecondition) {
 		var o Object
 		if o, err = f.c.head(background(), key); err == nil && o.Size > 0 {
 			err = fs.ErrExist
 		}
 	}
-	return failed("forbid", name, err)
+	return err
 }
 
 // Rename implements vfs.FS: for a file under a temporary name in one step, for others of at
@@ -256,7 +273,7 @@ func (f *FS) Rename(oldName, newName string) error {
 		err = f.replace(to, b)
 	}
 	if err == nil {
-		err = f.c.delete(background(), from)
+		err = f.delete(from)
 	}
 	return failed("rename", oldName, err)
 }

@@ -83,7 +83,7 @@ func (f *FS) lock(name string) (*Lease, error) {
 	case !was.free(o):
 		return nil, fmt.Errorf("%w: process %d of host %s, whose lease lasts for %v more", vfs.ErrLocked, was.PID, was.Host, was.left(o))
 	}
-	l := &Lease{fs: f, key: key, name: name, tag: when.Tag, contested: !when.New && !was.Released && !died(was.Process),
+	l := &Lease{fs: f, key: key, name: name, tag: when.Tag, contested: !when.New && !was.Released,
 		is: holding{Fence: max(was.Fence+1, time.Now().Unix()), PID: os.Getpid(), Process: self(), Seconds: int64(f.ttl / time.Second)}}
 	l.is.Host, _ = os.Hostname()
 	if err := l.write(when); err != nil {
@@ -187,7 +187,7 @@ func (l *Lease) write(when Condition) error {
 func (l *Lease) Fence() int64 { return l.is.Fence }
 
 // Contested reports whether the holder before may live, and not know yet that its lease has run
-// out.
+// out, or died with requests on their way.
 func (l *Lease) Contested() bool { return l.contested }
 
 // Renew makes sure that this process still has the lock. It fails with ErrFenced if another one

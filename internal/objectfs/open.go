@@ -102,6 +102,17 @@ var opened struct {
 	fs map[string]vfs.FS
 }
 
+// Connect returns the bucket that the first part of a name below Mount means, and the length of
+// parts that it asks for.
+func Connect(part string) (Bucket, int64, error) {
+	l, err := locate(part)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s/%s: %w", Mount, part, err)
+	}
+	b, err := openS3(context.Background(), l)
+	return b, l.part, err
+}
+
 // Open returns the file system that has a directory below Mount, and the machine's files.
 func Open(dir string) (vfs.FS, error) {
 	part, _, _ := strings.Cut(strings.TrimPrefix(path.Clean(dir), Mount+"/"), "/")
@@ -110,16 +121,12 @@ func Open(dir string) (vfs.FS, error) {
 	if f, ok := opened.fs[part]; ok {
 		return f, nil
 	}
-	l, err := locate(part)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	b, err := openS3(context.Background(), l)
+	b, length, err := Connect(part)
 	if err != nil {
 		return nil, err
 	}
 	f := New(b, path.Join(Mount, part))
-	f.partSize = l.part
+	f.partSize = length
 	if opened.fs == nil {
 		opened.fs = map[string]vfs.FS{}
 	}

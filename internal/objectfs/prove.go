@@ -56,7 +56,7 @@ func (f *FS) Trust(dir string) error {
 func (f *FS) prove(key string, writers int) (err error) {
 	ctx := background()
 	defer func() {
-		if derr := f.c.delete(ctx, key); err == nil {
+		if derr := f.delete(key); err == nil {
 			err = derr
 		}
 	}()

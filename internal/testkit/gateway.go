@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -63,6 +64,14 @@ func StartGateway(dir, bucket string) (*Gateway, error) {
 func (g *Gateway) End() {
 	_ = g.command.Process.Kill()
 	_ = g.command.Wait()
+}
+
+// Bucket makes a bucket.
+func (g *Gateway) Bucket(name string) error { return os.MkdirAll(filepath.Join(g.Data, name), 0o700) }
+
+// Name is how objectfs names a bucket at an endpoint.
+func Name(endpoint, bucket string) string {
+	return bucket + ",endpoint=" + strings.ReplaceAll(endpoint, "/", "%2F") + ",region=us-east-1"
 }
 
 // URL names a store in a bucket of it.

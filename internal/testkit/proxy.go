@@ -58,13 +58,11 @@ func (p *Proxy) End() {
 	p.pass.CloseIdleConnections()
 }
 
-// Again counts requests anew, with other faults. It returns how many there were.
-func (p *Proxy) Again(fault func(n int, r *http.Request) Fault) int {
+// Again counts requests anew, with other faults.
+func (p *Proxy) Again(fault func(n int, r *http.Request) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := p.n
 	p.n, p.fault = 0, fault
-	return n
 }
 
 // ServeHTTP implements http.Handler.
@@ -133,6 +131,9 @@ func (p *Proxy) carryOut(r *http.Request, body []byte, f Fault) (int, http.Heade
 	out := r.Clone(context.WithoutCancel(r.Context()))
 	out.URL.Scheme, out.URL.Host, out.RequestURI = "http", p.target, ""
 	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	if len(body) == 0 {
+		out.Body = http.NoBody
+	}
 	out.Header.Del("Expect")
 	if f.Deaf && out.Method != http.MethodGet {
 		out.Header.Del("If-None-Match")

@@ -34,7 +34,8 @@ type Lease interface {
 	Renew() error
 	// Fence is a number that is larger than those of all holders before.
 	Fence() int64
-	// Contested reports whether the holder before us may live, and believe that it has the lock.
+	// Contested reports whether the holder before us did not give the lock back: it may live and
+	// believe that it has it, or its requests may.
 	Contested() bool
 }
 
