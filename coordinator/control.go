@@ -159,7 +159,7 @@ func (d *driver) prune(keep int, keepAlso []int, answers chan<- wire.Reply, do f
 	d.prunes = append(d.prunes, func() {
 		// Newer checkpoints may be of a future that this run has left aside.
 		for _, g := range d.groups {
-			keepAlso = append(keepAlso, g.lineage.newest())
+			keepAlso = append(append(keepAlso, g.lineage.newest()), g.level.Facts().Held...)
 		}
 		p, err := do(d.job, keep, keepAlso...)
 		r := wire.Reply{Pruned: p}
@@ -182,7 +182,7 @@ func (d *driver) thin() {
 	}
 	d.crowded = false
 	facts := g.level.Facts()
-	removed, err := job.Thin(d.job, facts.Keep, facts.Of, d.spec.Retention())
+	removed, err := job.Thin(d.job, facts.Keep, facts.Of, d.spec.Retention(), facts.Held...)
 	d.result.Removed += len(removed)
 	if err != nil {
 		d.Warn(job.NotRemoved + err.Error())

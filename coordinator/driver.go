@@ -328,6 +328,7 @@ type RestartOptions struct {
 	WithoutLog bool
 	// StorageTurns takes the place of what the job was launched with; nil: that holds.
 	StorageTurns *job.StorageTurns
+	Next         []image.Next // likewise
 
 	told []string // why checkpoints are passed over
 }

@@ -14,6 +14,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/container"
+	"ckpt/internal/vfs"
 )
 
 // A leveled is a group, and its driver, as its levels see them.
@@ -37,7 +38,7 @@ func (d *driver) openLevels(ctx context.Context, from *image.Manifest) (*image.M
 		d.inventory.Leave(func(m *image.Manifest) bool { return noted.Leaves(m.Number, len(d.groups)) }, d.Warn)
 	}
 	on, from, err := levels.Open(ctx, setting(d.groups[0]), leveled{d.groups[0], d}, d.inventory, from)
-	if on == nil {
+	if err != nil {
 		return from, err
 	}
 	first := 0
@@ -45,9 +46,14 @@ func (d *driver) openLevels(ctx context.Context, from *image.Manifest) (*image.M
 		first = from.Number
 	}
 	for _, g := range d.groups {
-		g.level = on.Tier(setting(g), leveled{g, d}, &storeLevel{g: g, under: true}, first)
+		if on != nil {
+			g.level = &storeLevel{g: g, under: true}
+		}
+		if g.level, err = levels.OpenNext(setting(g), leveled{g, d}, g.level, vfs.OS{}); on != nil {
+			g.level = on.Tier(setting(g), leveled{g, d}, g.level, first)
+		}
 	}
-	return from, nil
+	return from, err
 }
 
 // Reads returns the job through which a checkpoint is read, on whatever level it is.

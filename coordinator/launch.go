@@ -12,6 +12,7 @@ import (
 	"ckpt/coordinator/app"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
+	"ckpt/coordinator/levels"
 	"ckpt/coordinator/mpi"
 	"ckpt/dataset"
 	"ckpt/image"
@@ -163,7 +164,7 @@ func nearest(spec *job.Resolved) string {
 func (o Options) createStore(spec *job.Spec) (*image.Store, error) {
 	dir, err := filepath.Abs(o.Store) // ranks, and DMTCP, run in other directories
 	if err == nil {
-		err = cmp.Or(checkApart(dir, spec), launch.CheckObjects(dir, spec))
+		err = cmp.Or(levels.CheckApart(dir, spec), launch.CheckObjects(dir, spec))
 	}
 	if err != nil {
 		return nil, err

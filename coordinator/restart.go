@@ -44,15 +44,14 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 		return nil, err
 	}
 	defer j.Unlock()
-	if opt.StorageTurns != nil {
-		again := *spec
-		again.StorageTurns = *opt.StorageTurns
-		spec = &again
-	}
-	if err := cmp.Or(spec.CheckRunnable(j), launch.CheckObjects(dir, &spec.Spec)); err != nil {
+	spec = opt.instead(spec)
+	if err := cmp.Or(spec.CheckRunnable(j), launch.CheckObjects(dir, &spec.Spec), levels.CheckNext("", spec.Next)); err != nil {
 		return nil, err
 	}
 	opt.fallBack = opt.Checkpoint == 0 && !opt.Exact
+	if err := levels.Nearest(ctx, opt.fileSystem(), j, spec, opt.Checkpoint, !opt.fallBack, opt.Observer.Warn); err != nil {
+		return nil, err
+	}
 	if spec.Lone() {
 		return resumeDMTCP(ctx, spec, j, opt)
 	}
@@ -319,29 +318,14 @@ func (o *RestartOptions) withoutForeign(spec *job.Resolved) *job.Resolved {
 	return &again
 }
 
-// checkApart refuses a store in the directory of a node, and one in the jobs of the store:
-// each would take the files of the other for its own. The mapping of a program is known
-// only when its ranks have come.
-func checkApart(store string, spec *job.Spec) error {
-	on := spec.Tier
-	if on == nil && spec.Program != nil {
-		on = spec.Program.Local
+// instead describes the job with what takes the place of its settings in this run.
+func (o *RestartOptions) instead(spec *job.Resolved) *job.Resolved {
+	again := *spec
+	if o.StorageTurns != nil {
+		again.StorageTurns = *o.StorageTurns
 	}
-	if on == nil {
-		return nil
+	if o.Next != nil {
+		again.Next = o.Next
 	}
-	for node := range spec.Mapping {
-		dir := on.NodeDir(node)
-		if within(store, dir) || within(dir, filepath.Join(store, "jobs")) {
-			return job.Clash(job.ClashStore, wording.Sprintf("{store} %s and the directory of node %d, %s, lie in each other", store, node, dir),
-				"name two directories that are apart")
-		}
-	}
-	return nil
-}
-
-// within reports whether a directory is another or lies in it.
-func within(dir, in string) bool {
-	rel, err := filepath.Rel(in, dir)
-	return err == nil && filepath.IsLocal(rel)
+	return &again
 }

@@ -32,21 +32,25 @@ type JobCopy struct {
 	// Exact has the other store keep nothing of the job that this one lacks: checkpoints of groups
 	// belong together with the message logs.
 	Exact bool
+	// Keep says which checkpoints stay in the other store; zero: all.
+	Keep Retention
 	// Progress, if not nil, is told the bytes copied since the last call.
 	Progress func(int64)
 
-	to   *Job
-	memo *container.Memo // of what was checked in the other store
+	to    *Job
+	memo  *container.Memo // of what was checked in the other store, by this Run and those before
+	mends bool            // files of the other store may be replaced by those of this one
 	Copied
 }
 
-// Copied says what a JobCopy did.
+// Copied says what a JobCopy did, and what the other store has then.
 type Copied struct {
 	Checkpoints []int // copied, ascending
 	Present     []int // that the other store had
 	Gone        []int // that were removed from the job meanwhile
 	Files       int   // written
 	Bytes       int64 // in them
+	There       []Summary
 }
 
 // Run copies checkpoints, ascending, each with all that it refers to. A checkpoint exists in the
@@ -61,7 +65,9 @@ func (c *JobCopy) Run(ctx context.Context, numbers []int) error {
 		return err
 	}
 	defer c.to.Unlock()
-	c.memo = new(container.Memo)
+	if c.Copied = (Copied{}); c.memo == nil {
+		c.memo = new(container.Memo)
+	}
 	missing, err := c.missing(numbers)
 	if err == nil {
 		err = c.continues()
@@ -86,7 +92,28 @@ func (c *JobCopy) Run(ctx context.Context, numbers []int) error {
 	if err := c.others(ctx, ""); err != nil {
 		return err
 	}
-	_, err = c.to.Sweep()
+	if err := c.retain(); err != nil {
+		return err
+	}
+	if _, err = c.to.Sweep(); err == nil {
+		c.There, err = c.to.Summaries(0)
+	}
+	return err
+}
+
+// retain removes from the other store what it is not to keep.
+func (c *JobCopy) retain() error {
+	if c.Keep == (Retention{}) {
+		return nil
+	}
+	stays, err := c.to.Retained(c.Keep, nil)
+	if err != nil {
+		return err
+	}
+	removed, _, err := c.to.Prune(c.Keep.Last, Numbers(stays)...)
+	if len(removed) > 0 {
+		c.memo = nil // a file of this name may come again
+	}
 	return err
 }
 
@@ -249,7 +276,7 @@ func (c *JobCopy) check(ctx context.Context, m *Manifest) error {
 			return err
 		}
 		path, rerr := filepath.Rel(c.to.dir, damage.File)
-		if rerr != nil || again[path] || c.inUse(path) {
+		if rerr != nil || again[path] || !c.mends && c.inUse(path) {
 			return err
 		}
 		again[path] = true
@@ -322,7 +349,7 @@ func (c *JobCopy) removeOthers(dir string, there map[string]bool) error {
 // notCopied reports whether each store has an entry of a directory of the job by itself.
 func (c *JobCopy) notCopied(dir string, e fs.DirEntry) bool {
 	_, numbered := container.ParseNumber(e.Name())
-	return dir == "" && (numbered || e.Name() == specName || e.Name() == lockName || e.Name() == RecordName) ||
+	return dir == "" && (numbered || slices.Contains([]string{specName, lockName, RecordName, RunName, NextName}, e.Name())) ||
 		strings.HasSuffix(e.Name(), durable.TempSuffix) || !e.IsDir() && !e.Type().IsRegular()
 }
 

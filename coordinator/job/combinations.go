@@ -285,6 +285,7 @@ func ofGroups(row func(terms, because, remedy string)) {
 	row("groups=several keep", "groups that take checkpoints apart from each other remove at once those that no recovery needs", wording.Sprintf("leave {keep} out: such a job keeps few checkpoints by itself"))
 	row("local mode=semi !group-size other-map", "each node keeps checkpoints of its own groups", wording.Sprintf("keep the mapping, or launch with {group-size}"))
 	row("local mode=semi|uncoordinated other-np", "each node keeps checkpoints of its own groups", wording.Sprintf("leave {np} out"))
+	row("groups=several next", "checkpoints of groups belong with the newest of their message logs, which a running job adds to", wording.Sprintf("leave {next} out; {copy JOB} copies such a job while it does not run"))
 	row("groups=several checkpoint", "one checkpoint is of some ranks only: the job resumes from its recovery line", wording.Sprintf("leave {checkpoint} out; {show JOB} {recovery-line} shows where it resumes"))
 	row("groups=several exact", "groups resume from a recovery line, which leaves out what is damaged", wording.Sprintf("leave {exact} out; {show JOB} {recovery-line} shows where it resumes"))
 	row("without-log logs=none", "the job logs no messages: there is no log to do without", wording.Sprintf("leave {without-log} out"))
@@ -373,6 +374,8 @@ func (r *Resolved) Lookup(groups string) Lookup {
 			return number(r.boundaries())
 		case "keep":
 			return number(r.Keep)
+		case "next":
+			return "", len(r.Next) > 0
 		case "level":
 			return text(string(r.Level))
 		case "tune":

@@ -67,6 +67,9 @@ func RecordedLevels(_ context.Context, j *image.Job, spec *Resolved) (*Levels, e
 	return l, err
 }
 
+// Job is the job in the store.
+func (l *Levels) Job() *image.Job { return l.job }
+
 func (l *Levels) readRecord() {
 	l.Record, l.RecordErr = nodes.ReadRecord(l.job)
 	if l.Record != nil {

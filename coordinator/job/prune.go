@@ -127,13 +127,13 @@ func Forsake(job *image.Job) error {
 }
 
 // Thin removes from a run's checkpoints, which are in of, all but the newest keep sound ones and
-// those that stay for an hour or a day.
-func Thin(job *image.Job, keep int, of []int, r image.Retention) ([]int, error) {
+// those that stay for an hour or a day, and those that are held.
+func Thin(job *image.Job, keep int, of []int, r image.Retention, held ...int) ([]int, error) {
 	retained, err := job.Retained(r, of)
 	if err != nil {
 		return nil, err
 	}
-	removed, _, err := job.Thin(keep, of, image.Numbers(retained)...)
+	removed, _, err := job.Thin(keep, of, append(image.Numbers(retained), held...)...)
 	for _, n := range removed {
 		DropTrace(job, n)
 	}

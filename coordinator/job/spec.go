@@ -24,6 +24,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"ckpt/coordinator/mpi"
@@ -79,8 +80,10 @@ type Spec struct {
 	InFlight int   `json:"in_flight,omitempty"`
 	Staging  int64 `json:"staging,omitempty"`
 	// Tier has checkpoints go to directories of the nodes first; nil: to the store.
-	Tier  *nodes.Setting `json:"tier,omitempty"`
-	Trace bool           `json:"trace,omitempty"` // record the I/O of checkpoints
+	Tier *nodes.Setting `json:"tier,omitempty"`
+	// Next are the stores into which checkpoints of the store are copied on.
+	Next  []image.Next `json:"next,omitempty"`
+	Trace bool         `json:"trace,omitempty"` // record the I/O of checkpoints
 	// StorageTurns says whether the job takes turns on the storage with others.
 	StorageTurns StorageTurns `json:"storage_turns,omitempty"`
 	AutoRestart  bool         `json:"auto_restart"`
@@ -136,6 +139,8 @@ func (s *Spec) checkNumbers() error {
 		return &UsageError{fmt.Sprintf("residuals every %d iterations are out of range", s.Residuals), ""}
 	case s.Retention().Check() != nil || s.Keep == 0 && s.Retention().Periods():
 		return &UsageError{fmt.Sprintf("keep of %d checkpoints, %d hours and %d days is out of range", s.Keep, s.KeepHourly, s.KeepDaily), ""}
+	case slices.ContainsFunc(s.Next, func(n image.Next) bool { return n.Check() != nil }):
+		return &UsageError{fmt.Sprintf("next stores %+v are out of range", s.Next), ""}
 	case s.Keep < 0 || s.Keep > maxNP:
 		return &UsageError{fmt.Sprintf("keep of %d checkpoints is out of range", s.Keep), wording.Sprintf("{keep} takes a number from 1")}
 	case p.Every < 0 || p.Count < 0 || p.Count > maxNP || p.Interval < 0 || !(p.Overhead >= 0 && p.Overhead <= 10):

@@ -377,6 +377,11 @@ func beginStoring(j *image.Job, number int) (*image.Tx, error) {
 // Drain stores the newest version before the run is over, or says that it is on the
 // nodes only. The ranks have ended.
 func (t *Tier) Drain() {
+	t.drain()
+	t.Level.Drain()
+}
+
+func (t *Tier) drain() {
 	if s, end := t.scrubs, t.g.End(); s != nil && !end.Hurried && !end.Broken {
 		_ = t.g.Interruptible(func(ctx context.Context) error {
 			select {

@@ -77,6 +77,7 @@ type Facts struct {
 	Busy     bool    // something is being written to the store
 	Keep     int     // how many checkpoints the store is to keep, 0 all,
 	Of       []int   // and of which
+	Held     []int   // checkpoints that next stores have yet to get
 	Lag      float64 // seconds from a commit until the last version was in the store
 	Remedy   string  // if versions do not fit; empty: free space in the store
 	Behind   bool    // the run writes its journal beside the loop, which waits for no store
@@ -196,12 +197,13 @@ type Copied struct {
 }
 
 // A LevelEvent says that a checkpoint has come to another level of storage: local or
-// protected (on the nodes), draining, stored, or reclaimed (not on the nodes any more).
+// protected (on the nodes), draining, stored, reclaimed (not on the nodes any more), or next.
 type LevelEvent struct {
 	Type   string      `json:"type"` // "storage_level"
 	Number int         `json:"number"`
 	Level  nodes.State `json:"storage_level"`
-	// With draining, what is to be copied; with stored, what was, and in which time.
+	Store  string      `json:"next_store,omitempty"` // with next
+	// With draining, what is to be copied; with stored and next, what was, and in which time.
 	Bytes   int64   `json:"bytes,omitempty"`
 	Seconds float64 `json:"copy_s,omitempty"`
 	// TurnWait is the part of that in which the copy waited for other jobs.

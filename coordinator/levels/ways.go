@@ -282,6 +282,15 @@ func Prune(ctx context.Context, j *image.Job, opt PruneOptions) (*job.Pruned, er
 	if err != nil {
 		return nil, err
 	}
+	if spec != nil && keep > 0 {
+		held, err := Held(j, spec)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range held {
+			retained = append(retained, image.Reason{Number: n, Reason: "to be copied on into a next store"})
+		}
+	}
 	also := image.Numbers(retained)
 	var p *job.Pruned
 	switch {

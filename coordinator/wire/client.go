@@ -31,7 +31,7 @@ type announcement struct {
 	Where string       `json:"where,omitempty"` // identity of the host, as ThisHost says it
 }
 
-const announcementName = "run.json"
+const announcementName = image.RunName
 
 // Announce writes the announcement of this process into the directory of a job.
 func Announce(j *image.Job, address, token string) error {

@@ -26,6 +26,7 @@ const (
 	Draining  State = "draining"  // it is being copied into the store
 	Stored    State = "stored"    // it is in the store
 	Reclaimed State = "reclaimed" // its slot on the nodes is free again
+	InNext    State = "next"      // it is in a next store
 )
 
 // A Version is a checkpoint as nodes have it.

@@ -4,28 +4,34 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/image/nodes"
 )
 
 // levelsLine says where a checkpoint lives, if its job keeps checkpoints on nodes.
 type levelsLine struct {
-	// Levels are local or protected, if nodes have it, and stored, if the store does.
+	// Levels are local or protected, if nodes have it, stored, if the store does, and next.
 	Levels []nodes.State `json:"storage_levels,omitempty"`
 	// TierNodes are the nodes that were seen to have all of their part of it.
 	TierNodes []int `json:"tier_nodes,omitempty"`
 	// Unseen are the nodes that have it according to the job's record, and are not seen to.
 	Unseen []job.UnseenNode `json:"unseen_node_list,omitempty"`
-	lost   bool             // with its nodes
-	lacks  []string         // parts of ranks that no node has, with their nodes
-	of     int              // so many nodes
-	found  bool             // on some node
+	// Next are the next stores that have it, as the record of the job says.
+	Next  []string `json:"next_stores,omitempty"`
+	lost  bool     // with its nodes
+	lacks []string // parts of ranks that no node has, with their nodes
+	of    int      // so many nodes
+	found bool     // on some node
 }
 
 // on reports whether nodes have the checkpoint, as far as is known.
-func (l *levelsLine) on() bool { return len(l.Levels) > 0 && l.Levels[0] != nodes.Stored }
+func (l *levelsLine) on() bool {
+	return len(l.Levels) > 0 && l.Levels[0] != nodes.Stored && l.Levels[0] != nodes.InNext
+}
 
 // stored reports whether the store has it, the only place without node directories.
 func (l *levelsLine) stored() bool {
@@ -33,13 +39,27 @@ func (l *levelsLine) stored() bool {
 }
 
 // seen reports whether the checkpoint can be reached from here.
-func (l *levelsLine) seen() bool { return l.stored() || l.found }
+func (l *levelsLine) seen() bool { return l.stored() || l.found || len(l.Next) > 0 }
 
 // text says where a checkpoint lives in a table.
 func (l *levelsLine) text() string {
-	if !l.on() {
-		return string(nodes.Stored)
+	var words []string
+	if l.on() {
+		words = append(words, l.nodesText())
 	}
+	if l.stored() {
+		words = append(words, string(nodes.Stored))
+	}
+	switch n := len(l.Next); {
+	case n == 1:
+		words = append(words, string(nodes.InNext))
+	case n > 1:
+		words = append(words, fmt.Sprintf("%d next", n))
+	}
+	return strings.Join(words, ", ")
+}
+
+func (l *levelsLine) nodesText() string {
 	text := string(l.Levels[0])
 	switch n := len(l.TierNodes); {
 	case n == 0 && !l.found && l.lost:
@@ -48,9 +68,6 @@ func (l *levelsLine) text() string {
 		text += ", not seen"
 	case n < l.of:
 		text += fmt.Sprintf(" on %d of %d nodes", n, l.of)
-	}
-	if l.stored() {
-		text += ", stored"
 	}
 	return text
 }
@@ -133,11 +150,34 @@ func addVersions(ctx context.Context, name string, lines []checkpointLine, l *jo
 			lines = append(lines, unseen(name, l, c.Known))
 		}
 	}
+	lines, err = addNext(name, lines, l, history)
 	slices.SortStableFunc(lines, func(a, b checkpointLine) int { return a.Number - b.Number })
 	if last > 0 && len(lines) > last {
 		lines = lines[len(lines)-last:]
 	}
-	return lines, nil
+	return lines, err
+}
+
+// addNext says which checkpoints next stores have, and adds those that only they have.
+func addNext(name string, lines []checkpointLine, l *job.Levels, history job.Events) ([]checkpointLine, error) {
+	stores, err := levels.ReadNext(l.Job())
+	for _, next := range stores {
+		for _, s := range next.Checkpoints {
+			i := slices.IndexFunc(lines, func(o checkpointLine) bool { return o.Number == s.Number })
+			if i < 0 {
+				i = len(lines)
+				lines = append(lines, describeSummary(history, s))
+				lines[i].Levels = []nodes.State{nodes.InNext}
+			} else if len(lines[i].Next) == 0 {
+				if len(lines[i].Levels) == 0 {
+					lines[i].Levels = []nodes.State{nodes.Stored}
+				}
+				lines[i].Levels = append(lines[i].Levels, nodes.InNext)
+			}
+			lines[i].Next = append(lines[i].Next, next.Store)
+		}
+	}
+	return lines, err
 }
 
 // unseen describes a checkpoint as the record of the job does.

@@ -25,7 +25,7 @@ jobs with their message logs. Print file, offset and reason of each damage.
 Of jobs that keep checkpoints on their nodes it reads those too, with the copies and
 the parity that protect them, as far as the nodes can be reached from here. --storage-level
 limits it: local to the files of ranks on their own nodes, protected to all files on
-nodes, stored to the store.
+nodes, stored to the store, next to the stores into which the job is copied on.
 
 The bytes that it counts are bytes of files: a file that several checkpoints use
 is read once.`,
@@ -33,14 +33,14 @@ is read once.`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch level {
-			case "", levelLocal, levelProtected, levelStored:
+			case "", levelLocal, levelProtected, levelStored, levelNext:
 				return runVerify(cmd.Context(), g, args, level)
 			}
-			return ui.BadUsage("--storage-level "+level+": want local, protected or stored", "leave --storage-level out to check all")
+			return ui.BadUsage("--storage-level "+level+": want local, protected, stored or next", "leave --storage-level out to check all")
 		},
 	}
-	cmd.Flags().StringVar(&level, "storage-level", "", "check only this level of storage: local, protected or stored (default: all)")
-	ui.Choices(cmd.Flags(), "storage-level", levelLocal, levelProtected, levelStored)
+	cmd.Flags().StringVar(&level, "storage-level", "", "check only this level of storage: local, protected, stored or next (default: all)")
+	ui.Choices(cmd.Flags(), "storage-level", levelLocal, levelProtected, levelStored, levelNext)
 	g.Renamed(cmd.Flags(), "level", "storage-level")
 	g.AddStoreFlag(cmd)
 	return cmd
@@ -51,14 +51,16 @@ const (
 	levelLocal     = string(nodes.Local)
 	levelProtected = string(nodes.Protected)
 	levelStored    = string(nodes.Stored)
+	levelNext      = string(nodes.InNext)
 )
 
 type verifyResult struct {
 	Checkpoints  int             `json:"checkpoints"`
 	CheckedBytes int64           `json:"checked_bytes"`
 	Damage       []damageLine    `json:"damage"`
-	Versions     int             `json:"tier_versions,omitempty"`  // checkpoints on nodes
-	Unchecked    []uncheckedLine `json:"unchecked_list,omitempty"` // what could not be read
+	Next         int             `json:"next_checkpoints,omitempty"` // in next stores
+	Versions     int             `json:"tier_versions,omitempty"`    // checkpoints on nodes
+	Unchecked    []uncheckedLine `json:"unchecked_list,omitempty"`   // what could not be read
 	unreachable  int             // files
 	failed       []error         // of Unchecked
 }
@@ -114,6 +116,11 @@ func verifyStore(ctx context.Context, g *ui.Globals, store *image.Store, args []
 	}
 	if level == "" || level == levelStored {
 		if err := result.addStore(ctx, g, jobs, number == 0); err != nil {
+			return err
+		}
+	}
+	if level == "" || level == levelNext {
+		if err := result.addNext(ctx, g, jobs, number); err != nil {
 			return err
 		}
 	}
@@ -177,22 +184,22 @@ func (r *verifyResult) find(jobs []verifiedJob, number int, level string) error 
 			if c.Stored {
 				v.stored = append(v.stored, c.Number)
 			}
-			if c.Version != nil && level != levelStored {
+			if c.Version != nil && onTheNodes(level) {
 				v.versions = append(v.versions, *c.Version)
 			}
-			if !c.Seen() && level != levelStored {
+			if !c.Seen() && onTheNodes(level) {
 				r.skip(v.job.Name(), c.Number, v.levels.Unreached(c.Number))
 			}
-			if c.Stored && (level == "" || level == levelStored) || c.Version != nil && level != levelStored || !c.Seen() {
+			if c.Stored && (level == "" || level == levelStored) || c.Version != nil && onTheNodes(level) || !c.Seen() {
 				found++
 			}
 		}
-		if number == 0 && level != levelStored {
+		if number == 0 && onTheNodes(level) {
 			r.addDoubts(v)
 		}
 	}
 	switch {
-	case number == 0 || found > 0:
+	case number == 0 || found > 0 || level == levelNext:
 		return nil
 	case level == levelStored:
 		_, err := jobs[0].job.Manifest(number)
@@ -203,6 +210,9 @@ func (r *verifyResult) find(jobs []verifiedJob, number int, level string) error 
 	_, err := jobs[0].levels.Find(number)
 	return err
 }
+
+// onTheNodes reports whether a level to verify is on nodes.
+func onTheNodes(level string) bool { return level != levelStored && level != levelNext }
 
 // addDoubts notes why nodes may have more checkpoints than are known.
 func (r *verifyResult) addDoubts(v *verifiedJob) {
@@ -357,6 +367,9 @@ func (r *verifyResult) print(g *ui.Globals) error {
 	versions := ""
 	if r.Versions > 0 {
 		versions = fmt.Sprintf(", %d on nodes", r.Versions)
+	}
+	if r.Next > 0 {
+		versions += fmt.Sprintf(", %d in next stores", r.Next)
 	}
 	for _, u := range r.Unchecked {
 		g.Printf("%s: not checked: %s\n", u.target(), u.Reason)

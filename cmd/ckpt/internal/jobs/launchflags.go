@@ -121,12 +121,13 @@ storage of the store, where a controller (ckpt storage serve) grants them; witho
 says so once, and runs as it would without (docs/TURNS.md).`,
 	},
 	{
-		Name: "levels", Title: "Levels of storage", First: "local protect",
+		Name: "levels", Title: "Levels of storage", First: "local protect next",
 		More: "domains drain drain-rate",
 		Text: `With --local a checkpoint goes to directories of the nodes, and the job computes on.
 It is copied into the store behind the job, as --drain says. --protect keeps copies or parities on
-other nodes. After a failure each rank reads the nearest sound copy: its node's, another node's, or
-the store's (docs/TIERS.md).`,
+other nodes. With --next checkpoints are copied on from the store into another one, an archive or an
+object storage. After a failure each rank reads the nearest sound copy: its node's, another node's,
+or the store's, to which ckpt restart brings what only the next store has (docs/TIERS.md).`,
 	},
 	{
 		Name: "programs", First: "engine",

@@ -216,6 +216,7 @@ func (o *launchOptions) underDMTCP(s *job.Spec) error {
 type tierOptions struct {
 	local, protect, domains string
 	drain, drainRate        string
+	next                    []string
 }
 
 // addFlags adds the flags of every command that starts a job.
@@ -225,6 +226,7 @@ func (o *tierOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.domains, "domains", "", "with --local: the failure domain of each node, like 0,0,1,1 (default: each node its own)")
 	f.StringVar(&o.drain, "drain", nodes.DrainBehind, "with --local: which checkpoints go to the store: behind (the newest, one after the other), every=N or none")
 	f.StringVar(&o.drainRate, "drain-rate", "", "with --local: bytes per second that all ranks together copy into the store, like 200MiB (default: no limit)")
+	ui.AddNext(f, &o.next, "store into which checkpoints are copied on from --store, behind the job; with ,every=N only one of so many, with ,keep=N, ,keep-hourly=N and ,keep-daily=N only those stay there")
 }
 
 // setting reads the flags; nil: the job has no such directories.
@@ -265,6 +267,8 @@ func (o *tierOptions) setting() (*nodes.Setting, error) {
 
 // tier adds the directories of the nodes to a description.
 func (o *launchOptions) tier(s *job.Spec) (err error) {
-	s.Tier, err = o.tierOptions.setting()
+	if s.Next, err = ui.ParseNext(o.next); err == nil {
+		s.Tier, err = o.tierOptions.setting()
+	}
 	return err
 }

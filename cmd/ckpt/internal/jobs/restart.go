@@ -15,6 +15,8 @@ import (
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/launch"
+	"ckpt/coordinator/levels"
+	"ckpt/internal/vfs"
 )
 
 type restartOptions struct {
@@ -29,6 +31,7 @@ type restartOptions struct {
 	flags      *pflag.FlagSet
 	again      bool
 	exact      bool
+	next       []string
 }
 
 func newRestartCommand(g *ui.Globals) *cobra.Command {
@@ -53,6 +56,10 @@ takes its place otherwise.
 
 A program runs in the directory that it was launched in. If that was renamed, --chdir
 says where it is now; COMMAND runs in the current directory then.
+
+A job with next stores (ckpt launch --next) continues from the newest checkpoint that is
+sound on any level: what its store lacks, or has damaged, is read there from a next store
+first. If the store is lost, name a new one with --store, and the next store with --next.
 
 --storage-turns says for this run whether the job takes turns with others on the storage,
 also for what it reads now (docs/TURNS.md).
@@ -95,6 +102,7 @@ beginning. It removes newer checkpoints and all that the logs hold.`,
 	cmd.Flags().BoolVar(&o.moved, "moved", false, "the store was moved here from another file system: what its nodes have is still its own")
 	cmd.Flags().BoolVar(&o.again, "again", false, "run a job that has completed again, from its newest checkpoint")
 	g.AddStoreFlag(cmd)
+	ui.AddNext(cmd.Flags(), &o.next, "next store, as in launch: where a job is found that --store lacks, and where its checkpoints are copied on (default: as launched)")
 	o.running.addFlags(cmd.Flags())
 	o.turnsOption.addFlags(cmd.Flags(), "as launched")
 	return cmd
@@ -130,6 +138,13 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, name stri
 	if o.checkpoint == 0 {
 		o.checkpoint = number
 	}
+	next, err := ui.ParseNext(o.next)
+	if err == nil {
+		err = levels.Bring(ctx, vfs.OS{}, g.Store, name, o.checkpoint, next, func(text string) { g.Warn("%s", text) })
+	}
+	if err != nil {
+		return err
+	}
 	var streams launch.Streams
 	var program *job.Program
 	if spec := stored(g, name); spec != nil {
@@ -157,7 +172,7 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, name stri
 		return err
 	}
 	opt.Job, opt.Streams = name, streams
-	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, Exact: o.exact, NP: o.np, Command: command, AutoRestart: o.autoRestart, WithoutLog: o.withoutLog, Moved: o.moved}
+	r := coordinator.RestartOptions{Options: opt, Checkpoint: o.checkpoint, Exact: o.exact, NP: o.np, Command: command, AutoRestart: o.autoRestart, WithoutLog: o.withoutLog, Moved: o.moved, Next: next}
 	if r.StorageTurns, err = o.turnsOption.setting(); err != nil {
 		return err
 	}

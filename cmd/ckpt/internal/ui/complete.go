@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/dataset"
+	"ckpt/image"
 	"ckpt/internal/lazy"
 	"ckpt/internal/objectfs"
 )
@@ -168,9 +170,9 @@ var storeFlags = []string{"store", "to"}
 func CheckPlaces(cmd *cobra.Command, args []string) (err error) {
 	for _, name := range storeFlags {
 		if f := cmd.Flags().Lookup(name); f != nil && strings.HasPrefix(f.Value.String(), "s3:") {
-			dir, err := objectfs.Dir(f.Value.String())
+			dir, err := storeDir("--"+name, f.Value.String())
 			if err != nil {
-				return BadUsage(fmt.Sprintf("--%s: %v", name, err), "as --"+name+" 's3://bucket/prefix?region=eu-central-1', or with endpoint=https://HOST for another storage than Amazon's")
+				return err
 			}
 			if err := f.Value.Set(dir); err != nil {
 				return err
@@ -192,6 +194,39 @@ func CheckPlaces(cmd *cobra.Command, args []string) (err error) {
 	}
 	return err
 }
+
+// storeDir returns the name of the directory that the URL of a store means.
+func storeDir(flag, url string) (string, error) {
+	dir, err := objectfs.Dir(url)
+	if err != nil {
+		return "", BadUsage(fmt.Sprintf("%s: %v", flag, err), "as "+flag+" 's3://bucket/prefix?region=eu-central-1', or with endpoint=https://HOST for another storage than Amazon's")
+	}
+	return dir, nil
+}
+
+// ParseNext reads the values of --next.
+func ParseNext(values []string) (list []image.Next, err error) {
+	for _, text := range values {
+		n, err := image.ParseNext(text)
+		if err != nil {
+			return nil, BadUsage(fmt.Sprintf("--next %s: %v", text, err), "as --next /archive/store,every=4,keep=3,keep-daily=7: keep, keep-hourly and keep-daily say what stays there")
+		}
+		if n.Store, err = storeDir("--next", n.Store); err != nil {
+			return nil, err
+		}
+		if err := checkStore("--next", n.Store, ""); err != nil {
+			return nil, err
+		}
+		if n.Store, err = filepath.Abs(n.Store); err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+	}
+	return list, nil
+}
+
+// AddNext adds --next.
+func AddNext(f *pflag.FlagSet, to *[]string, usage string) { f.StringArrayVar(to, "next", nil, usage) }
 
 // checkPlace refuses what no directory here is called: a name with a colon before its first
 // slash, as rsync has it. The text before the name says where it stands.

@@ -108,7 +108,7 @@ func (n *Narrator) Event(ev any) {
 	if n.G.Quiet {
 		return
 	}
-	if l, ok := ev.(*levels.LevelEvent); ok && !n.G.Verbose && l.Level != nodes.Stored {
+	if l, ok := ev.(*levels.LevelEvent); ok && !n.G.Verbose && l.Level != nodes.Stored && l.Level != nodes.InNext {
 		return
 	}
 	if r, ok := ev.(*job.RestartedEvent); ok {

@@ -269,6 +269,8 @@ func storageLevel(ev *levels.LevelEvent) string {
 		return fmt.Sprintf("checkpoint %d: copying %s MiB into the store", ev.Number, MiB(ev.Bytes))
 	case nodes.Stored:
 		return fmt.Sprintf("checkpoint %d is in the store: %s MiB copied in %s", ev.Number, MiB(ev.Bytes), Seconds(ev.Seconds))
+	case nodes.InNext:
+		return fmt.Sprintf("checkpoint %d is in next store %s: %s MiB copied in %s", ev.Number, ev.Store, MiB(ev.Bytes), Seconds(ev.Seconds))
 	case nodes.Reclaimed:
 		return fmt.Sprintf("checkpoint %d is not on the nodes any more", ev.Number)
 	case nodes.Protected:
