@@ -288,6 +288,7 @@ type reader1 struct {
 	t      *Trace
 	dec    decoder
 	each   func([]Event)
+	gone   int // events that each had
 	headed bool
 }
 
@@ -338,6 +339,7 @@ func (r *reader1) take(kind string, payload []byte, count int) (err error) {
 			t.Events = t.Events[:kept]
 		} else if r.each != nil {
 			r.each(t.Events)
+			r.gone += len(t.Events)
 			t.Events = t.Events[:0]
 		}
 		return err
@@ -358,7 +360,7 @@ func (r *reader1) take(kind string, payload []byte, count int) (err error) {
 			err = errors.New("it has another number of entries")
 		}
 	case kindEnd:
-		have := [3]uint64{uint64(len(t.Events)), uint64(len(t.Ranks)), uint64(len(t.Files))}
+		have := [3]uint64{uint64(r.gone + len(t.Events)), uint64(len(t.Ranks)), uint64(len(t.Files))}
 		var counted [3]uint64
 		if _, err = binary.Decode(payload, binary.LittleEndian, &counted); err != nil || len(payload) != endPayload1 || counted != have {
 			return fmt.Errorf("the end mark counts %d events, ranks and files, the file has %d", counted, have)

@@ -16,7 +16,8 @@ type Options struct {
 	Events int
 	// Each, if not nil, is called with the events of an events file or a CSV, a few thousand at a
 	// time in the order of the file, and the trace that is returned lacks them. The slice is
-	// good until Each returns. Other formats return all events.
+	// good until Each returns. Other formats return all events. It does not go with Lenient, which
+	// looks at all events in the end.
 	Each func([]Event)
 	// Directory is the working directory in which the first process of a text of strace
 	// began; it is empty if it is not known. Other formats have whole paths.

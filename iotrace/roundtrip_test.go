@@ -108,6 +108,31 @@ func TestVersion1(t *testing.T) {
 	}
 }
 
+// TestEach: a caller that is handed the events has all of them, and gets the rest of the trace.
+func TestEach(t *testing.T) {
+	for _, name := range []string{"golden-v1.trace", "golden.trace"} {
+		want, err := iotrace.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		var events []iotrace.Event
+		got, _, err := iotrace.Import(f, iotrace.Options{Events: 1 << 40, Each: func(list []iotrace.Event) { events = append(events, list...) }})
+		if err != nil || len(got.Events) > 0 {
+			t.Fatalf("%s: %v, with %d events", name, err, len(got.Events))
+		}
+		got.Events = events
+		got.Sort()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
 // TestMerge takes a trace apart by rank, as ranks record it, and puts it
 // together.
 func TestMerge(t *testing.T) {
