@@ -21,13 +21,13 @@ import (
 
 // TestLives holds simulated lives to real ones: drawn jobs on a slow disk, in all modes, with and
 // without directories of nodes, some of them two at a time, whose ranks are killed at random
-// moments. Three quiet runs of each way say what it costs: without checkpoints, with them, and with
-// one failure. From these alone a thousand lives are simulated. The run time, checkpoints, restarts
+// moments. Two quiet runs say what a job costs, without checkpoints and with one failure, and of
+// groups a third one without failures. From these alone a thousand lives are simulated. The run time, checkpoints, restarts
 // and lost iterations of the real life should lie in the range of 95 of 100 simulated ones.
 //
 //	CKPT_LIVES=40 go test -timeout 3h -v -run TestLives ./cmd/ckpt
 //
-// is for a quiet machine: elsewhere costs change while the job runs.
+// is for a quiet machine: elsewhere costs change while the job runs. It prints a table for the docs.
 func TestLives(t *testing.T) {
 	count := number(t, "CKPT_LIVES", 0)
 	if count == 0 {
@@ -38,6 +38,7 @@ func TestLives(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { all.real(t, uint64(seed)) })
 	}
 	slices.Sort(all.off)
+	t.Logf("| job | run time [s] | checkpoints | failures | lost iterations |\n|---|---|---|---|---|\n%s", strings.Join(all.rows, "\n"))
 	t.Logf("%d jobs: of %d quantities %d lie in the 95 %% band (%v); the run time of the median life is off by %.1f %% in the median", count, all.values, all.inside, all.outside, 100*stat.Quantile(0.5, stat.Empirical, all.off, nil))
 	if testkit.Nightly() && all.values > 0 && float64(all.inside) < 0.9*float64(all.values) {
 		t.Errorf("%d of %d inside, want 90 %%", all.inside, all.values)
@@ -48,6 +49,7 @@ type livesTally struct {
 	values, inside int
 	off            []float64
 	outside        map[string]int
+	rows           []string // of the table: measured, then the median and the 95 % band of the simulation
 }
 
 // realLife is what a run tells.
@@ -74,7 +76,7 @@ type drawnLife struct {
 const livesRanks, livesNodes = 4, 2
 
 func drawLife(t *testing.T, rng *rand.Rand) *drawnLife {
-	d := &drawnLife{mode: draw(rng, []string{"coordinated", "coordinated", "semi", "uncoordinated"}), iterations: 800, every: 80 + rng.IntN(200), two: rng.IntN(4) == 0}
+	d := &drawnLife{mode: draw(rng, []string{"coordinated", "coordinated", "semi", "uncoordinated"}), iterations: 400, every: 40 + rng.IntN(100), two: rng.IntN(4) == 0}
 	dir := t.TempDir()
 	d.sandbox = newSandbox(t, []string{fmt.Sprintf("CKPT_SLOW_DISK=%dMB/s,seek=1ms,dir=%s", 80+rng.IntN(200), dir)})
 	d.args = []string{"launch", draw(rng, []string{"bt.W.4", "heat.W.4", "cg.W.4"}), "--nodes", fmt.Sprint(livesNodes), "--iterations", fmt.Sprint(d.iterations), "--mode", d.mode, "--json", "--store", filepath.Join(dir, "store")}
@@ -135,7 +137,11 @@ func (a *livesTally) real(t *testing.T, seed uint64) {
 	d := drawLife(t, rng)
 	every := []string{"--every", fmt.Sprint(d.every)}
 	plain := d.run(t, "plain")
-	quiet := d.run(t, "quiet", every...)
+	groups := map[string]int{"coordinated": 1, "semi": livesNodes, "uncoordinated": livesRanks}[d.mode]
+	var quiet realLife // only groups repeat work faster
+	if groups > 1 {
+		quiet = d.run(t, "quiet", every...)
+	}
 	// One failure halfway between two checkpoints.
 	once := d.run(t, "once", append(every, "--auto-restart", "--fail", fmt.Sprintf("rank=1@iter=%d", d.every+d.every/2+d.every/8))...)
 	mtbf := plain.Wall * (0.25 + 0.5*rng.Float64())
@@ -143,15 +149,14 @@ func (a *livesTally) real(t *testing.T, seed uint64) {
 
 	step := plain.Wall / float64(d.iterations)
 	j := life.Job{Work: plain.Wall, Interval: float64(d.every) * step, Nodes: livesRanks,
-		Levels: []life.Level{{Name: "store", Cost: stat.Mean(quiet.pauses, nil), Restart: stat.Mean(once.Recovery, nil)}}}
-	groups := map[string]int{"coordinated": 1, "semi": livesNodes, "uncoordinated": livesRanks}[d.mode]
+		Levels: []life.Level{{Name: "store", Cost: stat.Mean(append(quiet.pauses, once.pauses...), nil), Restart: stat.Mean(once.Recovery, nil)}}}
 	ranks := float64(livesRanks / groups)
 	if groups > 1 {
 		j.Groups, j.Spread, j.Slack = groups, true, 2*step
+		// The work of a group alone is repeated as fast as the one failure shows.
+		lost := float64(once.WorkLost[0]) / ranks * step
+		j.Replay = min(10, max(1, lost/max(1e-3, once.Wall-quiet.Wall-once.Recovery[0])))
 	}
-	// The work of a group alone is repeated as fast as the one failure shows.
-	lost := float64(once.WorkLost[0]) / ranks * step
-	j.Replay = min(10, max(1, lost/max(1e-3, once.Wall-quiet.Wall-once.Recovery[0])))
 	m := life.Machine{NodeMTBF: mtbf * livesRanks, Spares: -1}
 	var end, checkpoints, failures, work []float64
 	for n := range 1000 {
@@ -169,7 +174,7 @@ func (a *livesTally) real(t *testing.T, seed uint64) {
 	if a.outside == nil {
 		a.outside = map[string]int{}
 	}
-	var said []string
+	var said, cells []string
 	for _, q := range []struct {
 		name   string
 		got    float64
@@ -187,10 +192,19 @@ func (a *livesTally) real(t *testing.T, seed uint64) {
 			mark = " OUT"
 		}
 		said = append(said, fmt.Sprintf("%s %.4g (%.4g, %.4g to %.4g)%s", q.name, q.got, mid, low, high, mark))
+		cells = append(cells, fmt.Sprintf("%.4g: %.4g (%.4g to %.4g)%s", q.got, mid, low, high, mark))
 		if q.name == "run time" {
 			a.off = append(a.off, max(q.got/mid, mid/q.got)-1)
 		}
 	}
+	ways := d.args[1] + " " + d.mode
+	if d.local {
+		ways += ", nodes first"
+	}
+	if d.two {
+		ways += ", two jobs"
+	}
+	a.rows = append(a.rows, fmt.Sprintf("| %s, every %d, MTBF %.1f s | %s |", ways, d.every, mtbf, strings.Join(cells, " | ")))
 	t.Logf("%s %s every %d, two %v, local %v, slow disk, MTBF %.1f s; plain %.1f s, with checkpoints %.1f s, pause %.2f s, restart %.2f s, replay %.1f: %s", d.args[1], d.mode, d.every, d.two, d.local, mtbf,
 		plain.Wall, quiet.Wall, j.Levels[0].Cost, j.Levels[0].Restart, j.Replay, strings.Join(said, "; "))
 	t.Logf("recoveries %.2f s, iterations lost %d", got.Recovery, got.WorkLost)

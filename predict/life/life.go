@@ -109,6 +109,22 @@ func (j *Job) stopTime() float64 {
 	return math.Max(sum*j.stretch(j.Groups), last.Restart+last.Read*(j.stretch(j.Groups)-1))
 }
 
+// Moves is for how many seconds bytes go into the last level until it has a checkpoint of all groups.
+func (j *Job) Moves() float64 {
+	if last := &j.Levels[len(j.Levels)-1]; last.Drain > 0 {
+		return last.Drain
+	}
+	if j.Groups > 1 {
+		p := j.pace()
+		return p.write * math.Ceil(float64(j.Groups)/float64(p.writers))
+	}
+	sum := 0.0
+	for i := range j.Levels {
+		sum += j.Levels[i].Cost
+	}
+	return sum
+}
+
 // check refuses what has no life.
 func (j *Job) check() error {
 	if len(j.Levels) == 0 {

@@ -7,6 +7,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/image/nodes"
 	"ckpt/predict/life"
 )
 
@@ -49,30 +50,37 @@ func wastedOf(work float64, end *life.Quantity) wasted {
 
 // A simulatedLife is the best interval of a mode.
 type simulatedLife struct {
-	Mode        job.Mode      `json:"mode"`
-	Stagger     string        `json:"stagger,omitempty"`
-	GroupCount  int           `json:"group_count"`
-	Best        bool          `json:"best"`
-	IntervalS   float64       `json:"interval_s"`
-	CostS       float64       `json:"cost_s"`
-	MeanS       float64       `json:"mean_s"`
-	LowS        float64       `json:"low_s"`
-	HighS       float64       `json:"high_s"`
-	P5          float64       `json:"run_p5_s"`
-	P95         float64       `json:"run_p95_s"`
-	ETTR        float64       `json:"ettr"`
-	ETTRP5      float64       `json:"ettr_p5"`
-	ETTRP95     float64       `json:"ettr_p95"`
-	Longer      float64       `json:"longer_share"`
-	LongerLow   float64       `json:"longer_low_share"`
-	LongerHigh  float64       `json:"longer_high_share"`
-	Failures    float64       `json:"mean_failures"`
-	LostNodes   float64       `json:"mean_lost_nodes"`
-	Restarts    float64       `json:"mean_restarts"`
-	FromStore   float64       `json:"mean_store_restarts"`
-	Checkpoints float64       `json:"mean_checkpoints"`
-	Drains      float64       `json:"mean_drains"`
-	Time        []timeOfCause `json:"time_list"`
+	Mode        job.Mode `json:"mode"`
+	Stagger     string   `json:"stagger,omitempty"`
+	GroupCount  int      `json:"group_count"`
+	Best        bool     `json:"best"`
+	IntervalS   float64  `json:"interval_s"`
+	CostS       float64  `json:"cost_s"`
+	MeanS       float64  `json:"mean_s"`
+	LowS        float64  `json:"low_s"`
+	HighS       float64  `json:"high_s"`
+	P5          float64  `json:"run_p5_s"`
+	P95         float64  `json:"run_p95_s"`
+	ETTR        float64  `json:"ettr"`
+	ETTRP5      float64  `json:"ettr_p5"`
+	ETTRP95     float64  `json:"ettr_p95"`
+	Longer      float64  `json:"longer_share"`
+	LongerLow   float64  `json:"longer_low_share"`
+	LongerHigh  float64  `json:"longer_high_share"`
+	Failures    float64  `json:"mean_failures"`
+	LostNodes   float64  `json:"mean_lost_nodes"`
+	Restarts    float64  `json:"mean_restarts"`
+	FromStore   float64  `json:"mean_store_restarts"`
+	Checkpoints float64  `json:"mean_checkpoints"`
+	Drains      float64  `json:"mean_drains"`
+	// Completed checkpoints put these bytes into the store and onto the nodes. The worst failure of a
+	// run destroys DeepestS of work.
+	StoreBytes float64       `json:"mean_store_bytes"`
+	StorePeak  float64       `json:"peak_store_bytes_per_s"`
+	StoreBusy  float64       `json:"busy_store_share"`
+	LocalBytes float64       `json:"mean_node_level_bytes"`
+	DeepestS   float64       `json:"mean_deepest_lost_s"`
+	Time       []timeOfCause `json:"time_list"`
 }
 
 // timeOfCause is the share of the time of the runs that goes to a cause.
@@ -101,6 +109,7 @@ func (r *simulateResult) add(jobs []life.Job, ways []way, s *life.Simulation) {
 			MeanS: l.End.Mean, LowS: l.End.Low, HighS: l.End.High, P5: l.End.P5, P95: l.End.P95,
 			ETTR: l.ETTR.Mean, ETTRP5: l.ETTR.P5, ETTRP95: l.ETTR.P95, Longer: l.More.Mean, LongerLow: l.More.Low, LongerHigh: l.More.High,
 			Failures: l.Failures, LostNodes: l.LostNodes, Restarts: l.Restarts, FromStore: l.FromLast, Checkpoints: l.Checkpoints, Drains: l.Drains}
+		x.move(r, &jobs[i], l)
 		for c, share := range l.By {
 			x.Time = append(x.Time, timeOfCause{life.Cause(c).String(), share})
 		}
@@ -112,6 +121,20 @@ func (r *simulateResult) add(jobs []life.Job, ways []way, s *life.Simulation) {
 		}
 		return 1
 	})
+}
+
+// move says what goes to which level.
+func (x *simulatedLife) move(r *simulateResult, j *life.Job, l *life.Lives) {
+	all, rounds := float64(r.NodeBytes)*float64(r.Nodes), l.Checkpoints
+	if len(j.Levels) > 1 {
+		extra := 0.0
+		if s, err := nodes.Parse(r.Protect); err == nil && s.Nodes() > s.Strength() {
+			extra = float64(s.Strength()) / float64(s.Nodes()-s.Strength())
+		}
+		x.LocalBytes, rounds = rounds*all*(1+extra), l.Drains
+	}
+	moves := j.Moves()
+	x.StoreBytes, x.StorePeak, x.StoreBusy, x.DeepestS = rounds*all, all/moves, min(1, rounds*moves/l.End.Mean), l.Deepest.Mean
 }
 
 // name is the mode and the stagger.
@@ -149,6 +172,7 @@ func (r *simulateResult) print(g *ui.Globals) error {
 			}
 		}
 		fmt.Fprintf(&text, "%s: %s\n", l.name(), strings.Join(parts, ", "))
+		fmt.Fprintf(&text, "  %s into the store, at %s, %s of the time; the worst failure destroys %s of work\n", ui.Bytes(l.StoreBytes), ui.Rate(l.StorePeak), ui.Percent1(l.StoreBusy), ui.Seconds(l.DeepestS))
 	}
 	best := &r.Lives[0]
 	fmt.Fprintf(&text, "* the mean of %d runs is %s in 95 %%; longer: in the same failures, with its 95 %% interval\n", r.Runs, ui.Between(best.LowS, best.HighS, ui.Seconds))
