@@ -164,7 +164,7 @@ func nearest(spec *job.Resolved) string {
 func (o Options) createStore(spec *job.Spec) (*image.Store, error) {
 	dir, err := filepath.Abs(o.Store) // ranks, and DMTCP, run in other directories
 	if err == nil {
-		err = cmp.Or(levels.CheckApart(dir, spec), launch.CheckObjects(dir, spec))
+		err = cmp.Or(levels.CheckApart(dir, spec), launch.CheckStore(o.fileSystem(), dir, spec))
 	}
 	if err != nil {
 		return nil, err

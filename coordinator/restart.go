@@ -45,7 +45,7 @@ func resume(ctx context.Context, opt RestartOptions) (*Result, error) {
 	}
 	defer j.Unlock()
 	spec = opt.instead(spec)
-	if err := cmp.Or(spec.CheckRunnable(j), launch.CheckObjects(dir, &spec.Spec), levels.CheckNext("", spec.Next)); err != nil {
+	if err := cmp.Or(spec.CheckRunnable(j), launch.CheckStore(opt.fileSystem(), dir, &spec.Spec), levels.CheckNext("", spec.Next)); err != nil {
 		return nil, err
 	}
 	opt.fallBack = opt.Checkpoint == 0 && !opt.Exact

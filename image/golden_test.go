@@ -109,7 +109,7 @@ func TestNewer(t *testing.T) {
 		t.Errorf("manifest: %v", err)
 	}
 
-	replace(t, k, "/store/"+formatName, []byte("ckpt-store 2\n"))
+	replace(t, k, "/store/"+formatName, []byte("ckpt-store 3\n"))
 	if _, err := OpenStore(k.fs, "/store"); !errors.Is(err, durable.ErrNewerVersion) {
 		t.Errorf("store: %v", err)
 	}

@@ -345,7 +345,7 @@ func CreateNodeStore(fsys vfs.FS, dir string) (*Store, error) {
 	} else if !errors.Is(err, ErrNoStore) && !errors.As(err, new(*durable.DamageError)) || !wasStore(fsys, dir) {
 		return nil, err
 	}
-	if err := createStore(fsys, dir); err != nil {
+	if err := createStore(fsys, dir, formatVersion); err != nil {
 		return nil, durable.Op("create store in", dir, -1, err)
 	}
 	return &Store{fs: fsys, dir: dir}, nil

@@ -30,31 +30,44 @@ type Store struct {
 	dir string
 }
 
-// OpenStore opens the store in dir. It fails with ErrNoStore or durable.ErrNewerVersion.
+// OpenStore opens the store in dir. It fails with ErrNoStore, durable.ErrNewerVersion, or with
+// ErrNoIdentity for a sealed store that it cannot open.
 func OpenStore(fsys vfs.FS, dir string) (*Store, error) {
 	fsys, err := vfs.At(fsys, dir)
 	if err != nil {
 		return nil, durable.Op("open store", dir, -1, err)
 	}
-	s := &Store{fs: vfs.ForOwner(fsys, dir), dir: dir}
+	v, err := storeFormat(fsys, dir)
+	if err == nil && v == sealedVersion {
+		fsys, err = unsealed(fsys, dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Store{fs: forOwner(fsys, dir), dir: dir}, nil
+}
+
+// storeFormat returns the format of the store in dir. It fails with ErrNoStore or
+// durable.ErrNewerVersion.
+func storeFormat(fsys vfs.FS, dir string) (int, error) {
 	name := filepath.Join(dir, formatName)
 	b, err := durable.ReadFile(fsys, name, 4096)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
-		return nil, fmt.Errorf("%s is %w", dir, ErrNoStore)
+		return 0, fmt.Errorf("%s is %w", dir, ErrNoStore)
 	case err != nil:
-		return nil, err
+		return 0, err
 	}
 	rest, ok := strings.CutPrefix(string(b), storeMagic)
 	v, err := strconv.Atoi(strings.TrimSuffix(rest, "\n"))
 	if !ok || err != nil || v < 1 || !strings.HasSuffix(rest, "\n") {
-		return nil, fmt.Errorf("%s is %w: %s says %.40q", dir, ErrNoStore, name, b)
+		return 0, fmt.Errorf("%s is %w: %s says %.40q", dir, ErrNoStore, name, b)
 	}
-	if v > formatVersion {
-		return nil, fmt.Errorf("store %s has format %d: %w, which reads formats up to %d",
-			dir, v, durable.ErrNewerVersion, formatVersion)
+	if v > sealedVersion {
+		return 0, fmt.Errorf("store %s has format %d: %w, which reads formats up to %d",
+			dir, v, durable.ErrNewerVersion, sealedVersion)
 	}
-	return s, nil
+	return v, nil
 }
 
 // CreateStore opens the store in dir, and makes it with its parents (0700) if there is none.
@@ -75,13 +88,13 @@ func CreateStore(fsys vfs.FS, dir string) (*Store, error) {
 		if _, serr := fsys.Stat(filepath.Join(dir, formatName)); serr == nil {
 			return OpenStore(fsys, dir) // another process has just made it, or this is no store
 		}
-		err = createStore(fsys, dir)
+		err = createStore(fsys, dir, formatVersion)
 		// Somebody else who makes it at this moment may have taken our file.
 		if err == nil || try == 10 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			if err != nil {
 				return nil, durable.Op("create store in", dir, -1, err)
 			}
-			return &Store{fs: vfs.ForOwner(fsys, dir), dir: dir}, nil
+			return &Store{fs: forOwner(fsys, dir), dir: dir}, nil
 		}
 	}
 }
@@ -95,14 +108,14 @@ func trust(fsys vfs.FS, dir string) error {
 	return durable.Op("write to", dir, -1, f.Trust(dir))
 }
 
-func createStore(fsys vfs.FS, dir string) error {
+func createStore(fsys vfs.FS, dir string, format int) error {
 	if err := durable.MkdirAll(fsys, dir); err != nil {
 		return err
 	}
 	if err := durable.Mkdir(fsys, filepath.Join(dir, jobsName)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return durable.Replace(fsys, filepath.Join(dir, formatName), fmt.Appendf(nil, "%s%d\n", storeMagic, formatVersion))
+	return durable.Replace(fsys, filepath.Join(dir, formatName), fmt.Appendf(nil, "%s%d\n", storeMagic, format))
 }
 
 // Dir returns the directory of the store.
@@ -272,7 +285,7 @@ func (j *Job) hasCheckpoints() (bool, error) {
 // job returns the job of a name. Root writes into another user's job for that user.
 func (s *Store) job(name string) *Job {
 	dir := filepath.Join(s.dir, jobsName, name)
-	return &Job{fs: vfs.ForOwner(s.fs, dir), store: s, name: name, dir: dir,
+	return &Job{fs: forOwner(s.fs, dir), store: s, name: name, dir: dir,
 		device: sync.OnceValue(func() fileview.Device { return s.Storage().Device() })}
 }
 

@@ -14,8 +14,9 @@ import (
 	"ckpt/cmd/ckpt/internal/ui"
 )
 
-// rooms are the commands of the service, the simulation, the mounts and copies between stores.
-var rooms = []string{"ckpt bench sieve", "ckpt copy", "ckpt serve", "ckpt simulate", "ckpt mount", "ckpt storage mount", "ckpt storage recover"}
+// rooms are the commands of the service, the simulation, the mounts, sealed stores
+// and copies between stores.
+var rooms = []string{"ckpt bench sieve", "ckpt copy", "ckpt seal", "ckpt serve", "ckpt simulate", "ckpt mount", "ckpt storage mount", "ckpt storage recover"}
 
 // TestFlagsInDocs holds the list of flags on docs/CLI.md to the commands: a line for
 // each command with flags of its own, in the order of the help.

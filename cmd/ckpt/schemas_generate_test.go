@@ -70,6 +70,7 @@ var results = map[string]string{
 	"restart":            events,
 	"rm":                 "coordinator/levels.Removed",
 	"scrub":              "images.scrubResult",
+	"seal":               "image.Sealing",
 	"show":               "images.runShow() images.showLine()",
 	"status":             "coordinator/job.Status []coordinator/job.Status",
 	"stop":               "jobs.runStop()",

@@ -3,6 +3,7 @@ package launch
 import (
 	"bufio"
 	"ckpt/coordinator/job"
+	"ckpt/image"
 	"ckpt/image/nodes"
 	"ckpt/image/plan"
 	"ckpt/internal/durable"
@@ -52,19 +53,35 @@ func (e *RoomError) Hint() string {
 
 func (e *RoomError) Is(target error) bool { return target == durable.ErrStorageFull }
 
-// CheckObjects refuses what a store in an object storage cannot do: an object has one writer, and
-// nothing is added to it.
-func CheckObjects(store string, spec *job.Spec) error {
-	if !vfs.Mounted(store) {
+// CheckStore refuses what a store in an object storage or a sealed one cannot do: an object and a
+// sealed file have one writer, and nothing is added to them. It refuses a store that is not sealed
+// where an identity was given, too: somebody may have taken the seal away.
+func CheckStore(fsys vfs.FS, store string, spec *job.Spec) error {
+	sealed, err := image.IsSealed(fsys, store)
+	if err != nil {
+		return err
+	}
+	file, other := "an object", "a directory"
+	switch {
+	case sealed:
+		file, other = "a sealed file", "a directory that is not sealed"
+	case image.IdentityGiven():
+		return &job.UsageError{Text: fmt.Sprintf("CKPT_IDENTITY names an identity, and the store %s is not sealed: others could read what the job keeps there", store),
+			Fix: wording.Sprintf("name a sealed store with {store}, or leave CKPT_IDENTITY away to use this one")}
+	case !vfs.Mounted(store):
 		return nil
 	}
 	if l := spec.WritePath.Layout; l != "" && l != plan.PerRank {
-		return &job.UsageError{Text: wording.Sprintf("{layout} %s has several ranks write one file, and an object has one writer", l),
-			Fix: wording.Sprintf("leave {layout} out, or name a directory with {store}")}
+		return &job.UsageError{Text: wording.Sprintf("{layout} %s has several ranks write one file, and %s has one writer", l, file),
+			Fix: wording.Sprintf("leave {layout} out, or name %s with {store}", other)}
 	}
 	if spec.Mode != "" && spec.Mode != job.Coordinated && spec.Log != "none" {
-		return &job.UsageError{Text: wording.Sprintf("{mode} %s logs messages in files, and nothing is added to an object", spec.Mode),
-			Fix: wording.Sprintf("add {log} none, or name a directory with {store}")}
+		return &job.UsageError{Text: wording.Sprintf("{mode} %s logs messages in files, and nothing is added to %s", spec.Mode, file),
+			Fix: wording.Sprintf("add {log} none, or name %s with {store}", other)}
+	}
+	if sealed && spec.Origin != "" {
+		return &job.UsageError{Text: "DMTCP writes its images into the store itself, and does not seal them",
+			Fix: wording.Sprintf("name another store with {store}, and seal a copy")}
 	}
 	return nil
 }

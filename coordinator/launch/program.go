@@ -17,6 +17,7 @@ import (
 
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/wire"
+	"ckpt/image"
 	"ckpt/internal/family"
 	"ckpt/internal/wording"
 )
@@ -370,6 +371,14 @@ const (
 // ours are the variables that a rank needs.
 var ours = []string{wire.EnvSocket, wire.EnvToken, wire.EnvIncarnation, wire.EnvBeat, wire.EnvAgent}
 
+// passed are the variables that ranks need on other hosts.
+func passed() []string {
+	if image.IdentityGiven() {
+		return append(slices.Clone(ours), image.IdentityVariable)
+	}
+	return ours
+}
+
 // NotPassed returns the options that a command lacks which may pass variables with Open
 // MPI's option -x. Open MPI refuses that option and the list together.
 func NotPassed(command []string) (options string) {
@@ -377,7 +386,7 @@ func NotPassed(command []string) (options string) {
 		return ""
 	}
 	var lacks []string
-	for _, name := range ours {
+	for _, name := range passed() {
 		if !slices.Contains(command, name) {
 			lacks = append(lacks, "-x "+name)
 		}
@@ -421,7 +430,7 @@ func forOpenMPI(env []string) []string {
 		names = strings.Split(list, delimiter)
 	}
 	for _, v := range env {
-		if name, _, _ := strings.Cut(v, "="); slices.Contains(ours, name) && !slices.Contains(names, name) {
+		if name, _, _ := strings.Cut(v, "="); slices.Contains(passed(), name) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -134,6 +134,8 @@ func ReadAt(f io.ReaderAt, path string, b []byte, off int64) error {
 func ReadError(path string, off int64, err error) error {
 	reason := ""
 	switch {
+	case errors.As(err, new(*DamageError)):
+		return err // it says more
 	case errors.Is(err, fs.ErrNotExist):
 		reason = "file is missing"
 	case errors.Is(err, syscall.EIO):

@@ -21,7 +21,7 @@ import (
 // Commands returns the commands of this package.
 func Commands(g *ui.Globals) []*cobra.Command {
 	return []*cobra.Command{newListCommand(g), newShowCommand(g), newVerifyCommand(g), newScrubCommand(g), newDiffCommand(g), newPruneCommand(g), newRemoveCommand(g),
-		newCopyCommand(g), newImportCommand(g), newExportCommand(g), newExtractCommand(g), newMountCommand(g), newZonesCommand(g)}
+		newCopyCommand(g), newSealCommand(g), newImportCommand(g), newExportCommand(g), newExtractCommand(g), newMountCommand(g), newZonesCommand(g)}
 }
 
 func newListCommand(g *ui.Globals) *cobra.Command {

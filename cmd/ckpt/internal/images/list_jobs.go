@@ -28,6 +28,7 @@ type jobLine struct {
 	Updated     time.Time `json:"updated,omitzero"` // when the store last heard of it
 	Host        string    `json:"host,omitempty"`   // of its last run
 	Reason      string    `json:"reason,omitempty"` // why nothing is known of it
+	Sealed      bool      `json:"sealed,omitempty"` // and seen without its key
 }
 
 // orders are the values of --sort; equal jobs stay in the order of their names.
@@ -45,9 +46,38 @@ func runListJobs(ctx context.Context, g *ui.Globals, order string) error {
 	}
 	store, err := g.OpenStore()
 	if err != nil {
-		return err
+		o, err := outside(g, err)
+		if err != nil {
+			return err
+		}
+		return listOutside(g, o, compare)
 	}
 	return listJobs(ctx, g, store, compare)
+}
+
+// listOutside lists the jobs of a sealed store as far as they can be seen without its key.
+func listOutside(g *ui.Globals, o *image.Outside, compare func(a, b jobLine) int) error {
+	names, err := o.Jobs()
+	if err != nil {
+		return err
+	}
+	lines := []jobLine{}
+	for _, name := range names {
+		numbers, bytes, err := o.Job(name)
+		if errors.Is(err, image.ErrJobNotFound) {
+			continue // it was removed this moment
+		}
+		if err != nil {
+			return err
+		}
+		lines = append(lines, jobLine{Job: name, Sealed: true, Checkpoints: len(numbers), Numbers: append([]int{}, numbers...), StoredBytes: bytes})
+	}
+	slices.SortStableFunc(lines, compare)
+	g.Warn("%s: names, numbers and bytes are all that can be seen without its key", ui.OneLine(image.ErrNoIdentity.Error()))
+	if g.JSON {
+		return g.PrintJSON(lines)
+	}
+	return printJobs(g, lines)
 }
 
 // listJobs lists the jobs of a store, also those that cannot be read.
@@ -89,6 +119,9 @@ func printJobs(g *ui.Globals, lines []jobLine) error {
 		row := []string{l.Job, l.App, fmt.Sprint(l.Checkpoints), ui.MiB(l.StoredBytes), shortTime(l.Created), shortTime(l.Updated)}
 		if len(l.Unseen) > 0 {
 			row[2] = fmt.Sprintf("%d, %d not seen", l.Checkpoints, len(l.Unseen))
+		}
+		if l.Sealed {
+			row[1] = "sealed"
 		}
 		if l.Reason != "" {
 			row[1], row[2], row[3] = "cannot be read", "?", "?"

@@ -61,6 +61,7 @@ type verifyResult struct {
 	Next         int             `json:"next_checkpoints,omitempty"` // in next stores
 	Versions     int             `json:"tier_versions,omitempty"`    // checkpoints on nodes
 	Unchecked    []uncheckedLine `json:"unchecked_list,omitempty"`   // what could not be read
+	SealedFiles  int             `json:"sealed_files,omitempty"`     // that were checked without the key
 	unreachable  int             // files
 	failed       []error         // of Unchecked
 }
@@ -99,7 +100,11 @@ func (r *verifyResult) skip(name string, number int, err error) {
 func runVerify(ctx context.Context, g *ui.Globals, args []string, level string) error {
 	store, err := g.OpenStore()
 	if err != nil {
-		return err
+		o, err := outside(g, err)
+		if err != nil {
+			return err
+		}
+		return verifyOutside(ctx, g, o, args)
 	}
 	return verifyStore(ctx, g, store, args, level)
 }
@@ -126,6 +131,37 @@ func verifyStore(ctx context.Context, g *ui.Globals, store *image.Store, args []
 	}
 	if err := result.addNodes(ctx, g, jobs, level); err != nil {
 		return err
+	}
+	return printVerify(g, result)
+}
+
+// verifyOutside verifies what can be verified of a sealed store without its key.
+func verifyOutside(ctx context.Context, g *ui.Globals, o *image.Outside, args []string) error {
+	result := verifyResult{Damage: []damageLine{}}
+	names, err := o.Jobs()
+	number := 0
+	if len(args) == 1 {
+		var name string
+		name, number, err = ui.SplitTarget(args[0])
+		names = []string{name}
+	}
+	if err != nil {
+		return err
+	}
+	add, done := g.Progress("verify", 0)
+	defer done()
+	for _, name := range names {
+		files, bytes, damage, err := o.Check(ctx, name, number, add)
+		if err != nil && (len(args) == 1 || ctx.Err() != nil) {
+			return err
+		}
+		result.SealedFiles += files
+		result.CheckedBytes += bytes
+		result.damaged(name, number, damage...)
+		if err == nil {
+			err = fmt.Errorf("only checksums were checked: %w", image.ErrNoIdentity)
+		}
+		result.skip(name, number, err)
 	}
 	return printVerify(g, result)
 }
@@ -373,6 +409,9 @@ func (r *verifyResult) print(g *ui.Globals) error {
 	}
 	for _, u := range r.Unchecked {
 		g.Printf("%s: not checked: %s\n", u.target(), u.Reason)
+	}
+	if r.SealedFiles > 0 {
+		return g.Printf("checked the checksums of %s, %s MiB: %s\n", ui.Count(r.SealedFiles, "sealed file"), ui.MiB(r.CheckedBytes), ui.Count(len(r.Damage), "damaged place"))
 	}
 	err := g.Printf("checked %s%s, %s MiB of files: %s\n", ui.Count(r.Checkpoints, "checkpoint"), versions,
 		ui.MiB(r.CheckedBytes), ui.Count(len(r.Damage), "damaged place"))

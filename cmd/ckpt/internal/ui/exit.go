@@ -114,6 +114,10 @@ func HintOf(err error) string {
 		return signalled(unreachable)
 	case errors.Is(err, image.ErrNoStore):
 		return "name the store with --store or $CKPT_STORE; ckpt launch creates it"
+	case errors.Is(err, image.ErrNoIdentity):
+		return "name the file of an identity that may open it, CKPT_IDENTITY=/home/me/key.txt; without one, ckpt list and ckpt verify tell what can be told"
+	case errors.Is(err, image.ErrOtherStore):
+		return "compare the fingerprint that ckpt seal shows with somebody who made the store; do not write into it before"
 	case errors.Is(err, image.ErrJobNotFound):
 		return "ckpt list shows the jobs of the store"
 	case errors.Is(err, image.ErrCheckpointNotFound):
