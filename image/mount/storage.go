@@ -89,7 +89,7 @@ func Storage(dir, at string, o StorageOptions) (*Mount, error) {
 	if err := apart(dir, at); err != nil {
 		return nil, err
 	}
-	l := &loop{o: o}
+	l := &loop{dir, o}
 	data := &fs.LoopbackRoot{Path: dir, Dev: uint64(st.Sys().(*syscall.Stat_t).Dev)}
 	root := &node{LoopbackNode: fs.LoopbackNode{RootData: data}, loop: l}
 	data.RootNode = root
@@ -134,7 +134,10 @@ func apart(dir, at string) error {
 }
 
 // A loop is a mount of a directory.
-type loop struct{ o StorageOptions }
+type loop struct {
+	dir string
+	o   StorageOptions
+}
 
 // seen reports whether each call of a program must come here.
 func (l *loop) seen() bool { return l.o.Watch != nil || l.o.Shared }
@@ -172,23 +175,6 @@ func (n *node) open(ctx context.Context, r *Request, flags uint32) (fs.FileHandl
 		return nil, 0, errno
 	}
 	return n.loop.handle(r, made.(*fs.LoopbackFile), flags)
-}
-
-func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
-	r := n.loop.request(ctx, Open, filepath.Join(n.name(), name))
-	r.Create = true
-	child, h, reply, errno := n.create(ctx, r, name, flags, mode, out)
-	n.loop.tell(r, errno)
-	return child, h, reply, errno
-}
-
-func (n *node) create(ctx context.Context, r *Request, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
-	child, made, _, errno := n.LoopbackNode.Create(ctx, name, flags&^syscall.O_DIRECT, mode, out)
-	if errno != 0 {
-		return nil, nil, 0, errno
-	}
-	h, reply, errno := n.loop.handle(r, made.(*fs.LoopbackFile), flags)
-	return child, h, reply, errno
 }
 
 func (n *node) Getattr(ctx context.Context, h fs.FileHandle, out *fuse.AttrOut) syscall.Errno {

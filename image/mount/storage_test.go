@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"ckpt/internal/testkit"
 )
@@ -61,6 +64,36 @@ func TestStorage(t *testing.T) {
 	}
 	if fi, err := f.Stat(); err != nil || fi.Size() != int64(len(want))+3 {
 		t.Errorf("an open file without a name: %v", err)
+	}
+}
+
+// TestMade has a shell with another umask than the daemon's make files in a mount and in a directory:
+// their rights and owners are the same.
+func TestMade(t *testing.T) {
+	const script = `umask 002; mkdir a g; mkdir -m 1777 s; touch f; chmod 4755 f; mkfifo p; ln -s f l
+		[ "$(id -u)" != 0 ] || chgrp 54321 g
+		chmod 2775 g; touch g/f; mkdir g/d; ln -s f g/l; mkfifo g/p; umask 077; touch h; mkdir i`
+	old := syscall.Umask(0o22)
+	defer syscall.Umask(old)
+	bare := t.TempDir()
+	dir, at := storage(t, StorageOptions{})
+	for _, in := range []string{bare, at} {
+		cmd := exec.Command("/bin/sh", "-ec", script)
+		cmd.Dir = in
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for _, name := range []string{"a", "g", "s", "f", "p", "l", "g/f", "g/d", "g/l", "g/p", "h", "i"} {
+		var want, got unix.Stat_t
+		if err := unix.Lstat(filepath.Join(bare, name), &want); err != nil {
+			t.Fatal(err)
+		}
+		for _, in := range []string{dir, at} {
+			if err := unix.Lstat(filepath.Join(in, name), &got); err != nil || got.Mode != want.Mode || got.Uid != want.Uid || got.Gid != want.Gid {
+				t.Errorf("%s: mode %o of %d:%d, %v; want %o of %d:%d", filepath.Join(in, name), got.Mode, got.Uid, got.Gid, err, want.Mode, want.Uid, want.Gid)
+			}
+		}
 	}
 }
 
