@@ -118,7 +118,8 @@ func classify(key string, err error) error {
 		return is(fs.ErrPermission)
 	case status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented:
 		return is(errors.ErrUnsupported)
-	case status == 0, status >= 500, status == http.StatusTooManyRequests, status == http.StatusConflict, status == http.StatusRequestTimeout,
+	case status < 300, status >= 500, // no answer, or one that cannot be read
+		status == http.StatusTooManyRequests, status == http.StatusConflict, status == http.StatusRequestTimeout,
 		code == "BadDigest", code == "XAmzContentChecksumMismatch", code == "IncompleteBody", code == "RequestTimeout":
 		return is(ErrTransient)
 	}

@@ -27,6 +27,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/metrics"
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/objectfs"
 )
 
 // A Tree is how this package reaches the commands of ckpt, which it is one of.
@@ -68,7 +69,11 @@ them, and a later service shows them again. docs/SERVICE.md explains all of it.`
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(o.stores) == 0 {
-				o.stores = []string{ui.DefaultStore()}
+				dir, err := objectfs.Dir(ui.DefaultStore())
+				if err != nil {
+					return ui.BadUsage(fmt.Sprintf("$CKPT_STORE: %v", err), "name a store with --store")
+				}
+				o.stores = []string{dir}
 			}
 			return run(cmd.Context(), g, tree, &o)
 		},

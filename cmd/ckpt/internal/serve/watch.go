@@ -212,7 +212,7 @@ func (w *watcher) lookAt(ctx context.Context, store *image.Store, s *seenJob, al
 	if err != nil {
 		return
 	}
-	fi, err := os.Stat(j.Dir())
+	fi, err := j.FS().Stat(j.Dir())
 	if err != nil {
 		return
 	}
@@ -220,7 +220,8 @@ func (w *watcher) lookAt(ctx context.Context, store *image.Store, s *seenJob, al
 	if journal, err := journalInfo(j); err == nil {
 		grown = journal.Size()
 	}
-	if s.status != nil && (!metrics.Live(s.status) || !all) && fi.ModTime().Equal(s.changed) && grown == s.grown {
+	tells := !fi.ModTime().IsZero() // an object storage does not say when a directory has changed
+	if s.status != nil && (!metrics.Live(s.status) && tells || !all) && fi.ModTime().Equal(s.changed) && grown == s.grown {
 		return
 	}
 	s.changed, s.grown = fi.ModTime(), grown
@@ -245,7 +246,7 @@ func (w *watcher) lookAt(ctx context.Context, store *image.Store, s *seenJob, al
 
 // journalInfo tells the length of a job's journal.
 func journalInfo(j *image.Job) (os.FileInfo, error) {
-	return os.Stat(filepath.Join(j.Dir(), job.JournalName))
+	return j.FS().Stat(filepath.Join(j.Dir(), job.JournalName))
 }
 
 func (w *watcher) forget(s *seenJob) {
@@ -420,8 +421,21 @@ type storeRef struct {
 type storeState struct {
 	storeRef
 	Jobs   int    `json:"jobs"`
-	Free   int64  `json:"free_bytes"`
-	Reason string `json:"reason,omitempty"` // why the store cannot be read
+	Free   *int64 `json:"free_bytes,omitempty"` // nil: the storage has no end
+	Reason string `json:"reason,omitempty"`     // why the store cannot be read
+}
+
+// freeSpace returns the free space of a store, or nil if its storage has no end.
+func freeSpace(dir string) (*int64, error) {
+	fsys, err := vfs.At(vfs.OS{}, dir)
+	if err != nil {
+		return nil, err
+	}
+	free, err := fsys.Free(filepath.Clean(dir))
+	if err != nil || free == vfs.Unbounded {
+		return nil, err
+	}
+	return &free, nil
 }
 
 func (s *server) listStores(w http.ResponseWriter, r *http.Request) {
@@ -437,7 +451,7 @@ func (s *server) listStores(w http.ResponseWriter, r *http.Request) {
 			names, err = store.Jobs()
 		}
 		if err == nil {
-			line.Free, err = vfs.OS{}.Free(filepath.Clean(st.Dir))
+			line.Free, err = freeSpace(st.Dir)
 		}
 		if line.Jobs = len(names); err != nil {
 			line.Reason = ui.OneLine(err.Error())

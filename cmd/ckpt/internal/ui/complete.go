@@ -169,14 +169,27 @@ var storeFlags = []string{"store", "to"}
 // directory belongs, before anything is made.
 func CheckPlaces(cmd *cobra.Command, args []string) (err error) {
 	for _, name := range storeFlags {
-		if f := cmd.Flags().Lookup(name); f != nil && strings.HasPrefix(f.Value.String(), "s3:") {
-			dir, err := storeDir("--"+name, f.Value.String())
-			if err != nil {
+		f := cmd.Flags().Lookup(name)
+		if f == nil || !f.Changed && !strings.HasPrefix(f.Value.String(), "s3:") {
+			continue
+		}
+		list, several := f.Value.(pflag.SliceValue)
+		names := []string{f.Value.String()}
+		if several {
+			names = list.GetSlice()
+		}
+		for i := range names {
+			if names[i], err = storeDir("--"+name, names[i]); err != nil {
 				return err
 			}
-			if err := f.Value.Set(dir); err != nil {
-				return err
-			}
+		}
+		if several {
+			err = list.Replace(names)
+		} else if names[0] != f.Value.String() {
+			err = f.Value.Set(names[0])
+		}
+		if err != nil {
+			return err
 		}
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {

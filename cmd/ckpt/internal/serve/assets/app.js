@@ -125,7 +125,7 @@ async function begin() {
   try {
     const [who, stores, doc] = await Promise.all([api("GET", "/api/session"), api("GET", "/api/stores"), api("GET", "/api/openapi.json")]);
     session = who;
-    $("about").textContent = "ckpt " + who.version + " on " + who.host + ". " + stores.map((s) => s.directory + (s.reason ? ": " + s.reason : ", " + bytes(s.free_bytes) + " free")).join("; ");
+    $("about").textContent = "ckpt " + who.version + " on " + who.host + ". " + stores.map((s) => s.directory + (s.reason ? ": " + s.reason : s.free_bytes === undefined ? "" : ", " + bytes(s.free_bytes) + " free")).join("; ");
     $("launch").store.replaceChildren(...stores.map((s) => el("option", {}, s.store)));
     $("launch").hidden = who.right !== "change";
     for (const path of Object.values(doc.paths)) for (const o of Object.values(path)) summaries[o.operationId] = o.summary;
