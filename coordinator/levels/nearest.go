@@ -67,6 +67,11 @@ func Bring(ctx context.Context, fsys vfs.FS, dir, name string, n int, list []ima
 	if len(numbers) == 0 {
 		return errors.Join(append([]error{fmt.Errorf("%w, and no next store has a checkpoint of it", missing)}, wrong...)...)
 	}
+	for _, c := range copies {
+		if err := checkSeal(c.Job, fsys, dir); err != nil {
+			return err
+		}
+	}
 	if store, err = image.CreateStore(fsys, dir); err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func OpenNext(set Setting, g Group, store Level, fsys vfs.FS) (Level, error) {
 
 // accepts makes the next store if need be, and fails if it has another job of this name.
 func (o *onward) accepts(j *image.Job, fsys vfs.FS) error {
-	store, err := image.CreateStore(fsys, o.Store)
+	store, err := o.open(j, fsys)
 	if err != nil {
 		return fmt.Errorf("next store %s: %w", o.Store, err)
 	}
@@ -94,6 +94,26 @@ func (o *onward) accepts(j *image.Job, fsys vfs.FS) error {
 		return nil
 	}
 	return &job.UsageError{Text: fmt.Sprintf("next store %s has another job %s", o.Store, j.Name()), Fix: wording.Sprintf("another {job} name, or another store for {next}")}
+}
+
+// open makes the next store if need be.
+func (o *onward) open(j *image.Job, fsys vfs.FS) (*image.Store, error) {
+	if err := checkSeal(j, fsys, o.Store); err != nil {
+		return nil, err
+	}
+	return image.CreateStore(fsys, o.Store)
+}
+
+// checkSeal refuses to copy from a sealed store into one that is not.
+func checkSeal(from *image.Job, fsys vfs.FS, to string) error {
+	if !from.Store().Sealed() {
+		return nil
+	}
+	is, err := image.IsSealed(fsys, to)
+	if err == nil && !is {
+		return &job.UsageError{Text: fmt.Sprintf("%s is not sealed, as %s is: others could read there what the job keeps", to, from.StoreDir()), Fix: "make it a sealed store first, with ckpt seal"}
+	}
+	return err
 }
 
 // CheckNext refuses next stores that are the store, or each other.
@@ -196,7 +216,7 @@ func (b *Beyond) start(o *onward) {
 // copy copies a version, and notes what the next store has then.
 func (b *Beyond) copy(o *onward, number int) error {
 	if o.copy == nil {
-		store, err := image.CreateStore(b.fs, o.Store)
+		store, err := o.open(b.Job, b.fs)
 		if err != nil {
 			return err
 		}
