@@ -30,7 +30,11 @@ type Forecast struct {
 	Packing, Copy float64
 	Bytes         int64 // stored, the library included
 	Files         int
-	Buffers       int64 // bytes of buffers and copies of the node that has most
+	// Requests are what a storage of objects is asked for, Bill what that and keeping the bytes
+	// costs; nil without connections, or without prices, in the description.
+	Requests *pfs.Requests
+	Bill     *pfs.Bill
+	Buffers  int64 // bytes of buffers and copies of the node that has most
 	// Bottleneck names the kind of resource that the checkpoint waits for longest.
 	Bottleneck string
 	Job        pfs.JobResult // of the files of the ranks
@@ -87,7 +91,13 @@ func (c *Case) predict(ctx context.Context, sys *pfs.System, codec string) (Fore
 	if err != nil {
 		return Forecast{}, err
 	}
+	if sys.Objects() && p.Settings.Layout != plan.PerRank {
+		return Forecast{}, oneWriter(sys, &p.Settings)
+	}
 	f := Forecast{rough: rough, Settings: p.Settings, Codec: codec, Bytes: l.bytes() + c.Library, Files: len(p.Files)}
+	if err := c.price(sys, p, k, &f); err != nil {
+		return f, err
+	}
 	packing, rounds := c.packing(sys, l, codec), c.rounds(l, &p.Settings)
 	h := hostsOf(sys, l)
 	f.Packing = h.slowest(sys, func(i int) float64 { return packing[i] })

@@ -83,6 +83,7 @@ type Client struct {
 	sim       *Sim
 	host      *host
 	stream    resource
+	slots     slots // connections, if the storage has any
 	ways      []way
 	pieces    []piece // of the operation that is being made
 	busy      int     // lanes with bytes that have not been answered
@@ -150,7 +151,7 @@ func (sim *Sim) Process(node int, p Process) *Client {
 }
 
 func (sim *Sim) clientAt(h *host, p Process) *Client {
-	c := &Client{sim: sim, host: h, stream: resource{rate: float64(sim.sys.Host.Stream)}}
+	c := &Client{sim: sim, host: h, stream: resource{rate: float64(sim.sys.Host.Stream)}, slots: slots{limit: sim.sys.Connections.Count}}
 	if sim.opt.Scheduler != nil {
 		c.process = &p
 	}
@@ -200,6 +201,11 @@ func (c *Client) Read(f *File, offset, bytes int64, done func()) {
 // Flush calls done when everything that the client has written is at the servers.
 func (c *Client) Flush(done func()) {
 	c.flushed = done
+	for i := range c.ways {
+		for _, l := range c.ways[i].lanes {
+			l.send() // a part that is not full
+		}
+	}
 	c.idle()
 }
 
@@ -240,7 +246,7 @@ func (c *Client) begin(f *File, extents []extent, read bool, done finisher) {
 		o.bytes += e.bytes
 		c.cut(f, e)
 	}
-	if dirty := sim.sys.Host.Dirty; dirty > 0 && sim.sys.Host.Copy > 0 && !read {
+	if sim.sys.dirty() > 0 && sim.sys.Host.Copy > 0 && !read {
 		o.soonest += float64(o.bytes) / float64(sim.sys.Host.Copy)
 	}
 	// One more, so that it is not done before all have begun.

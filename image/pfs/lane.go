@@ -31,6 +31,7 @@ type chunk struct {
 	lane          *lane
 	offset, bytes int64
 	flow          flow
+	read          float64 // when the target began to answer a read
 }
 
 // The ways of a chunk.
@@ -53,7 +54,7 @@ func (l *lane) push(r run, o *op) {
 	} else {
 		l.runs = append(l.runs, r)
 	}
-	dirty := int64(l.client.sim.sys.Host.Dirty)
+	dirty := l.client.sim.sys.dirty()
 	if l.read {
 		dirty = 0
 	}
@@ -72,7 +73,7 @@ func (l *lane) send() {
 	for l.inFlight < window && len(l.runs) > 0 {
 		r := &l.runs[0]
 		bytes := min(r.bytes, sim.chunkBytes)
-		if !l.client.host.slots.take(int(sim.requests(bytes)), l, sim.now) {
+		if l.fills(bytes) || !l.slots().take(int(sim.requests(bytes)), l, sim.now) {
 			break
 		}
 		c := sim.chunks.take()
@@ -94,6 +95,15 @@ func (l *lane) send() {
 	}
 }
 
+// slots are those that bound the requests of a lane: the connections of its process or, without
+// any, what its host may have in flight.
+func (l *lane) slots() *slots {
+	if l.client.sim.sys.Objects() {
+		return &l.client.slots
+	}
+	return &l.client.host.slots
+}
+
 // size returns the bytes of the chunk, and of one request.
 func (c *chunk) size() (bytes, unit float64) {
 	return float64(c.bytes), float64(min(c.bytes, int64(c.lane.client.sim.sys.RPC)))
@@ -107,6 +117,7 @@ func (c *chunk) leave(sim *Sim) {
 	if !sim.sys.Targets.Local {
 		c.flow = client.host.out.pass(c.flow, bytes, unit)
 	}
+	c.flow = c.connected(sim.now)
 	next := atServer
 	if client.host.router != nil {
 		next = atRouter
@@ -197,6 +208,7 @@ func (c *chunk) fetch(sim *Sim) {
 // fetched sends what was read from its target.
 func (c *chunk) fetched(sim *Sim, out flow) {
 	bytes, unit := c.size()
+	c.read = sim.now
 	c.flow = c.lane.target.server.link.pass(out, bytes, unit)
 	if c.lane.client.host.router != nil {
 		sim.schedule(c.flow.head, c, atRouter)
@@ -213,6 +225,7 @@ func (c *chunk) arrive(sim *Sim) {
 		c.flow = client.host.in.pass(c.flow, bytes, unit)
 	}
 	c.flow = client.stream.pass(c.flow, bytes, unit)
+	c.flow = c.connected(c.read)
 	sim.schedule(c.flow.tail+float64(sim.sys.Host.Latency)/2, c, atHost)
 }
 
@@ -220,7 +233,7 @@ func (c *chunk) arrive(sim *Sim) {
 func (l *lane) answer(bytes int64) {
 	l.inFlight--
 	l.answered += bytes
-	l.client.host.slots.give(int(l.client.sim.requests(bytes)), l.client.sim.now)
+	l.slots().give(int(l.client.sim.requests(bytes)), l.client.sim.now)
 	idle := l.answered == l.pushed
 	if idle {
 		l.target.active--

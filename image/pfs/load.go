@@ -139,8 +139,10 @@ func (s *System) Check() error {
 	if err := checkSharing(s.Targets.Sharing); err != nil {
 		return err
 	}
-	if err := s.Scheduler.Check(); err != nil {
-		return err
+	for _, err := range []error{s.Scheduler.Check(), s.checkObjects(), s.Prices.check(s.Objects())} {
+		if err != nil {
+			return err
+		}
 	}
 	return s.checkOrigins()
 }

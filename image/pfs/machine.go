@@ -155,8 +155,8 @@ func NewSim(s *System, o Options) *Sim {
 	}
 	// Half of what may be under way: while one half is answered the other moves.
 	sim.fineBytes = int64(s.RPC) * int64(max(1, s.InFlight/2))
-	if o.Scheduler != nil {
-		sim.fineBytes = int64(s.RPC) // each request has its place in the order
+	if o.Scheduler != nil || s.Objects() {
+		sim.fineBytes = int64(s.RPC) // each request has its place in the order, or its connection
 	}
 	sim.chunkBytes = sim.fineBytes
 	return sim
@@ -177,7 +177,7 @@ func (sim *Sim) coarsen(bytes, most int64) {
 // its answer, a larger chunk stands for several writes.
 func (sim *Sim) latency(bytes int64) float64 {
 	answers := int64(1)
-	if sim.sys.Host.Dirty == 0 {
+	if sim.sys.dirty() == 0 {
 		answers = max(1, bytes/plan.WriteBytes)
 	}
 	return float64(sim.sys.Host.Latency) * (float64(answers) - 0.5)

@@ -81,13 +81,13 @@ func (sim *Sim) eachTarget(do func(*target)) {
 // result says how a job fared.
 func (j *job) result(use []ResourceUse, span float64) JobResult {
 	r := JobResult{Seconds: j.end - j.Start}
-	var stream float64
+	var stream, connections float64
 	writers, written := make(map[int]int), make(map[int]int64)
 	var phases [phaseCount]Phase
 	for _, w := range j.writers {
 		r.Bytes += w.bytes
 		r.LockWaits += w.client.lockWaits
-		stream = max(stream, w.client.stream.busy)
+		stream, connections = max(stream, w.client.stream.busy), max(connections, w.client.slots.busy)
 		for i := range phases {
 			phases[i].Mean += w.phases[i] / float64(len(j.writers))
 			phases[i].Max = max(phases[i].Max, w.phases[i])
@@ -117,7 +117,8 @@ func (j *job) result(use []ResourceUse, span float64) JobResult {
 	if r.Seconds > 0 {
 		r.Rate = float64(r.Bytes) / r.Seconds
 	}
-	r.Bottleneck = r.bottleneck(append(use, ResourceUse{Kind: "stream", Share: stream / span}), float64(j.sim.sys.Sync))
+	use = append(use[:len(use):len(use)], ResourceUse{Kind: "stream", Share: stream / span}, ResourceUse{Kind: "connections", Share: connections / span})
+	r.Bottleneck = r.bottleneck(use, float64(j.sim.sys.Sync))
 	return r
 }
 

@@ -72,7 +72,7 @@ type ResourceUse struct {
 type JobResult struct {
 	Seconds float64 `json:"seconds"` // from its start
 	Phases  Phases  `json:"phases"`
-	// Bottleneck is what took most of the time: processor, gather, stream, network,
+	// Bottleneck is what took most of the time: processor, gather, stream, connections, network,
 	// requests (those that a host may have in flight), router, server, target, locks, metadata
 	// or sync.
 	Bottleneck       string  `json:"bottleneck"`

@@ -28,6 +28,9 @@ type System struct {
 	InFlight int      `yaml:"in_flight,omitempty" json:"in_flight"` // requests of one process to one target; default 8
 	Sync     Duration `yaml:"sync,omitempty" json:"sync"`           // of one fsync, beyond what it has to drain
 
+	Connections Connections `yaml:"connections,omitempty" json:"connections"`
+	Prices      Prices      `yaml:"prices,omitempty" json:"prices"`
+
 	Service Service               `yaml:"service,omitempty" json:"service"`
 	Codecs  map[string]CodecSpeed `yaml:"codecs,omitempty" json:"codecs,omitempty"`
 	Misfit  Misfit                `yaml:"misfit,omitempty" json:"misfit"`
@@ -253,7 +256,7 @@ func (s *System) setDefaults() {
 		s.RPC = 1 << 20
 	}
 	if s.InFlight == 0 {
-		s.InFlight = 8
+		s.InFlight = max(8, s.Connections.Count)
 	}
 }
 
@@ -307,7 +310,7 @@ func (s *System) Coarser(k float64) *System {
 		return s
 	}
 	out := *s
-	for _, r := range []*Rate{&out.Host.Copy, &out.Host.Network, &out.Host.Stream, &out.Host.Gather.Rate, &out.Host.Gather.Parallel,
+	for _, r := range []*Rate{&out.Host.Copy, &out.Host.Network, &out.Host.Stream, &out.Connections.Rate, &out.Host.Gather.Rate, &out.Host.Gather.Parallel,
 		&out.Routers.Rate, &out.Servers.Rate, &out.Servers.CacheRate, &out.Targets.Rate, &out.Targets.ReadRate, &out.Locks.Drop} {
 		*r = Rate(float64(*r) / k)
 	}

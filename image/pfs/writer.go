@@ -260,7 +260,7 @@ func (w *writer) write() {
 		return
 	}
 	next := s.extents[s.at:]
-	if w.job.Read || w.job.sim.sys.Host.Dirty == 0 {
+	if w.job.Read || w.job.sim.sys.dirty() == 0 {
 		next = next[:1]
 	}
 	s.at += len(next)

@@ -32,6 +32,9 @@ type Forecast struct {
 	Use        []Use     `json:"resource_list"`
 	Doubts     []string  `json:"unknown_list,omitempty"`
 	Codec      string    `json:"codec"`
+	// Of a storage of objects, and of one with prices.
+	Requests *pfs.Requests `json:"object_requests,omitempty"`
+	Bill     *pfs.Bill     `json:"bill,omitempty"`
 }
 
 // A Phase is where the time of writers goes.
@@ -53,7 +56,7 @@ func forecastOf(sys *pfs.System, f *tune.Forecast) Forecast {
 	r := Forecast{Storage: sys.Name, Latency: fit.Parts{Coordination: f.Coordination, Management: f.Management, Storage: f.Storage, Total: f.Latency.Value},
 		Low: f.Latency.Low, High: f.Latency.High, Pause: f.Pause.Value, PauseLow: f.Pause.Low, PauseHigh: f.Pause.High,
 		Packing: f.Packing, Stored: f.Bytes, Files: f.Files, Bottleneck: f.Bottleneck, LockWaits: f.Job.LockWaits,
-		Writers: f.Job.WritersPerTarget, Doubts: sys.Unknown, Codec: f.Codec, Use: []Use{}}
+		Writers: f.Job.WritersPerTarget, Doubts: sys.Unknown, Codec: f.Codec, Use: []Use{}, Requests: f.Requests, Bill: f.Bill}
 	if r.Writers == nil {
 		r.Writers = []int{}
 	}
@@ -94,6 +97,12 @@ func (f *Forecast) Lines() [][2]string {
 	}
 	if f.LockWaits > 0 {
 		lines = append(lines, [2]string{"lock waits", fmt.Sprint(f.LockWaits)})
+	}
+	if f.Requests != nil {
+		lines = append(lines, [2]string{"requests", f.Requests.String()})
+	}
+	if f.Bill != nil {
+		lines = append(lines, [2]string{"price", f.Bill.String()})
 	}
 	if len(f.Doubts) > 0 {
 		lines = append(lines, [2]string{"unknown", strings.Join(f.Doubts, ", ")})

@@ -180,7 +180,7 @@ func (o *layoutOptions) forecast(ctx context.Context, c tune.Case) (*Forecast, e
 	defer stop()
 	f, err := tune.Predict(ctx, sys, c)
 	if err != nil {
-		return nil, err
+		return nil, o.usage(err)
 	}
 	r := forecastOf(sys, &f)
 	return &r, nil
