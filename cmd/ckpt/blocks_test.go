@@ -191,9 +191,11 @@ func (p *typist) enter(b block) {
 		text := strings.TrimSpace(regexp.MustCompile(`\s+#.*`).ReplaceAllString(c.text, ""))
 		if job, ok := strings.CutSuffix(text, "&"); ok {
 			// A user types the next command when the job has begun, not in the
-			// same moment.
-			text = fmt.Sprintf("{ %s; } > background.log 2>&1 & "+
-				"for i in $(seq 600); do [ -s background.log ] && break; sleep 0.1; done; sleep 0.1", job)
+			// same moment. Of one that writes elsewhere the block waits itself.
+			text = fmt.Sprintf("{ %s; } > background.log 2>&1 &", job)
+			if !strings.Contains(job, ">") {
+				text += " for i in $(seq 600); do [ -s background.log ] && break; sleep 0.1; done; sleep 0.1"
+			}
 		}
 		fmt.Fprintf(&script, "echo '%s %d'\n%s\necho '%s' $?\n", beginMark, i, text, endMark)
 	}

@@ -150,7 +150,7 @@ func addVersions(ctx context.Context, name string, lines []checkpointLine, l *jo
 			lines = append(lines, unseen(name, l, c.Known))
 		}
 	}
-	lines, err = addNext(name, lines, l, history)
+	lines, err = addNext(lines, l, history)
 	slices.SortStableFunc(lines, func(a, b checkpointLine) int { return a.Number - b.Number })
 	if last > 0 && len(lines) > last {
 		lines = lines[len(lines)-last:]
@@ -159,7 +159,7 @@ func addVersions(ctx context.Context, name string, lines []checkpointLine, l *jo
 }
 
 // addNext says which checkpoints next stores have, and adds those that only they have.
-func addNext(name string, lines []checkpointLine, l *job.Levels, history job.Events) ([]checkpointLine, error) {
+func addNext(lines []checkpointLine, l *job.Levels, history job.Events) ([]checkpointLine, error) {
 	stores, err := levels.ReadNext(l.Job())
 	for _, next := range stores {
 		for _, s := range next.Checkpoints {
