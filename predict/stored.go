@@ -37,6 +37,7 @@ type Stored struct {
 	// FullTime is for the first checkpoint, which stores the library too, NextTime for
 	// an incremental one, RefreshTime for a later one which stores all memory.
 	FullTime, NextTime, RefreshTime service.Time
+	FullObjects, NextObjects        Objects // on a described storage of objects
 	// Model names the method, Basis what was measured, Note what deserves doubt.
 	Model, Basis, Note string
 
@@ -81,6 +82,7 @@ type StoredKind struct {
 	Lag     *float64 `json:"lag_s,omitempty"`
 	LagLow  *float64 `json:"lag_low_s,omitempty"`
 	LagHigh *float64 `json:"lag_high_s,omitempty"`
+	Objects
 }
 
 func storedKind(c *service.Checkpoint, full bool, t *service.Time) StoredKind {
@@ -105,6 +107,9 @@ func (s *Stored) Row(times bool) StoredRow {
 		full, next, r.Note = nil, nil, s.sizeNote
 	}
 	r.Kinds = []StoredKind{storedKind(&s.Full, true, full), storedKind(&s.Next, false, next)}
+	if times {
+		r.Kinds[0].Objects, r.Kinds[1].Objects = s.FullObjects, s.NextObjects
+	}
 	for i, t := range []*service.Time{full, next} {
 		if t != nil && s.Async {
 			k := &r.Kinds[i]

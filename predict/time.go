@@ -30,6 +30,7 @@ type Time struct {
 	Probe     *fit.Probe `json:"probe,omitempty"`
 	// Assumed tells that the thesis did not measure the codec.
 	Assumed bool `json:"assumed"`
+	Objects      // on a described storage of objects
 
 	// of is the size before the time added its own doubts, far why the time is not to be used.
 	of  *Size

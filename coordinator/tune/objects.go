@@ -25,14 +25,17 @@ func (c *Case) price(sys *pfs.System, p *plan.Plan, k float64, f *Forecast) erro
 	if c.Library > 0 {
 		objects = append(objects, c.Library)
 	}
-	all := besideCheckpoint
+	all, beside := besideCheckpoint, besideObject
+	if c.OneStream { // another checkpointer
+		all, beside = pfs.Requests{}, pfs.Requests{}
+	}
 	for _, bytes := range objects {
 		r, err := sys.Requests(bytes)
 		if err != nil {
 			return err
 		}
 		all.Add(r)
-		all.Add(besideObject)
+		all.Add(beside)
 	}
 	f.Requests, f.Bill = &all, sys.Bill(all, f.Bytes)
 	return nil

@@ -28,15 +28,14 @@ type Prices struct {
 
 // Requests are what writing takes, by their price.
 type Requests struct {
-	Puts int64 `json:"put_requests"`
-	Gets int64 `json:"get_requests"`
+	Puts, Gets int64
 }
 
 // Bill is what a checkpoint costs, in a currency.
 type Bill struct {
-	Currency   string  `json:"currency"`
-	Checkpoint float64 `json:"checkpoint_price"` // its requests
-	Month      float64 `json:"month_price"`      // what it stores, kept for a month
+	Currency   string
+	Checkpoint float64 // its requests
+	Month      float64 // what it stores, kept for a month
 }
 
 // Objects reports whether the storage keeps objects.
@@ -110,14 +109,6 @@ func (s *System) Bill(r Requests, bytes int64) *Bill {
 		return nil
 	}
 	return &Bill{p.Currency, (float64(r.Puts)*p.Put + float64(r.Gets)*p.Get) / 1000, float64(bytes) / (1 << 30) * p.Month}
-}
-
-func (r *Requests) String() string {
-	return fmt.Sprintf("%d PUT, %d GET; repeated ones come on top", r.Puts, r.Gets)
-}
-
-func (b *Bill) String() string {
-	return fmt.Sprintf("%.3g %s for the requests, %.3g %s for a month of what is stored; at list prices", b.Checkpoint, b.Currency, b.Month, b.Currency)
 }
 
 // PartsError says that an object needs more parts than the storage allows.

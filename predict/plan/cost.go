@@ -209,6 +209,7 @@ func (o *Option) fill(p *Planning, c Cost) error {
 		// Kept checkpoints refer to a full one, and a new one is complete before an old
 		// one goes.
 		o.StorageMiB = predict.MiB((s.Library.Value + s.Full.Total.Value + float64(p.Keep)*s.Next.Total.Value) / (1 << 20))
+		o.Objects = s.MeanObjects(n, p.Keep)
 		return nil
 	}
 	t := c.Time
@@ -218,7 +219,7 @@ func (o *Option) fill(p *Planning, c Cost) error {
 	}
 	share := t.StoredMiB / t.TotalMiB
 	o.LowMiB, o.HighMiB = t.LowMiB*share, t.HighMiB*share
-	o.StorageMiB = predict.MiB(p.Keep+1) * t.StoredMiB
+	o.StorageMiB, o.Objects = predict.MiB(p.Keep+1)*t.StoredMiB, t.Objects.Kept(p.Keep+1)
 	return nil
 }
 

@@ -144,6 +144,8 @@ type Option struct {
 	*Failing // on a machine that fails
 	*Groups  // of a comparison of modes
 	*Pattern // of a comparison of levels
+	// Objects is the mean checkpoint of a run, and its Bill.Month what the store holds at most.
+	predict.Objects
 
 	lag *fit.Range
 }

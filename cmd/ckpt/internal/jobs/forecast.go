@@ -10,6 +10,7 @@ import (
 	"ckpt/coordinator/tune"
 	"ckpt/image/pfs"
 	"ckpt/image/plan"
+	"ckpt/predict"
 	"ckpt/predict/fit"
 )
 
@@ -32,9 +33,7 @@ type Forecast struct {
 	Use        []Use     `json:"resource_list"`
 	Doubts     []string  `json:"unknown_list,omitempty"`
 	Codec      string    `json:"codec"`
-	// Of a storage of objects, and of one with prices.
-	Requests *pfs.Requests `json:"object_requests,omitempty"`
-	Bill     *pfs.Bill     `json:"bill,omitempty"`
+	predict.Objects
 }
 
 // A Phase is where the time of writers goes.
@@ -56,7 +55,7 @@ func forecastOf(sys *pfs.System, f *tune.Forecast) Forecast {
 	r := Forecast{Storage: sys.Name, Latency: fit.Parts{Coordination: f.Coordination, Management: f.Management, Storage: f.Storage, Total: f.Latency.Value},
 		Low: f.Latency.Low, High: f.Latency.High, Pause: f.Pause.Value, PauseLow: f.Pause.Low, PauseHigh: f.Pause.High,
 		Packing: f.Packing, Stored: f.Bytes, Files: f.Files, Bottleneck: f.Bottleneck, LockWaits: f.Job.LockWaits,
-		Writers: f.Job.WritersPerTarget, Doubts: sys.Unknown, Codec: f.Codec, Use: []Use{}, Requests: f.Requests, Bill: f.Bill}
+		Writers: f.Job.WritersPerTarget, Doubts: sys.Unknown, Codec: f.Codec, Use: []Use{}, Objects: ui.ObjectsOf(f)}
 	if r.Writers == nil {
 		r.Writers = []int{}
 	}
@@ -98,12 +97,7 @@ func (f *Forecast) Lines() [][2]string {
 	if f.LockWaits > 0 {
 		lines = append(lines, [2]string{"lock waits", fmt.Sprint(f.LockWaits)})
 	}
-	if f.Requests != nil {
-		lines = append(lines, [2]string{"requests", f.Requests.String()})
-	}
-	if f.Bill != nil {
-		lines = append(lines, [2]string{"price", f.Bill.String()})
-	}
+	lines = append(lines, f.Objects.Lines()...)
 	if len(f.Doubts) > 0 {
 		lines = append(lines, [2]string{"unknown", strings.Join(f.Doubts, ", ")})
 	}

@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/tune"
@@ -30,7 +29,7 @@ type launchOptions struct {
 	every                string
 	interval, overhead   string
 	model                string
-	tune                 predictions.StorageOptions
+	tune                 ui.StorageOptions
 	objective            string
 	sharedOnce, libsOnce bool
 	codec                string

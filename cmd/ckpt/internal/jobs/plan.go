@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/mpi"
@@ -31,7 +30,7 @@ type layoutOptions struct {
 	writePath
 	contendOptions
 	chosenTargets
-	storage     predictions.StorageOptions
+	storage     ui.StorageOptions
 	np, rank    int
 	mpi         string
 	rounds, all bool

@@ -25,7 +25,7 @@ import (
 type tuneOptions struct {
 	ui.Placement
 	writePath
-	storage predictions.StorageOptions
+	storage ui.StorageOptions
 	chosenTargets
 	np                            int
 	mpi, codec, objective, memory string

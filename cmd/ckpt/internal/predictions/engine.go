@@ -121,6 +121,14 @@ func printStoredTime(g *ui.Globals, s *predict.Stored) error {
 		}
 		lag += "\n"
 	}
+	for _, of := range []struct {
+		kind string
+		predict.Objects
+	}{{"full", s.FullObjects}, {"incremental", s.NextObjects}} {
+		for _, line := range of.Lines() {
+			lag += fmt.Sprintf("%s, %s: %s\n", line[0], of.kind, line[1])
+		}
+	}
 	return g.Printf("%s%s", lag, explainStored(g, s, s.Note))
 }
 

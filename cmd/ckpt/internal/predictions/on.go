@@ -48,6 +48,7 @@ func (s *shared) Images(t *predict.Time) error {
 		return err
 	}
 	t.Simulated(s.sys.Name, f.Storage, factorOf(&f))
+	t.Objects = ui.ObjectsOf(&f)
 	return nil
 }
 
@@ -113,7 +114,8 @@ func (s *shared) Stored(m *predict.Model, r predict.Request, p *predict.Stored) 
 		t         *service.Time
 		following bool
 		library   float64
-	}{{&p.Full, &p.FullTime, false, p.Library.Value}, {&p.Full, &p.RefreshTime, false, 0}, {&p.Next, &p.NextTime, true, 0}} {
+		objects   *predict.Objects
+	}{{&p.Full, &p.FullTime, false, p.Library.Value, &p.FullObjects}, {&p.Full, &p.RefreshTime, false, 0, nil}, {&p.Next, &p.NextTime, true, 0, &p.NextObjects}} {
 		c := s.caseOf(m, r, p, x.c, x.following)
 		c.Library = int64(x.library)
 		f, err := tune.Predict(s.ctx, s.sys, c)
@@ -121,6 +123,9 @@ func (s *shared) Stored(m *predict.Model, r predict.Request, p *predict.Stored) 
 			return err
 		}
 		s.replace(x.t, &f)
+		if x.objects != nil {
+			*x.objects = ui.ObjectsOf(&f)
+		}
 		if c.Memory == nil && (p.Assumed || p.Codec == "auto") {
 			wrote(x.c, float64(f.Bytes-c.Library))
 		}

@@ -330,6 +330,8 @@ const (
 	ofStaggers
 	ofLags   // checkpoints behind the job
 	ofStores // that are too small
+	ofObjects
+	ofPrices
 )
 
 // columns has all comparisons: what a column is of, the head and the cell.
@@ -366,6 +368,9 @@ var columns = []struct {
 	{ofBudget, "~|lost", func(o *plan.Option) string { return ui.Seconds(o.LostS) }},
 	{ofModes, "|lost", func(o *plan.Option) string { return ui.Seconds(o.LostS) }},
 	{ofBudget | ofStores, "|store", func(o *plan.Option) string { return size(o.StorageMiB) }},
+	{ofObjects, "|PUT", func(o *plan.Option) string { return strconv.FormatInt(o.Requests.Puts, 10) }},
+	{ofPrices, "|price", func(o *plan.Option) string { return fmt.Sprintf("%.3g %s", o.Bill.Checkpoint, o.Bill.Currency) }},
+	{ofPrices, "|month", func(o *plan.Option) string { return fmt.Sprintf("%.3g %s", o.Bill.Month, o.Bill.Currency) }},
 	{ofModes | ofLevels, "|total", func(o *plan.Option) string { return never(o.Expected, spanOf) + map[bool]string{true: " *"}[o.Best] }},
 	{ofBudget | ofStores, "", remark},
 }
@@ -374,6 +379,12 @@ var columns = []struct {
 func printOptions(g *ui.Globals, of int, options []plan.Option) error {
 	if slices.ContainsFunc(options, func(o plan.Option) bool { return o.Lag != nil }) {
 		of |= ofLags
+	}
+	if files := func(o plan.Option) bool { return o.Requests == nil }; of&ofBudget > 0 && !slices.ContainsFunc(options, files) {
+		of |= ofObjects
+		if !slices.ContainsFunc(options, func(o plan.Option) bool { return o.Bill == nil }) {
+			of |= ofPrices
+		}
 	}
 	var header []string
 	rows := make([][]string, len(options))

@@ -20,7 +20,7 @@ import (
 type timeOptions struct {
 	jobOptions
 	measure, probeSize string
-	storage            StorageOptions
+	storage            ui.StorageOptions
 }
 
 func (o *timeOptions) addFlags(f *pflag.FlagSet) {
@@ -158,6 +158,9 @@ func printTime(g *ui.Globals, t *predict.Time) error {
 			ui.Seconds(l.Total), ui.Seconds(l.Coordination), ui.Seconds(l.Management), ui.Seconds(l.Storage), times(t.LowS, t.HighS))
 	if p := t.Pause; p != nil {
 		text += fmt.Sprintf("pause   %s, 95 %% %s: images are stored behind the program\n", ui.Seconds(p.Value), times(p.Low, p.High))
+	}
+	for _, line := range t.Objects.Lines() {
+		text += fmt.Sprintf("%-8s %s\n", line[0], line[1])
 	}
 	if !g.Quiet {
 		text += "model   " + t.TimeModel + "\nholds   " + t.Valid + "\n"

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/supervisor"
@@ -21,7 +20,7 @@ import (
 type lifeCosts struct {
 	np, ppn                  int
 	nodeBytes                string
-	storage                  predictions.StorageOptions
+	storage                  ui.StorageOptions
 	store, local, network    string
 	protect, drain, slowdown string
 	restart                  string

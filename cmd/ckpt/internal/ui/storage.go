@@ -1,4 +1,4 @@
-package predictions
+package ui
 
 import (
 	"errors"
@@ -8,9 +8,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/tune"
 	"ckpt/dataset"
 	"ckpt/image/pfs"
+	"ckpt/predict"
 )
 
 // StorageOptions are the flags of a prediction on a described storage.
@@ -24,14 +25,14 @@ type StorageOptions struct {
 func (o *StorageOptions) AddFlags(f *pflag.FlagSet, flag, usage string) {
 	o.flag = flag
 	f.StringVar(&o.On, flag, "", usage+": "+strings.Join(pfs.Presets(), ", ")+", or a file of ckpt bench storage")
-	ui.Choices(f, flag, pfs.Presets()...)
+	Choices(f, flag, pfs.Presets()...)
 	f.StringVar(&o.background, "background", "", "with --"+flag+": share of the storage that other jobs take, like 20% (default none)")
 }
 
 // Load reads the description.
 func (o *StorageOptions) Load() (*pfs.System, error) {
 	if o.On == "" {
-		return nil, ui.Missing("--"+o.flag, pfs.Presets()[0])
+		return nil, Missing("--"+o.flag, pfs.Presets()[0])
 	}
 	return LoadStorage(o.flag, o.On)
 }
@@ -42,11 +43,11 @@ func (o *StorageOptions) Background() (float64, error) {
 	case o.background == "":
 		return 0, nil
 	case o.On == "":
-		return 0, ui.BadUsage("--background "+o.background+": only a described storage has other jobs", "add --"+o.flag)
+		return 0, BadUsage("--background "+o.background+": only a described storage has other jobs", "add --"+o.flag)
 	}
-	share, err := ui.ParseShare("--background", o.background)
+	share, err := ParseShare("--background", o.background)
 	if err == nil && !(share >= 0 && share < 1) {
-		err = ui.BadUsage("--background "+o.background+": want a share from 0, below 100%", "")
+		err = BadUsage("--background "+o.background+": want a share from 0, below 100%", "")
 	}
 	return share, err
 }
@@ -66,7 +67,7 @@ func LoadStorage(flag, name string) (*pfs.System, error) {
 	if isName(name) {
 		hint = "give a preset, or a file like ./scratch.yaml"
 	}
-	return nil, ui.BadUsage(fmt.Sprintf("--%s %s: %s", flag, name, trimmed(name, err)), hint)
+	return nil, BadUsage(fmt.Sprintf("--%s %s: %s", flag, name, trimmed(name, err)), hint)
 }
 
 // isName reports whether a description names a preset, as package pfs tells it from a
@@ -82,4 +83,9 @@ func trimmed(name string, err error) string {
 		text = strings.TrimPrefix(text, prefix)
 	}
 	return text
+}
+
+// ObjectsOf is what a forecast takes of a storage of objects.
+func ObjectsOf(f *tune.Forecast) predict.Objects {
+	return predict.Objects{Requests: (*predict.Requests)(f.Requests), Bill: (*predict.Bill)(f.Bill)}
 }
