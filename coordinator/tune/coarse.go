@@ -166,6 +166,7 @@ type simulation struct {
 	settings plan.Settings
 	codec    string
 	k        float64 // requests that one stands for
+	parts    Parts   // of a storage of objects
 }
 
 // A simulations keeps what a search has simulated.

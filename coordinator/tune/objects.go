@@ -41,6 +41,55 @@ func (c *Case) price(sys *pfs.System, p *plan.Plan, k float64, f *Forecast) erro
 	return nil
 }
 
+// Parts are the length of the parts of an object, and how many a rank has under way.
+type Parts struct {
+	Bytes       pfs.Bytes
+	Connections int
+}
+
+// On is a storage with these parts.
+func (p Parts) On(sys *pfs.System) *pfs.System {
+	if p == (Parts{}) {
+		return sys
+	}
+	return sys.WithParts(p.Bytes, p.Connections)
+}
+
+// The lengths of parts and the numbers of connections that a search tries, and the memory that
+// parts of a rank take at most where no limit is given (docs/OBJECTS.md).
+var (
+	partSizes   = []pfs.Bytes{5 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20}
+	connections = []int{1, 2, 3, 4, 6, 8, 12, 16}
+)
+
+const (
+	rankParts = 64 << 20
+	openParts = 4 // of a rank that are not full yet: it has so many writes under way
+)
+
+// partMemory is what the parts of a rank take.
+func partMemory(part pfs.Bytes, connections int) int64 {
+	return int64(part) * int64(connections+openParts)
+}
+
+// partsOf varies the parts of objects, within what the storage takes and the memory of a rank.
+func (s *search) partsOf(o Option) (list []Option) {
+	is := &s.sys.Connections
+	for _, part := range partSizes {
+		for _, n := range connections {
+			if part < is.Least || is.Most > 0 && part > is.Most || s.c.Limit == 0 && partMemory(part, n) > rankParts {
+				continue
+			}
+			x := o
+			if x.Parts = (Parts{part, n}); x.Parts == (Parts{s.sys.RPC, is.Count}) {
+				x.Parts = Parts{}
+			}
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
 // oneWriter refuses files of several ranks: an object has one writer.
 func oneWriter(sys *pfs.System, s *plan.Settings) error {
 	return &plan.SettingError{Setting: "layout", Value: string(s.Layout), Reason: sys.Name + " keeps objects, which have one writer each",

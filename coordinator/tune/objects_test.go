@@ -64,3 +64,37 @@ func TestObjects(t *testing.T) {
 		t.Errorf("files: %+v, %+v, %v", f.Requests, f.Bill, err)
 	}
 }
+
+// TestTuneParts: in 64 MiB of a rank parts of 5 MiB have 8 connections, with which a round of them
+// takes 0.15 s and 5 MiB at 87.5 MB/s; longer parts leave fewer connections. A node with more
+// memory has more, until its network is full.
+func TestTuneParts(t *testing.T) {
+	sys, err := pfs.Load("s3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mib = 1 << 20
+	c := images(2, 800*mib-header)
+	choice, err := SearchIn(context.Background(), sys, c, Latency, Space{Parts: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 20*(0.15+5*mib/87.5e6) + 0.15 + 0.3 + 0.15
+	if f := &choice.Best.Forecast; choice.Best.Parts != (Parts{5 * mib, 8}) || math.Abs(f.Storage-want) > 0.03*want {
+		t.Errorf("%+v in %g s, want 5 MiB and 8 connections in %g s", choice.Best.Parts, f.Storage, want)
+	}
+	if b := choice.Default.Forecast.Buffers; choice.Default.Parts != (Parts{}) || b != (3+openParts)*8*mib {
+		t.Errorf("the default %+v takes %d bytes of a node", choice.Default.Parts, b)
+	}
+	c.Limit = 1 << 30
+	more, err := SearchIn(context.Background(), sys, c, Latency, Space{Parts: true})
+	least := 800 * mib / float64(sys.Host.Network)
+	if err != nil || more.Best.Forecast.Storage > 0.5*want || more.Best.Forecast.Storage < least || more.Best.Forecast.Buffers > c.Limit {
+		t.Errorf("with 1 GiB of a node %+v in %g s with %d bytes, %v", more.Best.Parts, more.Best.Forecast.Storage, more.Best.Forecast.Buffers, err)
+	}
+	c.Limit = 50 * mib // less than the default takes
+	var limit *LimitError
+	if _, err := SearchIn(context.Background(), sys, c, Latency, Space{Parts: true}); !errors.As(err, &limit) {
+		t.Errorf("50 MiB of a node: %v", err)
+	}
+}

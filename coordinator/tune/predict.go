@@ -101,7 +101,7 @@ func (c *Case) predict(ctx context.Context, sys *pfs.System, codec string) (Fore
 	packing, rounds := c.packing(sys, l, codec), c.rounds(l, &p.Settings)
 	h := hostsOf(sys, l)
 	f.Packing = h.slowest(sys, func(i int) float64 { return packing[i] })
-	if err := c.simulated.of(simulation{p.Settings, codec, k}, &f, func() error {
+	if err := c.simulated.of(simulation{p.Settings, codec, k, Parts{sys.RPC, sys.Connections.Count}}, &f, func() error {
 		return c.simulate(ctx, sys, l, p, packing, rounds, k, &f)
 	}); err != nil {
 		return f, err
@@ -199,7 +199,7 @@ func (c *Case) serve(sys *pfs.System, f *Forecast, p *plan.Plan, l *load, h *hos
 	factor := intervalOf(sys, c.Doubt, len(p.Writers))
 	f.Latency = Seconds{latency, latency / factor, latency * factor}
 	f.Pause = f.Latency
-	f.Buffers = c.buffers(p, l)
+	f.Buffers = c.buffers(sys, p, l)
 	if !c.Async {
 		return
 	}
@@ -217,7 +217,7 @@ func (c *Case) serve(sys *pfs.System, f *Forecast, p *plan.Plan, l *load, h *hos
 const usualCopy = 3e9
 
 // buffers returns the memory that the node with the most of it needs.
-func (c *Case) buffers(p *plan.Plan, l *load) int64 {
+func (c *Case) buffers(sys *pfs.System, p *plan.Plan, l *load) int64 {
 	nodes := make(map[int]int64)
 	if c.Async {
 		for i, s := range l.sources {
@@ -227,6 +227,9 @@ func (c *Case) buffers(p *plan.Plan, l *load) int64 {
 	one := p.Settings.Buffer
 	if p.Settings.P3 && p.Settings.Strategy != plan.Individual {
 		one *= 2
+	}
+	if sys.Objects() {
+		one = partMemory(sys.RPC, sys.Connections.Count)
 	}
 	for _, w := range p.Writers {
 		nodes[w.Node] += one

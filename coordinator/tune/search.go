@@ -77,6 +77,7 @@ type Option struct {
 	Settings plan.Settings // as they were given: a zero number means the default
 	Codec    string
 	Async    bool
+	Parts    Parts // zero: as the storage is described
 	Forecast Forecast
 	// Why says what it relieves, in comparison with the default.
 	Why string
@@ -96,14 +97,14 @@ type Choice struct {
 
 // A Space says what a search may change. The zero value keeps everything.
 type Space struct {
-	Codec, Buffer, Aggregators, Layout, Stripes, Async bool
+	Codec, Buffer, Aggregators, Layout, Stripes, Async, Parts bool
 }
 
 // Everything lets a search change everything. Start is what a job may begin with: files are striped
 // as their directory is. Between has what may change between two checkpoints: memory for copies is
 // taken when ranks start.
 var (
-	Everything = Space{true, true, true, true, true, true}
+	Everything = Space{true, true, true, true, true, true, true}
 	Start      = Space{Codec: true, Buffer: true, Aggregators: true, Layout: true, Async: true}
 	Between    = Space{Codec: true, Buffer: true, Aggregators: true, Layout: true}
 )
@@ -172,7 +173,7 @@ func (s *search) closely(ctx context.Context) error {
 			g.Go(func() (err error) {
 				c := s.c
 				c.Settings, c.Codec, c.Async, c.assumed, c.rough = o.Settings, o.Codec, o.Async, o.Forecast.Codec, false
-				if o.Forecast, err = Predict(gctx, s.sys, c); o.Forecast.full != nil {
+				if o.Forecast, err = Predict(gctx, o.Parts.On(s.sys), c); o.Forecast.full != nil {
 					return nil
 				}
 				return err
@@ -219,8 +220,11 @@ type search struct {
 	seen      map[string]int // index into options by key, -1: not possible
 }
 
+// Same reports whether both write in the same way.
+func (o *Option) Same(other *Option) bool { return o.key() == other.key() }
+
 func (o *Option) key() string {
-	return fmt.Sprintf("%+v %s %t", o.Settings, o.Codec, o.Async)
+	return fmt.Sprintf("%+v %s %t %v", o.Settings, o.Codec, o.Async, o.Parts)
 }
 
 // try predicts the options that are new. Those that are impossible, or exceed the limit
@@ -240,7 +244,7 @@ func (s *search) try(ctx context.Context, list []Option) error {
 		g.Go(func() error {
 			c := s.c
 			c.Settings, c.Codec, c.Async, c.assumed = fresh[i].Settings, fresh[i].Codec, fresh[i].Async, s.assumed
-			fresh[i].Forecast, failed[i] = Predict(gctx, s.sys, c)
+			fresh[i].Forecast, failed[i] = Predict(gctx, fresh[i].Parts.On(s.sys), c)
 			return gctx.Err()
 		})
 	}
@@ -303,7 +307,7 @@ func (s *search) changes(o *Option) int {
 	for _, same := range []bool{o.Settings.Layout == d.Settings.Layout, o.Settings.Strategy == d.Settings.Strategy,
 		o.Settings.Aggregators == d.Settings.Aggregators, o.Settings.Buffer == d.Settings.Buffer, o.Settings.StripeSize == d.Settings.StripeSize,
 		o.Settings.StripeCount == d.Settings.StripeCount, o.Settings.P3 == d.Settings.P3, o.Settings.P4 == d.Settings.P4,
-		o.Codec == d.Codec, o.Async == d.Async} {
+		o.Codec == d.Codec, o.Async == d.Async, o.Parts == d.Parts} {
 		if !same {
 			n++
 		}
@@ -353,7 +357,7 @@ func (s *search) finish(ctx context.Context) error {
 			c := s.c
 			c.Settings, c.Codec, c.Async = o.Settings, o.Codec, o.Async
 			var err error
-			if o.Forecast, err = Predict(ctx, s.sys, c); err != nil && o.Forecast.full == nil {
+			if o.Forecast, err = Predict(ctx, o.Parts.On(s.sys), c); err != nil && o.Forecast.full == nil {
 				return err
 			}
 		}

@@ -41,7 +41,10 @@ func (s *search) axes() []func(Option) []Option {
 	if s.space.Aggregators {
 		list = append(list, s.aggregatorsOf)
 	}
-	if s.space.Stripes {
+	if s.space.Parts && s.sys.Objects() {
+		list = append(list, s.partsOf)
+	}
+	if s.space.Stripes && !s.sys.Objects() {
 		list = append(list, s.stripesOf)
 	}
 	if s.space.Layout {

@@ -41,6 +41,14 @@ type Bill struct {
 // Objects reports whether the storage keeps objects.
 func (s *System) Objects() bool { return s.Connections.Count > 0 }
 
+// WithParts is the storage with parts of another length, and so many connections.
+func (s *System) WithParts(part Bytes, connections int) *System {
+	out := *s
+	out.RPC, out.Connections.Count = part, connections
+	out.InFlight = max(out.InFlight, connections)
+	return &out
+}
+
 // dirty is how much a process may have written to a target that is not there yet: of objects the
 // parts under way, and one that is being filled.
 func (s *System) dirty() int64 {

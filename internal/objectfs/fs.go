@@ -52,7 +52,8 @@ const (
 	defaultPart = 8 << 20
 	maxPart     = 64 << 20
 	maxParts    = 10_000
-	uploads     = 3
+	uploads     = 3 // at a time, if the URL does not say
+	maxUploads  = 16
 )
 
 // New returns the file system of a bucket, as mounted at root.

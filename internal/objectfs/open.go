@@ -22,6 +22,7 @@ const Mount = "/s3:"
 type location struct {
 	bucket, endpoint, region string
 	part                     int64
+	connections              int64 // parts under way
 }
 
 // Dir returns the name of the directory that a URL "s3://BUCKET/PREFIX?endpoint=…&region=…"
@@ -67,7 +68,7 @@ func Dir(name string) (string, error) {
 // locate reads the first part of a name below Mount.
 func locate(part string) (*location, error) {
 	words := strings.Split(part, ",")
-	l := &location{bucket: words[0], part: defaultPart}
+	l := &location{bucket: words[0], part: defaultPart, connections: uploads}
 	if l.bucket == "" {
 		return nil, errors.New("the bucket is missing")
 	}
@@ -90,8 +91,12 @@ func locate(part string) (*location, error) {
 			if l.part = mib << 20; err != nil || mib > maxPart>>20 || l.part < minPart {
 				return nil, fmt.Errorf("part=%s: want %dMiB to %dMiB", value, minPart>>20, maxPart>>20)
 			}
+		case "connections":
+			if l.connections, err = strconv.ParseInt(value, 10, 64); err != nil || l.connections < 1 || l.connections > maxUploads {
+				return nil, fmt.Errorf("connections=%s: want 1 to %d", value, maxUploads)
+			}
 		default:
-			return nil, fmt.Errorf("%s is no setting of an object storage; there are endpoint, region and part", name)
+			return nil, fmt.Errorf("%s is no setting of an object storage; there are endpoint, region, part and connections", name)
 		}
 	}
 	return l, nil
@@ -127,6 +132,9 @@ func Open(dir string) (vfs.FS, error) {
 	}
 	f := New(b, path.Join(Mount, part))
 	f.partSize = length
+	if l, err := locate(part); err == nil { // Connect has read it, too
+		f.slots = make(chan struct{}, l.connections)
+	}
 	if opened.fs == nil {
 		opened.fs = map[string]vfs.FS{}
 	}

@@ -197,7 +197,7 @@ type restartLine struct {
 // addRestarts predicts how long a restart reads the way, at the fastest place first.
 func (w *wayResult) addRestarts(ctx context.Context, sys *pfs.System, c tune.Case, o *tune.Option) error {
 	c.Settings, c.Async = o.Settings, o.Async
-	list, err := tune.Restarts(ctx, sys, c, &o.Forecast)
+	list, err := tune.Restarts(ctx, o.Parts.On(sys), c, &o.Forecast)
 	w.Restarts = []restartLine{}
 	for _, x := range list {
 		w.Restarts = append(w.Restarts, restartLine{x.Place, x.Seconds.Value, x.Seconds.Low, x.Seconds.High, x.Bottleneck})
@@ -225,6 +225,9 @@ type wayResult struct {
 	Why      string       `json:"why"`
 	// Restarts are by the place where bytes are unpacked, the fastest first.
 	Restarts []restartLine `json:"restart_read_list"`
+	// Of a storage of objects.
+	Part        int64 `json:"part_bytes,omitempty"`
+	Connections int   `json:"connection_count,omitempty"`
 }
 
 // wayLine is one of many.
@@ -256,7 +259,12 @@ func tunedOf(c *tune.Case, choice *tune.Choice, sys *pfs.System) tunedResult {
 }
 
 func wayOf(sys *pfs.System, o *tune.Option) wayResult {
-	return wayResult{Settings: settingsLine(o.Forecast.Settings), Codec: o.Codec, Async: o.Async, Forecast: forecastOf(sys, &o.Forecast), Why: o.Why}
+	w := wayResult{Settings: settingsLine(o.Forecast.Settings), Codec: o.Codec, Async: o.Async, Forecast: forecastOf(sys, &o.Forecast), Why: o.Why}
+	if sys.Objects() {
+		at := o.Parts.On(sys)
+		w.Part, w.Connections = int64(at.RPC), at.Connections.Count
+	}
+	return w
 }
 
 // launchFlagsOf are the flags that have ckpt launch write in this way. Its own settings
@@ -299,8 +307,7 @@ func printTuned(g *ui.Globals, r *tunedResult, choice *tune.Choice, o *chosenTar
 	for i := range choice.Ranking {
 		o := &choice.Ranking[i]
 		kind := fmt.Sprint(o.Forecast.Settings.Layout, o.Forecast.Settings.Strategy)
-		isDefault, isBest := o.Settings == choice.Default.Settings && o.Codec == choice.Default.Codec && o.Async == choice.Default.Async,
-			o.Settings == choice.Best.Settings && o.Codec == choice.Best.Codec && o.Async == choice.Best.Async
+		isDefault, isBest := o.Same(&choice.Default), o.Same(&choice.Best)
 		if seen[kind] && !all && !isDefault && !isBest {
 			continue
 		}
@@ -361,6 +368,13 @@ func tunedText(g *ui.Globals, r *tunedResult, choice *tune.Choice, o *chosenTarg
 			pool, among = "-p POOL ", "; POOL has the OSTs "+o.text
 		}
 		text += fmt.Sprintf("note   stripe the directory so: lfs setstripe -c %d -S %s %sDIR%s\n", s.StripeCount, strings.TrimSuffix(ui.FlagSize(s.StripeSize), "iB"), pool, among)
+	}
+	if b := &r.Best; b.Part > 0 {
+		text += fmt.Sprintf("parts  of %s, %s of a rank: part=%s&connections=%d in the URL of the store\n", ui.Size(b.Part),
+			ui.Count(b.Connections, "connection"), ui.FlagSize(b.Part), b.Connections)
+		for _, line := range b.Forecast.Objects.Lines() {
+			text += fmt.Sprintf("%-6s %s\n", line[0], line[1])
+		}
 	}
 	if len(r.Flags) == 0 {
 		return text + "flags  none: ckpt launch does this by itself\n"
