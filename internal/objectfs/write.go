@@ -144,7 +144,7 @@ func (w *file) place(b []byte, off int64) (*upload, error) {
 	w.size, w.dirty = max(w.size, end), true
 	if w.up == nil && end <= w.limit() {
 		if grow := end - int64(len(w.small)); grow > 0 {
-			w.small = append(w.small, make([]byte, grow)...)
+			w.grow(grow)
 		}
 		copy(w.small[off:], b)
 		w.have.add(span{off, end})
@@ -163,9 +163,26 @@ func (w *file) place(b []byte, off int64) (*upload, error) {
 			}
 			return nil, err
 		}
+		if b := w.small; int64(cap(b)) >= w.fs.partSize {
+			buffers.Put(&b)
+		}
 		w.up, w.small, w.have = up, nil, nil
 	}
 	return w.up, nil
+}
+
+// grow makes a short file longer. One that is likely to have parts gets a buffer of one: what would
+// double again and again leaves two parts of garbage.
+func (w *file) grow(by int64) {
+	const likely = 1 << 20
+	end := int64(len(w.small)) + by
+	if end <= min(likely, w.fs.partSize) || end > w.fs.partSize || int64(cap(w.small)) >= end {
+		w.small = append(w.small, make([]byte, by)...)
+		return
+	}
+	old := w.small
+	w.small = buffer(w.fs.partSize)[:end]
+	copy(w.small, old)
 }
 
 // ReadAt implements vfs.File. Parts that were sent cannot be read before they are one object.
