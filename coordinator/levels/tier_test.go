@@ -78,6 +78,7 @@ func (l *lastLevel) Prepare(int) error {
 }
 func (l *lastLevel) Place(protocol.Write) { l.told = append(l.told, "place") }
 func (l *lastLevel) InStore(int)          { l.told = append(l.told, "in store") }
+func (l *lastLevel) Drain()               { l.told = append(l.told, "drain") }
 func (l *lastLevel) Aborted(int, error)   { l.told = append(l.told, "aborted") }
 
 // awayFS is the disk of a host that is off the network.

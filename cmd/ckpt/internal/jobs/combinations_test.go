@@ -20,7 +20,7 @@ var combinedValues = map[string]string{
 	"map": "2,2", "mpi": "openmpi", "mode": "semi", "level": "application", "log": "pessimistic-sender", "stagger": "random", "jitter": "10%", "every": "5",
 	"interval": "10s", "overhead": "10%", "objective": "latency", "codec": "zstd", "layout": "shared", "aggregators": "2", "buffer": "4MiB",
 	"stripe-size": "2MiB", "strategy": "static", "staging": "4MiB", "local": "n/{node}", "protect": "partner", "domains": "0,1", "drain": "none",
-	"drain-rate": "10MiB", "storage-turns": "on", "grace": "5s", "engine": "dmtcp", "launcher": "srun", "np": "4", "nodes": "2", "async": "2",
+	"drain-rate": "10MiB", "storage-turns": "on", "grace": "5s", "engine": "dmtcp", "launcher": "srun", "np": "4", "nodes": "2", "async": "2", "next": "next",
 }
 
 // combinedElsewhere are flags that another test sets, or that name something that must be there.
