@@ -2,7 +2,6 @@ package image
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -25,26 +24,24 @@ type Next struct {
 	Keep Retention `json:"keep,omitzero"`
 }
 
-// nextSetting is the last setting behind the name of a store.
-var nextSetting = regexp.MustCompile(`^(.*),(every|keep|keep-hourly|keep-daily)=([^,]*)$`)
-
 // ParseNext reads STORE[,every=N][,keep=N][,keep-hourly=N][,keep-daily=N].
 func ParseNext(text string) (n Next, err error) {
 	set := map[string]*int{"every": &n.Every, "keep": &n.Keep.Last, "keep-hourly": &n.Keep.Hourly, "keep-daily": &n.Keep.Daily}
 	n.Store = text
 	for {
-		m := nextSetting.FindStringSubmatch(n.Store)
-		if m == nil {
+		i := strings.LastIndexByte(n.Store, ',')
+		name, value, _ := strings.Cut(n.Store[i+1:], "=")
+		to := set[name]
+		if i < 0 || to == nil {
 			break
 		}
-		n.Store = m[1]
-		at := set[m[2]]
-		if *at != 0 {
-			return n, fmt.Errorf("%s is given twice", m[2])
+		if *to != 0 {
+			return n, fmt.Errorf("%s is given twice", name)
 		}
-		if *at, err = strconv.Atoi(m[3]); err != nil || *at < 1 {
-			return n, fmt.Errorf("%s=%s: want a number from 1", m[2], m[3])
+		if *to, err = strconv.Atoi(value); err != nil || *to < 1 {
+			return n, fmt.Errorf("%s=%s: want a number from 1", name, value)
 		}
+		n.Store = n.Store[:i]
 	}
 	if n.Store == "" {
 		return n, fmt.Errorf("the store is missing")
