@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ type incident struct {
 	early  bool // it goes on once its successor has swept, before that takes a checkpoint
 	arrive int  // the step of the successor after which requests that are late take effect
 
+	drawing         sync.Mutex // requests may be made at the same time
 	count           atomic.Int64
 	stopped, resume chan struct{}
 }
@@ -53,6 +55,8 @@ func (i *incident) meddle(op, key string) objecttest.Fate {
 	case i.at > 0 && n > i.at && i.kill:
 		return objecttest.Fate{Err: errKilled}
 	case i.noise != nil:
+		i.drawing.Lock()
+		defer i.drawing.Unlock()
 		return i.noise()
 	}
 	return objecttest.Fate{}
