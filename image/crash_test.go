@@ -429,12 +429,7 @@ func (r *crashRun) remove(k *taker, keep int, do func(keep int, of ...int) ([]in
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	workloads, clones, want := 1, 2, 150
-	switch {
-	case testkit.Enabled:
-		// It makes each state ten times as expensive, and finds in fewer of them what
-		// it looks for.
-		clones, want = 1, 75
-	case testkit.Nightly():
+	if testkit.Nightly() && !testkit.Enabled {
 		workloads, clones, want = 6, 40, 10_000
 	}
 	states, different, ops := 0, 0, 0
