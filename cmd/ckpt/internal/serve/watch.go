@@ -172,7 +172,11 @@ func (w *watcher) known(store string) (list []*seenJob) {
 
 func (w *watcher) lookAtAll(ctx context.Context, name string, store *image.Store) {
 	jobs := jobsOf(store.Dir())
-	entries, err := os.ReadDir(jobs)
+	fsys, err := vfs.At(vfs.OS{}, jobs)
+	if err != nil {
+		return
+	}
+	entries, err := fsys.ReadDir(jobs)
 	if err != nil {
 		return
 	}
