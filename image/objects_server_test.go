@@ -41,7 +41,7 @@ func connect(g *testkit.Gateway, endpoint, bucket string) (objectfs.Bucket, erro
 	if err := g.Bucket(bucket); err != nil {
 		return nil, err
 	}
-	b, _, err := objectfs.Connect(testkit.Name(endpoint, bucket))
+	b, err := objectfs.Connect(testkit.Name(endpoint, bucket))
 	return b, err
 }
 

@@ -15,8 +15,8 @@ import (
 	"ckpt/internal/vfs"
 )
 
-// sealedVersion is the format of a sealed store. Its manifests and descriptions have the same
-// format as those of any store.
+// sealedVersion is the format of a sealed store. Manifests and descriptions in it are of
+// formatVersion.
 const sealedVersion = 2
 
 // ErrNoIdentity says that a store is sealed, and that no identity was given that opens it.
@@ -138,7 +138,7 @@ func Seal(fsys vfs.FS, dir string, add, remove []string) (s Sealing, err error) 
 
 // ours are what a directory may hold that becomes a sealed store: the rest of an attempt, or of a
 // proof that its storage can be trusted.
-var ours = []string{sealName, sealedfs.KeyName, sealedfs.KeyName + durable.TempSuffix, formatName + durable.TempSuffix, jobsName, "proof"}
+var ours = []string{sealName, sealedfs.KeyName, sealedfs.KeyName + durable.TempSuffix, formatName + durable.TempSuffix, jobsName, vfs.ProofName}
 
 // unused checks that a directory can become a sealed store: it is a store without jobs, or has
 // nothing in it.
@@ -286,8 +286,7 @@ func checkFile(j *Job, name string) (size int64, damage []Damage, err error) {
 	return size, damage, err
 }
 
-// committed reports whether a file is in the directory of a checkpoint that is committed, or in
-// that of no checkpoint.
+// committed reports whether a file belongs to a committed checkpoint, or to the job itself.
 func committed(j *Job, name string) bool {
 	rest, err := filepath.Rel(j.dir, name)
 	n, numbered := container.PathNumber(rest)

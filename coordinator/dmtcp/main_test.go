@@ -169,6 +169,24 @@ func (s *scene) letGo() {
 	}
 }
 
+// onFailure calls f when the program has failed. The program counts once it was seen to compute: one
+// that fails before is not restarted.
+func (s *scene) onFailure(f func()) {
+	s.hold()
+	first := true
+	s.rec.on = func(ev any) {
+		switch ev.(type) {
+		case *coordinator.StartEvent:
+			if first {
+				s.letGo()
+			}
+			first = false
+		case *coordinator.FailureEvent:
+			f()
+		}
+	}
+}
+
 // atStart calls f in a goroutine once the program has started, with a client of the job.
 // The program counts when f is done.
 func (s *scene) atStart(f func(c *wire.Client)) (wait func()) {

@@ -171,20 +171,8 @@ func TestInputAgain(t *testing.T) {
 		s.spec.AutoRestart = true
 		s.opt.Streams.In = in
 		s.show("once exit at 300 with 9")
-		s.hold() // until it was seen to compute
 		_, _ = in.Seek(2, io.SeekStart)
-		first := true
-		s.rec.on = func(ev any) {
-			switch ev.(type) {
-			case *coordinator.StartEvent:
-				if first {
-					s.letGo()
-				}
-				first = false
-			case *coordinator.FailureEvent:
-				_, _ = in.Seek(0, io.SeekEnd) // the program has read it
-			}
-		}
+		s.onFailure(func() { _, _ = in.Seek(0, io.SeekEnd) }) // the program has read it
 		_, err := launched(t.Context(), s.spec, s.opt)
 		at, _ := in.Seek(0, io.SeekCurrent)
 		if want == "" && (err != nil || at != 2) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -281,27 +269,17 @@ func TestStopWhileRestarting(t *testing.T) {
 	s := newScene(t, 100000, time.Millisecond)
 	s.spec.AutoRestart = true
 	s.show("once exit at 50 with 1")
-	s.hold() // until it was seen to compute: one that never does is not restarted
 	answered := make(chan error, 1)
-	first := true
-	s.rec.on = func(ev any) {
-		switch ev.(type) {
-		case *coordinator.StartEvent:
-			if first {
-				s.letGo()
+	s.onFailure(func() {
+		go func() {
+			c, err := wire.Contact(context.Background(), s.job())
+			if err == nil {
+				defer c.Close()
+				_, err = c.Stop(false)
 			}
-			first = false
-		case *coordinator.FailureEvent:
-			go func() {
-				c, err := wire.Contact(context.Background(), s.job())
-				if err == nil {
-					defer c.Close()
-					_, err = c.Stop(false)
-				}
-				answered <- err
-			}()
-		}
-	}
+			answered <- err
+		}()
+	})
 	r, err := launched(t.Context(), s.spec, s.opt)
 	if err != nil || r.Outcome != job.StateStopped || r.Checkpoints != 1 || r.Failures != 1 {
 		t.Fatalf("%+v, %v", r, err)

@@ -104,10 +104,9 @@ func numbersOf(n int, copies []Copy) (numbers []int) {
 	return slices.DeleteFunc(slices.Compact(numbers), func(k int) bool { return n > 0 && k != n })
 }
 
-// Nearest makes the store whole for a restart from checkpoint n, 0 for the newest: what neither
-// the nodes nor the store have of it, or what is damaged there, is read from the nearest next
-// store. If that cannot be, the next older one takes its place, unless it is to be exact. The
-// caller has locked the job.
+// Nearest makes the store whole for a restart from checkpoint n, 0 for the newest. Files that nodes
+// and store lack, or have damaged, are read from the nearest next store. If that fails, the next
+// older checkpoint takes the place of n, unless exact is set. The caller has locked the job.
 func Nearest(ctx context.Context, fsys vfs.FS, j *image.Job, spec *job.Resolved, n int, exact bool, warn func(string)) error {
 	list := slices.DeleteFunc(slices.Clone(spec.Next), func(n image.Next) bool { return n.Store == j.StoreDir() })
 	if len(list) == 0 {

@@ -303,7 +303,7 @@ func (b *Beyond) Drain() {
 		return slices.ContainsFunc(b.to, func(o *onward) bool { return o.copying > 0 })
 	})
 	for _, o := range b.to {
-		if o.newest >= newest || o.stopped {
+		if o.failed == nil && o.newest >= newest || o.stopped {
 			continue
 		}
 		why := ""

@@ -135,7 +135,7 @@ func BenchmarkServer(b *testing.B) {
 	b.Cleanup(g.End)
 	b.Setenv("AWS_ACCESS_KEY_ID", testkit.Key)
 	b.Setenv("AWS_SECRET_ACCESS_KEY", testkit.Secret)
-	bucket, _, err := objectfs.Connect(testkit.Name(g.Endpoint, "bucket"))
+	bucket, err := objectfs.Connect(testkit.Name(g.Endpoint, "bucket"))
 	if err != nil {
 		b.Fatal(err)
 	}

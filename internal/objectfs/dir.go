@@ -126,10 +126,9 @@ func (f *FS) SyncDir(name string) error {
 // process that was stopped goes on after so long with a request that it had prepared.
 const forbiddenFor = 24 * time.Hour
 
-// removeDir removes a directory in which nothing is but leases that nobody holds. A name in it
-// that is forbidden stays, and with it the directory, until nobody can want it any more. It is
-// forbidden here while a request to remove something may still arrive: files that are made anew in
-// the directory would go.
+// removeDir removes a directory that has only leases without holders. A forbidden name in it stays
+// for a day, and the directory with it. If a request to remove something may still arrive, removeDir
+// forbids the directory itself: the request would remove files that are made there anew.
 func (f *FS) removeDir(key string) error {
 	all, err := f.c.list(background(), key+"/", true, 1000)
 	if err != nil {

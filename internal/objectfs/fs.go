@@ -58,7 +58,7 @@ const (
 
 // New returns the file system of a bucket, as mounted at root.
 func New(b Bucket, root string) *FS {
-	return &FS{c: &client{b, sleep}, root: root, partSize: defaultPart, slots: make(chan struct{}, uploads), ttl: leaseTime, each: each,
+	return &FS{c: &client{b, sleep}, root: root, partSize: defaultPart, slots: make(chan struct{}, uploads), ttl: leaseTime, each: vfs.Every,
 		dirs: map[string]bool{}, held: map[string]*file{}, leases: map[string]*Lease{}, proofs: map[string]bool{}}
 }
 
@@ -67,24 +67,6 @@ func New(b Bucket, root string) *FS {
 func (f *FS) Alone(part int64) {
 	f.each, f.partSize = nil, part
 	f.c.sleep = func(context.Context, time.Duration) error { return nil }
-}
-
-// each calls do at each end of a period.
-func each(period time.Duration, do func()) (stop func()) {
-	done := make(chan struct{})
-	go func() {
-		t := time.NewTicker(period)
-		defer t.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-t.C:
-				do()
-			}
-		}
-	}()
-	return sync.OnceFunc(func() { close(done) })
 }
 
 // background is the context of requests, which vfs.FS has none for: each ends by its own

@@ -44,7 +44,7 @@ func server(t *testing.T) objectfs.Bucket {
 		name, value, _ := strings.Cut(word, "=")
 		t.Setenv(name, value)
 	}
-	b, _, err := objectfs.Connect(testkit.Name(g.Endpoint, "bucket"))
+	b, err := objectfs.Connect(testkit.Name(g.Endpoint, "bucket"))
 	if err != nil {
 		t.Fatal(err)
 	}

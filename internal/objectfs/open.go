@@ -107,15 +107,19 @@ var opened struct {
 	fs map[string]vfs.FS
 }
 
-// Connect returns the bucket that the first part of a name below Mount means, and the length of
-// parts that it asks for.
-func Connect(part string) (Bucket, int64, error) {
+// Connect returns the bucket that the first part of a name below Mount means.
+func Connect(part string) (Bucket, error) {
+	b, _, err := connect(part)
+	return b, err
+}
+
+func connect(part string) (Bucket, *location, error) {
 	l, err := locate(part)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s/%s: %w", Mount, part, err)
+		return nil, nil, fmt.Errorf("%s/%s: %w", Mount, part, err)
 	}
 	b, err := openS3(context.Background(), l)
-	return b, l.part, err
+	return b, l, err
 }
 
 // Open returns the file system that has a directory below Mount, and the machine's files.
@@ -126,15 +130,12 @@ func Open(dir string) (vfs.FS, error) {
 	if f, ok := opened.fs[part]; ok {
 		return f, nil
 	}
-	b, length, err := Connect(part)
+	b, l, err := connect(part)
 	if err != nil {
 		return nil, err
 	}
 	f := New(b, path.Join(Mount, part))
-	f.partSize = length
-	if l, err := locate(part); err == nil { // Connect has read it, too
-		f.slots = make(chan struct{}, l.connections)
-	}
+	f.partSize, f.slots = l.part, make(chan struct{}, l.connections)
 	if opened.fs == nil {
 		opened.fs = map[string]vfs.FS{}
 	}

@@ -2,6 +2,7 @@ package objectfs
 
 import (
 	"bytes"
+	"ckpt/internal/vfs"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,10 +21,6 @@ func (f *FS) Prove(dir string, writers int) error {
 	return failed("prove", dir, err)
 }
 
-// proofName is the object that says on which storage a directory was proved. A copy of the
-// directory on another storage has it, too, and counts for nothing there.
-const proofName = "proof"
-
 // Trust implements vfs.Fencer: it is Prove with two writers, once for a directory on a storage.
 func (f *FS) Trust(dir string) error {
 	key, err := f.key(dir)
@@ -36,7 +33,7 @@ func (f *FS) Trust(dir string) error {
 	if proved {
 		return nil
 	}
-	proof, want := below(key)+proofName, []byte(f.root+"\n")
+	proof, want := below(key)+vfs.ProofName, []byte(f.root+"\n")
 	is := make([]byte, len(want)+1)
 	_, n, err := f.c.get(background(), proof, is, 0, "")
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Equal(is[:n], want) {

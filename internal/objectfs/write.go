@@ -10,17 +10,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"ckpt/internal/vfs"
-)
-
-// A file that is changed in place is written as a whole each time, as long as it has at most
-// wholeBytes. Files of lines, which are not synced, are written so often.
-const (
-	wholeBytes   = 64 << 20
-	linesSuffix  = ".jsonl"
-	writtenEvery = 2 * time.Second
 )
 
 // file is a file that is being written: in memory while it is short, then in parts.
@@ -77,7 +68,7 @@ func (f *FS) OpenWrite(name string) (vfs.File, error) {
 	if r.key, err = f.key(name); err == nil {
 		err = r.open()
 	}
-	if err == nil && r.size > wholeBytes {
+	if err == nil && r.size > vfs.MostReplaced {
 		err = fmt.Errorf("%w: an object of %d bytes is not changed in place", errors.ErrUnsupported, r.size)
 	}
 	w := &file{fs: f, name: name, key: r.key, tag: r.tag, size: r.size, small: make([]byte, r.size), have: spans{{0, r.size}}}
@@ -91,8 +82,8 @@ func (f *FS) OpenWrite(name string) (vfs.File, error) {
 }
 
 func (w *file) start() *file {
-	if w.fs.each != nil && strings.HasSuffix(w.key, linesSuffix) && w.temp == "" {
-		w.stop = w.fs.each(writtenEvery, func() {
+	if w.fs.each != nil && strings.HasSuffix(w.key, vfs.LinesSuffix) && w.temp == "" {
+		w.stop = w.fs.each(vfs.WrittenEvery, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if w.dirty && !w.closed && w.up == nil {
@@ -113,7 +104,7 @@ func (w *file) Size() (int64, error) {
 // limit returns how long the file may be in memory.
 func (w *file) limit() int64 {
 	if w.tag != "" {
-		return max(wholeBytes, w.fs.partSize)
+		return max(vfs.MostReplaced, w.fs.partSize)
 	}
 	return w.fs.partSize
 }

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"ckpt/internal/durable"
@@ -29,7 +28,7 @@ var _ vfs.FS = (*FS)(nil)
 
 // New returns the file system over another one that seals what is below root.
 func New(under vfs.FS, root string, key *Key, plain func(path string) bool) *FS {
-	return &FS{Buffered: vfs.Through(under), root: filepath.Clean(root), key: key, plain: plain, each: each}
+	return &FS{Buffered: vfs.Through(under), root: filepath.Clean(root), key: key, plain: plain, each: vfs.Every}
 }
 
 // Under returns the file system beneath.
@@ -69,24 +68,6 @@ func Of(fsys vfs.FS) *FS {
 	return nil
 }
 
-// each calls do at each end of a period.
-func each(period time.Duration, do func()) (stop func()) {
-	done := make(chan struct{})
-	go func() {
-		t := time.NewTicker(period)
-		defer t.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-t.C:
-				do()
-			}
-		}
-	}()
-	return sync.OnceFunc(func() { close(done) })
-}
-
 // path returns the path of a name below the root; ok is false for a file that is not sealed.
 func (f *FS) path(name string) (path string, ok bool) {
 	rest, below := strings.CutPrefix(filepath.Clean(name), f.root+"/")
@@ -108,7 +89,7 @@ func (f *FS) Create(name string) (vfs.File, error) {
 	if _, sealed := f.path(name); err != nil || !sealed {
 		return under, err
 	}
-	if filepath.Ext(name) == linesSuffix {
+	if filepath.Ext(name) == vfs.LinesSuffix {
 		return f.lines(under, name)
 	}
 	return f.writing(under, name), nil
@@ -147,7 +128,7 @@ func (f *FS) read(name string) ([]byte, error) {
 	}
 	defer r.Close()
 	size, err := r.Size()
-	if err == nil && size > wholeBytes {
+	if err == nil && size > vfs.MostReplaced {
 		err = failed("open", name, tooLong(size))
 	}
 	if err != nil {
@@ -181,7 +162,7 @@ func (f *FS) Rename(oldName, newName string) error {
 	return err
 }
 
-// Stat implements vfs.FS. The length is that of the plain text.
+// Stat implements vfs.FS. It tells the length of the plain text.
 func (f *FS) Stat(name string) (fs.FileInfo, error) {
 	fi, err := f.FS.Stat(name)
 	if _, sealed := f.path(name); err != nil || !sealed || fi.IsDir() {

@@ -10,18 +10,9 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
-	"time"
 
 	"ckpt/internal/durable"
 	"ckpt/internal/vfs"
-)
-
-// A file that is changed is written anew as a whole each time, as long as it has at most
-// wholeBytes. Files of lines, which are not synced, are written so often.
-const (
-	wholeBytes   = 64 << 20
-	linesSuffix  = ".jsonl"
-	writtenEvery = 2 * time.Second
 )
 
 func tooLong(size int64) error {
@@ -78,10 +69,10 @@ func (f *FS) lines(under vfs.File, name string) (*file, error) {
 // changing returns a file that has contents. Its lines are written every now and then.
 func (f *FS) changing(name string, b []byte) *file {
 	w := &file{fs: f, name: name, whole: b, size: int64(len(b))}
-	if f.each == nil || filepath.Ext(name) != linesSuffix {
+	if f.each == nil || filepath.Ext(name) != vfs.LinesSuffix {
 		return w
 	}
-	w.stop = w.fs.each(writtenEvery, func() {
+	w.stop = w.fs.each(vfs.WrittenEvery, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if !w.closed {
@@ -134,7 +125,7 @@ func (w *file) take(b []byte, off int64) (list []full, err error) {
 	}
 	w.dirty, w.size = true, max(w.size, off+int64(len(b)))
 	if w.whole != nil {
-		if w.size > wholeBytes {
+		if w.size > vfs.MostReplaced {
 			return nil, tooLong(w.size)
 		}
 		w.whole = append(w.whole, make([]byte, max(0, w.size-int64(len(w.whole))))...)
@@ -359,7 +350,8 @@ func (w *file) Close() error {
 	return err
 }
 
-// replace puts a file with other contents in the place of one.
+// replace puts a file with other contents in the place of one. Durably, the new contents are there
+// after a crash; else these or the old ones.
 func (f *FS) replace(name string, b []byte, durably bool) error {
 	temp := name + durable.TempSuffix
 	if err := durable.Remove(f.FS, temp); err != nil {
@@ -371,7 +363,7 @@ func (f *FS) replace(name string, b []byte, durably bool) error {
 	}
 	w := f.writing(under, name)
 	_, err = w.WriteAt(b, 0)
-	if err == nil && durably {
+	if err == nil { // before it takes the name, or a crash costs the old contents, too
 		err = w.Sync()
 	}
 	if cerr := w.Close(); err == nil {

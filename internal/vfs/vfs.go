@@ -45,9 +45,13 @@ type Fencer interface {
 	// fails with fs.ErrExist if it is there.
 	Forbid(name string) error
 	// Trust makes sure that locks and names that are made once can be relied on below a directory.
-	// It is cheap after the first time.
+	// It is cheap after the first time: the file ProofName then says on which storage it was tested.
+	// A copy of the directory on another storage has that file, too, and is tested again.
 	Trust(dir string) error
 }
+
+// ProofName is a file that Trust leaves in a directory.
+const ProofName = "proof"
 
 // Unbounded is more than any file system has.
 const Unbounded = math.MaxInt64

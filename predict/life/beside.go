@@ -9,8 +9,8 @@ import (
 // Beside are other jobs that store at the same time in the storage that all share.
 type Beside struct {
 	Bursts []Burst
-	// Speeds are how fast transfers get on, as shares of their speeds alone, by which of them are
-	// under way: bit 0 of the index is the job's own, and bit i+1 that of burst i.
+	// Speeds has the speeds of transfers as shares of their speeds alone. The index is the set of
+	// transfers under way: bit 0 is the job's own transfer, bit i+1 is burst i.
 	Speeds [][]float64
 }
 

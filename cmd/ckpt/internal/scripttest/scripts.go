@@ -79,7 +79,7 @@ func heedSignals() {
 //	orphans             fail if ranks of this script's store are alive
 //	smalldisk DIR SIZE [FILE]  mount a file system of a size, and of the size of a file
 //	objects NAME…       start an object storage, and set variables to the URLs of stores in it, and
-//	                    DEAF_NAME to those of storages without conditional writes
+//	                    DEAF_NAME to URLs of a storage that ignores conditions of writes
 //	foreign DIR         put another build of ckpt into a directory
 //	readonly DIR        make a mounted file system read-only
 //	status N CMD…       run a command and check its exit status
