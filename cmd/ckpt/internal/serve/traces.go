@@ -16,6 +16,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 	"ckpt/iotrace/read"
 	"ckpt/iotrace/tiles"
@@ -196,8 +197,11 @@ func (s *server) tilesOfCheckpoint(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if path != "" {
-		if _, serr := os.Stat(path); serr != nil {
+		if _, serr := j.FS().Stat(path); serr != nil {
 			err = ui.AsNotFound(fmt.Errorf("checkpoint %s of %s has no trace", r.PathValue("n"), j.Name()))
+		} else if vfs.Mounted(path) || j.Store().Sealed() {
+			err = ui.BadUsage(fmt.Sprintf("the trace of checkpoint %s of %s is in an object storage or sealed, and is not drawn from there", r.PathValue("n"), j.Name()),
+				"write it to a file with ckpt trace export, in the directory of --traces")
 		}
 	}
 	s.tiles(w, r, path, err)
