@@ -71,6 +71,22 @@ func (n *Need) Around() (rows []NeedRow) {
 	return rows
 }
 
+// WasteOf returns the waste at the best interval on a store that takes a checkpoint in so many seconds,
+// and gives it back as fast; 1 if the job makes no progress there.
+func (n *Need) WasteOf(seconds float64) float64 {
+	lasts := max(1, Lasting(seconds))
+	m := Model{Cost: lasts, Restart: lasts, MTBF: n.MTBF, Downtime: n.Downtime}
+	o, err := m.Optimum()
+	if err != nil {
+		return 1
+	}
+	waste, err := m.Waste(o.Exact)
+	if err != nil {
+		return 1
+	}
+	return waste
+}
+
 func (n *Need) check() error {
 	switch {
 	case !(n.Waste > 0 && n.Waste < 1):

@@ -89,6 +89,22 @@ func (m *Model) TimeOf(size *Size, r Request, codec string, probe *fit.Probe) (*
 // that uses it refuses it then, through this function or that of [Stored].
 func (t *Time) TooFar() error { return t.far }
 
+// NodeImages returns the sizes in MiB of the images of a node with so many ranks, those of aggregators
+// first. The node is the i-th, from 0, of all that have as many ranks; of is the number of these.
+func (t *Time) NodeImages(ranks, i, of int) (mib []float64) {
+	for _, aggregators := range []bool{true, false} {
+		for _, f := range t.Files {
+			if f.PPN != ranks || f.Aggregator != aggregators {
+				continue
+			}
+			for range f.Count*(i+1)/of - f.Count*i/of {
+				mib = append(mib, float64(f.MiB))
+			}
+		}
+	}
+	return mib
+}
+
 // doubt is the relative standard deviation of the size of a checkpoint.
 func (s *Size) doubt() float64 { return float64((s.HighMiB - s.LowMiB) / 4 / s.TotalMiB) }
 

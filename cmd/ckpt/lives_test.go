@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,18 +12,22 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/stat"
 
 	"ckpt/internal/testkit"
+	"ckpt/interval"
 	"ckpt/predict/life"
 )
 
 // TestLives holds simulated lives to real ones: drawn jobs on a slow disk, in all modes, with and
 // without directories of nodes, some of them two at a time, whose ranks are killed at random
-// moments. Two quiet runs say what a job costs, without checkpoints and with one failure, and of
-// groups a third one without failures. From these alone a thousand lives are simulated. The run time, checkpoints, restarts
-// and lost iterations of the real life should lie in the range of 95 of 100 simulated ones.
+// moments. Three runs say what a job costs: without checkpoints, with them, and with three failures.
+// From these alone a thousand lives are simulated. The run time, checkpoints, failures and lost
+// iterations of the real life should lie in the range of 95 of 100 simulated ones. One more life meets
+// the failures of the real one at the times at which they struck: its end says how far the simulation
+// itself is off. Ranks sleep most of each iteration, as if each had a processor of its own.
 //
 //	CKPT_LIVES=40 go test -timeout 3h -v -run TestLives ./cmd/ckpt
 //
@@ -38,8 +42,8 @@ func TestLives(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { all.real(t, uint64(seed)) })
 	}
 	slices.Sort(all.off)
-	t.Logf("| job | run time [s] | checkpoints | failures | lost iterations |\n|---|---|---|---|---|\n%s", strings.Join(all.rows, "\n"))
-	t.Logf("%d jobs: of %d quantities %d lie in the 95 %% band (%v); the run time of the median life is off by %.1f %% in the median", count, all.values, all.inside, all.outside, 100*stat.Quantile(0.5, stat.Empirical, all.off, nil))
+	t.Logf("| job | run time [s] | checkpoints | failures | lost iterations | run time, same failures |\n|---|---|---|---|---|---|\n%s", strings.Join(all.rows, "\n"))
+	t.Logf("%d jobs: of %d quantities %d lie in the 95 %% band (%v); the run time is off by %.1f %% in the median, in the same failures", count, all.values, all.inside, all.outside, 100*stat.Quantile(0.5, stat.Empirical, all.off, nil))
 	if testkit.Nightly() && all.values > 0 && float64(all.inside) < 0.9*float64(all.values) {
 		t.Errorf("%d of %d inside, want 90 %%", all.inside, all.values)
 	}
@@ -61,6 +65,22 @@ type realLife struct {
 	WorkLost    []int     `json:"work_lost"`
 	Recovery    []float64 `json:"recovery_s"`
 	pauses      []float64
+	struck      []interval.Failure // when failures struck, in seconds of the run
+	repeated    float64            // iterations of all ranks after failures, and the seconds that took
+	replayed    float64
+}
+
+// stamped notes when lines came.
+type stamped struct {
+	to   io.Writer
+	came []time.Time
+}
+
+func (s *stamped) Write(p []byte) (int, error) {
+	for range bytes.Count(p, []byte("\n")) {
+		s.came = append(s.came, time.Now())
+	}
+	return s.to.Write(p)
 }
 
 // drawnLife is a job.
@@ -76,10 +96,10 @@ type drawnLife struct {
 const livesRanks, livesNodes = 4, 2
 
 func drawLife(t *testing.T, rng *rand.Rand) *drawnLife {
-	d := &drawnLife{mode: draw(rng, []string{"coordinated", "coordinated", "semi", "uncoordinated"}), iterations: 400, every: 40 + rng.IntN(100), two: rng.IntN(4) == 0}
+	d := &drawnLife{mode: draw(rng, []string{"coordinated", "coordinated", "semi", "uncoordinated"}), iterations: 1000, every: 40 + rng.IntN(100), two: rng.IntN(4) == 0}
 	dir := t.TempDir()
-	d.sandbox = newSandbox(t, []string{fmt.Sprintf("CKPT_SLOW_DISK=%dMB/s,seek=1ms,dir=%s", 80+rng.IntN(200), dir)})
-	d.args = []string{"launch", draw(rng, []string{"bt.W.4", "heat.W.4", "cg.W.4"}), "--nodes", fmt.Sprint(livesNodes), "--iterations", fmt.Sprint(d.iterations), "--mode", d.mode, "--json", "--store", filepath.Join(dir, "store")}
+	d.sandbox = newSandbox(t, []string{testkit.EnvPace + "=each=6ms", fmt.Sprintf("CKPT_SLOW_DISK=%dMB/s,seek=1ms,dir=%s", 10+rng.IntN(25), dir)})
+	d.args = []string{"launch", draw(rng, []string{"bt.S.4", "heat.S.4", "cg.S.4"}), "--nodes", fmt.Sprint(livesNodes), "--iterations", fmt.Sprint(d.iterations), "--mode", d.mode, "--json", "--store", filepath.Join(dir, "store")}
 	if d.mode != "coordinated" {
 		d.args = append(d.args, "--log", "pessimistic-sender")
 	} else if rng.IntN(3) == 0 {
@@ -98,6 +118,8 @@ func (d *drawnLife) run(t *testing.T, name string, more ...string) (r realLife) 
 		wait.Go(func() { beside.Run() })
 	}
 	cmd := d.command(name, slices.Concat([]string{"ckpt"}, d.args, []string{"--job", name}, more)...)
+	lines := &stamped{to: cmd.Stdout}
+	cmd.Stdout = lines
 	err := cmd.Run()
 	wait.Wait()
 	if err != nil {
@@ -107,19 +129,31 @@ func (d *drawnLife) run(t *testing.T, name string, more ...string) (r realLife) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+	var ended time.Time
+	var failures []interval.Failure
+	for n, line := range bytes.Split(bytes.TrimSuffix(out, []byte("\n")), []byte("\n")) {
 		var event struct {
 			Type  string  `json:"type"`
+			Rank  int     `json:"rank"`
 			Pause float64 `json:"pause_s"`
+
+			Repeated int      `json:"repeated_iterations"`
+			Replay   *float64 `json:"replay_s"`
 		}
-		line := lines.Bytes()
-		if json.Unmarshal(line, &event) != nil {
+		if json.Unmarshal(line, &event) != nil || n >= len(lines.came) {
 			continue
 		}
 		switch event.Type {
 		case "checkpoint":
 			r.pauses = append(r.pauses, event.Pause)
+		case "restarted":
+			if event.Replay != nil {
+				r.repeated, r.replayed = r.repeated+float64(event.Repeated), r.replayed+*event.Replay
+			}
+		case "failure":
+			failures = append(failures, interval.Failure{Node: fmt.Sprint(event.Rank), Start: float64(lines.came[n].UnixNano()) / 1e9})
 		case "result":
+			ended = lines.came[n]
 			if err := json.Unmarshal(line, &r); err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +162,23 @@ func (d *drawnLife) run(t *testing.T, name string, more ...string) (r realLife) 
 	if r.Outcome != "completed" {
 		t.Fatalf("%s: %s: %s", cmd, r.Outcome, d.said(name))
 	}
+	for _, f := range failures {
+		f.Start -= float64(ended.UnixNano())/1e9 - r.Wall
+		r.struck = append(r.struck, f)
+	}
 	return r
+}
+
+// meets is a life that meets failures at given times.
+func (d *drawnLife) meets(t *testing.T, j *life.Job, struck []interval.Failure) *life.Life {
+	t.Helper()
+	begin, far := 0.0, 1e8
+	log := &interval.FailureLog{Failures: append(slices.Clone(struck), interval.Failure{Node: "0", Start: far}), To: 2 * far}
+	l, err := life.One(*j, life.Machine{Log: log, LogShare: 1, LogFrom: &begin, Spares: -1}, 1, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // real runs a drawn job, and compares it with its simulated lives.
@@ -136,26 +186,36 @@ func (a *livesTally) real(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 43))
 	d := drawLife(t, rng)
 	every := []string{"--every", fmt.Sprint(d.every)}
-	plain := d.run(t, "plain")
+	plain, quiet := d.run(t, "plain"), d.run(t, "quiet", every...)
 	groups := map[string]int{"coordinated": 1, "semi": livesNodes, "uncoordinated": livesRanks}[d.mode]
-	var quiet realLife // only groups repeat work faster
-	if groups > 1 {
-		quiet = d.run(t, "quiet", every...)
+	// Failures between two checkpoints, at each third of the run.
+	thrice := append(every, "--auto-restart")
+	for i := range 3 {
+		at := d.iterations * (2*i + 1) / 6 / d.every
+		thrice = append(thrice, "--fail", fmt.Sprintf("rank=%d@iter=%d", i, d.every*at+d.every*5/8))
 	}
-	// One failure halfway between two checkpoints.
-	once := d.run(t, "once", append(every, "--auto-restart", "--fail", fmt.Sprintf("rank=1@iter=%d", d.every+d.every/2+d.every/8))...)
+	failed := d.run(t, "failed", thrice...)
 	mtbf := plain.Wall * (0.25 + 0.5*rng.Float64())
 	got := d.run(t, "real", append(every, "--auto-restart", "--fail", fmt.Sprintf("mtbf=%.3fs,seed=%d", mtbf, seed))...)
 
-	step := plain.Wall / float64(d.iterations)
-	j := life.Job{Work: plain.Wall, Interval: float64(d.every) * step, Nodes: livesRanks,
-		Levels: []life.Level{{Name: "store", Cost: stat.Mean(append(quiet.pauses, once.pauses...), nil), Restart: stat.Mean(once.Recovery, nil)}}}
 	ranks := float64(livesRanks / groups)
+	j := life.Job{Work: plain.Wall, Nodes: livesRanks,
+		Levels: []life.Level{{Name: "store", Cost: stat.Mean(append(quiet.pauses, failed.pauses...), nil), Restart: stat.Mean(failed.Recovery, nil)}}}
 	if groups > 1 {
-		j.Groups, j.Spread, j.Slack = groups, true, 2*step
-		// The work of a group alone is repeated as fast as the one failure shows.
-		lost := float64(once.WorkLost[0]) / ranks * step
-		j.Replay = min(10, max(1, lost/max(1e-3, once.Wall-quiet.Wall-once.Recovery[0])))
+		j.Groups, j.Spread = groups, true
+	}
+	// Without failures a life takes as long as the quiet run: logs and drains slow the job down, too.
+	var step float64
+	for range 5 {
+		step = j.Work / float64(d.iterations)
+		j.Interval = float64(d.every) * step
+		if groups > 1 {
+			j.Slack = 2 * step
+		}
+		j.Work = max(plain.Wall/2, j.Work+quiet.Wall-d.meets(t, &j, nil).End)
+	}
+	if groups > 1 && failed.replayed > 0 { // a group alone repeats work from its logs
+		j.Replay = min(10, max(1, failed.repeated/ranks*step/failed.replayed))
 	}
 	m := life.Machine{NodeMTBF: mtbf * livesRanks, Spares: -1}
 	var end, checkpoints, failures, work []float64
@@ -167,6 +227,14 @@ func (a *livesTally) real(t *testing.T, seed uint64) {
 		end, checkpoints = append(end, l.End), append(checkpoints, float64(l.Checkpoints*groups))
 		failures, work = append(failures, float64(l.Failures)), append(work, l.Lost/step*ranks)
 	}
+	same := d.meets(t, &j, got.struck)
+	var by []string
+	for c, seconds := range same.By {
+		if seconds > 0 {
+			by = append(by, fmt.Sprintf("%s %.1f s", life.Cause(c), seconds))
+		}
+	}
+	a.off = append(a.off, max(got.Wall/same.End, same.End/got.Wall)-1)
 	real := 0.0
 	for _, n := range got.WorkLost {
 		real += float64(n)
@@ -193,9 +261,6 @@ func (a *livesTally) real(t *testing.T, seed uint64) {
 		}
 		said = append(said, fmt.Sprintf("%s %.4g (%.4g, %.4g to %.4g)%s", q.name, q.got, mid, low, high, mark))
 		cells = append(cells, fmt.Sprintf("%.4g: %.4g (%.4g to %.4g)%s", q.got, mid, low, high, mark))
-		if q.name == "run time" {
-			a.off = append(a.off, max(q.got/mid, mid/q.got)-1)
-		}
 	}
 	ways := d.args[1] + " " + d.mode
 	if d.local {
@@ -204,8 +269,8 @@ func (a *livesTally) real(t *testing.T, seed uint64) {
 	if d.two {
 		ways += ", two jobs"
 	}
-	a.rows = append(a.rows, fmt.Sprintf("| %s, every %d, MTBF %.1f s | %s |", ways, d.every, mtbf, strings.Join(cells, " | ")))
+	a.rows = append(a.rows, fmt.Sprintf("| %s, every %d, MTBF %.1f s | %s | %.1f: %.1f |", ways, d.every, mtbf, strings.Join(cells, " | "), got.Wall, same.End))
 	t.Logf("%s %s every %d, two %v, local %v, slow disk, MTBF %.1f s; plain %.1f s, with checkpoints %.1f s, pause %.2f s, restart %.2f s, replay %.1f: %s", d.args[1], d.mode, d.every, d.two, d.local, mtbf,
 		plain.Wall, quiet.Wall, j.Levels[0].Cost, j.Levels[0].Restart, j.Replay, strings.Join(said, "; "))
-	t.Logf("recoveries %.2f s, iterations lost %d", got.Recovery, got.WorkLost)
+	t.Logf("recoveries %.2f s, iterations lost %d; in the same failures %.1f s: %s", got.Recovery, got.WorkLost, same.End, strings.Join(by, ", "))
 }

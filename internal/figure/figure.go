@@ -13,13 +13,10 @@
 package figure
 
 import (
-	"bytes"
-	_ "embed"
-	"fmt"
-	"html"
 	"image/color"
 	"io"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -43,9 +40,9 @@ func Font(size vg.Length) font.Font {
 	return font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, size)
 }
 
-// New returns an empty plot in the style of all plots, with a grid.
-func New(title string) *plot.Plot {
-	p := plot.New()
+// New returns an empty picture in the style of all plots, with a grid.
+func New(title string) *Picture {
+	p := &Picture{Plot: plot.New()}
 	p.Title.Text, p.Title.Padding = title, titleGap
 	for _, s := range []struct {
 		style *text.Style
@@ -60,7 +57,7 @@ func New(title string) *plot.Plot {
 }
 
 // Draw draws a plot on a canvas, with a margin.
-func Draw(p *plot.Plot, c draw.Canvas) { drawIn(p, margins(c)) }
+func Draw(p *Picture, c draw.Canvas) { drawIn(p.Plot, margins(c)) }
 
 // margins leaves space around a plot.
 func margins(c draw.Canvas) draw.Canvas { return draw.Crop(c, 6, -14, 6, -6) }
@@ -100,8 +97,14 @@ func isLog(a *plot.Axis) bool {
 	return log
 }
 
-// Write writes a plot as svg, png or pdf, on white.
-func Write(w io.Writer, format string, p *plot.Plot) error {
+// data is the format of a picture as data.
+const data = "json"
+
+// Write writes a plot as svg, png or pdf, on white, or as data, json.
+func Write(w io.Writer, format string, p *Picture) error {
+	if format == data {
+		return writeCharts(w, p)
+	}
 	c, err := Canvas(Width, Height, format)
 	if err != nil {
 		return err
@@ -143,7 +146,10 @@ const (
 
 // WriteGrid writes plots in rows, one row below the other. The plots of a row share its
 // width evenly; a nil leaves its place empty.
-func WriteGrid(w io.Writer, format string, rows [][]*plot.Plot) error {
+func WriteGrid(w io.Writer, format string, rows [][]*Picture) error {
+	if format == data {
+		return writeCharts(w, slices.Concat(rows...)...)
+	}
 	height := gridRow * vg.Length(len(rows))
 	c, err := Canvas(gridWidth, height, format)
 	if err != nil {
@@ -173,16 +179,19 @@ const under = 5 * vg.Centimeter
 
 // WriteStack writes two plots, one below the other, with the ends of their horizontal axes
 // in line.
-func WriteStack(w io.Writer, format string, top, bottom *plot.Plot) error {
+func WriteStack(w io.Writer, format string, top, bottom *Picture) error {
+	if format == data {
+		return writeCharts(w, top, bottom)
+	}
 	c, err := Canvas(Width, Height+under, format)
 	if err != nil {
 		return err
 	}
 	all := draw.New(c)
 	all.FillPolygon(color.White, []vg.Point{{}, {X: Width}, {X: Width, Y: Height + under}, {Y: Height + under}})
-	upper, lower := stacked(all, top, bottom)
-	drawIn(top, upper)
-	drawIn(bottom, lower)
+	upper, lower := stacked(all, top.Plot, bottom.Plot)
+	drawIn(top.Plot, upper)
+	drawIn(bottom.Plot, lower)
 	_, err = c.WriteTo(w)
 	return err
 }
@@ -202,83 +211,6 @@ func axes(p *plot.Plot, c draw.Canvas) vg.Rectangle {
 	defer blankLabels(p)()
 	return p.DataCanvas(c).Rectangle
 }
-
-// pageStyle defines Variables for light, for dark and for paper.
-//
-//go:embed page.css
-var pageStyle string
-
-// A Page is HTML about figures. It is not made from a template: packages for templates
-// call methods by name, so that the linker would keep every method in the program.
-type Page struct{ bytes.Buffer }
-
-// NewPage begins a page. The style is CSS, added to what pages have in common.
-func NewPage(title, style string) *Page {
-	p := &Page{}
-	p.Put(`<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>%s</title>
-<style>
-`, title)
-	p.WriteString(pageStyle + style)
-	p.Put("</style>\n</head>\n<body>\n<h1>%s</h1>\n", title)
-	return p
-}
-
-// Put writes markup. Each %s in it stands for a text, which Put escapes; in the value of
-// an attribute it stands in double quotes.
-func (p *Page) Put(markup string, texts ...string) {
-	escaped := make([]any, len(texts))
-	for i, text := range texts {
-		escaped[i] = html.EscapeString(text)
-	}
-	fmt.Fprintf(p, markup, escaped...)
-}
-
-// Facts writes a list of short answers with their names.
-func Facts[F ~struct{ Name, Value string }](p *Page, facts []F) {
-	p.Put("<dl>\n")
-	for _, f := range facts {
-		f := struct{ Name, Value string }(f)
-		p.Put("<div><dt>%s</dt><dd>%s</dd></div>\n", f.Name, f.Value)
-	}
-	p.Put("</dl>\n")
-}
-
-// Table writes a table; the note, if it is not empty, is its caption. Cells of the
-// class n are numbers, aligned to the right.
-func Table[C ~struct{ Text, Class string }](p *Page, note string, head []C, rows [][]C) {
-	p.Put("<div class=\"wide\"><table>")
-	if note != "" {
-		p.Put("<caption>%s</caption>", note)
-	}
-	p.Put("\n<thead>\n")
-	row(p, "th", head)
-	p.Put("</thead>\n<tbody>\n")
-	for _, cells := range rows {
-		row(p, "td", cells)
-	}
-	p.Put("</tbody></table></div>\n")
-}
-
-func row[C ~struct{ Text, Class string }](p *Page, element string, cells []C) {
-	p.Put("<tr>")
-	for _, c := range cells {
-		c := struct{ Text, Class string }(c)
-		p.Put("<" + element)
-		if c.Class != "" {
-			p.Put(` class="%s"`, c.Class)
-		}
-		p.Put(">%s</"+element+">", c.Text)
-	}
-	p.Put("</tr>\n")
-}
-
-// End closes the page.
-func (p *Page) End() { p.Put("</body>\n</html>\n") }
 
 // An Entry of a key explains a colour or a plotter.
 type Entry struct {
@@ -302,9 +234,10 @@ const (
 )
 
 // AddKey adds a key to a plot and leaves space for its rows above the axes.
-func AddKey(p *plot.Plot, k Key) {
-	p.Title.Padding = titleGap + rowHeight*vg.Length(len(k.rows(p, narrow)))
-	p.Add(k)
+func AddKey(p *Picture, k Key) {
+	p.Title.Padding = titleGap + rowHeight*vg.Length(len(k.rows(p.Plot, narrow)))
+	p.Key = k
+	p.Plot.Add(k)
 }
 
 // width returns the width of an entry.

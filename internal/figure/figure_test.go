@@ -2,11 +2,13 @@ package figure
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,7 +19,7 @@ import (
 )
 
 // falling returns a plot of a falling curve on logarithmic axes, with a long key.
-func falling(t *testing.T, entries int) *plot.Plot {
+func falling(t *testing.T, entries int) *Picture {
 	t.Helper()
 	p := New("Sizes")
 	p.X.Label.Text, p.Y.Label.Text = "processes", "data zone of a process, in MiB, with a long label"
@@ -54,7 +56,7 @@ func TestKeyOutside(t *testing.T) {
 		if p.Y.Label.Text == " " || !strings.Contains(b.String(), p.Y.Label.Text) {
 			t.Errorf("the label of the axis is lost: %q", p.Y.Label.Text)
 		}
-		blankLabels(p)
+		blankLabels(p.Plot)
 		data := p.DataCanvas(draw.Crop(draw.New(c), 6, -14, 6, -6))
 		found := 0
 		for _, m := range regexp.MustCompile(`<text x="([-0-9.]+)" y="([-0-9.]+)"[^>]*>(entry \d+|Sizes)<`).FindAllStringSubmatch(b.String(), -1) {
@@ -89,7 +91,7 @@ func TestRampStaysTogether(t *testing.T) {
 		k = append(k, Entry{Color: c})
 	}
 	k[len(k)-1].Name = strings.Repeat("ranks ", 6)
-	rows := k.rows(p, narrow)
+	rows := k.rows(p.Plot, narrow)
 	if len(rows) != 2 || len(rows[1]) != len(Ramp) {
 		t.Errorf("rows %v", rows)
 	}
@@ -128,8 +130,8 @@ func TestStack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		upper, lower := stacked(draw.New(c), top, bottom)
-		a, b := axes(top, upper), axes(bottom, lower)
+		upper, lower := stacked(draw.New(c), top.Plot, bottom.Plot)
+		a, b := axes(top.Plot, upper), axes(bottom.Plot, lower)
 		if math.Abs(float64(a.Min.X-b.Min.X)) > 0.5 || math.Abs(float64(a.Max.X-b.Max.X)) > 0.5 {
 			t.Errorf("axes from %v to %v above, %v to %v below", a.Min.X, a.Max.X, b.Min.X, b.Max.X)
 		}
@@ -199,47 +201,56 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestInline: an element for a page has the page's colours only, is XML, and keeps all
-// text; what ckpt has not drawn is refused.
-func TestInline(t *testing.T) {
-	var b bytes.Buffer
+// TestChart: a picture as data has all that was added to it, with its names, its axes and the
+// colours of the style; what has no form as data is refused.
+func TestChart(t *testing.T) {
 	p := falling(t, 2)
 	shape, err := plotter.NewPolygon(plotter.XYs{{X: 20, Y: 100}, {X: 40, Y: 100}, {X: 40, Y: 200}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape.Color = Pale(Blue, 40)
+	shape.Color = Pale(Blue, 51)
 	p.Add(shape)
-	if err := Write(&b, "svg", p); err != nil {
+	p.Marks("measured", plotter.XYs{{X: 30, Y: 1e9 / 3}}, draw.GlyphStyle{Color: Green, Shape: draw.RingGlyph{}})
+	p.Bars(plotter.XYs{{X: 30, Y: 100}}, plotter.YErrors{{Low: -10, High: 20}}, Grey)
+	p.Units[1] = Bytes
+	p.Text = "In words."
+	var b bytes.Buffer
+	if err := WriteStack(&b, "json", p, New("below")); err != nil {
 		t.Fatal(err)
 	}
-	svg := b.Bytes()
-	out, err := Inline(svg)
-	if err != nil {
-		t.Fatal(err)
+	var got Charts
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil || len(got.Charts) != 2 {
+		t.Fatalf("%v in %s", err, b.Bytes())
 	}
-	if s := string(out); !strings.HasPrefix(s, `<svg viewBox="0 0 `) || regexp.MustCompile(`#[0-9A-F]{6}|font-family|<\?xml`).MatchString(s) ||
-		!strings.Contains(s, "var(--c0)") || !strings.Contains(s, "var(--ink)") || strings.Count(s, "<text") != strings.Count(string(svg), "<text") {
-		t.Errorf("%s", s)
+	c := got.Charts[0]
+	kinds := ""
+	for _, part := range c.Parts {
+		kinds += part.Kind + part.Color + part.Shape + " "
 	}
-	for d := xml.NewDecoder(bytes.NewReader(out)); ; {
-		if _, err := d.Token(); err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	if kinds != "line--text area--c0 points--c2ring reach--c7 " || c.Parts[1].Alpha != 0.2 || c.Parts[2].At[0][1] != 333333300 || !slices.Equal(c.Parts[3].At[0], []Decimal{30, 90, 120}) {
+		t.Errorf("parts %s: %+v", kinds, c.Parts)
 	}
-	for _, bad := range []string{"", "<svg>", strings.Replace(string(svg), "<g ", `<script>x</script><g `, 1), strings.Replace(string(svg), "<g ", `<g onload="x" `, 1)} {
-		if _, err := Inline([]byte(bad)); err == nil {
-			t.Errorf("taken: %.80s", bad)
-		}
+	if !c.X.Log || c.Y.Unit != Bytes || c.X.Label != "processes" || c.Text != "In words." || len(c.Key) != 3 || c.Key[0] != (ChartKey{"entry 0", "--text"}) || c.Key[2].Name != "measured" {
+		t.Errorf("%+v", c)
+	}
+	p.Plot.Add(plotter.NewFunction(math.Sin)) // unseen: not by the picture
+	if err := Write(&b, "json", p); err != nil {
+		t.Error(err)
+	}
+	p.Add(plotter.NewFunction(math.Sin))
+	if err := Write(&b, "json", p); err == nil {
+		t.Error("a function was written as data")
+	}
+	if text, _ := json.Marshal([]Decimal{Decimal(math.NaN()), Decimal(math.Inf(1)), 1.0 / 3}); string(text) != "[null,null,0.3333333]" {
+		t.Errorf("%s", text)
 	}
 }
 
 // TestGrid: plots of a row do not overlap, and rows follow each other.
 func TestGrid(t *testing.T) {
 	var b bytes.Buffer
-	rows := [][]*plot.Plot{{falling(t, 2)}, {New("left"), New("right")}, {New("alone"), nil}}
+	rows := [][]*Picture{{falling(t, 2)}, {New("left"), New("right")}, {New("alone"), nil}}
 	if err := WriteGrid(&b, "svg", rows); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // Save writes a plot in the format that its name asks for.
-func Save(path string, p *plot.Plot) error {
+func Save(path string, p *Picture) error {
 	return SaveAs(path, func(w io.Writer, format string) error { return Write(w, format, p) })
 }
 
@@ -36,8 +36,18 @@ func SaveAs(path string, write func(w io.Writer, format string) error) error {
 // A Picture is a plot in the making, with its key.
 type Picture struct {
 	*plot.Plot
-	Key Key
-	Err error // the first
+	Key   Key
+	Err   error   // the first
+	Text  string  // for those who do not see it
+	Units [2]Unit // of the axes, x and y
+
+	shapes []plot.Plotter
+}
+
+// Add adds plotters.
+func (p *Picture) Add(list ...plot.Plotter) {
+	p.shapes = append(p.shapes, list...)
+	p.Plot.Add(list...)
 }
 
 // explained is a plotter that can stand in a key.
@@ -46,9 +56,9 @@ type explained interface {
 	plot.Thumbnailer
 }
 
-// Add adds a plotter, and its name to the key if it has one.
-func (p *Picture) Add(name string, e explained) {
-	p.Plot.Add(e)
+// Named adds a plotter, and its name to the key if it has one.
+func (p *Picture) Named(name string, e explained) {
+	p.Add(e)
 	if name != "" {
 		p.Key = append(p.Key, Entry{Name: name, Thumb: e})
 	}
@@ -65,7 +75,7 @@ func (p *Picture) Line(name string, points plotter.XYs, c color.Color, dashes ..
 		return
 	}
 	l.Color, l.Width, l.Dashes = c, vg.Points(1.5), dashes
-	p.Add(name, l)
+	p.Named(name, l)
 }
 
 // Marks adds points, if there are any.
@@ -79,7 +89,7 @@ func (p *Picture) Marks(name string, points plotter.XYs, style draw.GlyphStyle) 
 		return
 	}
 	s.GlyphStyle = style
-	p.Add(name, s)
+	p.Named(name, s)
 }
 
 // Failed keeps the first error.
@@ -96,5 +106,5 @@ func (p *Picture) Bars(at plotter.XYs, reach plotter.YErrors, c color.Color) {
 		p.Failed(err)
 		return
 	}
-	p.Plot.Add(bars)
+	p.Add(bars)
 }

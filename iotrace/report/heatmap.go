@@ -90,7 +90,7 @@ func (h *heat) shades(classes int) (low, high float64, shade func(float64) int) 
 	}
 }
 
-func (s *survey) drawHeat(p *plot.Plot) error {
+func (s *survey) drawHeat(p *figure.Picture) error {
 	h := s.heat
 	b := &boxes{colors: figure.Ramp, grow: 0.2}
 	low, high, shade := h.shades(len(b.colors))

@@ -8,6 +8,8 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"ckpt/internal/figure"
 )
 
 const (
@@ -199,14 +201,31 @@ type cell struct {
 }
 
 func (m *marks) Plot(c draw.Canvas, p *plot.Plot) {
-	if len(m.all) == 0 {
-		return
-	}
 	fx, fy := p.Transforms(&c)
+	m.draw(c, fx, fy, m.fewer(&c, fx, fy))
+}
+
+// Shapes says which marks a page draws.
+func (m *marks) Shapes(p *figure.Picture) (list []figure.Part) {
+	c := draw.Canvas{Rectangle: vg.Rectangle{Max: vg.Point{X: figure.Width, Y: figure.Height}}}
+	fx, fy := p.Transforms(&c)
+	at := make([][][]figure.Decimal, len(m.colors))
+	for _, k := range m.fewer(&c, fx, fy) {
+		at[k.class] = append(at[k.class], []figure.Decimal{figure.Decimal(k.x0), figure.Decimal(k.y0), figure.Decimal(k.x1), figure.Decimal(k.y1)})
+	}
+	for class, marks := range at {
+		if len(marks) > 0 {
+			list = append(list, figure.NewStrokes(m.colors[class], m.dot, marks))
+		}
+	}
+	return list
+}
+
+// fewer are the marks that are drawn.
+func (m *marks) fewer(c *draw.Canvas, fx, fy func(float64) vg.Length) []mark {
 	for size := 1.0; ; size *= 2 {
-		if kept, all := m.thin(&c, fx, fy, size); all || size > 1024 {
-			m.draw(c, fx, fy, m.shared(kept, func(k mark) cell { return m.cell(k, &c, fx, fy, max(size, m.dot)) }))
-			return
+		if kept, all := m.thin(c, fx, fy, size); all || size > 1024 {
+			return m.shared(kept, func(k mark) cell { return m.cell(k, c, fx, fy, max(size, m.dot)) })
 		}
 	}
 }
@@ -342,6 +361,22 @@ func (b *boxes) DataRange() (xmin, xmax, ymin, ymax float64) {
 		ymin, ymax = min(ymin, k.y0), max(ymax, k.y1)
 	}
 	return xmin, xmax, ymin, ymax
+}
+
+// Shapes says which boxes a page draws.
+func (b *boxes) Shapes(*figure.Picture) (list []figure.Part) {
+	for class, c := range b.colors {
+		var at [][]figure.Decimal
+		for _, k := range b.all {
+			if k.class == class {
+				at = append(at, []figure.Decimal{figure.Decimal(k.x0), figure.Decimal(k.y0), figure.Decimal(k.x1), figure.Decimal(k.y1)})
+			}
+		}
+		if len(at) > 0 {
+			list = append(list, figure.NewBoxes(c, at))
+		}
+	}
+	return list
 }
 
 func (b *boxes) Plot(c draw.Canvas, p *plot.Plot) {

@@ -9,8 +9,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"gonum.org/v1/plot"
-
 	"ckpt/internal/figure"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
@@ -36,7 +34,7 @@ type picture struct {
 	kind           Plot
 	title, caption string
 	events         bool // it needs events; counters are not enough
-	draw           func(*survey, *plot.Plot) error
+	draw           func(*survey, *figure.Picture) error
 	describe       func(*survey) string // in words; nil: its title
 }
 
@@ -82,15 +80,15 @@ func NeedsEvents(kind Plot) bool {
 
 const (
 	fileMarks = 6000 // of a picture in its own file
-	pageMarks = 600  // of a picture in a page
+	pageMarks = 2000 // of a picture in a page
 )
 
-// Draw draws a picture as svg, png or pdf. With the name of a file from the report it draws
+// Draw draws a picture as svg, png or pdf, or writes it as data, json. With the name of a file from the report it draws
 // only that file; bandwidth is always the job's. rank is the rank of a timeline; without
 // one (iotrace.None) it takes the slowest, or else the first at work.
 func Draw(w io.Writer, kind Plot, format string, tr *iotrace.Trace, r *analyze.Report, file string, rank int) error {
-	if format != "svg" && format != "png" && format != "pdf" {
-		return fmt.Errorf("report: format %q: not svg, png or pdf", format)
+	if !slices.Contains([]string{"svg", "png", "pdf", "json"}, format) {
+		return fmt.Errorf("report: format %q: not svg, png, pdf or json", format)
 	}
 	s, err := newSurvey(tr, r, file, rank, false, kind)
 	if err != nil {
@@ -226,7 +224,7 @@ func (s *survey) active() []bool {
 }
 
 // layOut lays out one of the pictures that were listed.
-func (s *survey) layOut(kind Plot) (*plot.Plot, error) {
+func (s *survey) layOut(kind Plot) (*figure.Picture, error) {
 	i := slices.IndexFunc(pictures, func(p picture) bool { return p.kind == kind })
 	if i < 0 {
 		return nil, fmt.Errorf("plot %q: there are %s", kind, strings.ReplaceAll(strings.Trim(fmt.Sprint(Plots()), "[]"), " ", ", "))
@@ -240,6 +238,9 @@ func (s *survey) layOut(kind Plot) (*plot.Plot, error) {
 	}
 	if err := pictures[i].draw(s, p); err != nil {
 		return nil, err
+	}
+	if pictures[i].describe != nil {
+		p.Text = pictures[i].describe(s)
 	}
 	return p, nil
 }

@@ -81,9 +81,10 @@ func (s *survey) key() (k figure.Key) {
 	return k
 }
 
-func (s *survey) sizes(p *plot.Plot) error {
+func (s *survey) sizes(p *figure.Picture) error {
 	p.X.Label.Text, p.Y.Label.Text = "request of a rank to a file, in order", "size"
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.WholeTicks), plot.TickerFunc(logByteTicks)
+	p.Units[1] = figure.LogBytes
 	log := func(y int64) float64 { return math.Log2(float64(y)) }
 	p.Add(s.requests.grids[Sizes].marks(whole, log, opColors, s.limit))
 	figure.AddKey(p, s.key())
@@ -92,18 +93,20 @@ func (s *survey) sizes(p *plot.Plot) error {
 	return nil
 }
 
-func (s *survey) offsets(p *plot.Plot) error {
+func (s *survey) offsets(p *figure.Picture) error {
 	p.X.Label.Text, p.Y.Label.Text = "request of a rank to a file, in order", "offset"
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.WholeTicks), plot.TickerFunc(byteTicks)
+	p.Units[1] = figure.Bytes
 	p.Add(s.requests.grids[Offsets].marks(whole, whole, opColors, s.limit))
 	figure.AddKey(p, s.key())
 	wholeMarks(p)
 	return nil
 }
 
-func (s *survey) spaceTime(p *plot.Plot) error {
+func (s *survey) spaceTime(p *figure.Picture) error {
 	p.X.Label.Text, p.Y.Label.Text = "time [s]", "offset"
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.DecimalTicks), plot.TickerFunc(byteTicks)
+	p.Units[1] = figure.Bytes
 	seconds := func(ns int64) float64 { return float64(ns) / 1e9 }
 	p.Add(s.requests.grids[SpaceTime].marks(seconds, whole, s.requests.colors, s.limit))
 	figure.AddKey(p, s.requests.key)
@@ -114,7 +117,7 @@ func (s *survey) spaceTime(p *plot.Plot) error {
 func whole(n int64) float64 { return float64(n) }
 
 // wholeMarks keeps marks at the edge of a picture whole.
-func wholeMarks(p *plot.Plot) {
+func wholeMarks(p *figure.Picture) {
 	p.Y.Max += (p.Y.Max - p.Y.Min) / 25
 	p.X.Max += (p.X.Max - p.X.Min) / 50
 }
@@ -210,10 +213,11 @@ func (c *counter) next(rank, file int32) int {
 	return int(*next - 1)
 }
 
-func (s *survey) bandwidth(p *plot.Plot) error {
+func (s *survey) bandwidth(p *figure.Picture) error {
 	b := &s.r.Bandwidth
 	p.X.Label.Text, p.Y.Label.Text = "time [s]", "bandwidth"
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.DecimalTicks), plot.TickerFunc(rateTicks)
+	p.Units[1] = figure.Rate
 	p.Y.Min = 0
 	var k figure.Key
 	for d, rates := range [][]float64{b.Write, b.Read} {
@@ -246,10 +250,10 @@ func (s *survey) bandwidth(p *plot.Plot) error {
 	return nil
 }
 
-func (s *survey) histogram(p *plot.Plot) error {
+func (s *survey) histogram(p *figure.Picture) error {
 	bins := s.activity.Histogram
 	p.X.Label.Text, p.Y.Label.Text = "size [bytes]", "requests"
-	p.Y.Tick.Marker = plot.TickerFunc(countTicks)
+	p.Y.Tick.Marker, p.Units[1] = plot.TickerFunc(countTicks), figure.LogNumber
 	var names []string
 	var counts [2]plotter.Values
 	for _, b := range bins {

@@ -180,7 +180,7 @@ func TestCountedPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := page.String()
-	if n := strings.Count(text, "<svg "); n != 3 || !strings.Contains(text, "DXT_ENABLE_IO_TRACE=1") || !strings.Contains(text, "Bars of bytes and time of I/O for 2 ranks") {
+	if n := strings.Count(text, "<figure "); n != 3 || !strings.Contains(text, "DXT_ENABLE_IO_TRACE=1") || !strings.Contains(text, "Bars of bytes and time of I/O for 2 ranks") {
 		t.Errorf("%d plots", n)
 	}
 	// Most logs have sums over all ranks only.
@@ -191,7 +191,7 @@ func TestCountedPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text = page.String()
-	if n := strings.Count(text, "<svg "); n != 2 || !strings.Contains(text, noBalance) || strings.Contains(text, "bursts</dt>") || strings.Contains(text, "<pre></pre>") {
+	if n := strings.Count(text, "<figure "); n != 2 || !strings.Contains(text, noBalance) || strings.Contains(text, "bursts</dt>") || strings.Contains(text, "<pre></pre>") {
 		t.Errorf("%d plots without ranks", n)
 	}
 	if err := Draw(io.Discard, Balance, "svg", tr, r, "", iotrace.None); err == nil {

@@ -173,7 +173,7 @@ func (l *timeline) boxes(lines []*fileLine) (out []box, lanes []int) {
 	return out, lanes
 }
 
-func (s *survey) drawLine(p *plot.Plot) error {
+func (s *survey) drawLine(p *figure.Picture) error {
 	l := s.line
 	lines := l.lines()
 	all, lanes := l.boxes(lines)
@@ -324,7 +324,7 @@ func (l *load) boxes() (out []box, all [2]spread) {
 	return out, all
 }
 
-func (s *survey) drawLoad(p *plot.Plot) error {
+func (s *survey) drawLoad(p *figure.Picture) error {
 	l := s.load
 	if s.r.Counted && l.empty() {
 		return errNoBalance

@@ -20,8 +20,10 @@ type Machine struct {
 	NodeMTBF, Shape float64
 	// Log, if not nil, has the failures instead: from a random time on, and from its beginning
 	// again when it has ended. LogShare is the share of the nodes of its machine that the job has.
+	// LogFrom, if not nil, is the time of the log, after its beginning, at which each life begins.
 	Log      *interval.FailureLog
 	LogShare float64
+	LogFrom  *float64
 	// Domains, if not 0, are parts of the job's nodes that fail as a whole, each every DomainMTBF,
 	// and lose their nodes. Copies and parity of a node lie in another domain.
 	Domains    int
@@ -58,6 +60,8 @@ func (m *Machine) check() error {
 		return &RangeError{"share of the nodes of the log", m.LogShare, 0, 1}
 	case m.Log != nil && !(m.Log.To > m.Log.From && len(m.Log.Failures) > 0):
 		return fmt.Errorf("the log of failures covers no time")
+	case m.Log != nil && m.LogFrom != nil && !(*m.LogFrom >= 0 && *m.LogFrom < m.Log.To-m.Log.From):
+		return &RangeError{"begin in the log of failures", *m.LogFrom, 0, m.Log.To - m.Log.From}
 	case m.Log == nil && !(m.NodeMTBF > 0 && m.NodeMTBF <= 1e6*maxTime):
 		return &RangeError{"MTBF of a node", m.NodeMTBF, 0, 1e6 * maxTime}
 	case m.Log == nil && m.Shape != 0 && !(m.Shape >= 0.2 && m.Shape <= 10):
@@ -230,7 +234,11 @@ type logged struct {
 }
 
 func (m *Machine) fromLog(rng *rand.Rand) *logged {
-	start := m.Log.From + rng.Float64()*(m.Log.To-m.Log.From)
+	part := rng.Float64() * (m.Log.To - m.Log.From)
+	if m.LogFrom != nil {
+		part = *m.LogFrom
+	}
+	start := m.Log.From + part
 	at, _ := slices.BinarySearchFunc(m.Log.Failures, start, func(f interval.Failure, t float64) int { return cmp.Compare(f.Start, t) })
 	return &logged{m: m, rng: rng, offset: start, at: at, nodes: make(map[string]int),
 		named: !slices.ContainsFunc(m.Log.Failures, func(f interval.Failure) bool { return f.Node == "" })}

@@ -105,7 +105,7 @@ func (c *crowd) run() (*Life, error) {
 		c.fail(f)
 		done := c.pace.where(f.at - c.worst.sum)
 		if float64(c.life.Failures) > math.Min(maxFailures, stuckFailures*(1+done/c.Interval)) {
-			return nil, &StuckError{c.life.Failures, math.Min(1, done/c.whole)}
+			return nil, &StuckError{Failures: c.life.Failures, Done: math.Min(1, done/c.whole)}
 		}
 	}
 	l, p := &c.life, &c.pace

@@ -57,8 +57,10 @@ type Job struct {
 	// gets than another that stands still: work that needs none of its messages, directly or
 	// through others. Stretch is how many times longer a transfer takes
 	// while so many groups move theirs; nil: they do not share the storage.
+	// Bare groups keep no logs, and go back together (bare.go).
 	Groups  int
 	Spread  bool
+	Bare    bool
 	Slack   float64
 	Stretch func(groups int) float64
 
@@ -155,6 +157,12 @@ func (j *Job) check() error {
 	case j.Shrink && j.Groups > 1:
 		return fmt.Errorf("jobs of groups do not shrink: a group that went back needs as many ranks as it had")
 	}
+	switch bare := j.Bare && j.Groups > 1; {
+	case bare && (j.Slowdown > 0 || j.Growth > 0 || j.Replay > 1):
+		return fmt.Errorf("groups without logs lose no speed to them, and repeat no work from them")
+	case bare && j.Spread && j.Walltime > 0:
+		return fmt.Errorf("groups without logs that store apart, and stop together at the end of an allocation, are not simulated")
+	}
 	if j.Beside != nil {
 		if err := j.Beside.check(); err != nil {
 			return err
@@ -221,6 +229,7 @@ func (e *RangeError) Error() string {
 type StuckError struct {
 	Failures int
 	Done     float64 // share of the work
+	Job      int     // of those that Simulate has
 }
 
 func (e *StuckError) Error() string {

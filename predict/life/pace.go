@@ -141,6 +141,9 @@ func (p *pace) ahead() float64 {
 // Promising is an interval near the best one, if the job fails every mtbf seconds: what the pauses
 // of an interval and the repeated work of an average failure cost together is least there.
 func (j *Job) Promising(mtbf float64) float64 {
+	if j.Bare {
+		return j.promisingBare(mtbf)
+	}
 	try := *j
 	last := j.Levels[len(j.Levels)-1]
 	cost := func(interval float64) float64 {

@@ -89,7 +89,7 @@ func (r *run) run() (*Life, error) {
 		if !ok || !r.checkpoint(int(i)+1) {
 			r.report(true)
 			if r.restart(); r.stuck() {
-				return nil, &StuckError{r.life.Failures, r.frontier / r.whole}
+				return nil, &StuckError{Failures: r.life.Failures, Done: r.frontier / r.whole}
 			}
 			r.report(false)
 		}

@@ -83,6 +83,9 @@ func Simulate(ctx context.Context, jobs []Job, m Machine, runs Runs) (*Simulatio
 					t = &tape{of: m.source(j.Nodes, failuresOf(runs.Seed, n)), nodes: j.Nodes}
 				}
 				l, err := jobs[i].live(&m, &player{tape: t}, outagesOf(runs.Seed, n), nil)
+				if stuck := new(StuckError); errors.As(err, &stuck) {
+					stuck.Job = i
+				}
 				if err != nil {
 					return err
 				}
@@ -102,6 +105,9 @@ var errRoom = errors.New("a store that is away is simulated for one group, or fo
 
 // live is one life. Outages of the storage are drawn by rng.
 func (j *Job) live(m *Machine, src source, rng *rand.Rand, watch func(Moment)) (*Life, error) {
+	if j.Bare && j.Groups > 1 {
+		return j.bare(m, src, rng, watch)
+	}
 	if j.Groups > 1 {
 		c := newCrowd(j, m, src, rng)
 		c.watch = watch

@@ -74,7 +74,7 @@ the first job alone takes about a second, with the seeks of a disk of 50 MB/s an
 	f.StringVar(&o.policy, "policy", strings.Join(iosched.TurnPolicies(), ","), "policies to compare; none is without a controller, and always measured")
 	f.IntVar(&o.rounds, "rounds", 10, "times that everything is measured")
 	f.StringVar(&o.throttle, "throttle", "auto", "a slow disk, like 50MB/s,seek=9ms,unit=1MiB; none; or auto")
-	f.StringVar(&o.plot, "plot", "", "draw the result to this .svg, .png or .pdf")
+	f.StringVar(&o.plot, "plot", "", "draw the result to this .svg, .png, .pdf or .json")
 	return cmd
 }
 
@@ -254,7 +254,7 @@ func percentOff(predicted, measured float64) string {
 
 // draw draws rows of plots into a file, in the format that its name asks for. Without a
 // path there is nothing to draw.
-func draw(ctx context.Context, g *ui.Globals, path string, panels func() ([][]*plot.Plot, error)) error {
+func draw(ctx context.Context, g *ui.Globals, path string, panels func() ([][]*figure.Picture, error)) error {
 	if path == "" {
 		return nil
 	}
@@ -275,7 +275,7 @@ type series struct {
 }
 
 // barPanel draws series that are so far apart, in units of a name.
-func barPanel(names []string, list []series, width vg.Length, apart float64) (*plot.Plot, error) {
+func barPanel(names []string, list []series, width vg.Length, apart float64) (*figure.Picture, error) {
 	p := figure.New("")
 	most := 0.0
 	for i, s := range list {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
@@ -293,10 +292,10 @@ func (l *interferenceLine) row() (header, row []string) {
 
 // panels has a row for each storage: what the policies make of the jobs, and of the
 // reader.
-func (b *interference) panels() ([][]*plot.Plot, error) {
-	var rows [][]*plot.Plot
+func (b *interference) panels() ([][]*figure.Picture, error) {
+	var rows [][]*figure.Picture
 	for _, s := range b.Storages {
-		var row []*plot.Plot
+		var row []*figure.Picture
 		for _, pair := range [][]measure{measures[:2], measures[2:4]} {
 			if *pair[0].ratio(&s.List[0]) == nil {
 				continue
@@ -315,7 +314,7 @@ func (b *interference) panels() ([][]*plot.Plot, error) {
 
 // panel draws the ratios of each policy side by side, with the range of the middle half of
 // the rounds.
-func (s *interferenceStorage) panel(pair []measure) (*plot.Plot, error) {
+func (s *interferenceStorage) panel(pair []measure) (*figure.Picture, error) {
 	var names []string
 	for _, l := range s.List[1:] {
 		names = append(names, l.Policy)

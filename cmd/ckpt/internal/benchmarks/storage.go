@@ -86,7 +86,7 @@ setting with one value holds for all runs. Without --sweep there is one run.`,
 	f.StringVar(&o.on, "on", "", "description of the storage: "+strings.Join(pfs.Presets(), ", ")+", or a file")
 	ui.Choices(f, "on", pfs.Presets()...)
 	f.StringVar(&o.sweep, "sweep", "", "settings to vary, like p1,p2,buffer or buffer=4MiB:32MiB")
-	f.StringVar(&o.plot, "plot", "", "draw the rates to this .svg, .png or .pdf")
+	f.StringVar(&o.plot, "plot", "", "draw the rates to this .svg, .png, .pdf or .json")
 	f.IntVar(&o.ranks, "ranks", 128, "number of ranks (in DIR: 4), or of writers of probes")
 	f.IntVar(&o.nodes, "nodes", 0, "spread the ranks over this many nodes (default one rank on each)")
 	f.StringVar(&o.bytes, "bytes", "2GiB", "bytes of each rank (in DIR: 32MiB)")

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
@@ -282,7 +281,7 @@ func (a *sweepAxis) header() string {
 
 // panels has one for each group: the switches above, two others to a row. Each run is a bar in
 // the colour of its bottleneck.
-func (s *sweep) panels() ([][]*plot.Plot, error) {
+func (s *sweep) panels() ([][]*figure.Picture, error) {
 	bottlenecks := map[string]bool{}
 	for _, g := range s.Groups {
 		for _, x := range g.Runs {
@@ -294,7 +293,7 @@ func (s *sweep) panels() ([][]*plot.Plot, error) {
 		colors[name] = figure.Categories[i%len(figure.Categories)]
 		key = append(key, figure.Entry{Name: name, Color: colors[name]})
 	}
-	var rows [][]*plot.Plot
+	var rows [][]*figure.Picture
 	for i := range s.Groups {
 		whole := s.Groups[i].Setting == "switches"
 		p, err := s.Groups[i].panel(colors, whole)
@@ -304,11 +303,11 @@ func (s *sweep) panels() ([][]*plot.Plot, error) {
 		last := len(rows) - 1
 		switch {
 		case whole || len(s.Groups) == 1:
-			rows = append(rows, []*plot.Plot{p})
+			rows = append(rows, []*figure.Picture{p})
 		case last >= 0 && len(rows[last]) == 2 && rows[last][1] == nil:
 			rows[last][1] = p
 		default:
-			rows = append(rows, []*plot.Plot{p, nil})
+			rows = append(rows, []*figure.Picture{p, nil})
 		}
 	}
 	top := rows[0][0]
@@ -321,7 +320,7 @@ func (s *sweep) panels() ([][]*plot.Plot, error) {
 	return rows, nil
 }
 
-func (g *sweepGroup) panel(colors map[string]color.NRGBA, whole bool) (*plot.Plot, error) {
+func (g *sweepGroup) panel(colors map[string]color.NRGBA, whole bool) (*figure.Picture, error) {
 	names := g.labels()
 	label, space := g.Setting, 9*vg.Centimeter
 	if whole {

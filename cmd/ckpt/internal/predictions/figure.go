@@ -33,12 +33,12 @@ func plotFigure(path string, f *predict.Figure) error {
 }
 
 // A picture of predictions has intervals and the point that was asked for.
-type picture struct{ figure.Picture }
+type picture struct{ *figure.Picture }
 
-func newPicture(title string) *picture { return &picture{figure.Picture{Plot: figure.New(title)}} }
+func newPicture(title string) *picture { return &picture{figure.New(title)} }
 
 // sizePlot lays out a figure of sizes.
-func sizePlot(f *predict.Figure) (*plot.Plot, error) {
+func sizePlot(f *predict.Figure) (*figure.Picture, error) {
 	p := newPicture(f.Title)
 	p.X.Label.Text, p.Y.Label.Text = f.X, f.Y
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.WholeTicks), plot.TickerFunc(figure.DecimalTicks)
@@ -55,9 +55,9 @@ func sizePlot(f *predict.Figure) (*plot.Plot, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	scale(p.Plot, f)
-	figure.AddKey(p.Plot, p.Key)
-	return p.Plot, nil
+	scale(p.Picture, f)
+	figure.AddKey(p.Picture, p.Key)
+	return p.Picture, nil
 }
 
 // The marks of measured points.
@@ -83,7 +83,7 @@ func (p *picture) interval(curve []predict.Band, low, high float64) {
 			if i > 0 {
 				part.name = ""
 			}
-			p.Add(part.name, shape)
+			p.Named(part.name, shape)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func points(list []predict.XY) (out plotter.XYs) {
 
 // scale chooses the axes: logarithmic where the figure spans a power of ten, otherwise
 // from 0. All that the figure has is inside.
-func scale(p *plot.Plot, f *predict.Figure) {
+func scale(p *figure.Picture, f *predict.Figure) {
 	xLow, xHigh, yLow, yHigh := p.X.Min, p.X.Max, p.Y.Min, p.Y.Max
 	for _, b := range f.Curve {
 		yLow, yHigh = min(yLow, b.Low), max(yHigh, b.High)
@@ -167,7 +167,7 @@ func bands(curve []predict.Band, low, high float64, outside bool) []plotter.XYs 
 
 // residualPlot draws how far the points are from the law, in per cent of what the law
 // gives, with its interval. It stands below the plot above, and has its horizontal axis.
-func residualPlot(f *predict.Figure, above *plot.Plot) (*plot.Plot, error) {
+func residualPlot(f *predict.Figure, above *figure.Picture) (*figure.Picture, error) {
 	p := newPicture("")
 	p.Title.Padding = 0
 	p.X, p.Y.Label.Text = above.X, "measured less law [%]"
@@ -199,7 +199,7 @@ func residualPlot(f *predict.Figure, above *plot.Plot) (*plot.Plot, error) {
 	}
 	p.X.Min, p.X.Max = above.X.Min, above.X.Max
 	figure.Include(&p.Y, -most, most)
-	return p.Plot, nil
+	return p.Picture, nil
 }
 
 func percent(share float64) float64 { return 100 * share }

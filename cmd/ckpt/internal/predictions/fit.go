@@ -86,7 +86,7 @@ fits these process counts only and shows the errors at the others.`,
 	f.StringVar(&o.mpi, "mpi", "", "fit this MPI library only")
 	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.IntSliceVar(&o.points, "points", nil, "fit these process counts only (ranks per node for the shared zone)")
-	f.StringVar(&o.plot, "plot", "", "draw a figure to this .svg, .png or .pdf")
+	f.StringVar(&o.plot, "plot", "", "draw a figure to this .svg, .png, .pdf or .json")
 	f.StringVar(&o.quantity, "quantity", "data", "quantity in the figure: data, shared or total")
 	ui.Choices(f, "quantity", "data", "shared", "total")
 	f.StringVar(&o.law, "law", "auto", "law of the figure: "+strings.Join(fit.LawNames(), ", "))

@@ -119,7 +119,7 @@ func (o *intervalOptions) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.shape, "shape", 1, "shape of the Weibull distribution of failures: 1 is exponential")
 	f.BoolVar(&o.steady, "steady", false, "start on a machine long in use, not right after a failure")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the simulation")
-	f.StringVar(&o.plot, "plot", "", "draw the waste over the interval to a file: .svg, .png or .pdf")
+	f.StringVar(&o.plot, "plot", "", "draw the waste over the interval to a file: .svg, .png, .pdf or .json")
 }
 
 // complete checks what goes together, and fills in what an APP, a job and a log tell.

@@ -35,8 +35,6 @@ func (o *levelOptions) addFlags(f *pflag.FlagSet) {
 // several says that checkpoints go to several levels.
 func (o *levelOptions) several() bool { return len(o.levels) > 0 || o.tier != nil || o.async > 0 }
 
-const groupsLag = "the lag of groups of ranks is not predicted"
-
 // oneLevelFlags are for checkpoints of one level.
 var oneLevelFlags = []string{"cost", "restart", "mode", "logging", "logged", "log-growth", "replay"}
 
@@ -46,7 +44,7 @@ func (o *levelOptions) check(f *pflag.FlagSet) error {
 	case o.async > 0 && (len(o.levels) > 0 || o.shareLocal != ""):
 		return ui.BadUsage("--async and --storage-level both say where checkpoints wait until they are safe", "leave one of them out")
 	case o.async > 0 && (f.Changed("mode") || f.Changed("logging")):
-		return ui.BadUsage("--async with --mode: "+groupsLag, "leave one of them out")
+		return ui.BadUsage("--async with --mode: no closed form has groups of ranks whose checkpoints are in flight", "ckpt predict plan APP --async --mode semi --mtbf 24h simulates their lives")
 	case o.async == 0 && o.lag != "":
 		return ui.BadUsage("--lag "+o.lag+": the job waits for its checkpoints", "add --async")
 	}
@@ -58,6 +56,9 @@ func (o *levelOptions) check(f *pflag.FlagSet) error {
 			return ui.BadUsage("--share-local "+o.shareLocal+": belongs to several levels of storage", "add them, like --storage-level local=5s --storage-level store=2m")
 		}
 		return nil
+	}
+	if len(o.levels) > 0 && f.Changed("mode") {
+		return ui.BadUsage("--mode with several levels: no closed form has groups of ranks on them", "ckpt simulate --mode semi --local-rate 4GiB/s simulates their lives")
 	}
 	for _, name := range oneLevelFlags {
 		if f.Changed(name) && o.fromJob != "" {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -147,7 +146,7 @@ func plotLevels(path string, r *levelsResult) error {
 	return figure.Save(path, p)
 }
 
-func levelsPlot(r *levelsResult) (*plot.Plot, error) {
+func levelsPlot(r *levelsResult) (*figure.Picture, error) {
 	p := newPicture(fmt.Sprintf("Waste by interval: %s, MTBF %s", ui.Count(len(r.Levels), "level"), spanOf(r.MTBF)))
 	p.X.Label.Text, p.Y.Label.Text = "interval", "waste [%]"
 	low, high := r.Patterns[0].Interval/10, r.Patterns[0].Interval*10

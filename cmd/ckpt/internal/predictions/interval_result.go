@@ -121,7 +121,7 @@ func plotWaste(path string, m *interval.Model, rules []interval.RuleRow) error {
 
 // wastePlot lays out the waste over the interval, from a tenth to ten times the best
 // one, and further if another was asked for.
-func wastePlot(m *interval.Model, rules []interval.RuleRow) (*plot.Plot, error) {
+func wastePlot(m *interval.Model, rules []interval.RuleRow) (*figure.Picture, error) {
 	p := newPicture(fmt.Sprintf("Waste by interval: cost %s, MTBF %s, restart %s", ui.Span(m.Cost), ui.Span(m.MTBF), ui.Span(m.Restart)))
 	p.X.Label.Text, p.Y.Label.Text = "interval", "waste [%]"
 	low, high := reach(rules)
@@ -143,16 +143,16 @@ func wastePlot(m *interval.Model, rules []interval.RuleRow) (*plot.Plot, error) 
 }
 
 // overIntervals completes a plot over intervals.
-func (p *picture) overIntervals(low, high float64) (*plot.Plot, error) {
+func (p *picture) overIntervals(low, high float64) (*figure.Picture, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.TickerFunc(figure.DurationTicks)
+	p.X.Scale, p.X.Tick.Marker, p.Units[0] = plot.LogScale{}, plot.TickerFunc(figure.DurationTicks), figure.Seconds
 	p.Y.Tick.Marker = plot.TickerFunc(figure.DecimalTicks)
 	figure.Include(&p.X, low, high)
 	figure.Include(&p.Y, 0, p.Y.Max)
-	figure.AddKey(p.Plot, p.Key)
-	return p.Plot, nil
+	figure.AddKey(p.Picture, p.Key)
+	return p.Picture, nil
 }
 
 // intervals are evenly spaced on a logarithmic axis.

@@ -22,6 +22,7 @@ type needOptions struct {
 	memory, size, waste, downtime string
 	share, protect, rate          string
 	keep                          int
+	storage                       ui.StorageOptions
 }
 
 func newPredictStorageCommand(g *ui.Globals) *cobra.Command {
@@ -36,10 +37,12 @@ ckpt interval, solved for the rate (docs/INTERVAL.md).
 
 A checkpoint has the --memory of all nodes, or --size, or what is predicted for an APP on
 its nodes, with the flags of ckpt predict size. The table around the answer has other
-wastes and failure rates.`,
+wastes and failure rates. --on says which waste a described storage gives, and what an
+object storage costs.`,
 		Example: `  ckpt predict storage --nodes 200 --memory 512GiB --node-mtbf 5y --waste 5%
   ckpt predict storage --size 911GiB --nodes 128 --node-mtbf 5y --waste 2% --node-rate 5GiB/s
   ckpt predict storage llama70b.yaml --np 1024 --nodes 128 --level application --node-mtbf 264d --waste 2%
+  ckpt predict storage --nodes 16 --memory 64GiB --node-mtbf 5y --waste 5% --on s3
   ckpt predict storage bt.D.64 --nodes 4 --mtbf 12h --waste 5% --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,6 +65,7 @@ func (o *needOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.protect, "protect", "partner", "what survives a lost node: none, partner[:K], xor:N or rs:K+M (of one node: none)")
 	f.StringVar(&o.rate, "node-rate", "", "rate of the storage of a node, like 5GiB/s (default: asked for, too)")
 	f.IntVar(&o.keep, "keep", 1, "checkpoints that stay in the store while one more is written")
+	o.storage.AddFlags(f, "on", "also say which waste this storage gives, where each node writes one file")
 }
 
 // A StorageNeed is the storage that a machine needs, as --json prints it.
@@ -86,6 +90,7 @@ type StorageNeed struct {
 	NodeCapacity int64              `json:"node_capacity_bytes"`
 	Around       []interval.NeedRow `json:"needed_list"`
 	Assumed      []string           `json:"assumption_list"`
+	On           *NeedOn            `json:"on_storage,omitempty"`
 
 	size    fit.Range // of a checkpoint, in bytes
 	failing FailingOptions
@@ -107,6 +112,13 @@ func runPredictStorage(cmd *cobra.Command, g *ui.Globals, o *needOptions, app st
 		r.First = &first
 	}
 	r.Around = need.Around()
+	on, err := described(cmd.Context(), &o.storage)
+	if err == nil && on != nil {
+		r.On, err = on.Need(r, need)
+	}
+	if err != nil {
+		return err
+	}
 	return g.Show(r, func() error { return printStorageNeed(g, r) })
 }
 
@@ -260,6 +272,7 @@ func printStorageNeed(g *ui.Globals, r *StorageNeed) error {
 		}
 		text += "no interval: " + whose + ", and the formulas are exact for exponential failures\n"
 	}
+	text += r.On.text(r.Waste)
 	if g.Quiet {
 		return g.Printf("%s", text)
 	}
@@ -273,6 +286,25 @@ func printStorageNeed(g *ui.Globals, r *StorageNeed) error {
 		return err
 	}
 	return r.printAround(g, "nodes, then store: rate to the store", func(n *interval.NeedRow) *interval.Needed { return n.First })
+}
+
+// text says what a storage gives; nothing without one.
+func (n *NeedOn) text(accepted float64) string {
+	if n == nil {
+		return ""
+	}
+	verdict := "may be accepted or not"
+	if n.WasteHigh <= accepted {
+		verdict = "is accepted"
+	} else if n.WasteLow > accepted {
+		verdict = "is too much"
+	}
+	text := fmt.Sprintf("on %s a checkpoint takes %s, 95 %% %s to %s, where each node writes one file; the waste of %s, 95 %% %s to %s, %s\n", n.Name,
+		ui.Seconds(n.Seconds), ui.Seconds(n.Low), ui.Seconds(n.High), ui.Percent(n.Waste), ui.Percent(n.WasteLow), ui.Percent(n.WasteHigh), verdict)
+	for _, line := range n.Lines() {
+		text += line[0] + " " + line[1] + "\n"
+	}
+	return text
 }
 
 // about tells what is asked.

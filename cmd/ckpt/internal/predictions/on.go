@@ -9,6 +9,7 @@ import (
 	"ckpt/coordinator/tune"
 	"ckpt/image/pfs"
 	"ckpt/image/plan"
+	"ckpt/interval"
 	"ckpt/predict"
 	"ckpt/predict/fit"
 	"ckpt/predict/service"
@@ -24,19 +25,25 @@ type shared struct {
 
 // on reads the storage of --on; nil without.
 func (o *timeOptions) on(ctx context.Context) (*shared, error) {
-	background, err := o.storage.Background()
-	if err != nil || o.storage.On == "" {
-		return nil, err
-	}
-	if o.measure != "" {
+	s, err := described(ctx, &o.storage)
+	switch {
+	case s == nil:
+	case o.measure != "":
 		return nil, ui.BadUsage("--on and --measure exclude each other: both say how fast the storage is", "give one of them")
-	}
-	if o.law == string(fit.Thesis) {
+	case o.law == string(fit.Thesis):
 		return nil, ui.BadUsage("--law thesis has a time of its own, that --on would replace", "leave one of them out")
 	}
-	s := &shared{ctx: ctx, background: background}
-	s.sys, err = o.storage.Load()
 	return s, err
+}
+
+// described reads a storage; nil without a name.
+func described(ctx context.Context, o *ui.StorageOptions) (*shared, error) {
+	background, err := o.Background()
+	if err != nil || o.On == "" {
+		return nil, err
+	}
+	sys, err := o.Load()
+	return &shared{ctx, sys, background}, err
 }
 
 // Images times the images of another checkpointer: a file of each process, one stream into
@@ -50,6 +57,42 @@ func (s *shared) Images(t *predict.Time) error {
 	t.Simulated(s.sys.Name, f.Storage, factorOf(&f))
 	t.Objects = ui.ObjectsOf(&f)
 	return nil
+}
+
+// A NeedOn says what a described storage does for a job of whose nodes each writes one file. Its waste is
+// the one at the best interval, 1 if the job makes no progress, and lies in 95 % between low and high.
+type NeedOn struct {
+	Name      string  `json:"on"`
+	Seconds   float64 `json:"checkpoint_s"`
+	Low       float64 `json:"low_s"`
+	High      float64 `json:"high_s"`
+	Waste     float64 `json:"waste"`
+	WasteLow  float64 `json:"waste_low"`
+	WasteHigh float64 `json:"waste_high"`
+	predict.Objects
+}
+
+// Need times the checkpoints of a need, and prices them and what the store holds.
+func (s *shared) Need(r *StorageNeed, n *interval.Need) (*NeedOn, error) {
+	m := &tune.PlannedMemory{Regions: []string{"image"}}
+	c := tune.Case{Memory: m, OneStream: true, Settings: plan.Defaults(), Background: s.background, Doubt: (r.size.High - r.size.Low) / 4 / r.size.Value}
+	for node := range r.Nodes {
+		bytes := r.Node
+		if node > 0 {
+			bytes = (r.Bytes - r.Node) / int64(r.Nodes-1)
+		}
+		m.Sources = append(m.Sources, plan.Source{Rank: node, Node: node, Pieces: []plan.Piece{{Bytes: bytes}}})
+		c.Mapping = append(c.Mapping, 1)
+	}
+	f, err := tune.Predict(s.ctx, s.sys, c)
+	if err != nil {
+		return nil, err
+	}
+	objects := ui.ObjectsOf(&f)
+	if f.Bill != nil {
+		objects.Bill = (*predict.Bill)(s.sys.Bill(*f.Requests, r.Capacity))
+	}
+	return &NeedOn{s.sys.Name, f.Latency.Value, f.Latency.Low, f.Latency.High, n.WasteOf(f.Latency.Value), n.WasteOf(f.Latency.Low), n.WasteOf(f.Latency.High), objects}, nil
 }
 
 // factorOf returns the factor of a forecast's interval.
@@ -83,28 +126,13 @@ func imagesOf(t *predict.Time) *tune.PlannedMemory {
 	}
 	place := make(map[int]int) // how many such nodes came before
 	for node, n := range t.Mapping {
-		for _, mib := range imagesOfNode(t.Files, n, place[n], nodes[n]) {
+		for _, mib := range t.NodeImages(n, place[n], nodes[n]) {
 			bytes := zones.PageRound(int64(math.Ceil(mib * share * mebi)))
 			m.Sources = append(m.Sources, plan.Source{Rank: len(m.Sources), Node: node, Pieces: []plan.Piece{{Bytes: bytes}}})
 		}
 		place[n]++
 	}
 	return m
-}
-
-// imagesOfNode returns the sizes of the images of node i of so many with as many ranks.
-func imagesOfNode(files []predict.File, ranks, i, of int) (mib []float64) {
-	for _, aggregators := range []bool{true, false} {
-		for _, f := range files {
-			if f.PPN != ranks || f.Aggregator != aggregators {
-				continue
-			}
-			for range f.Count*(i+1)/of - f.Count*i/of {
-				mib = append(mib, float64(f.MiB))
-			}
-		}
-	}
-	return mib
 }
 
 // Stored times what ckpt stores.

@@ -189,7 +189,7 @@ one application APP can be left out.`,
 	}
 	o.addFlags(cmd.Flags())
 	o.addLevelFlag(cmd.Flags())
-	cmd.Flags().StringVar(&figure, "plot", "", "draw the data zone over process counts to this .svg, .png or .pdf")
+	cmd.Flags().StringVar(&figure, "plot", "", "draw the data zone over process counts to this .svg, .png, .pdf or .json")
 	cmd.Flags().BoolVar(&o.managers, "manager-files", false, "add the images of mpiexec, ssh and proxies, as DMTCP stores them")
 	return cmd
 }

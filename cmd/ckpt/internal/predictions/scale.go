@@ -53,7 +53,7 @@ more than one node, n_nodes; the checkpoints are predicted.`,
 	f.StringVar(&o.codec, "codec", "gzip", "codec of the compressed checkpoints, with --runs: gzip, zstd or s2")
 	ui.Choices(f, "codec", "gzip", "zstd", "s2")
 	f.IntSliceVar(&o.np, "np", nil, "only these numbers of ranks")
-	f.StringVar(&o.plot, "plot", "", "draw the times over the ranks to this .svg, .png or .pdf")
+	f.StringVar(&o.plot, "plot", "", "draw the times over the ranks to this .svg, .png, .pdf or .json")
 	f.IntVar(&o.checkpoints, "checkpoints", 1, "checkpoints in a run")
 	return cmd
 }
@@ -173,7 +173,7 @@ func plotScale(path string, s *plan.Scale) error {
 	return figure.Save(path, p)
 }
 
-func scalePlot(s *plan.Scale) (*plot.Plot, error) {
+func scalePlot(s *plan.Scale) (*figure.Picture, error) {
 	p := newPicture(fmt.Sprintf("Scaling of %s under %s, checkpoints in a run: %d", s.App, s.MPI, s.Checkpoints))
 	p.X.Label.Text, p.Y.Label.Text = "ranks", "time of a run [s]"
 	alone := func(pt plan.ScalePoint) plan.TimeRange {
@@ -210,8 +210,8 @@ func scalePlot(s *plan.Scale) (*plot.Plot, error) {
 		return nil, p.Err
 	}
 	p.scaleAxes(s)
-	figure.AddKey(p.Plot, p.Key)
-	return p.Plot, nil
+	figure.AddKey(p.Picture, p.Key)
+	return p.Picture, nil
 }
 
 // intervals draws error bars, unless all times are measured.

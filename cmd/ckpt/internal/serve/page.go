@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"path"
 	"time"
+
+	"ckpt/internal/figure"
 )
 
-// assets are the files of the page. uPlot is as npm has it (uplot 1.6.32, MIT).
+// assets are the files of the page that reports do not have, too.
 //
-//go:embed assets/*.html assets/*.js assets/*.css assets/uPlot.LICENSE
+//go:embed assets/*.html assets/*.js
 var assets embed.FS
 
 // page answers with a file of the page.
@@ -20,6 +22,9 @@ func page(w http.ResponseWriter, r *http.Request) {
 		name = "index.html"
 	}
 	body, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		body, err = figure.Assets.ReadFile("assets/" + name)
+	}
 	if err != nil || r.URL.Path != "/" && r.URL.Path != "/"+name {
 		fail(w, http.StatusNotFound, "there is no such page", "the page is /")
 		return

@@ -192,7 +192,14 @@ func runStudy(ctx context.Context, g *ui.Globals, o *studyOptions, execute func(
 	if r.failure = failure; failed {
 		r.Left = slices.DeleteFunc(r.Left, func(l Left) bool { return l.What == failure.Step.Name })
 	}
-	if err := g.WriteFile(ctx, s.Page, r.page); err != nil {
+	page, err := r.page()
+	if err == nil {
+		err = s.keepPage(page)
+	}
+	if err != nil {
+		return err
+	}
+	if err := g.WriteFile(ctx, s.Page, page.html); err != nil {
 		return err
 	}
 	if err := g.Show(r, func() error { return r.text(g) }); err != nil || !failed {

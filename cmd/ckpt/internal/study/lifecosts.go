@@ -25,12 +25,14 @@ type lifeCosts struct {
 	protect, drain, slowdown string
 	restart                  string
 	modeNames                []string
+	logNames                 []string
 	logging, logGrowth       string
 	replay                   float64
 	staggers                 []string
 	slack, coordination      string
 	groupNodes               int
 	with                     []string
+	room                     lifeCapacity
 }
 
 func (o *lifeCosts) addFlags(f *pflag.FlagSet) {
@@ -54,8 +56,11 @@ func (o *lifeCosts) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.groupNodes, "group-nodes", 1, "nodes of a group in mode semi")
 	f.StringVar(&o.coordination, "coordination", "0s", "with --store-rate: time that a rank adds to the agreement of its group on a checkpoint, like 100us")
 	f.IntVar(&o.ppn, "ppn", 0, "ranks of a node, in place of --np")
+	f.StringSliceVar(&o.logNames, "log", []string{"kept"}, "message logs of groups: kept, or none, without which all groups go back together; several are compared")
+	ui.Choices(f, "log", "kept", "none")
 	f.StringVar(&o.logging, "logging", "", "speed lost to message logs between groups, like 2%")
 	f.StringVar(&o.logGrowth, "log-growth", "0%", "time that logs add to a checkpoint, as a share of the interval")
+	o.room.addFlags(f)
 	f.Float64Var(&o.replay, "replay", 1, "speed of repeated work of groups, whose messages come from logs")
 }
 
@@ -70,8 +75,10 @@ type costs struct {
 	slow, restart           float64
 	logging, growth, replay float64
 	staggers                []supervisor.Stagger
+	bare                    []bool // whether groups keep no logs
 	slack, coordination     float64
-	groupNodes              int
+	slackGiven              bool
+	groupNodes, keep        int
 	described               []string // what a described storage says
 	parts                   *parts
 	with                    []besideJob
@@ -84,7 +91,7 @@ func (o *lifeCosts) read(ctx context.Context, f *pflag.FlagSet, count int) (*cos
 	var q ui.Quantities
 	c := &costs{nodes: count, np: o.np, bytes: q.Size("--node-bytes", o.nodeBytes), store: float64(q.Rate("--store-rate", o.store)), local: float64(q.Rate("--local-rate", o.local)),
 		network: float64(q.Rate("--network-rate", o.network)), slow: q.Share("--drain-slowdown", o.slowdown), restart: q.Duration("--restart", o.restart).Seconds(),
-		growth: q.Share("--log-growth", o.logGrowth), replay: o.replay, slack: q.Duration("--slack", o.slack).Seconds(), coordination: q.Duration("--coordination", o.coordination).Seconds(), groupNodes: o.groupNodes}
+		growth: q.Share("--log-growth", o.logGrowth), replay: o.replay, slack: q.Duration("--slack", o.slack).Seconds(), slackGiven: f.Changed("slack"), coordination: q.Duration("--coordination", o.coordination).Seconds(), groupNodes: o.groupNodes}
 	if o.ppn > 0 {
 		c.np = o.ppn * count
 	}
@@ -112,6 +119,9 @@ func (o *lifeCosts) read(ctx context.Context, f *pflag.FlagSet, count int) (*cos
 		return nil, ui.Missing("--store-rate", "500GiB/s")
 	}
 	if err := o.check(f, c); err != nil {
+		return nil, err
+	}
+	if err := o.room.check(f, c); err != nil {
 		return nil, err
 	}
 	background, err := o.storage.Background()
@@ -152,7 +162,21 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 			return ui.BadUsage("--"+name+": coordinated checkpoints need no message logs", "leave it out, or add --mode semi or --mode uncoordinated")
 		}
 	}
-	for _, name := range []string{"stagger", "slack"} {
+	for _, name := range o.logNames {
+		if name != "kept" && name != "none" {
+			return ui.BadUsage(fmt.Sprintf("--log %q: want kept or none", name), "--logging says what kept logs cost")
+		}
+		if bare := name == "none"; !slices.Contains(c.bare, bare) {
+			c.bare = append(c.bare, bare)
+		}
+	}
+	kept := slices.Contains(c.bare, false)
+	for _, name := range []string{"logging", "log-growth", "replay"} {
+		if groups && !kept && f.Changed(name) {
+			return ui.BadUsage("--"+name+": groups keep no message logs", "leave it out, or add --log kept")
+		}
+	}
+	for _, name := range []string{"stagger", "slack", "log"} {
 		if !groups && f.Changed(name) {
 			return ui.BadUsage("--"+name+" is of groups of ranks, and coordinated checkpoints have one", "leave it out, or add --mode semi or --mode uncoordinated")
 		}
@@ -189,7 +213,7 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 		return ui.BadUsage("--np: ranks matter for --mode uncoordinated, --coordination and --on only", "leave it out")
 	case f.Changed("np") && c.np < c.nodes:
 		return ui.BadUsage(fmt.Sprintf("--np %d: each of %d nodes has a rank", c.np, c.nodes), "give more ranks, or fewer nodes")
-	case groups && o.logging == "":
+	case groups && kept && o.logging == "":
 		return ui.Missing("--logging", "2%")
 	case !(c.replay >= 1 && c.replay <= 100):
 		return ui.BadUsage(fmt.Sprintf("--replay %g: want 1 to 100", c.replay), "1 is the speed of the first time")
@@ -198,12 +222,16 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 }
 
 // job is the job in a mode.
-func (c *costs) job(mode job.Mode, stagger supervisor.Stagger) life.Job {
+func (c *costs) job(w way) life.Job {
+	mode, stagger := w.mode, w.stagger
 	p, node := c.parts.mode[mode], &c.parts.node
 	j := life.Job{Nodes: c.nodes}
 	store := life.Level{Name: "store", Cost: p.write, Restart: c.restart + p.read, Share: 1}
 	if mode != job.Coordinated {
 		j.Slowdown, j.Growth, j.Replay = c.logging, c.growth, c.replay
+		if j.Bare = w.bare; j.Bare {
+			j.Slowdown, j.Growth, j.Replay = 0, 0, 0
+		}
 		j.Groups, j.Spread, j.Slack, j.Stretch = p.count, stagger == supervisor.Spread, c.slack, p.stretch
 		store.Read = p.read
 	}
@@ -222,7 +250,7 @@ func (c *costs) job(mode job.Mode, stagger supervisor.Stagger) life.Job {
 	if mode == job.Uncoordinated && stagger == supervisor.Spread {
 		own /= c.ranksOfNode()
 	}
-	extra := float64(c.scheme.Strength()) / float64(max(1, c.scheme.Nodes()-c.scheme.Strength()))
+	extra := c.protection()
 	local := life.Level{Name: "nodes", OnNodes: true, Strength: c.scheme.Strength(), Cost: own*(1+extra)/c.local + c.agreement(p.ranks), Restart: c.restart + min(own, float64(p.bytes))/c.local}
 	again := float64(c.bytes) / c.local // what a lost node had
 	if c.network > 0 {
@@ -256,7 +284,13 @@ func (c *costs) best(j *life.Job, mtbf, loss float64) (float64, error) {
 // assumed is what the costs take for granted.
 func (c *costs) assumed() (list []string) {
 	if slices.ContainsFunc(c.modes, func(m job.Mode) bool { return m != job.Coordinated }) {
-		list = append(list, fmt.Sprintf("groups wait for messages of a group that stands still once they are %s further", ui.Seconds(c.slack)))
+		list = append(list, "groups wait for messages of a group that stands still once they are --slack further")
+		if !c.slackGiven {
+			list = append(list, "--slack is "+ui.Seconds(c.slack))
+		}
+	}
+	if slices.Contains(c.bare, true) {
+		list = append(list, "without logs groups that store apart have no recovery line but the beginning")
 	}
 	if list = append(list, c.described...); len(c.described) == 0 {
 		list = append(list, "reading is as fast as writing")

@@ -2,7 +2,7 @@ package study
 
 import (
 	"cmp"
-	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,51 +13,91 @@ import (
 	"strings"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/durable"
 	"ckpt/internal/figure"
 	"ckpt/internal/lazy"
+	"ckpt/internal/vfs"
 	"ckpt/iotrace/analyze"
 )
 
-//go:embed page.css
-var pageStyle string
-
-// A picture is an SVG element with its caption.
-type picture struct {
-	svg     []byte
-	caption string
+// A Page is what a study says, as its page and the service show it.
+type Page struct {
+	Title    string    `json:"title"`
+	Note     string    `json:"note"`
+	Facts    []fact    `json:"facts"`
+	Sections []section `json:"sections"`
 }
 
-// page writes the page.
-func (r *Result) page(w io.Writer) error {
+// A picture is a chart with its caption.
+type picture struct {
+	Chart   *figure.Chart `json:"chart"`
+	Caption string        `json:"caption"`
+}
+
+// PageFile is the file of a Page in the directory of its study.
+const PageFile = "page.json"
+
+// page lays out what the study says.
+func (r *Result) page() (*Page, error) {
 	sections, err := r.sections()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range []section{{Title: "Left out of this study", Facts: r.left()}, {Title: "Warnings of the steps", Facts: r.warnings()}} {
+		if len(s.Facts) > 0 {
+			sections = append(sections, s)
+		}
+	}
+	return &Page{fmt.Sprintf("Checkpoints of %s on %s", r.App, ui.Count(r.NP, "rank")),
+		fmt.Sprintf("A study by ckpt %s, after the methodology of B. León Otero (UAB 2022). Intervals hold the true value in 95 of 100 cases.", ui.ThisBuild().String()),
+		r.facts(), append(sections, r.stepList())}, nil
+}
+
+// keepPage writes the page for the service, beside the results of the steps.
+func (s *Study) keepPage(p *Page) error {
+	text, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	p := figure.NewPage(fmt.Sprintf("Checkpoints of %s on %s", r.App, ui.Count(r.NP, "rank")), pageStyle)
-	p.Put("<p class=\"soft\">A study by ckpt %s, after the methodology of B. León Otero (UAB 2022). Intervals hold the true value in 95 of 100 cases.</p>\n", ui.ThisBuild().String())
-	figure.Facts(p, r.facts())
-	for i := range sections {
-		sections[i].put(p)
+	return durable.Replace(vfs.OS{}, s.path(PageFile), append(text, '\n'))
+}
+
+// ReadPage reads a file of that kind.
+func ReadPage(path string) (*Page, error) {
+	text, err := durable.ReadFile(vfs.OS{}, path, mostPage)
+	if err != nil {
+		return nil, err
 	}
-	part(p, "Left out of this study", r.left())
-	part(p, "Warnings of the steps", r.warnings())
-	r.stepList(p)
-	p.End()
-	_, err = p.WriteTo(w)
+	p := &Page{}
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, durable.Damaged(path, 0, "%v", err)
+	}
+	return p, nil
+}
+
+const mostPage = 16 << 20
+
+// html writes the page as one file.
+func (p *Page) html(w io.Writer) error {
+	out := figure.NewPage(p.Title)
+	out.Put("<p class=\"note\">%s</p>\n", p.Note)
+	figure.Facts(out, p.Facts)
+	for i := range p.Sections {
+		if err := p.Sections[i].put(out); err != nil {
+			return err
+		}
+	}
+	out.End()
+	_, err := out.WriteTo(w)
 	return err
 }
 
-// part writes a section of facts, if there are any.
-func part(p *figure.Page, title string, facts []fact) {
-	if len(facts) > 0 {
-		p.Put("<section>\n<h2>%s</h2>\n", title)
-		figure.Facts(p, facts)
-		p.Put("</section>\n")
+func (sec *section) put(p *figure.Page) error {
+	p.Put("<section>\n")
+	if sec.Phase != "" {
+		p.Put("<p class=\"phase\">%s</p>\n", sec.Phase)
 	}
-}
-
-func (sec *section) put(p *figure.Page) {
-	p.Put("<section>\n<p class=\"phase\">%s</p>\n<h2>%s</h2>\n", sec.Phase, sec.Title)
+	p.Heading(sec.Title)
 	for _, text := range sec.Text {
 		p.Put("<p>%s</p>\n", text)
 	}
@@ -75,14 +115,15 @@ func (sec *section) put(p *figure.Page) {
 		t.put(p)
 	}
 	for _, pic := range sec.Pictures {
-		p.Put("<figure><div class=\"wide\">")
-		p.Write(pic.svg) // ckpt has drawn it and has escaped its text; Inline takes nothing else
-		p.Put("</div><figcaption>%s</figcaption></figure>\n", pic.caption)
+		if err := p.Chart(pic.Chart, pic.Caption); err != nil {
+			return err
+		}
 	}
 	if len(sec.Commands) > 0 {
-		p.Put("<details open><summary>Produced by</summary><pre>%s\n</pre></details>\n", strings.Join(sec.Commands, "\n"))
+		p.Put("<details><summary>Produced by</summary><pre>%s\n</pre></details>\n", strings.Join(sec.Commands, "\n"))
 	}
 	p.Put("</section>\n")
+	return nil
 }
 
 func (t *table) put(p *figure.Page) {
@@ -100,24 +141,20 @@ func (t *table) put(p *figure.Page) {
 			rows[i] = append(rows[i], cell{text, head[k].Class})
 		}
 	}
-	figure.Table(p, "", head, rows)
-	if t.Note != "" {
-		p.Put("<p class=\"note\">%s</p>\n", t.Note)
-	}
+	figure.Table(p, t.Note, head, rows)
 }
 
-// stepList writes what each step was for, and its command line.
-func (r *Result) stepList(p *figure.Page) {
-	p.Put("<section>\n<h2>All steps</h2>\n<p>Each is a command to type alone. Its output is a file in <code>%s</code>.</p>\n", r.Dir)
+// stepList says what each step was for, and its command line.
+func (r *Result) stepList() section {
+	sec := section{Title: "All steps", Text: []string{"Each is a command to type alone. Its output is a file in " + r.Dir + "."}}
 	t := table{Head: []string{"step", "phase", "why"}}
-	var commands strings.Builder
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		t.Rows = append(t.Rows, []string{s.Name, s.Phase, s.Why})
-		commands.WriteString(s.Command + "\n")
+		sec.Commands = append(sec.Commands, s.Command)
 	}
-	t.put(p)
-	p.Put("<details><summary>Their command lines</summary><pre>%s</pre></details>\n</section>\n", commands.String())
+	sec.Tables = []table{t}
+	return sec
 }
 
 // left are the parts that the study has left out, and why.
@@ -138,23 +175,26 @@ func (r *Result) warnings() (list []fact) {
 	return list
 }
 
-// picture adds a figure that a step has drawn.
+// picture adds the figures that a step has drawn.
 func (s *Study) picture(sec *section, step, file, caption string) error {
 	if !slices.ContainsFunc(s.Steps, func(x Step) bool { return x.Name == step }) {
 		return nil
 	}
-	svg, err := os.ReadFile(s.path(file))
+	text, err := os.ReadFile(s.path(file))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
+	var drawn figure.Charts
+	if err == nil {
+		err = json.Unmarshal(text, &drawn)
 	}
-	inline, err := figure.Inline(svg)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.path(file), err)
 	}
-	sec.Pictures = append(sec.Pictures, picture{inline, caption})
+	for _, c := range drawn.Charts {
+		sec.Pictures = append(sec.Pictures, picture{c, caption})
+		caption = "" // of the first
+	}
 	return nil
 }
 
@@ -218,7 +258,7 @@ func (r *Result) access() (sec section, err error) {
 	for _, i := range p.Insights { // the advice is for jobs of ckpt
 		sec.Findings = append(sec.Findings, fact{i.Title, i.Advice})
 	}
-	return sec, r.study.picture(&sec, "io-plot", "io.svg", "Each request of the checkpoint with its size, in order.")
+	return sec, r.study.picture(&sec, "io-plot", "io.plot.json", "Each request of the checkpoint with its size, in order.")
 }
 
 // ofSystem matches files that the MPI library and the system write to.

@@ -93,7 +93,7 @@ func (r *Result) predicted() (sec section, err error) {
 	if err := r.scale(&sec); err != nil {
 		return sec, err
 	}
-	return sec, r.study.picture(&sec, "size", "size.svg", "The data zone of a rank over the number of ranks: measured, predicted, and the target.")
+	return sec, r.study.picture(&sec, "size", "size.plot.json", "The data zone of a rank over the number of ranks: measured, predicted, and the target.")
 }
 
 // images shows the files of whole processes.
@@ -195,20 +195,21 @@ func (r *Result) scale(sec *section) (err error) {
 
 // A section of the page: what a few steps say.
 type section struct {
-	Phase, Title string
-	Text         []string
-	Facts        []fact
-	Findings     []fact // of the analysis, with advice
-	Tables       []table
-	Pictures     []picture
-	Commands     []string
+	Phase    string    `json:"method_phase,omitempty"`
+	Title    string    `json:"title"`
+	Text     []string  `json:"paragraphs,omitempty"`
+	Facts    []fact    `json:"facts,omitempty"`
+	Findings []fact    `json:"findings,omitempty"` // of the analysis, with advice
+	Tables   []table   `json:"tables,omitempty"`
+	Pictures []picture `json:"pictures,omitempty"`
+	Commands []string  `json:"commands,omitempty"`
 }
 
 // A table of the page. The heads of columns of numbers begin with |.
 type table struct {
-	Head []string
-	Rows [][]string
-	Note string
+	Head []string   `json:"head"`
+	Rows [][]string `json:"rows"`
+	Note string     `json:"note,omitempty"`
 }
 
 // sections lays out the page, in the order of the thesis.
@@ -280,7 +281,7 @@ func (r *Result) planned() (sec section, err error) {
 		sec.Facts = append(sec.Facts, fact{"best interval", span(i.Interval) + " from the end of a checkpoint to the next; " + ui.Percent(i.Waste) + " of the time is wasted, for an MTBF of " + span(i.MTBF)})
 	}
 	sec.Text = r.advice()
-	if err := r.study.picture(&sec, "interval", "waste.svg", "The share of the time that checkpoints and failures waste, over the interval between checkpoints."); err != nil {
+	if err := r.study.picture(&sec, "interval", "waste.plot.json", "The share of the time that checkpoints and failures waste, over the interval between checkpoints."); err != nil {
 		return sec, err
 	}
 	plan := readInto[planned](r.study, "plan", &err)

@@ -3,6 +3,7 @@ package study
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -22,6 +23,7 @@ type simulateOptions struct {
 	lifeCosts
 	nodes, machineNodes int
 	failures, system    string
+	failuresFrom        string
 	shape               float64
 	loss                string
 	detect, repair      string
@@ -36,7 +38,8 @@ type simulateOptions struct {
 	runs                int
 	seed                uint64
 	preset              string
-	vary, target, solve string
+	vary                []string
+	target, solve       string
 	plot                string
 }
 
@@ -86,6 +89,7 @@ limits; ckpt interval has the closed forms.`,
 	f.Float64Var(&o.shape, "shape", 1, "shape of the Weibull distribution of a node's failures: 1 is exponential, 0.7 that of large machines")
 	f.StringVar(&o.failures, "failures", "", "log of the failures of a machine, in place of --node-mtbf: CSV (node,start,end,kind), of LANL, of SCR, or a list of times")
 	f.StringVar(&o.system, "system", "", "with --failures: the system that counts, of several in one log")
+	f.StringVar(&o.failuresFrom, "failures-from", "", "with --failures: the time after the log's beginning at which all runs begin, like 90d (default: random)")
 	f.IntVar(&o.machineNodes, "machine-nodes", 0, "with --failures: nodes of the machine (default: as the log says, else the job has all)")
 	f.StringVar(&o.loss, "node-loss", "100%", "share of the failures that lose a node with its directory; the others kill processes")
 	f.StringVar(&o.detect, "detect", "30s", "time from a failure until the job is ended")
@@ -100,10 +104,10 @@ limits; ckpt interval has the closed forms.`,
 	f.BoolVar(&o.shrink, "shrink", false, "with --spares: go on with the nodes that are left, slower, while no spare is")
 	f.StringVar(&o.preset, "machine", "", "take nodes, memory and rates of a machine: "+strings.Join(presetNames(), ", "))
 	ui.Choices(f, "machine", presetNames()...)
-	f.StringVar(&o.vary, "vary", "", "repeat for seven values of a flag, like node-mtbf=1y..10y")
+	f.StringArrayVar(&o.vary, "vary", nil, "repeat for seven values of a flag, like node-mtbf=1y..10y; given twice, for five of the second one each")
 	f.StringVar(&o.target, "target", "", "with --solve: the waste to reach, like 'waste<5%'")
 	f.StringVar(&o.solve, "solve", "", "with --target: the flag whose value is looked for, and its range, like store-rate=10GiB/s..10TiB/s")
-	f.StringVar(&o.plot, "plot", "", "draw one life, and the waste over the interval, to a file: .svg, .png or .pdf")
+	f.StringVar(&o.plot, "plot", "", "draw one life, and the waste over the interval, to a file: .svg, .png, .pdf or .json")
 	f.StringVar(&o.appTime, "app-time", "30d", "time of the run without checkpoints and failures")
 	f.StringVar(&o.interval, "interval", "auto", "time between checkpoints, or auto: the best of five")
 	f.IntVar(&o.runs, "runs", 200, "number of simulated runs of each mode and interval")
@@ -111,33 +115,43 @@ limits; ckpt interval has the closed forms.`,
 	return cmd
 }
 
-// A way is a mode, and how its groups store.
+// A way is a mode, and how its groups store. Bare groups keep no message logs.
 type way struct {
 	mode    job.Mode
 	stagger supervisor.Stagger
+	bare    bool
 }
 
-// String is the stagger, "" of one group.
-func (w way) String() string {
+// staggered is the stagger, "" of one group.
+func (w way) staggered() string {
 	if w.mode == job.Coordinated {
 		return ""
 	}
 	return w.stagger.String()
 }
 
-// name is the mode and the stagger.
-func (w way) name() string { return strings.TrimSpace(string(w.mode) + " " + w.String()) }
+// groups says how its groups store, "" of one group.
+func (w way) groups() string {
+	if w.bare {
+		return w.staggered() + " unlogged"
+	}
+	return w.staggered()
+}
+
+// name is the mode, and how its groups store.
+func (w way) name() string { return strings.TrimSpace(string(w.mode) + " " + w.groups()) }
 
 // ways are all that are asked for.
 func (c *costs) ways() (list []way) {
 	for _, mode := range c.modes {
-		for _, stagger := range c.staggers {
-			if w := (way{mode, stagger}); mode != job.Coordinated {
-				list = append(list, w)
-			}
-		}
 		if mode == job.Coordinated {
 			list = append(list, way{mode: mode})
+			continue
+		}
+		for _, bare := range c.bare {
+			for _, stagger := range c.staggers {
+				list = append(list, way{mode, stagger, bare})
+			}
 		}
 	}
 	return list
@@ -170,11 +184,13 @@ func runSimulate(ctx context.Context, g *ui.Globals, o *simulateOptions, f *pfla
 // answer is the result for the flags, for several values of one, or for the one that is looked for.
 func (o *simulateOptions) answer(ctx context.Context, f *pflag.FlagSet) (*simulateResult, error) {
 	switch {
-	case o.vary != "" && o.target != "":
+	case len(o.vary) > 2:
+		return nil, ui.BadUsage(fmt.Sprintf("--vary is there %d times", len(o.vary)), "vary one flag, or two for a map of the best ways")
+	case len(o.vary) > 0 && o.target != "":
 		return nil, ui.BadUsage("--vary and --target both change a flag", "leave one of them out")
 	case (o.target == "") != (o.solve == ""):
 		return nil, ui.BadUsage("--target and --solve belong together: which waste, and which flag to reach it by", "give both, like --target 'waste<5%' --solve store-rate=10GiB/s..10TiB/s")
-	case o.vary != "":
+	case len(o.vary) > 0:
 		return o.varied(ctx, f)
 	case o.target != "":
 		return o.solved(ctx, f)
@@ -214,8 +230,12 @@ func (o *simulateOptions) simulate(ctx context.Context, f *pflag.FlagSet) (*simu
 	}
 	var jobs []life.Job
 	var ways []way
-	for _, w := range costs.ways() {
-		j := costs.job(w.mode, w.stagger)
+	asked := costs.ways()
+	for _, w := range asked {
+		if w.bare && w.stagger == supervisor.Spread && o.walltime != "" {
+			return nil, ui.BadUsage("--walltime with "+w.name()+": groups that store apart and stop together are not simulated", "leave --walltime out, or add --stagger none")
+		}
+		j := costs.job(w)
 		j.Work, j.Interval, j.Nodes, j.Walltime, j.Queue, j.Shrink = work, fixed, o.nodes, walltime, queue, o.shrink
 		tries := []float64{1}
 		if fixed == 0 {
@@ -231,12 +251,23 @@ func (o *simulateOptions) simulate(ctx context.Context, f *pflag.FlagSet) (*simu
 		}
 	}
 	s, err := life.Simulate(ctx, jobs, m, life.Runs{Count: o.runs, Seed: o.seed})
+	var without []string
+	for stuck := new(life.StuckError); errors.As(err, &stuck) && len(jobs) > 1; {
+		// The others are compared without a way or an interval that makes no progress.
+		name := ways[stuck.Job].name()
+		jobs, ways = slices.Delete(jobs, stuck.Job, stuck.Job+1), slices.Delete(ways, stuck.Job, stuck.Job+1)
+		if !slices.ContainsFunc(ways, func(w way) bool { return w.name() == name }) {
+			without = append(without, name)
+		}
+		s, err = life.Simulate(ctx, jobs, m, life.Runs{Count: o.runs, Seed: o.seed})
+	}
 	if err != nil {
 		return nil, rangeOfLife(err)
 	}
-	r := &simulateResult{Nodes: o.nodes, NodeBytes: costs.bytes, WorkS: work, MTBFS: o.mtbf(&m), Runs: o.runs, Seed: o.seed, Protect: costs.scheme.String(), Lives: []simulatedLife{},
+	slices.Sort(without)
+	r := &simulateResult{ways: asked, Without: without, Nodes: o.nodes, NodeBytes: costs.bytes, WorkS: work, MTBFS: o.mtbf(&m), Runs: o.runs, Seed: o.seed, Protect: costs.scheme.String(), Lives: []simulatedLife{},
 		Assumed: append(o.assumed(), costs.assumed()...), jobs: jobs, machine: m}
-	r.add(jobs, ways, s)
+	r.add(costs, jobs, ways, s)
 	return r, nil
 }
 

@@ -50,8 +50,8 @@ func (o *simulateOptions) machine(f *pflag.FlagSet) (m life.Machine, err error) 
 		return m, ui.BadUsage("--failures says when nodes fail, and so do --mtbf, --node-mtbf and --shape", "leave one of them out")
 	case o.failures != "":
 		return m, o.log(&m)
-	case f.Changed("system") || f.Changed("machine-nodes"):
-		return m, ui.BadUsage("--system and --machine-nodes belong to a log of failures", "add --failures FILE")
+	case f.Changed("system") || f.Changed("machine-nodes") || f.Changed("failures-from"):
+		return m, ui.BadUsage("--system, --machine-nodes and --failures-from belong to a log of failures", "add --failures FILE")
 	case !o.FailingOptions.Given():
 		return m, ui.Missing("--node-mtbf", "5y")
 	}
@@ -84,6 +84,12 @@ func (o *simulateOptions) log(m *life.Machine) error {
 		return ui.BadUsage(fmt.Sprintf("--nodes %d: the machine of the log has %d", o.nodes, machine), "give the nodes of the job, and with --machine-nodes those of the machine")
 	}
 	m.LogShare = float64(o.nodes) / float64(machine)
+	if o.failuresFrom != "" {
+		var q ui.Quantities
+		from := q.Duration("--failures-from", o.failuresFrom).Seconds()
+		m.LogFrom = &from
+		return q.Err
+	}
 	return nil
 }
 
@@ -161,6 +167,9 @@ func (o *simulateOptions) presetOf() *preset {
 func (o *simulateOptions) assumed() (list []string) {
 	if p := o.presetOf(); p != nil {
 		list = append(list, p.name+": "+p.said)
+	}
+	if o.failuresFrom != "" {
+		list = append(list, "all runs meet the failures of the log from the same time on, so that the ends of runs say nothing of other failures")
 	}
 	return list
 }

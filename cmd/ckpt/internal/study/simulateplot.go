@@ -25,7 +25,7 @@ func (r *simulateResult) draw(path string) error {
 		return err
 	}
 	return figure.SaveAs(path, func(w io.Writer, format string) error {
-		return figure.WriteGrid(w, format, [][]*plot.Plot{{above}, {below}})
+		return figure.WriteGrid(w, format, [][]*figure.Picture{{above}, {below}})
 	})
 }
 
@@ -42,14 +42,14 @@ func (r *simulateResult) best() (i int) {
 var lifeColors = []color.Color{figure.Blue, figure.Vermilion, figure.Green, figure.Purple, figure.Orange, figure.Sky}
 
 // lifePlot draws what the time of the first life has gone to until each moment, and its failures.
-func (r *simulateResult) lifePlot() (*plot.Plot, error) {
+func (r *simulateResult) lifePlot() (*figure.Picture, error) {
 	i := r.best()
 	moments := []life.Moment{{}}
 	_, err := life.One(r.jobs[i], r.machine, r.Seed, 0, func(m life.Moment) { moments = append(moments, m) })
 	if err != nil {
 		return nil, rangeOfLife(err)
 	}
-	p := &figure.Picture{Plot: figure.New("A life: " + r.tries[i].way.name() + " every " + ui.Seconds(r.tries[i].interval))}
+	p := figure.New("A life: " + r.tries[i].way.name() + " every " + ui.Seconds(r.tries[i].interval))
 	p.X.Label.Text, p.Y.Label.Text = "days", "hours that were no work"
 	end := moments[len(moments)-1]
 	var failures plotter.XYs
@@ -73,13 +73,13 @@ func (r *simulateResult) lifePlot() (*plot.Plot, error) {
 	p.Marks("failures", failures, draw.GlyphStyle{Color: figure.Vermilion, Radius: 2, Shape: draw.CrossGlyph{}})
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.DecimalTicks), plot.TickerFunc(figure.DecimalTicks)
 	figure.Include(&p.Y, 0, math.Max(1, p.Y.Max))
-	figure.AddKey(p.Plot, p.Key)
-	return p.Plot, p.Err
+	figure.AddKey(p, p.Key)
+	return p, p.Err
 }
 
 // wastePlot draws the waste of each way over its interval, with 95 % intervals.
-func (r *simulateResult) wastePlot() (*plot.Plot, error) {
-	p := &figure.Picture{Plot: figure.New("Waste of the mean run")}
+func (r *simulateResult) wastePlot() (*figure.Picture, error) {
+	p := figure.New("Waste of the mean run")
 	p.X.Label.Text, p.Y.Label.Text = "interval", "waste [%]"
 	var order []way
 	of := map[way]plotter.XYs{}
@@ -98,10 +98,10 @@ func (r *simulateResult) wastePlot() (*plot.Plot, error) {
 		p.Marks(w.name(), of[w], draw.GlyphStyle{Color: c, Radius: 2.5, Shape: draw.CircleGlyph{}})
 		p.Bars(of[w], reach[w], c)
 	}
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.TickerFunc(figure.DurationTicks)
+	p.X.Scale, p.X.Tick.Marker, p.Units[0] = plot.LogScale{}, plot.TickerFunc(figure.DurationTicks), figure.Seconds
 	p.Y.Tick.Marker = plot.TickerFunc(figure.DecimalTicks)
 	figure.Include(&p.X, low/1.5, high*1.5)
 	figure.Include(&p.Y, 0, p.Y.Max)
-	figure.AddKey(p.Plot, p.Key)
-	return p.Plot, p.Err
+	figure.AddKey(p, p.Key)
+	return p, p.Err
 }

@@ -7,7 +7,6 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
-	"ckpt/image/nodes"
 	"ckpt/predict/life"
 )
 
@@ -22,12 +21,17 @@ type simulateResult struct {
 	Seed      uint64          `json:"seed"`
 	Lives     []simulatedLife `json:"simulated_list"`
 	Assumed   []string        `json:"assumption_list"`
-	// Varied is the flag that --vary or --solve changes, and Points what its values give.
+	// Without are the ways that fail more often than they get further: they have no end.
+	Without []string `json:"no_progress_list,omitempty"`
+	// Varied is the flag that --vary or --solve changes, and Second the flag of another --vary.
+	// Points are the results of their values.
 	Varied string           `json:"varied_flag,omitempty"`
+	Second string           `json:"second_varied_flag,omitempty"`
 	Points []simulatedPoint `json:"varied_list,omitempty"`
 	// Solved is the value that reaches the target.
 	Solved *simulatedPoint `json:"solved,omitempty"`
 
+	ways    []way // that were asked for
 	target  float64
 	jobs    []life.Job // those of tries
 	tries   []try
@@ -53,6 +57,7 @@ type simulatedLife struct {
 	Mode        job.Mode `json:"mode"`
 	Stagger     string   `json:"stagger,omitempty"`
 	GroupCount  int      `json:"group_count"`
+	Unlogged    bool     `json:"without_logs,omitempty"`
 	Best        bool     `json:"best"`
 	IntervalS   float64  `json:"interval_s"`
 	CostS       float64  `json:"cost_s"`
@@ -75,12 +80,18 @@ type simulatedLife struct {
 	Drains      float64  `json:"mean_drains"`
 	// Completed checkpoints put these bytes into the store and onto the nodes. The worst failure of a
 	// run destroys DeepestS of work.
-	StoreBytes float64       `json:"mean_store_bytes"`
-	StorePeak  float64       `json:"peak_store_bytes_per_s"`
-	StoreBusy  float64       `json:"busy_store_share"`
-	LocalBytes float64       `json:"mean_node_level_bytes"`
-	DeepestS   float64       `json:"mean_deepest_lost_s"`
-	Time       []timeOfCause `json:"time_list"`
+	StoreBytes float64 `json:"mean_store_bytes"`
+	StorePeak  float64 `json:"peak_store_bytes_per_s"`
+	StoreBusy  float64 `json:"busy_store_share"`
+	LocalBytes float64 `json:"mean_node_level_bytes"`
+	StoreHeld  float64 `json:"store_held_bytes"` // at most
+	NodeHeld   float64 `json:"node_held_bytes"`
+	// DeepestCount is how many intervals lie between the two ends of that work.
+	DeepestS     float64       `json:"mean_deepest_lost_s"`
+	DeepestCount float64       `json:"mean_deepest_lost_intervals"`
+	Time         []timeOfCause `json:"time_list"`
+
+	way way
 }
 
 // timeOfCause is the share of the time of the runs that goes to a cause.
@@ -90,7 +101,7 @@ type timeOfCause struct {
 }
 
 // add takes the best interval of each mode, the best mode first.
-func (r *simulateResult) add(jobs []life.Job, ways []way, s *life.Simulation) {
+func (r *simulateResult) add(c *costs, jobs []life.Job, ways []way, s *life.Simulation) {
 	best := map[way]int{}
 	for i, w := range ways {
 		r.tries = append(r.tries, try{w, jobs[i].Interval, wastedOf(r.WorkS, &s.Lives[i].End)})
@@ -105,13 +116,13 @@ func (r *simulateResult) add(jobs []life.Job, ways []way, s *life.Simulation) {
 			continue
 		}
 		l := &s.Lives[i]
-		x := simulatedLife{Mode: w.mode, Stagger: w.String(), GroupCount: max(1, jobs[i].Groups), Best: l.Best, IntervalS: jobs[i].Interval, CostS: jobs[i].Pause(),
+		x := simulatedLife{way: w, Unlogged: w.bare, Mode: w.mode, Stagger: w.staggered(), GroupCount: max(1, jobs[i].Groups), Best: l.Best, IntervalS: jobs[i].Interval, CostS: jobs[i].Pause(),
 			MeanS: l.End.Mean, LowS: l.End.Low, HighS: l.End.High, P5: l.End.P5, P95: l.End.P95,
 			ETTR: l.ETTR.Mean, ETTRP5: l.ETTR.P5, ETTRP95: l.ETTR.P95, Longer: l.More.Mean, LongerLow: l.More.Low, LongerHigh: l.More.High,
 			Failures: l.Failures, LostNodes: l.LostNodes, Restarts: l.Restarts, FromStore: l.FromLast, Checkpoints: l.Checkpoints, Drains: l.Drains}
-		x.move(r, &jobs[i], l)
-		for c, share := range l.By {
-			x.Time = append(x.Time, timeOfCause{life.Cause(c).String(), share})
+		x.move(c, w, &jobs[i], l)
+		for cause, share := range l.By {
+			x.Time = append(x.Time, timeOfCause{life.Cause(cause).String(), share})
 		}
 		r.Lives = append(r.Lives, x)
 	}
@@ -124,24 +135,24 @@ func (r *simulateResult) add(jobs []life.Job, ways []way, s *life.Simulation) {
 }
 
 // move says what goes to which level.
-func (x *simulatedLife) move(r *simulateResult, j *life.Job, l *life.Lives) {
-	all, rounds := float64(r.NodeBytes)*float64(r.Nodes), l.Checkpoints
+func (x *simulatedLife) move(c *costs, w way, j *life.Job, l *life.Lives) {
+	all, rounds := float64(c.bytes)*float64(c.nodes), l.Checkpoints
 	if len(j.Levels) > 1 {
-		extra := 0.0
-		if s, err := nodes.Parse(r.Protect); err == nil && s.Nodes() > s.Strength() {
-			extra = float64(s.Strength()) / float64(s.Nodes()-s.Strength())
-		}
-		x.LocalBytes, rounds = rounds*all*(1+extra), l.Drains
+		x.LocalBytes, rounds = rounds*all*(1+c.protection()), l.Drains
 	}
 	moves := j.Moves()
 	x.StoreBytes, x.StorePeak, x.StoreBusy, x.DeepestS = rounds*all, all/moves, min(1, rounds*moves/l.End.Mean), l.Deepest.Mean
+	x.StoreHeld, x.NodeHeld = c.held(w, rounds)
+	x.DeepestCount = l.Deepest.Mean / j.Interval
 }
 
-// name is the mode and the stagger.
-func (l *simulatedLife) name() string { return strings.TrimSpace(string(l.Mode) + " " + l.Stagger) }
+func (l *simulatedLife) name() string { return l.way.name() }
 
 func (r *simulateResult) print(g *ui.Globals) error {
-	if r.Varied != "" {
+	switch {
+	case r.Second != "":
+		return r.printMap(g)
+	case r.Varied != "":
 		return r.printPoints(g)
 	}
 	if !g.Quiet {
@@ -155,7 +166,7 @@ func (r *simulateResult) print(g *ui.Globals) error {
 		if !l.Best {
 			longer = fmt.Sprintf("%s (%s)", ui.Percent1(l.Longer), ui.Between(l.LongerLow, l.LongerHigh, ui.Percent1))
 		}
-		rows = append(rows, []string{map[bool]string{true: "*"}[l.Best], string(l.Mode), l.Stagger, ui.Seconds(l.IntervalS), ui.Seconds(l.CostS), ui.Seconds(l.MeanS),
+		rows = append(rows, []string{map[bool]string{true: "*"}[l.Best], string(l.Mode), l.way.groups(), ui.Seconds(l.IntervalS), ui.Seconds(l.CostS), ui.Seconds(l.MeanS),
 			ui.Between(l.P5, l.P95, ui.Seconds), ui.Percent1(l.ETTR), longer, fmt.Sprintf("%.1f", l.Failures), fmt.Sprintf("%.1f", l.Restarts)})
 	}
 	if err := g.Table(header, rows); err != nil || g.Quiet {
@@ -172,7 +183,11 @@ func (r *simulateResult) print(g *ui.Globals) error {
 			}
 		}
 		fmt.Fprintf(&text, "%s: %s\n", l.name(), strings.Join(parts, ", "))
-		fmt.Fprintf(&text, "  %s into the store, at %s, %s of the time; the worst failure destroys %s of work\n", ui.Bytes(l.StoreBytes), ui.Rate(l.StorePeak), ui.Percent1(l.StoreBusy), ui.Seconds(l.DeepestS))
+		held := ui.Bytes(l.StoreHeld)
+		if l.NodeHeld > 0 {
+			held += ", a node " + ui.Bytes(l.NodeHeld)
+		}
+		fmt.Fprintf(&text, "  %s into the store, at %s, %s of the time; it holds %s\n  the worst failure destroys %s of work, %.1f intervals\n", ui.Bytes(l.StoreBytes), ui.Rate(l.StorePeak), ui.Percent1(l.StoreBusy), held, ui.Seconds(l.DeepestS), l.DeepestCount)
 	}
 	best := &r.Lives[0]
 	fmt.Fprintf(&text, "* the mean of %d runs is %s in 95 %%; longer: in the same failures, with its 95 %% interval\n", r.Runs, ui.Between(best.LowS, best.HighS, ui.Seconds))
@@ -180,6 +195,9 @@ func (r *simulateResult) print(g *ui.Globals) error {
 		if l := &r.Lives[i]; !l.Best && l.LongerLow <= 0 {
 			fmt.Fprintf(&text, "  %s may be as fast\n", l.name())
 		}
+	}
+	for _, name := range r.Without {
+		fmt.Fprintf(&text, "  %s never ends: it fails more often than it gets further\n", name)
 	}
 	for _, a := range r.Assumed {
 		text.WriteString("assumed: " + a + "\n")

@@ -3,6 +3,7 @@ package study
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -16,10 +17,13 @@ import (
 // A simulatedPoint is what a value of a flag gives: all ways, the best first.
 type simulatedPoint struct {
 	Value  string          `json:"varied_value"`
+	Second string          `json:"second_varied_value,omitempty"`
 	Waste  float64         `json:"waste"`
 	WasteL float64         `json:"waste_low"`
 	WasteH float64         `json:"waste_high"`
 	Lives  []simulatedLife `json:"simulated_list"`
+	// Without are the ways that have no end with this value.
+	Without []string `json:"no_progress_list,omitempty"`
 }
 
 // A scope is a flag and the ends of its values.
@@ -105,25 +109,46 @@ func (o *simulateOptions) point(ctx context.Context, f *pflag.FlagSet, x *scope,
 		return nil, nil, fmt.Errorf("--%s %s: %w", x.flag, text, err)
 	}
 	best := &r.Lives[0]
-	return r, &simulatedPoint{Value: text, Waste: 1 - r.WorkS/best.MeanS, WasteL: 1 - r.WorkS/max(r.WorkS, best.LowS), WasteH: 1 - r.WorkS/best.HighS, Lives: r.Lives}, nil
+	return r, &simulatedPoint{Value: text, Waste: 1 - r.WorkS/best.MeanS, WasteL: 1 - r.WorkS/max(r.WorkS, best.LowS), WasteH: 1 - r.WorkS/best.HighS, Lives: r.Lives, Without: r.Without}, nil
 }
 
-// varied simulates several values of a flag.
+// varied simulates several values of a flag, or of two.
 func (o *simulateOptions) varied(ctx context.Context, f *pflag.FlagSet) (*simulateResult, error) {
-	x, err := readScope("--vary", o.vary)
+	x, err := readScope("--vary", o.vary[0])
 	if err != nil {
 		return nil, err
+	}
+	var second scope
+	columns := []float64{0}
+	if len(o.vary) == 2 {
+		if second, err = readScope("--vary", o.vary[1]); err != nil {
+			return nil, err
+		}
+		if second.flag == x.flag {
+			return nil, ui.BadUsage("--vary "+x.flag+" is there twice", "vary another flag, or one only")
+		}
+		columns = []float64{0, 0.25, 0.5, 0.75, 1}
 	}
 	var all []simulatedPoint
 	var last *simulateResult
 	for i := range steps {
-		r, p, err := o.point(ctx, f, &x, x.at(float64(i)/(steps-1)))
-		if err != nil {
-			return nil, err
+		for _, column := range columns {
+			value := ""
+			if second.flag != "" {
+				value = second.text(second.at(column))
+				if err := f.Set(second.flag, value); err != nil {
+					return nil, err
+				}
+			}
+			r, p, err := o.point(ctx, f, &x, x.at(float64(i)/(steps-1)))
+			if err != nil {
+				return nil, err
+			}
+			p.Second = value
+			all, last = append(all, *p), r
 		}
-		all, last = append(all, *p), r
 	}
-	last.Varied, last.Points = x.flag, all
+	last.Varied, last.Second, last.Points = x.flag, second.flag, all
 	return last, nil
 }
 
@@ -212,37 +237,86 @@ func (r *simulateResult) printPoints(g *ui.Globals) error {
 	}
 	header := []string{"|" + r.Varied, "best", "|every", "|total"}
 	var order []string
-	for _, w := range r.tries {
-		if name := w.way.name(); !slices.Contains(order, name) {
-			order = append(order, name)
-			header = append(header, "|"+name)
-		}
+	for _, w := range r.ways {
+		order = append(order, w.name())
+		header = append(header, "|"+w.name())
 	}
-	unsure := false
 	var rows [][]string
 	for i := range r.Points {
 		p := &r.Points[i]
 		best := &p.Lives[0]
-		row := []string{show(r.Varied, p.Value), best.name(), ui.Seconds(best.IntervalS), ui.Seconds(best.MeanS)}
-		if len(p.Lives) > 1 && p.Lives[1].LongerLow <= 0 {
-			row[1] += " ?"
-			unsure = true
-		}
+		row := []string{show(r.Varied, p.Value), best.name() + p.doubt(), ui.Seconds(best.IntervalS), ui.Seconds(best.MeanS)}
 		for _, name := range order {
-			l := &p.Lives[slices.IndexFunc(p.Lives, func(l simulatedLife) bool { return l.name() == name })]
-			row = append(row, ui.Percent1(1-r.WorkS/l.MeanS))
+			waste := noEnd
+			if i := slices.IndexFunc(p.Lives, func(l simulatedLife) bool { return l.name() == name }); i >= 0 {
+				waste = ui.Percent1(1 - r.WorkS/p.Lives[i].MeanS)
+			}
+			row = append(row, waste)
 		}
 		rows = append(rows, row)
 	}
 	if err := g.Table(header, rows); err != nil || g.Quiet {
 		return err
 	}
-	text := "\nbelow each way: its waste at its best interval\n"
-	if unsure {
+	return r.printNotes(g, "below each way: its waste at its best interval")
+}
+
+// noEnd stands for the waste of a way that fails more often than it gets further.
+const noEnd = "no end"
+
+// printNotes ends a table of points.
+func (r *simulateResult) printNotes(g *ui.Globals, about string) error {
+	text := "\n" + about + "\n"
+	if slices.ContainsFunc(r.Points, func(p simulatedPoint) bool { return p.doubt() != "" }) {
 		text += "? another may be as fast, with 95 %\n"
 	}
 	for _, a := range r.Assumed {
 		text += "assumed: " + a + "\n"
 	}
 	return g.Printf("%s", text)
+}
+
+// doubt marks a best way that another may equal.
+func (p *simulatedPoint) doubt() string {
+	if len(p.Lives) > 1 && p.Lives[1].LongerLow <= 0 {
+		return " ?"
+	}
+	return ""
+}
+
+// printMap prints the best way and its waste for each pair of values.
+func (r *simulateResult) printMap(g *ui.Globals) error {
+	header := []string{"|" + r.Varied}
+	var rows [][]string
+	names := map[string]string{}
+	for i := range r.Points {
+		p := &r.Points[i]
+		value := show(r.Varied, p.Value)
+		if len(rows) == 0 || rows[len(rows)-1][0] != value {
+			rows = append(rows, []string{value})
+		}
+		if len(rows) == 1 {
+			header = append(header, "|"+r.Second+" "+show(r.Second, p.Second))
+		}
+		name := p.Lives[0].name()
+		names[initials(name)] = name
+		row := &rows[len(rows)-1]
+		*row = append(*row, initials(name)+p.doubt()+" "+ui.Percent1(p.Waste))
+	}
+	if err := g.Table(header, rows); err != nil || g.Quiet {
+		return err
+	}
+	legend := "the best way at its best interval, and its waste:"
+	for i, short := range slices.Sorted(maps.Keys(names)) {
+		legend += map[bool]string{true: ",", false: ""}[i > 0] + " " + short + " " + names[short]
+	}
+	return r.printNotes(g, legend)
+}
+
+// initials are the first letters of the words of a name.
+func initials(name string) (s string) {
+	for word := range strings.FieldsSeq(name) {
+		s += strings.ToUpper(word[:1])
+	}
+	return s
 }

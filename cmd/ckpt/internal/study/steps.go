@@ -15,7 +15,7 @@
 //     again. A study that was killed continues where it was.
 //   - An output is there whole or not at all.
 //   - Steps run in the process of the study, so that no job outlives it.
-//   - The page is one file that loads nothing and runs no script.
+//   - The page is one file that loads nothing and runs no script but its own.
 package study
 
 import (
@@ -75,8 +75,8 @@ func (s *Study) ownRuns() {
 	last := len(names) - 1
 	s.add(Step{Name: "io", Phase: Characterise, After: runs[last:], Why: "The access, the spatial and the temporal pattern of a full checkpoint.",
 		Args: []string{"trace", "analyze", names[last] + "@1", "--store", s.store(), "--json"}},
-		Step{Name: "io-plot", Phase: Characterise, After: runs[last:], Why: "The sizes of its requests, in their order.", Makes: []string{s.path("io.svg")},
-			Args: []string{"trace", "report", names[last] + "@1", "--kind", "sizes", "-o", s.path("io.svg"), "--store", s.store(), "--json"}},
+		Step{Name: "io-plot", Phase: Characterise, After: runs[last:], Why: "The sizes of its requests, in their order.", Makes: []string{s.path("io.plot.json")},
+			Args: []string{"trace", "report", names[last] + "@1", "--kind", "sizes", "-o", s.path("io.plot.json"), "--store", s.store(), "--json"}},
 		s.fit(names, runs))
 	for i, r := range s.Small {
 		others, after := without(names, i), without(runs, i)
@@ -201,9 +201,9 @@ func (s *Study) on() (flag, files []string) {
 
 // predictions predicts size and time of a checkpoint of the target.
 func (s *Study) predictions() {
-	images := Step{Name: "size", Phase: Analyse, After: []string{"fit"}, Files: s.workload(), Makes: []string{s.path("size.svg")},
+	images := Step{Name: "size", Phase: Analyse, After: []string{"fit"}, Files: s.workload(), Makes: []string{s.path("size.plot.json")},
 		Why:  "Number and size of the files, if each process is stored whole, as in the thesis.",
-		Args: slices.Concat([]string{"predict", "size"}, s.target(), []string{"--engine", "dmtcp", "--plot", s.path("size.svg"), "--json"})}
+		Args: slices.Concat([]string{"predict", "size"}, s.target(), []string{"--engine", "dmtcp", "--plot", s.path("size.plot.json"), "--json"})}
 	if s.ofCkpt() {
 		images.Why, images.Makes = "Number and size of the files, and the bytes of each rank.", nil
 		images.Args = slices.Concat([]string{"predict", "size"}, s.target(), s.level(), []string{"--json"})
@@ -305,8 +305,8 @@ func (s *Study) planning() {
 		if s.AppTime != "" {
 			args = append(args, "--app-time", s.AppTime)
 		}
-		s.add(Step{Name: "interval", Phase: Plan, Optional: true, Makes: []string{s.path("waste.svg")}, Why: "The interval that loses the least time to failures.",
-			Args: append(args, "--plot", s.path("waste.svg"), "--json")})
+		s.add(Step{Name: "interval", Phase: Plan, Optional: true, Makes: []string{s.path("waste.plot.json")}, Why: "The interval that loses the least time to failures.",
+			Args: append(args, "--plot", s.path("waste.plot.json"), "--json")})
 	}
 	if s.Runs == "" {
 		s.leave("fastest number of ranks", "it needs the times of runs without checkpoints, --runs CSV")

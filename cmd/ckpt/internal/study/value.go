@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/figure"
 	"ckpt/internal/lazy"
 	"ckpt/predict/fit"
 	"ckpt/zones"
@@ -187,7 +188,7 @@ func (r *Result) text(g *ui.Globals) error {
 }
 
 // A fact is a short answer, with unit and interval.
-type fact struct{ Name, Value string }
+type fact figure.Fact
 
 // facts are the answers of the study.
 func (r *Result) facts() []fact {

@@ -225,12 +225,13 @@ func newReportCommand(g *ui.Globals) *cobra.Command {
 		Use:   "report TRACE... -o FILE",
 		Short: "Write a page with plots and tables about a trace, or draw one plot",
 		Long: `Write one HTML page with the analysis, the findings and the plots of a trace.
-The page needs neither script nor network.
+The page is one file that needs no network.
 
-Into a file that ends in .svg, .png or .pdf, draw one plot: request sizes or offsets in
-the order of the operations (León 2022, Figures 3.5 and 3.14 to 3.17), offsets over time
-by rank (Figure 5.10), the bandwidth over time, a histogram of request sizes, the bytes
-of each rank over time, the timeline of one rank, or bytes and time of each rank.
+Into a file that ends in .svg, .png or .pdf, draw one plot, into .json write its data:
+request sizes or offsets in the order of the operations (León 2022, Figures 3.5 and 3.14
+to 3.17), offsets over time by rank (Figure 5.10), the bandwidth over time, a histogram
+of request sizes, the bytes of each rank over time, the timeline of one rank, or bytes
+and time of each rank.
 
 ` + scopeHelp + `
 
@@ -242,7 +243,7 @@ of each rank over time, the timeline of one rank, or bytes and time of each rank
 			}
 			var drawn bytes.Buffer
 			format := strings.TrimPrefix(filepath.Ext(out), ".")
-			if format == "svg" || format == "png" || format == "pdf" {
+			if slices.Contains([]string{"svg", "png", "pdf", "json"}, format) {
 				t, err := o.draw(cmd, g, &in, &an, args, format, &drawn)
 				if err != nil {
 					return err
@@ -250,11 +251,11 @@ of each rank over time, the timeline of one rank, or bytes and time of each rank
 				return in.keep(cmd, g, &drawn, out, format, t)
 			}
 			if format != "" && format != "html" && format != "htm" {
-				return ui.BadUsage(fmt.Sprintf("no page or plot is a .%s file", format), "name a file ending in .html, .svg, .png or .pdf")
+				return ui.BadUsage(fmt.Sprintf("no page or plot is a .%s file", format), "name a file ending in .html, .svg, .png, .pdf or .json")
 			}
 			for _, flag := range []string{"kind", "file", "rank"} {
 				if cmd.Flags().Changed(flag) {
-					return ui.BadUsage(fmt.Sprintf("--%s is for one plot, and -o %s: want a name that ends in .svg, .png or .pdf", flag, out), "name a file ending in .svg, .png or .pdf")
+					return ui.BadUsage(fmt.Sprintf("--%s is for one plot, and -o %s: want a name that ends in .svg, .png, .pdf or .json", flag, out), "name a file ending in .svg, .png, .pdf or .json")
 				}
 			}
 			t, r, err := an.read(g, &in, args)
@@ -276,7 +277,7 @@ of each rank over time, the timeline of one rank, or bytes and time of each rank
 	ui.Choices(cmd.Flags(), "kind", o.kinds...)
 	cmd.Flags().StringVar(&o.file, "file", "", "draw this file only")
 	cmd.Flags().IntVar(&o.rank, "rank", 0, "rank of --kind timeline (default: the slowest, or the first\nat work)")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write: .html for a page, .svg, .png or .pdf for one plot")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write: .html for a page, .svg, .png, .pdf or .json for one plot")
 	g.AddStoreFlag(cmd)
 	return cmd
 }

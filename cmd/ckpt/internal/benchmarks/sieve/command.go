@@ -102,7 +102,7 @@ then continues after an interruption.`,
 	ui.Choices(f, "cache", around, cold, warm)
 	f.StringVar(&o.results, "results", "", "keep rows in this file, and continue it")
 	f.StringVarP(&o.output, "output", "o", "", "write what a call costs here, for ckpt sdk view")
-	f.StringVar(&o.plot, "plot", "", "draw the rates to this .svg, .png or .pdf")
+	f.StringVar(&o.plot, "plot", "", "draw the rates to this .svg, .png, .pdf or .json")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the order of the rules")
 	return cmd
 }

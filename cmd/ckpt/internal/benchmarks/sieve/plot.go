@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 
 	"ckpt/cmd/ckpt/internal/ui"
@@ -23,7 +22,7 @@ func draw(ctx context.Context, g *ui.Globals, path string, r *Result) error {
 	if path == "" {
 		return nil
 	}
-	var rows [][]*plot.Plot
+	var rows [][]*figure.Picture
 	for rest := r.Patterns; len(rest) > 0; {
 		n := slices.IndexFunc(rest, func(t Times) bool {
 			return t.Access != rest[0].Access || t.View == "" && t.Data < rest[0].Data
@@ -43,7 +42,7 @@ func draw(ctx context.Context, g *ui.Globals, path string, r *Result) error {
 }
 
 // panelsOf draws the rules of one access, two in a row on the same axes.
-func panelsOf(rows []Times) (grid [][]*plot.Plot, err error) {
+func panelsOf(rows []Times) (grid [][]*figure.Picture, err error) {
 	names := []string{"naive"}
 	for _, r := range rows[0].Rules {
 		names = append(names, r.Rule.String())
@@ -55,7 +54,7 @@ func panelsOf(rows []Times) (grid [][]*plot.Plot, err error) {
 		}
 	}
 	for i, name := range names {
-		p := &figure.Picture{Plot: figure.New(rows[0].Access + ", " + name)}
+		p := figure.New(rows[0].Access + ", " + name)
 		for k := 0; k < len(rows); {
 			var line plotter.XYs
 			data := rows[k].Data
@@ -90,11 +89,11 @@ func panelsOf(rows []Times) (grid [][]*plot.Plot, err error) {
 			figure.Logarithmic(&p.Y)
 		}
 		figure.Include(&p.Y, low, high)
-		figure.AddKey(p.Plot, p.Key)
+		figure.AddKey(p, p.Key)
 		if i%2 == 0 {
-			grid = append(grid, []*plot.Plot{p.Plot, nil})
+			grid = append(grid, []*figure.Picture{p, nil})
 		} else {
-			grid[len(grid)-1][1] = p.Plot
+			grid[len(grid)-1][1] = p
 		}
 	}
 	return grid, nil

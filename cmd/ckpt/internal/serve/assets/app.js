@@ -95,7 +95,7 @@ function listen() {
 const say = (e) => { $("link").textContent = e.message; };
 
 // Views.
-const views = { jobs: drawJobs, "what-if": turned, trace: showTrace, tasks: drawTasks, job: null };
+const views = { jobs: drawJobs, "what-if": turned, trace: showTrace, studies: showStudies, tasks: drawTasks, job: null };
 function go() {
   const [name, ...rest] = location.hash.slice(1).split("/").map(decodeURIComponent);
   const view = name in views ? name : "jobs";
@@ -120,6 +120,18 @@ $("launch").addEventListener("submit", async (e) => {
     const t = await api("POST", "/api/stores/" + encodeURIComponent(form.store.value) + "/jobs", body);
     answer.textContent = "task " + t.task + " runs " + t.job;
   } catch (x) { answer.textContent = x.message; }
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { // a canvas keeps its colours
+  if (shown) refreshJob();
+  if (!$("view-what-if").hidden) turned();
+  if (!$("view-trace").hidden) drawTiles();
+  againStudy();
+});
+const againStudy = () => { if (!$("view-studies").hidden) for (const box of document.querySelectorAll("#study .chart")) box.again?.(); };
+let resized;
+addEventListener("resize", () => {
+  clearTimeout(resized);
+  resized = setTimeout(() => { if (!$("view-trace").hidden) drawTiles(); for (const box of document.querySelectorAll(".chart")) if (box.plot && box.clientWidth && !box.again) box.plot.setSize({ width: box.clientWidth, height: 300 }); againStudy(); }, 100);
 });
 async function begin() {
   try {
