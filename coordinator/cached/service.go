@@ -124,6 +124,22 @@ func (s *Service) Unfinished() ([]string, error) {
 	return filecache.Names(filecache.Node{FS: vfs.OS{}, Dir: s.setting.filesDir(s.options.Node)})
 }
 
+// Idle reports whether no program has a file, or one below a directory, open. It waits a second
+// for that: the kernel may read ahead for a program that has closed the file.
+func (s *Service) Idle(ctx context.Context, name string) (bool, error) {
+	for range 100 {
+		_, open, err := s.Look(ctx, name)
+		if err == nil && !open {
+			open, err = s.LookBelow(ctx, name)
+		}
+		if err != nil || !open {
+			return err == nil, err
+		}
+		pause()
+	}
+	return false, nil
+}
+
 // NodeDir returns the directory of the node.
 func (s *Service) NodeDir() string { return s.setting.NodeDir(s.options.Node) }
 

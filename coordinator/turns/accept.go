@@ -201,9 +201,9 @@ func (a access) identify(conn net.Conn) (p peer, err error) {
 		return p, err
 	}
 	if !a.admits(cred.Uid, append(groups, cred.Gid)) {
-		return p, fmt.Errorf("user %s: %w", userName(cred.Uid), errStranger)
+		return p, fmt.Errorf("user %s: %w", UserName(cred.Uid), errStranger)
 	}
-	return peer{userName(cred.Uid), int(cred.Pid)}, nil
+	return peer{UserName(cred.Uid), int(cred.Pid)}, nil
 }
 
 func (a access) admits(uid uint32, groups []uint32) bool {
@@ -231,7 +231,8 @@ func peerGroups(fd int) []uint32 {
 
 var userNames sync.Map // of uint32 to string
 
-func userName(uid uint32) string {
+// UserName is by what name a controller knows a user.
+func UserName(uid uint32) string {
 	if name, ok := userNames.Load(uid); ok {
 		return name.(string)
 	}

@@ -122,7 +122,7 @@ func NewClient(dir string, who Who, o ClientOptions) *Client {
 		o.dial = dial
 	}
 	if who.User == "" {
-		who.User = userName(uint32(os.Getuid())) // on this host the kernel tells
+		who.User = UserName(uint32(os.Getuid())) // on this host the kernel tells
 	}
 	c := &Client{dir: dir, who: who, o: o, live: map[uint64]*Turn{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -16,12 +17,11 @@ import (
 // Where there is none, the process of the door becomes it. A request fails for no reason of the
 // door: without a controller it moves at once.
 type Door struct {
-	dir    string
-	policy string
-	told   func(line string)
-	ctx    context.Context
-	end    context.CancelFunc
-	work   sync.WaitGroup
+	dir  string
+	o    DoorOptions
+	ctx  context.Context
+	end  context.CancelFunc
+	work sync.WaitGroup
 
 	mu    sync.Mutex
 	own   *live.Unit // of this process, or nil
@@ -35,15 +35,28 @@ const (
 	lookTime  = 5 * time.Second
 )
 
-// NewDoor returns a door with a policy, which counts where this process becomes the controller.
-// told gets a line when the controller changes.
-func NewDoor(dir, policy string, told func(line string)) (*Door, error) {
-	u, err := live.New(dir, policy, live.Options{})
+// DoorOptions say how a door works where its process becomes the controller.
+type DoorOptions struct {
+	Policy string
+	// Listen is HOST or HOST:PORT for doors on other hosts; "" for this host only.
+	Listen string
+	// Told gets a line when the controller changes.
+	Told func(line string)
+}
+
+// NewDoor returns a door to the storage unit of a directory.
+func NewDoor(dir string, o DoorOptions) (*Door, error) {
+	u, err := live.New(dir, o.Policy, live.Options{})
 	if err != nil {
 		return nil, err
 	}
 	u.Close()
-	d := &Door{dir: dir, policy: policy, told: told}
+	if o.Listen != "" {
+		if _, err := listenAddress(o.Listen); err != nil {
+			return nil, err
+		}
+	}
+	d := &Door{dir: dir, o: o}
 	d.ctx, d.end = context.WithCancel(context.Background())
 	d.look()
 	return d, nil
@@ -55,8 +68,9 @@ func (d *Door) Close() {
 	d.work.Wait()
 }
 
-// Move moves the bytes of a request when the controller says so.
-func (d *Door) Move(r *iosched.Request, move func(offset, bytes int64) error) error {
+// Move moves the bytes of a request when the controller says so. move also gets what Part.Behind of
+// package live says.
+func (d *Door) Move(r *iosched.Request, move func(offset, bytes, behind int64) error) error {
 	d.mu.Lock()
 	own, other := d.own, d.other
 	if own == nil && other == nil && !d.busy && time.Now().After(d.again) && d.ctx.Err() == nil {
@@ -70,7 +84,7 @@ func (d *Door) Move(r *iosched.Request, move func(offset, bytes int64) error) er
 	case other != nil:
 		return other.Move(r, move)
 	}
-	return move(r.Offset, r.Bytes)
+	return move(r.Offset, r.Bytes, 0)
 }
 
 // look finds a controller, or becomes it.
@@ -85,7 +99,7 @@ func (d *Door) look() {
 	defer d.mu.Unlock()
 	d.busy, d.again = false, time.Now().Add(lookAgain)
 	if err != nil && d.ctx.Err() == nil {
-		d.told(fmt.Sprintf("requests are not ordered: %v", err))
+		d.o.Told(fmt.Sprintf("requests are not ordered: %v", err))
 	}
 }
 
@@ -101,7 +115,7 @@ func (d *Door) join() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errDied, err)
 	}
-	l, _, err := greet(ctx, conn, info, Who{App: "mount"})
+	l, _, err := greet(ctx, conn, info, Who{App: "mount", User: UserName(uint32(os.Getuid()))})
 	if err != nil {
 		return err
 	}
@@ -109,7 +123,7 @@ func (d *Door) join() error {
 	d.mu.Lock()
 	d.other = other
 	d.mu.Unlock()
-	d.told(fmt.Sprintf("process %d on host %s orders requests, by policy %s", info.PID, info.Host, info.Policy))
+	d.o.Told(fmt.Sprintf("process %d on host %s orders requests, by policy %s", info.PID, info.Host, info.Policy))
 	d.work.Go(func() {
 		stop := context.AfterFunc(d.ctx, l.Drop)
 		defer stop()
@@ -120,7 +134,7 @@ func (d *Door) join() error {
 		other.pass()
 		l.end()
 		if d.ctx.Err() == nil {
-			d.told(why.Error())
+			d.o.Told(why.Error())
 		}
 	})
 	return nil
@@ -128,13 +142,13 @@ func (d *Door) join() error {
 
 // serve becomes the controller. It returns when that serves.
 func (d *Door) serve() error {
-	u, err := live.New(d.dir, d.policy, live.Options{})
+	u, err := live.New(d.dir, d.o.Policy, live.Options{})
 	if err != nil {
 		return err
 	}
 	ready, failed := make(chan struct{}), make(chan error, 1)
 	d.work.Go(func() {
-		err := Serve(d.ctx, d.dir, ServeOptions{Unit: u, Arbiter: iosched.TurnOptions{Policy: turnPolicyOf(d.policy)}, Observer: herald{ready}})
+		err := Serve(d.ctx, d.dir, ServeOptions{Unit: u, Listen: d.o.Listen, Arbiter: iosched.TurnOptions{Policy: turnPolicyOf(d.o.Policy)}, Observer: herald{ready}})
 		d.mu.Lock()
 		d.own = nil
 		d.mu.Unlock()
@@ -148,7 +162,7 @@ func (d *Door) serve() error {
 	d.mu.Lock()
 	d.own = u
 	d.mu.Unlock()
-	d.told(fmt.Sprintf("this process orders requests, by policy %s", d.policy))
+	d.o.Told(fmt.Sprintf("this process orders requests, by policy %s", d.o.Policy))
 	return nil
 }
 
@@ -180,7 +194,7 @@ type requests struct {
 	inboxes map[uint64]func(live.Part) // nil once there is no controller
 }
 
-func (q *requests) Move(r *iosched.Request, move func(offset, bytes int64) error) error {
+func (q *requests) Move(r *iosched.Request, move func(offset, bytes, behind int64) error) error {
 	var id uint64
 	ask := func(grant func(live.Part)) error {
 		q.mu.Lock()
@@ -240,7 +254,7 @@ func (q *requests) read() error {
 				grant := q.inboxes[p.ID]
 				q.mu.Unlock()
 				if grant != nil && p.Bytes > 0 {
-					grant(live.Part{Request: remote, Offset: p.Offset, Bytes: p.Bytes, Number: p.Number})
+					grant(live.Part{Request: remote, Offset: p.Offset, Bytes: p.Bytes, Behind: p.Behind, Number: p.Number})
 				}
 			}
 		case err := <-failed:

@@ -148,27 +148,3 @@ func length(of [][]byte) (n int64) {
 }
 
 func (f *file) ReopenDirect() (vfs.File, error) { return f.t.file(f.File.ReopenDirect()) }
-
-func (f *file) Map(size int64) (vfs.Mapping, error) {
-	in, err := f.File.Map(size)
-	if err != nil {
-		return nil, err
-	}
-	return mapping{in, f.t}, nil
-}
-
-// mapping is a file in memory, whose bytes move to the disk when it is synced.
-type mapping struct {
-	vfs.Mapping
-	t *Turn
-}
-
-func (m mapping) Sync(off, n int64) error {
-	_, err := m.t.move(n, func() (int64, error) {
-		if err := m.Mapping.Sync(off, n); err != nil {
-			return 0, err
-		}
-		return n, nil
-	})
-	return err
-}

@@ -23,7 +23,7 @@ import (
 //
 // The first message of either side has the version first, in every version.
 const (
-	version     = 1
+	version     = 2
 	frameHeader = 8
 	// maxRequest bounds what a client sends, maxReport what a controller does.
 	maxRequest = 8 << 10
@@ -77,8 +77,8 @@ type (
 		Offset, Bytes   int64
 	}
 	portion struct {
-		ID, Number    uint64
-		Offset, Bytes int64
+		ID, Number            uint64
+		Offset, Bytes, Behind int64
 	}
 	moved struct{ Number uint64 }
 )
@@ -146,6 +146,7 @@ func (m *portion) fields(c *coder) {
 	c.numbers(&m.ID, &m.Number)
 	c.signed(&m.Offset)
 	c.signed(&m.Bytes)
+	c.signed(&m.Behind)
 }
 
 // kinds make the messages, by their number on the wire. Numbers stay.

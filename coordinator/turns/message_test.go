@@ -17,7 +17,7 @@ var messages = []message{
 	&progress{3, 1 << 30}, &idle{3}, &release{3, 9}, &end{3}, &alive{}, &status{},
 	&welcome{version, 5e9}, &refused{version, "full"},
 	&granted{3, 9}, &revoked{3, 9}, &evicted{3, 9}, &report{`{"pid":1}`},
-	&want{5, "job", "user", "images/7", 17, 1, 1 << 40, 1 << 20}, &portion{5, 9, 1 << 40, 1 << 20}, &moved{9},
+	&want{5, "job", "user", "images/7", 17, 1, 1 << 40, 1 << 20}, &portion{5, 9, 1 << 40, 1 << 20, 1 << 22}, &moved{9},
 }
 
 func TestFrames(t *testing.T) {

@@ -78,7 +78,7 @@ func (c *controller) want(k *client, m *want) error {
 			return
 		}
 		w.parts[p.Number] = p
-		k.link.send(&portion{ID: id, Number: p.Number, Offset: p.Offset, Bytes: p.Bytes})
+		k.link.send(&portion{ID: id, Number: p.Number, Offset: p.Offset, Bytes: p.Bytes, Behind: p.Behind})
 	})
 }
 

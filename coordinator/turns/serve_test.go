@@ -104,7 +104,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("status %+v, %v", s, err)
 	}
 	// The kernel says who the user is, whatever the client says.
-	if me := userName(uint32(os.Getuid())); len(s.Apps) == 1 && s.Apps[0].User != me {
+	if me := UserName(uint32(os.Getuid())); len(s.Apps) == 1 && s.Apps[0].User != me {
 		t.Errorf("user %q, want %q", s.Apps[0].User, me)
 	}
 	if err := Serve(t.Context(), dir, ServeOptions{}); !errors.Is(err, ErrServed) {
@@ -250,8 +250,8 @@ func TestDamagedInfo(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"torn": `{"version":1,"pid":`, "no checksum": `{"version":1,"pid":1,"socket":"socket"}`,
-		"outside":   string(mustEncode(t, Info{Version: 1, Socket: "../socket"})),
-		"newer":     string(mustEncode(t, Info{Version: 2})),
+		"outside":   string(mustEncode(t, Info{Version: version, Socket: "../socket"})),
+		"newer":     string(mustEncode(t, Info{Version: version + 1})),
 		"too large": strings.Repeat(" ", maxInfo+1),
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

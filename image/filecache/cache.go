@@ -5,7 +5,7 @@
 // # Use
 //
 //	c := &filecache.Cache{Nodes: nodes, Store: filecache.Store{FS: vfs.OS{}, Dir: "/store"}}
-//	f, err := c.Open(ctx, "map", filecache.Options{Flags: filecache.Create, Size: 1 << 30, Processes: nodeOfProcess})
+//	f, err := c.Open(ctx, "map", filecache.Options{Create: true, Size: 1 << 30, Processes: nodeOfProcess})
 //	p := f.Process(rank)
 //	p.ReadAt(b, off); p.WriteAt(b, off); p.WriteIf(cell, off, mask)
 //	p.Sync(ctx)  // all processes
@@ -46,7 +46,6 @@
 //   - Where writes to the same bytes overlap in time, those bytes are of one of them.
 //   - A write that fails may be there in part, until Recover.
 //   - Recover does not change the store. It returns ErrLost if no level kept enough.
-//   - With Create and DeleteOnClose, and without Sync, the store sees no operation.
 //
 // # Files
 //
@@ -90,9 +89,6 @@ type Cache struct {
 	Store Store
 	// Monitor, if not nil, records what happens.
 	Monitor *Monitor
-	// Connect, if not nil, returns the transport to the managers of a file instead of
-	// channels: manager answers a request on the node's side.
-	Connect func(nodes int, manager func(node int) func(Request) (Reply, error)) Transport
 
 	daemon *Daemon // if not nil, managers are in the daemons of their nodes
 }
@@ -110,24 +106,6 @@ type Store struct {
 	// Link, if not nil, has the name of a file be that of its newest version: both are paths.
 	Link func(version, name string) error
 }
-
-// Flags say how a file is opened.
-type Flags uint8
-
-// The flags.
-const (
-	// Create allows a file that the store does not have; nothing is loaded then.
-	Create Flags = 1 << iota
-	// ReadOnly refuses writes, and stores nothing.
-	ReadOnly
-	// DeleteOnClose stores nothing at the end and deletes the file from the store.
-	// With Create the file is a scratch file: the store sees not one operation, unless
-	// Sync is called.
-	DeleteOnClose
-)
-
-func (o Options) scratch() bool  { return o.Flags&(Create|DeleteOnClose) == Create|DeleteOnClose }
-func (o Options) readOnly() bool { return o.Flags&ReadOnly != 0 }
 
 // Levels are the fail-safe levels, each by itself. Without any, an acknowledged write
 // is in the owner's directory, and a request that a failure cuts may be torn.
@@ -161,7 +139,8 @@ const (
 
 // Options say how a file is cached. All processes agree on them.
 type Options struct {
-	Flags Flags
+	// Create allows a file that the store does not have; nothing is loaded then.
+	Create bool
 	// Size is the length of the file; 0 takes it from the store. It may be
 	// larger, never smaller.
 	Size int64
@@ -175,8 +154,6 @@ type Options struct {
 	// Masks say which cells are free, for Process.WriteIf: those in which all bits of
 	// the mask are zero. A mask is repeated over the cell.
 	Masks [][]byte
-	// Unmapped keeps fragments from being mapped into memory.
-	Unmapped bool
 }
 
 func (c *Cache) check(name string, o *Options) error {
@@ -214,9 +191,6 @@ func (c *Cache) check(name string, o *Options) error {
 	}
 	if o.Levels.Keep == 0 {
 		o.Levels.Keep = defaultKeep
-	}
-	if o.Growing {
-		o.Unmapped = true // a fragment is as long as its file
 	}
 	return nil
 }
@@ -257,8 +231,6 @@ var (
 	ErrLost = errors.New("acknowledged writes are lost")
 	// ErrBeyond says that a request lies beyond the size that the file was opened with.
 	ErrBeyond = errors.New("beyond the end of the file")
-	// ErrReadOnly says that the file is open for reading.
-	ErrReadOnly = errors.New("file is open for reading only")
 	// ErrSpans says that a conditional write lies on two nodes: see Layout.Unit.
 	ErrSpans = errors.New("conditional write lies on two nodes")
 	// ErrClosed says that the file is closed.

@@ -4,11 +4,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"path/filepath"
-	"slices"
 	"testing"
 
-	"ckpt/internal/vfs"
 	"ckpt/internal/vfs/memfs"
 )
 
@@ -55,7 +52,7 @@ func TestLayoutGivesEachByteOneOwner(t *testing.T) {
 func TestFileIsSharedAndStored(t *testing.T) {
 	for _, l := range []Levels{{}, {Records: true}, {Replicas: 2}, {Versions: true}, {Records: true, Replicas: 1, Versions: true}, {Volatile: true}} {
 		c, _ := cluster(3)
-		f := must(c.Open(background, "a/b", Options{Flags: Create, Size: 100, Levels: l, Processes: onePerNode(3)}))(t)
+		f := must(c.Open(background, "a/b", Options{Create: true, Size: 100, Levels: l, Processes: onePerNode(3)}))(t)
 		want := random(1, 100)
 		for i, part := range [][2]int{{0, 10}, {10, 90}, {90, 100}} { // the second lies on all nodes
 			must(f.Process(i).WriteAt(want[part[0]:part[1]], int64(part[0])))(t)
@@ -79,32 +76,9 @@ func TestFileIsSharedAndStored(t *testing.T) {
 
 		// Another set of nodes reads it.
 		again := cacheOf([]*memfs.FS{memfs.New(), memfs.New(), c.Store.FS.(*memfs.FS)})
-		f = must(again.Open(background, "a/b", Options{Flags: ReadOnly, Levels: Levels{Versions: l.Versions}, Processes: []int{1}}))(t)
+		f = must(again.Open(background, "a/b", Options{Levels: Levels{Versions: l.Versions}, Processes: []int{1}}))(t)
 		check(t, same(must(contents(f.Process(0)))(t), want))
-		if _, err := f.Process(0).WriteAt([]byte("x"), 0); !errors.Is(err, ErrReadOnly) {
-			t.Errorf("write: %v", err)
-		}
 		check(t, f.Close(background))
-	}
-}
-
-// TestScratchFileNeverTouchesStore: create and delete-on-close make a shared memory
-// with the interface of files.
-func TestScratchFileNeverTouchesStore(t *testing.T) {
-	for _, l := range []Levels{{}, {Records: true, Replicas: 1}, {Volatile: true}} {
-		c, all := cluster(4)
-		watched := memfs.WithFault(all[4], memfs.Fault{})
-		c.Store.FS = watched
-		f := must(c.Open(background, "scratch", Options{Flags: Create | DeleteOnClose, Size: 1000, Levels: l, Processes: onePerNode(4)}))(t)
-		check(t, together(f, func(p *Process) error {
-			_, err := p.WriteAt(random(uint64(p.rank), 300), int64(p.rank)*200)
-			return err
-		}))
-		must(contents(f.Process(1)))(t)
-		check(t, together(f, func(p *Process) error { return p.Close(background) }))
-		if ops := watched.Ops(); len(ops) != 0 {
-			t.Errorf("%+v: the store saw %v", l, ops)
-		}
 	}
 }
 
@@ -129,32 +103,11 @@ func TestStoreSeesOneWriterPerNode(t *testing.T) {
 	if count["read"] != 4 || count["write"] != 4 || count["sync"] != 4 || count["open"] != 8 {
 		t.Errorf("%v", count)
 	}
-	// Read-only skips the way back.
-	watched = memfs.WithFault(all[4], memfs.Fault{})
-	c.Store.FS = watched
-	f = must(c.Open(background, "x", Options{Flags: ReadOnly, Processes: onePerNode(4)}))(t)
-	check(t, f.Sync(background))
-	check(t, f.Close(background))
-	if slices.ContainsFunc(watched.Ops(), func(op memfs.Op) bool { return op.Name == "write" || op.Name == "sync" || op.Name == "create" }) {
-		t.Errorf("%v", watched.Ops())
-	}
-	// Delete-on-close deletes.
-	watched = memfs.WithFault(all[4], memfs.Fault{})
-	c.Store.FS = watched
-	f = must(c.Open(background, "x", Options{Flags: DeleteOnClose, Processes: onePerNode(4)}))(t)
-	must(f.Process(2).WriteAt([]byte("gone"), 7))(t)
-	check(t, f.Close(background))
-	if slices.ContainsFunc(watched.Ops(), func(op memfs.Op) bool { return op.Name == "write" }) {
-		t.Errorf("%v", watched.Ops())
-	}
-	if _, err := all[4].Stat("/store/x"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("file is still there: %v", err)
-	}
 }
 
 func TestRequestsBeyondTheEnd(t *testing.T) {
 	c, _ := cluster(2)
-	f := must(c.Open(background, "x", Options{Flags: Create, Size: 10, Processes: []int{0}}))(t)
+	f := must(c.Open(background, "x", Options{Create: true, Size: 10, Processes: []int{0}}))(t)
 	p := f.Process(0)
 	if _, err := p.WriteAt(make([]byte, 3), 8); !errors.Is(err, ErrBeyond) {
 		t.Errorf("write: %v", err)
@@ -178,7 +131,7 @@ func TestRequestsBeyondTheEnd(t *testing.T) {
 func TestGrowingFileEndsBehindItsLastByte(t *testing.T) {
 	for _, l := range []Levels{{}, {Replicas: 1}, {Versions: true}, {Records: true}} {
 		c, all := cluster(3)
-		opt := Options{Flags: Create, Size: 3 << 20, Growing: true, Levels: l, Processes: []int{0, 2}}
+		opt := Options{Create: true, Size: 3 << 20, Growing: true, Levels: l, Processes: []int{0, 2}}
 		f := must(c.Open(background, "x", opt))(t)
 		want := random(5, 2<<20)
 		must(f.Process(1).WriteAt(want[1<<20:], 1<<20))(t)
@@ -200,7 +153,7 @@ func TestWriteIfTakesEachCellOnce(t *testing.T) {
 	for _, l := range []Levels{{}, {Records: true, Replicas: 1}} {
 		c, _ := cluster(3)
 		const cells = 50
-		opt := Options{Flags: Create, Size: 4 * cells, Unit: 4, Levels: l, Processes: []int{0, 1, 2, 2}, Masks: [][]byte{{0, 0, 0, 0x80}, {0xff}}}
+		opt := Options{Create: true, Size: 4 * cells, Unit: 4, Levels: l, Processes: []int{0, 1, 2, 2}, Masks: [][]byte{{0, 0, 0, 0x80}, {0xff}}}
 		f := must(c.Open(background, "map", opt))(t)
 		// The upper bit says occupied; other bits do not matter.
 		must(f.Process(0).WriteAt([]byte{1, 2, 3, 0x40}, 0))(t)
@@ -237,7 +190,7 @@ func TestWriteIfTakesEachCellOnce(t *testing.T) {
 func TestFilesAreCachedSideBySide(t *testing.T) {
 	c, _ := cluster(2)
 	open := func(name string) *File {
-		return must(c.Open(background, name, Options{Flags: Create, Size: 64, Processes: []int{0, 1}}))(t)
+		return must(c.Open(background, name, Options{Create: true, Size: 64, Processes: []int{0, 1}}))(t)
 	}
 	a, b := open("a"), open("b")
 	done := make(chan error)
@@ -252,37 +205,9 @@ func TestFilesAreCachedSideBySide(t *testing.T) {
 	}
 }
 
-// TestMappedFragments uses real directories.
-func TestMappedFragments(t *testing.T) {
-	for _, unmapped := range []bool{false, true} {
-		dir := t.TempDir()
-		c := &Cache{Store: Store{FS: vfs.OS{}, Dir: filepath.Join(dir, "store")}}
-		for _, n := range []string{"a", "b", "c"} {
-			c.Nodes = append(c.Nodes, Node{vfs.OS{}, filepath.Join(dir, n)})
-		}
-		opt := Options{Flags: Create, Size: 3*4096 + 17, Levels: Levels{Records: true}, Processes: onePerNode(3), Unmapped: unmapped}
-		f := must(c.Open(background, "x", opt))(t)
-		if _, mapped := f.managers[0].frag.(*mappedFragment); mapped == unmapped {
-			t.Errorf("mapped: %v", mapped)
-		}
-		want := random(2, int(opt.Size))
-		check(t, together(f, func(p *Process) error {
-			part := f.Layout().Of(p.rank)
-			_, err := p.WriteAt(want[part.Off:part.Off+part.N], part.Off)
-			return err
-		}))
-		check(t, f.Abandon())
-		f, _, err := c.Recover(background, "x", Options{Unmapped: unmapped})
-		check(t, err)
-		check(t, same(must(contents(f.Process(0)))(t), want))
-		check(t, f.Close(background))
-		check(t, same(stored(t, c, filepath.Join(dir, "store", "x")), want))
-	}
-}
-
 func TestOpenRefusesWhatIsUnfinished(t *testing.T) {
 	c, _ := cluster(2)
-	opt := Options{Flags: Create, Size: 10, Processes: []int{0}}
+	opt := Options{Create: true, Size: 10, Processes: []int{0}}
 	f := must(c.Open(background, "x", opt))(t)
 	check(t, f.Abandon())
 	if _, err := c.Open(background, "x", opt); !errors.Is(err, ErrUnfinished) {
@@ -300,16 +225,16 @@ func TestOpenRefusesWhatIsUnfinished(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	c, _ := cluster(2)
 	for _, o := range []Options{
-		{Flags: Create, Size: 1}, {Flags: Create, Processes: []int{0}}, {Flags: Create, Size: -1, Processes: []int{0}},
-		{Flags: Create, Size: 1, Processes: []int{2}}, {Flags: Create, Size: 1, Processes: []int{0}, Levels: Levels{Replicas: 2}},
-		{Flags: Create, Size: 1, Processes: []int{0}, Levels: Levels{Records: true, Volatile: true}},
-		{Flags: Create, Size: 1, Processes: []int{0}, Masks: [][]byte{{}}},
+		{Create: true, Size: 1}, {Create: true, Processes: []int{0}}, {Create: true, Size: -1, Processes: []int{0}},
+		{Create: true, Size: 1, Processes: []int{2}}, {Create: true, Size: 1, Processes: []int{0}, Levels: Levels{Replicas: 2}},
+		{Create: true, Size: 1, Processes: []int{0}, Levels: Levels{Records: true, Volatile: true}},
+		{Create: true, Size: 1, Processes: []int{0}, Masks: [][]byte{{}}},
 	} {
 		if _, err := c.Open(background, "x", o); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}
 	}
-	if _, err := c.Open(background, "../x", Options{Flags: Create, Size: 1, Processes: []int{0}}); err == nil {
+	if _, err := c.Open(background, "../x", Options{Create: true, Size: 1, Processes: []int{0}}); err == nil {
 		t.Error("../x was accepted")
 	}
 }

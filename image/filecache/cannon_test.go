@@ -20,7 +20,7 @@ func TestGraphPowers(t *testing.T) {
 			nodes[i] = i % 3
 		}
 		// Three matrices: those that go around, and the powers.
-		f := must(c.Open(background, "graph", Options{Flags: Create, Size: 4 * 16 * 4, Unit: 4, Levels: l, Processes: nodes}))(t)
+		f := must(c.Open(background, "graph", Options{Create: true, Size: 4 * 16 * 4, Unit: 4, Levels: l, Processes: nodes}))(t)
 		power := a
 		for _, want := range []matrix{squared, cubed} {
 			power = cannon(t, f, power, a)

@@ -194,7 +194,7 @@ func (s *crashState) mayBeLost(err error) error {
 
 // reopen uses the file of the store: either no write was accepted, or all are there.
 func (s *crashState) reopen(c *Cache) (string, error) {
-	f, err := c.Open(background, "x", Options{Flags: Create, Size: crashSize, Processes: []int{0}, Levels: Levels{Versions: s.levels.Versions}})
+	f, err := c.Open(background, "x", Options{Create: true, Size: crashSize, Processes: []int{0}, Levels: Levels{Versions: s.levels.Versions}})
 	if err != nil {
 		return "", err
 	}
@@ -289,7 +289,7 @@ func (r *crashRun) use(seed uint64, writes int, scatter bool) error {
 	c := cacheOf(r.all)
 	nodes := len(c.Nodes)
 	levels := r.levels
-	f, err := c.Open(background, "x", Options{Flags: Create, Size: crashSize, Levels: levels, Processes: onePerNode(nodes)})
+	f, err := c.Open(background, "x", Options{Create: true, Size: crashSize, Levels: levels, Processes: onePerNode(nodes)})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func faulty(all []*memfs.FS, which int, fault memfs.Fault) (*Cache, *memfs.Fault
 
 // session uses a file until the first error. Acknowledged writes are in the model.
 func useUntilError(c *Cache, l Levels, m *model, seed uint64) error {
-	f, err := c.Open(background, "x", Options{Flags: Create, Size: crashSize, Levels: l, Processes: onePerNode(len(c.Nodes))})
+	f, err := c.Open(background, "x", Options{Create: true, Size: crashSize, Levels: l, Processes: onePerNode(len(c.Nodes))})
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func oneFault(l Levels, which int, fault memfs.Fault) error {
 func TestJournalAsksForSync(t *testing.T) {
 	c, all := cluster(3)
 	l := Levels{Replicas: 1, JournalBytes: 1000}
-	f := must(c.Open(background, "x", Options{Flags: Create, Size: 3000, Levels: l, Processes: []int{0}}))(t)
+	f := must(c.Open(background, "x", Options{Create: true, Size: 3000, Levels: l, Processes: []int{0}}))(t)
 	p := f.Process(0)
 	want := make([]byte, 3000)
 	write := func(i int) error {
@@ -149,7 +149,7 @@ func TestJournalAsksForSync(t *testing.T) {
 // TestDamagedVersionFallsBack to the one before, with a warning; Open refuses it.
 func TestDamagedVersionFallsBack(t *testing.T) {
 	c, all := cluster(2)
-	opt := Options{Flags: Create, Size: 100, Levels: Levels{Versions: true}, Processes: []int{0}}
+	opt := Options{Create: true, Size: 100, Levels: Levels{Versions: true}, Processes: []int{0}}
 	f := must(c.Open(background, "x", opt))(t)
 	first := random(1, 100)
 	must(f.Process(0).WriteAt(first, 0))(t)
@@ -177,7 +177,7 @@ func TestDamagedVersionFallsBack(t *testing.T) {
 // TestVersionsAreKept: as many as asked for, the newest ones.
 func TestVersionsAreKept(t *testing.T) {
 	c, _ := cluster(2)
-	f := must(c.Open(background, "x", Options{Flags: Create, Size: 10, Levels: Levels{Versions: true, Keep: 3}, Processes: []int{0}}))(t)
+	f := must(c.Open(background, "x", Options{Create: true, Size: 10, Levels: Levels{Versions: true, Keep: 3}, Processes: []int{0}}))(t)
 	for range 5 {
 		check(t, f.Sync(background))
 	}
@@ -191,7 +191,7 @@ func TestVersionsAreKept(t *testing.T) {
 // its record was still there; then another process wrote to the same bytes.
 func TestFinishedRequestIsNotRepeated(t *testing.T) {
 	c, _ := cluster(2)
-	opt := Options{Flags: Create, Size: 100, Levels: Levels{Records: true, Replicas: 1}, Processes: []int{0, 1}}
+	opt := Options{Create: true, Size: 100, Levels: Levels{Records: true, Replicas: 1}, Processes: []int{0, 1}}
 	f := must(c.Open(background, "x", opt))(t)
 	p := f.Process(0)
 	head := frame{use: f.session.Use, seq: 1, off: 40, process: 0, parts: 1, mask: -1}
@@ -213,7 +213,7 @@ func TestFailedSyncEndsWrites(t *testing.T) {
 	for _, l := range []Levels{{}, {Records: true}, {Replicas: 1}} {
 		_, all := cluster(2)
 		c, watched := faulty(all, 1, memfs.Fault{})
-		opt := Options{Flags: Create, Size: 100, Levels: l, Processes: []int{0}}
+		opt := Options{Create: true, Size: 100, Levels: l, Processes: []int{0}}
 		f := must(c.Open(background, "x", opt))(t)
 		check(t, f.Abandon())
 		sync := 0 // the first one of a write

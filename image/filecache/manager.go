@@ -124,7 +124,7 @@ type manager struct {
 	node    int
 	layout  Layout
 	opt     *Options
-	frag    fragment
+	frag    *fragment
 	journal *journal // nil without level 2
 	dirs    []string // of the nodes that keep the journal
 	keepers []Node
@@ -192,7 +192,7 @@ func (m *manager) write(r *Request) (Reply, error) {
 		return Reply{}, m.err
 	}
 	if m.opt.Levels.persists() {
-		m.err = m.frag.persist(off, int64(len(r.Data)))
+		m.err = m.frag.persist()
 	}
 	m.reach(r.Off + int64(len(r.Data)))
 	return reply, m.err
@@ -207,7 +207,7 @@ func (m *manager) writeIf(r *Request) (Reply, error) {
 	return m.write(r)
 }
 
-func isFree(f fragment, off int64, n int, mask []byte) (bool, error) {
+func isFree(f *fragment, off int64, n int, mask []byte) (bool, error) {
 	cell := make([]byte, n)
 	if err := f.readAt(cell, off); err != nil {
 		return false, err
@@ -256,7 +256,7 @@ func (m *manager) load(r *Request) (reply Reply, err error) {
 	if !m.opt.Levels.persists() || m.bytes() == 0 {
 		return reply, nil
 	}
-	return reply, m.frag.persist(0, m.bytes())
+	return reply, m.frag.persist()
 }
 
 // put writes the whole fragment into a file of the store: nothing says which bytes

@@ -50,7 +50,7 @@ func (d *Daemon) join(s session) (m *member, err error) {
 	}()
 	own := f.managers[node]
 	f.managers = []*manager{own}
-	if own.frag, err = openFragment(c.Nodes[node], f.dirs[node], own.bytes(), !o.Unmapped, false); err != nil {
+	if own.frag, err = openFragment(c.Nodes[node], f.dirs[node], false); err != nil {
 		return nil, err
 	}
 	n, err := own.frag.length()
@@ -221,8 +221,8 @@ func (f *File) size(ctx context.Context) (int64, error) {
 }
 
 func (s session) options(masks [][]byte) Options {
-	return Options{Flags: s.Flags, Size: s.Size, Growing: s.Growing, Unit: s.Unit, Stripe: s.Stripe, Levels: s.Levels,
-		Processes: s.Processes, Masks: masks, Unmapped: s.Growing}
+	return Options{Create: s.Create, Size: s.Size, Growing: s.Growing, Unit: s.Unit, Stripe: s.Stripe, Levels: s.Levels,
+		Processes: s.Processes, Masks: masks}
 }
 
 // Masks are those of daemons, one byte each: a cell is free if no bit of mask i is set in any of its bytes.

@@ -61,7 +61,7 @@ func TestMonitorAddsUp(t *testing.T) {
 	c, _ := cluster(3)
 	m, s := monitored(Detail)
 	c.Monitor = m
-	f := must(c.Open(background, "x", Options{Flags: Create, Size: 300, Levels: Levels{Records: true, Replicas: 1}, Processes: []int{0, 1, 2}}))(t)
+	f := must(c.Open(background, "x", Options{Create: true, Size: 300, Levels: Levels{Records: true, Replicas: 1}, Processes: []int{0, 1, 2}}))(t)
 	for i := range 30 {
 		must(f.Process(i%3).WriteAt(make([]byte, 10), int64(i*10)))(t)
 	}
@@ -118,7 +118,7 @@ func TestMonitorLevels(t *testing.T) {
 		c, _ := cluster(2)
 		m, s := monitored(level)
 		c.Monitor = m
-		f := must(c.Open(background, "x", Options{Flags: Create, Size: 20, Processes: []int{0}}))(t)
+		f := must(c.Open(background, "x", Options{Create: true, Size: 20, Processes: []int{0}}))(t)
 		must(f.Process(0).WriteAt(make([]byte, 20), 0))(t)
 		f.managers[1].err = io.ErrClosedPipe
 		if _, err := f.Process(0).WriteAt(make([]byte, 20), 0); err == nil {

@@ -59,7 +59,7 @@ func (c *Cache) Open(ctx context.Context, name string, opt Options) (f *File, er
 	if err := c.check(name, &opt); err != nil {
 		return nil, err
 	}
-	end := c.Monitor.event(name, "open", fmt.Sprintf("nodes=%d flags=%d", len(c.Nodes), opt.Flags))
+	end := c.Monitor.event(name, "open", fmt.Sprintf("nodes=%d", len(c.Nodes)))
 	defer func() { end(err) }()
 	if err := c.unused(name); err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
@@ -95,7 +95,7 @@ func sizeOf(opt Options, b base) (int64, error) {
 func (c *Cache) newFile(name string, opt Options, s session) *File {
 	f := &File{cache: c, name: name, opt: opt, layout: Layout{opt.Size, len(c.Nodes), opt.Unit, opt.Stripe}}
 	f.session = session{Use: s.Use, Name: name, Nodes: len(c.Nodes), Size: opt.Size, Unit: opt.Unit, Stripe: opt.Stripe, Growing: opt.Growing,
-		Flags: opt.Flags, Levels: opt.Levels, Processes: opt.Processes}
+		Create: opt.Create, Levels: opt.Levels, Processes: opt.Processes}
 	for _, n := range c.Nodes {
 		f.dirs = append(f.dirs, n.dir(name))
 	}
@@ -128,9 +128,6 @@ func (c *Cache) unused(name string) error {
 
 // locate finds what to load.
 func (c *Cache) locate(name string, opt Options) (base, error) {
-	if opt.scratch() {
-		return base{}, nil
-	}
 	if opt.Levels.Versions {
 		numbers, err := c.Versions(name)
 		if err != nil {
@@ -140,7 +137,7 @@ func (c *Cache) locate(name string, opt Options) (base, error) {
 			return c.versionBase(name, numbers[len(numbers)-1])
 		}
 	}
-	return c.plainBase(name, opt.Flags&Create != 0)
+	return c.plainBase(name, opt.Create)
 }
 
 func (c *Cache) versionBase(name string, number uint64) (base, error) {
@@ -211,7 +208,7 @@ func (f *File) prepareFiles(node int) error {
 // prepareFragment makes a fragment of zeros.
 func (f *File) prepareFragment(node int) (err error) {
 	n, dir, m := f.cache.Nodes[node], f.dirs[node], f.managers[node]
-	if m.frag, err = openFragment(n, dir, m.bytes(), !f.opt.Unmapped, true); err != nil {
+	if m.frag, err = openFragment(n, dir, true); err != nil {
 		return err
 	}
 	return durable.Op("sync", dir, -1, n.FS.SyncDir(dir))
@@ -242,11 +239,7 @@ func (f *File) start() error {
 	if err := f.openProcesses(func(*Process) bool { return true }); err != nil {
 		return err
 	}
-	connect := f.cache.Connect
-	if connect == nil {
-		connect = inProcess
-	}
-	f.transport = connect(len(f.managers), func(node int) func(Request) (Reply, error) { return f.managers[node].serve })
+	f.transport = inProcess(len(f.managers), func(node int) func(Request) (Reply, error) { return f.managers[node].serve })
 	return nil
 }
 

@@ -99,8 +99,6 @@ func (p *Process) writeGated(r Request) (Reply, error) {
 	switch {
 	case f.closed:
 		return Reply{}, f.reason()
-	case f.opt.readOnly():
-		return Reply{}, ErrReadOnly
 	case p.err != nil:
 		return Reply{}, p.err
 	case r.Off < 0 || r.Off+int64(len(r.Data)) > f.opt.Size:

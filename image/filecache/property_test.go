@@ -25,7 +25,7 @@ func TestCacheIsABigArray(t *testing.T) {
 		}
 		processes := rapid.SliceOfN(rapid.IntRange(0, nodes-1), 1, 6).Draw(rt, "processes")
 		c, _ := cluster(nodes)
-		opt := Options{Flags: Create, Size: size, Levels: l, Processes: processes}
+		opt := Options{Create: true, Size: size, Levels: l, Processes: processes}
 		a := &array{want: make([]byte, size), seed: rapid.Uint64().Draw(rt, "seed")}
 		f, err := c.Open(background, "x", opt)
 		if err != nil {

@@ -61,8 +61,6 @@ func (f *File) baseOf(number uint64) (base, error) {
 	switch {
 	case f.opt.Levels.Versions && number > 0:
 		return f.cache.versionBase(f.name, number)
-	case f.opt.scratch() && number == 0:
-		return base{}, nil
 	}
 	b, err := f.cache.plainBase(f.name, true)
 	b.number = number

@@ -29,7 +29,7 @@ type session struct {
 	Unit      int64  `json:"unit,omitempty"`
 	Stripe    int64  `json:"stripe,omitempty"`
 	Growing   bool   `json:"growing,omitempty"`
-	Flags     Flags  `json:"flags,omitempty"`
+	Create    bool   `json:"create,omitempty"`
 	Levels    Levels `json:"levels"`
 	Processes []int  `json:"processes"`
 }

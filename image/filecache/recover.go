@@ -32,7 +32,7 @@ type Recovery struct {
 }
 
 // Recover opens a file as a failure left it. The settings are those that it was opened
-// with; of opt only Masks and Unmapped count. A node that was lost has an empty
+// with; of opt only Masks count. A node that was lost has an empty
 // directory, or what it had before. The store is not written: Sync does that.
 //
 // Without anything to recover the error is ErrNothing, and Open works; with
@@ -44,8 +44,8 @@ func (c *Cache) Recover(ctx context.Context, name string, opt Options) (f *File,
 	if err != nil {
 		return nil, rec, fmt.Errorf("recover %s: %w", name, err)
 	}
-	o := Options{Flags: s.Flags, Size: s.Size, Growing: s.Growing, Unit: s.Unit, Stripe: s.Stripe, Levels: s.Levels, Processes: s.Processes,
-		Masks: opt.Masks, Unmapped: opt.Unmapped}
+	o := Options{Create: s.Create, Size: s.Size, Growing: s.Growing, Unit: s.Unit, Stripe: s.Stripe, Levels: s.Levels, Processes: s.Processes,
+		Masks: opt.Masks}
 	if err := c.check(name, &o); err != nil {
 		return nil, rec, fmt.Errorf("recover %s: %w", name, err)
 	}
@@ -211,7 +211,7 @@ func (f *File) removeRecords() error {
 func (f *File) openFragments() error {
 	return f.cache.each(func(i int) (err error) {
 		m := f.managers[i]
-		m.frag, err = openFragment(f.cache.Nodes[i], f.dirs[i], m.bytes(), !f.opt.Unmapped, false)
+		m.frag, err = openFragment(f.cache.Nodes[i], f.dirs[i], false)
 		return err
 	})
 }
@@ -234,7 +234,7 @@ func (f *File) fromCache(rec *Recovery) error {
 		for i := range f.managers {
 			err := f.repeat(i, r, func(m *manager, h frame, p []byte) error {
 				off := m.layout.local(h.off)
-				return errors.Join(m.frag.writeAt(p, off), m.frag.persist(off, h.n))
+				return errors.Join(m.frag.writeAt(p, off), m.frag.persist())
 			})
 			if err != nil {
 				return err
@@ -287,9 +287,6 @@ func (f *File) findEnd() error {
 
 // inStore reports whether the store has a file of this name that is ours.
 func (f *File) inStore() bool {
-	if f.opt.scratch() && f.base == 0 {
-		return false
-	}
 	_, err := f.cache.Store.FS.Stat(f.cache.Store.path(f.name))
 	return err == nil
 }

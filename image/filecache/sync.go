@@ -44,9 +44,6 @@ func (f *File) force() error {
 
 // store writes the file to the store. The gate is held.
 func (f *File) store(ctx context.Context, why string) (err error) {
-	if f.opt.readOnly() {
-		return nil
-	}
 	end := f.cache.Monitor.event(f.name, "store", why)
 	defer func() { end(err) }()
 	if _, err := f.storeDir(); err != nil {
@@ -184,7 +181,7 @@ func (f *File) prune() error {
 	return nil
 }
 
-// Close stores the file, unless its flags say otherwise or it has no new bytes, and frees
+// Close stores the file, unless it has no new bytes, and frees
 // the node directories. After an error the file is still open. Processes call Process.Close.
 func (f *File) Close(ctx context.Context) (err error) {
 	f.gate.Lock()
@@ -194,7 +191,7 @@ func (f *File) Close(ctx context.Context) (err error) {
 	}
 	end := f.cache.Monitor.event(f.name, "close", "")
 	defer func() { end(err) }()
-	if f.opt.Flags&DeleteOnClose == 0 && f.dirty.Load() {
+	if f.dirty.Load() {
 		if err := f.store(ctx, "close"); err != nil {
 			return err
 		}
@@ -204,11 +201,7 @@ func (f *File) Close(ctx context.Context) (err error) {
 		return fmt.Errorf("close %s: %w", f.name, err)
 	}
 	f.closed = true
-	err = f.closeManagers()
-	if f.opt.Flags&DeleteOnClose != 0 && f.stored {
-		err = errors.Join(err, f.cache.Remove(f.name))
-	}
-	return errors.Join(err, f.cache.clear(f.name), f.cache.Monitor.Flush())
+	return errors.Join(f.closeManagers(), f.cache.clear(f.name), f.cache.Monitor.Flush())
 }
 
 // Abandon ends the use of a file as the death of all processes does: the node
@@ -242,23 +235,6 @@ func (f *File) closeManagers() error {
 // clear empties the node directories of a file.
 func (c *Cache) clear(name string) error {
 	return c.each(func(i int) error { return clearDir(c.Nodes[i], c.Nodes[i].dir(name)) })
-}
-
-// Remove removes a file from the store, with all its versions.
-func (c *Cache) Remove(name string) error {
-	numbers, err := c.Versions(name)
-	if err != nil {
-		return err
-	}
-	if err := c.removeVersions(name, numbers); err != nil {
-		return err
-	}
-	path := c.Store.path(name)
-	if err := durable.Remove(c.Store.FS, path); err != nil {
-		return err
-	}
-	dir := filepath.Dir(path)
-	return durable.Op("sync", dir, -1, c.Store.FS.SyncDir(dir))
 }
 
 // A Version is one that Sync made of a file (level 3). Its bytes are in NAME.vNNNN. It

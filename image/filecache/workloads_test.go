@@ -36,7 +36,7 @@ func (t *target) each(do func(rank int) error) error {
 
 // cached opens a new file in a cache.
 func cached(t testing.TB, c *Cache, size int64, levels Levels, processes []int) *target {
-	f := must(c.Open(background, "workload", Options{Flags: Create, Size: size, Levels: levels, Processes: processes}))(t)
+	f := must(c.Open(background, "workload", Options{Create: true, Size: size, Levels: levels, Processes: processes}))(t)
 	out := &target{sync: func() error { return f.Sync(background) }, close: func() error { return f.Close(background) }}
 	for i := range processes {
 		out.files = append(out.files, f.Process(i))

@@ -78,7 +78,7 @@ func (o *MLFOptions) check() error {
 func (p *mlf) Name() string { return "mlf" }
 func (p *mlf) Len() int     { return p.len }
 
-func (p *mlf) Add(_ time.Duration, r *Request) {
+func (p *mlf) Add(now time.Duration, r *Request) {
 	f := p.files[r.File]
 	if f == nil {
 		f = &shared{
@@ -93,7 +93,7 @@ func (p *mlf) Add(_ time.Duration, r *Request) {
 		f.queues[r.Op] = q
 	}
 	r.left = r.Bytes
-	r.place = place{queue: q, member: q.enter(r), age: p.choice}
+	r.place = place{queue: q, member: q.enter(now, r), age: p.choice}
 	p.len++
 	p.last = max(p.last, r.Seq)
 	switch {
@@ -107,10 +107,10 @@ func (p *mlf) Add(_ time.Duration, r *Request) {
 }
 
 // Done lets reads go on that waited for a write.
-func (p *mlf) Done(_, _ time.Duration, g Grant) {
+func (p *mlf) Done(_, now time.Duration, g Grant) {
 	r := g.Request
 	q := r.place.queue
-	q.exit(r)
+	q.exit(now, r)
 	if r.Op == Read {
 		return
 	}

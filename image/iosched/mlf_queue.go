@@ -27,6 +27,7 @@ type queue struct {
 	expected int // processes without a request that are likely to have one soon
 	gap      patience
 	pause    patience
+	returns  time.Duration // how long its processes usually take from one request to the next
 }
 
 // process is one that has requests of a queue.
@@ -36,8 +37,9 @@ type process struct {
 }
 
 type member struct {
-	requests int // that are not done
-	epoch    int // of its last request
+	requests int           // that are not done
+	epoch    int           // of its last request
+	freed    time.Duration // when the last was done
 }
 
 // entry is a virtual request: contiguous requests, linked in the order of offsets.
@@ -84,13 +86,21 @@ func (q *queue) before(o *queue) bool {
 	return a < b || a == b && q.turn < o.turn
 }
 
+// The mean of the times of returning runs over about returnsOf times. A longer one counts as longAway.
+const (
+	returnsOf = 8
+	longAway  = 100 * time.Millisecond
+)
+
 // enter notes that a process has a request.
-func (q *queue) enter(r *Request) *member {
+func (q *queue) enter(now time.Duration, r *Request) *member {
 	who := process{r.App, r.Rank}
 	m := q.members[who]
 	if m == nil {
 		m = &member{epoch: -1}
 		q.members[who] = m
+	} else if m.requests == 0 {
+		q.returns += (min(now-m.freed, longAway) - q.returns) / returnsOf
 	}
 	if m.requests == 0 && m.epoch == q.epoch {
 		q.expected--
@@ -101,9 +111,10 @@ func (q *queue) enter(r *Request) *member {
 }
 
 // exit notes that a request is done. Its process is likely to have another.
-func (q *queue) exit(r *Request) {
+func (q *queue) exit(now time.Duration, r *Request) {
 	m := r.place.member
 	if m.requests--; m.requests == 0 {
+		m.freed = now
 		m.epoch = q.epoch
 		q.expected++
 	}

@@ -157,6 +157,15 @@ func (p *mlf) goOn(now time.Duration, q *queue, success bool) time.Duration {
 	return p.wait.until
 }
 
+// worth is how long to wait for the next request of a queue. Where it usually comes a little after
+// IdleWait, as on a busy machine, a wait that is as much longer costs less than going there and back.
+func (p *mlf) worth(q *queue) time.Duration {
+	if longer := 2 * q.returns; longer <= 4*p.o.IdleWait {
+		return max(p.o.IdleWait, longer)
+	}
+	return p.o.IdleWait
+}
+
 // idle returns until when the unit waits for the next request of the queue that has
 // the window, while others have requests; 0 says that it need not.
 func (p *mlf) idle(now time.Duration, q *queue) time.Duration {
@@ -167,7 +176,7 @@ func (p *mlf) idle(now time.Duration, q *queue) time.Duration {
 		if !q.pause.try() {
 			return 0
 		}
-		return p.pause(q, Synchronous, min(now+p.o.IdleWait, p.window.opened+p.window.longest))
+		return p.pause(q, Synchronous, min(now+p.worth(q), p.window.opened+p.window.longest))
 	}
 	if now < p.wait.until {
 		return p.wait.until

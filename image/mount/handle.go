@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -48,6 +47,9 @@ type Request struct {
 	began time.Time
 }
 
+// End is the offset behind the last byte.
+func (r *Request) End() int64 { return r.Offset + r.Bytes }
+
 // request begins a request.
 func (l *loop) request(ctx context.Context, op Op, name string) *Request {
 	r := &Request{Op: op, Name: name, Caller: callerOf(ctx)}
@@ -75,7 +77,9 @@ func (l *loop) tell(r *Request, errno syscall.Errno) {
 
 // handle makes the handle of a file that a program has opened.
 func (l *loop) handle(r *Request, disk *fs.LoopbackFile, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	h := &handle{LoopbackFile: disk, loop: l, name: r.Name, opener: r.Caller, appends: flags&syscall.O_APPEND != 0}
+	h := &handle{LoopbackFile: disk, loop: l, name: r.Name, opener: r.Caller,
+		appends: flags&syscall.O_APPEND != 0, syncs: flags&(syscall.O_SYNC|syscall.O_DSYNC) != 0,
+		readOnly: flags&syscall.O_ACCMODE == syscall.O_RDONLY}
 	fd, ok := disk.PassthroughFd()
 	if !ok {
 		return nil, 0, syscall.EBADF
@@ -121,7 +125,10 @@ type handle struct {
 	opener Caller
 	// appends says that a program opened the file to write at its end.
 	appends bool
-	dirty   dirty // kept for a gate
+	// syncs says that each write is on the disk when it returns.
+	syncs    bool
+	readOnly bool
+	dirty    dirty // kept for a gate
 }
 
 // PassthroughFd lets the kernel move bytes by itself where no request must be seen.
@@ -139,12 +146,12 @@ func (h *handle) request(ctx context.Context, op Op, off, bytes int64) *Request 
 }
 
 // move moves bytes when the gate says so.
-func (h *handle) move(r *Request, part func(off, bytes int64) error) syscall.Errno {
+func (h *handle) move(r *Request, part func(off, bytes, behind int64) error) syscall.Errno {
 	err := error(nil)
 	if gate := h.loop.o.Gate; gate != nil && r.Bytes > 0 {
 		err = gate.Move(r, part)
 	} else {
-		err = part(r.Offset, r.Bytes)
+		err = part(r.Offset, r.Bytes, 0)
 	}
 	return errnoOf(err)
 }
@@ -153,10 +160,21 @@ func (h *handle) Read(ctx context.Context, b []byte, off int64) (fuse.ReadResult
 	if h.loop.plain() {
 		return h.LoopbackFile.Read(ctx, b, off)
 	}
+	n, errno := h.read(ctx, b, off)
+	return fuse.ReadResultData(b[:n]), errno
+}
+
+// read returns fewer bytes than it was asked for at the end of the file, or before an error that the
+// next call meets.
+func (h *handle) read(ctx context.Context, b []byte, off int64) (int, syscall.Errno) {
 	r, n := h.request(ctx, Read, off, int64(len(b))), 0
-	errno := h.move(r, func(at, bytes int64) error {
+	errno := h.move(r, func(at, bytes, behind int64) error {
 		if int64(n) < at-off {
 			return nil // the file ends before
+		}
+		if behind > 0 && h.file == nil && bytes+behind > h.loop.readAhead {
+			// The kernel gets all of it in a few large requests, and each reader finds its part in memory.
+			_ = unix.Fadvise(h.fd, at, bytes+behind, unix.FADV_WILLNEED)
 		}
 		m, err := h.readAt(b[n:n+int(bytes)], at)
 		n += m
@@ -167,7 +185,7 @@ func (h *handle) Read(ctx context.Context, b []byte, off int64) (fuse.ReadResult
 	}
 	r.Bytes = int64(n)
 	h.loop.tell(r, errno)
-	return fuse.ReadResultData(b[:n]), errno
+	return n, errno
 }
 
 func (h *handle) readAt(b []byte, off int64) (n int, err error) {
@@ -196,13 +214,19 @@ func (h *handle) Write(ctx context.Context, b []byte, off int64) (uint32, syscal
 		return 0, errnoOf(err)
 	}
 	r, n := h.request(ctx, Write, off, int64(len(b))), 0
-	errno := h.move(r, func(at, bytes int64) error {
+	part := func(at, bytes, _ int64) error {
 		m, err := h.writeAt(b[n:n+int(bytes)], at)
 		n += m
 		return err
-	})
-	if h.loop.o.Gate != nil && n > 0 {
-		h.dirty.add(off, off+int64(n))
+	}
+	var errno syscall.Errno
+	if h.intoMemory(off, r.End()) {
+		errno = errnoOf(part(off, r.Bytes, 0))
+	} else {
+		errno = h.move(r, part)
+	}
+	if h.loop.o.Gate != nil && h.file == nil && n > 0 {
+		h.wrote(r, off+int64(n))
 	}
 	if n > 0 {
 		errno = 0 // the next call of the program meets the error
@@ -231,80 +255,18 @@ func (h *handle) writeAt(b []byte, off int64) (n int, err error) {
 
 func (h *handle) Fsync(ctx context.Context, flags uint32) syscall.Errno {
 	r := h.request(ctx, Sync, 0, 0)
-	var errno syscall.Errno
-	if h.file != nil {
-		errno = errnoOf(h.file.Sync())
-	} else if errno = errnoOf(h.syncRange(r)); errno == 0 && flags&1 != 0 { // FUSE_FSYNC_FDATASYNC
-		errno = errnoOf(syscall.Fdatasync(h.fd))
-	} else if errno == 0 {
-		errno = h.LoopbackFile.Fsync(ctx, flags)
+	var err error
+	switch {
+	case h.file != nil:
+		err = h.file.Sync()
+	case flags&1 != 0: // FUSE_FSYNC_FDATASYNC
+		err = h.sync(r, func() error { return syscall.Fdatasync(h.fd) })
+	default:
+		err = h.sync(r, func() error { return syscall.Fsync(h.fd) })
 	}
+	errno := errnoOf(err)
 	h.loop.tell(r, errno)
 	return errno
-}
-
-// dirty is the range of a handle that was written and is not synchronised.
-type dirty struct {
-	mu         sync.Mutex
-	begin, end int64
-}
-
-func (d *dirty) add(begin, end int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.begin == d.end {
-		d.begin, d.end = begin, end
-	}
-	d.begin, d.end = min(d.begin, begin), max(d.end, end)
-}
-
-func (d *dirty) take() (begin, end int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	begin, end = d.begin, d.end
-	d.begin, d.end = 0, 0
-	return begin, end
-}
-
-// How much of a file goes to the storage at one time: the next piece is twice as long after one that
-// took less than quickPiece, so that a fast disk has enough to do, and others wait briefly.
-const (
-	firstPiece   = 4 << 20
-	longestPiece = 256 << 20
-	quickPiece   = 50 * time.Millisecond
-)
-
-// syncRange has dirty bytes go to the storage piece by piece, each when the gate says so: a write
-// moves bytes into memory, and the disk works now. fsync follows, and finds little left.
-func (h *handle) syncRange(r *Request) error {
-	gate := h.loop.o.Gate
-	if gate == nil {
-		return nil
-	}
-	at, end := h.dirty.take()
-	length := int64(firstPiece)
-	for at < end {
-		piece := *r
-		piece.Offset, piece.Bytes = at, min(length, end-at)
-		at += piece.Bytes
-		err := gate.Move(&piece, func(off, bytes int64) error {
-			began := time.Now()
-			defer func() {
-				if time.Since(began) < quickPiece {
-					length = min(2*length, longestPiece)
-				}
-			}()
-			err := unix.SyncFileRange(h.fd, off, bytes, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
-			if errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.ESPIPE) || errors.Is(err, syscall.EINVAL) {
-				return nil // fsync does it
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (h *handle) Flush(ctx context.Context) syscall.Errno {
@@ -316,6 +278,7 @@ func (h *handle) Flush(ctx context.Context) syscall.Errno {
 
 func (h *handle) Release(ctx context.Context) syscall.Errno {
 	r := h.request(ctx, Close, 0, 0)
+	h.dirty.wait() // it uses fd
 	var err error
 	if h.file != nil {
 		err = h.file.Close()

@@ -29,6 +29,7 @@ func (n *node) create(ctx context.Context, r *Request, name string, flags, mode 
 		_ = made.(*fs.LoopbackFile).Release(ctx)
 		return nil, nil, 0, errno
 	}
+	n.loop.advise(&out.Attr)
 	h, reply, errno := n.loop.handle(r, made.(*fs.LoopbackFile), flags)
 	return child, h, reply, errno
 }

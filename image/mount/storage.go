@@ -1,16 +1,19 @@
 package mount
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 )
 
 // StorageOptions are the settings of Storage.
@@ -25,16 +28,15 @@ type StorageOptions struct {
 	// Files, unless nil, hold the bytes of open files instead of the directory.
 	Files Files
 	// Shared has every read of an open file come here, and locks go to the directory: others than
-	// the programs of this mount change Files.
+	// the programs of this mount change Files, names and sizes.
 	Shared bool
-	// Lasts is how long the kernel may keep names and attributes; 1 s.
-	Lasts time.Duration
 }
 
 // A Gate decides when bytes move. Move calls part for the bytes of a request from front to back,
-// in one part or several, and returns its first error.
+// in one part or several, and returns its first error. behind is how many bytes of the file other
+// requests read next, from the end of the part on.
 type Gate interface {
-	Move(r *Request, part func(offset, bytes int64) error) error
+	Move(r *Request, part func(offset, bytes, behind int64) error) error
 }
 
 // A Watch learns of each request when it is done. Its methods may be called by several goroutines.
@@ -89,11 +91,15 @@ func Storage(dir, at string, o StorageOptions) (*Mount, error) {
 	if err := apart(dir, at); err != nil {
 		return nil, err
 	}
-	l := &loop{dir, o}
-	data := &fs.LoopbackRoot{Path: dir, Dev: uint64(st.Sys().(*syscall.Stat_t).Dev)}
+	dev := uint64(st.Sys().(*syscall.Stat_t).Dev)
+	l := &loop{dir: dir, o: o, readAhead: readAhead(dev)}
+	data := &fs.LoopbackRoot{Path: dir, Dev: dev}
 	root := &node{LoopbackNode: fs.LoopbackNode{RootData: data}, loop: l}
 	data.RootNode = root
-	lasts := cmp.Or(o.Lasts, time.Second)
+	lasts := time.Second
+	if o.Shared {
+		lasts = 0 // any other time is at least a tick of the kernel
+	}
 	options := &fs.Options{EntryTimeout: &lasts, AttrTimeout: &lasts, NullPermissions: true}
 	options.MaxBackground = mostBackground
 	options.Options = []string{"default_permissions"}
@@ -102,12 +108,21 @@ func Storage(dir, at string, o StorageOptions) (*Mount, error) {
 	}
 	if o.AllUsers {
 		options.Options = append(options.Options, "allow_other")
+	} else {
+		// Else the kernel asks before each write for the privileges of the file, which a write takes
+		// away. Here the directory does that: programs have the user of the daemon.
+		options.ExtraCapabilities = fuse.CAP_HANDLE_KILLPRIV_V2
 	}
 	options.EnableLocks = o.Shared
-	if l.seen() {
-		options.ExtraCapabilities = fuse.CAP_DIRECT_IO_ALLOW_MMAP
+	if l.seen() || o.Gate != nil {
+		options.ExtraCapabilities |= fuse.CAP_DIRECT_IO_ALLOW_MMAP
 	}
-	return mount(root, at, dir, options)
+	m, err := mount(root, at, dir, options)
+	if err != nil {
+		return nil, err
+	}
+	l.maps.Store(m.server.KernelSettings().Flags64()&fuse.CAP_DIRECT_IO_ALLOW_MMAP != 0)
+	return m, nil
 }
 
 // mostBackground is how many read-aheads may wait for the gate: those of one program must not keep
@@ -135,12 +150,42 @@ func apart(dir, at string) error {
 
 // A loop is a mount of a directory.
 type loop struct {
-	dir string
-	o   StorageOptions
+	dir       string
+	o         StorageOptions
+	maps      atomic.Bool // files may be mapped though each call comes here
+	readAhead int64       // bytes that the kernel reads ahead in the directory by itself
 }
 
-// seen reports whether each call of a program must come here.
-func (l *loop) seen() bool { return l.o.Watch != nil || l.o.Shared }
+// readAhead returns how many bytes the kernel reads ahead on a file system, or 0 if it does not say.
+func readAhead(dev uint64) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/sys/class/bdi/%d:%d/read_ahead_kb", unix.Major(dev), unix.Minor(dev)))
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n << 10
+}
+
+// seen reports whether each call of a program must come here. For a gate it need not, but a request
+// as long as the call costs fewer copies and waits than pages that the kernel keeps. Linux before 6.6
+// shares no memory that maps a file then, which programs of a gate go on needing.
+func (l *loop) seen() bool {
+	return l.o.Watch != nil || l.o.Shared || l.o.Gate != nil && l.maps.Load()
+}
+
+// usual is how many bytes programs are told to read at one time: their libraries ask for 4 KiB
+// otherwise, and each call comes here.
+const usual = 128 << 10
+
+// advise says how many bytes to read at one time, unless a trace is to show what programs do.
+func (l *loop) advise(a *fuse.Attr) {
+	if l.o.Gate != nil && l.o.Watch == nil {
+		a.Blksize = max(a.Blksize, usual)
+	}
+}
 
 // plain reports whether bytes may pass by.
 func (l *loop) plain() bool { return l.o.Gate == nil && l.o.Watch == nil && l.o.Files == nil }
@@ -181,6 +226,7 @@ func (n *node) Getattr(ctx context.Context, h fs.FileHandle, out *fuse.AttrOut) 
 	if errno := n.LoopbackNode.Getattr(ctx, h, out); errno != 0 {
 		return errno
 	}
+	n.loop.advise(&out.Attr)
 	return n.resize(h, &out.Attr)
 }
 
@@ -203,6 +249,10 @@ func (n *node) resize(h fs.FileHandle, a *fuse.Attr) syscall.Errno {
 
 func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
 	child, errno := n.LoopbackNode.Lookup(ctx, name, out)
+	if errno == syscall.ENOENT {
+		return n.lookupView(ctx, name, out)
+	}
+	n.loop.advise(&out.Attr)
 	if files := n.loop.o.Files; errno == 0 && files != nil && out.Attr.Mode&syscall.S_IFMT == syscall.S_IFREG {
 		if size, ok := files.Size(filepath.Join(n.name(), name)); ok {
 			out.Attr.Size = uint64(size)
@@ -225,6 +275,7 @@ func (n *node) Setattr(ctx context.Context, h fs.FileHandle, in *fuse.SetAttrIn,
 		}
 	}
 	errno := n.LoopbackNode.Setattr(ctx, h, in, out)
+	n.loop.advise(&out.Attr)
 	if errno == 0 {
 		errno = n.resize(h, &out.Attr)
 	}
@@ -270,13 +321,21 @@ func (n *node) Rename(ctx context.Context, name string, to fs.InodeEmbedder, new
 	return errno
 }
 
-// CopyFileRange copies inside the directory where no byte must be seen; else the kernel reads and
-// writes.
+// CopyFileRange copies inside the directory, or as a read and a write of a program where bytes must
+// be seen or are elsewhere: the kernel would copy pages that it has kept from before.
 func (n *node) CopyFileRange(ctx context.Context, in fs.FileHandle, offIn uint64, out *fs.Inode, to fs.FileHandle, offOut, bytes, flags uint64) (uint32, syscall.Errno) {
 	a, ok := in.(*handle)
 	b, ok2 := to.(*handle)
-	if !ok || !ok2 || !n.loop.plain() {
+	if !ok || !ok2 {
 		return 0, syscall.EOPNOTSUPP
 	}
-	return n.LoopbackNode.CopyFileRange(ctx, a.LoopbackFile, offIn, out, b.LoopbackFile, offOut, bytes, flags)
+	if n.loop.plain() {
+		return n.LoopbackNode.CopyFileRange(ctx, a.LoopbackFile, offIn, out, b.LoopbackFile, offOut, bytes, flags)
+	}
+	buf := make([]byte, min(bytes, maxRequest))
+	read, errno := a.read(ctx, buf, int64(offIn))
+	if errno != 0 || read == 0 {
+		return 0, errno
+	}
+	return b.Write(ctx, buf[:read], int64(offOut))
 }

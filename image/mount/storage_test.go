@@ -97,6 +97,31 @@ func TestMade(t *testing.T) {
 	}
 }
 
+// TestPrivileges changes files that run with the rights of their owner and group: they keep or lose these bits
+// in a mount as in a directory. An ordinary user loses them, root does not.
+func TestPrivileges(t *testing.T) {
+	_, at := storage(t, StorageOptions{})
+	bare := t.TempDir()
+	for _, change := range []string{"printf b >> f", "printf b 1<> f", ": > f", "truncate -s 5 f", "chgrp $(id -g) f", "chmod 755 f"} {
+		modes := map[string]os.FileMode{}
+		for _, in := range []string{bare, at} {
+			cmd := exec.Command("/bin/sh", "-ec", "printf abc > f; chmod 6775 f; "+change)
+			cmd.Dir = in
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v: %s", change, err, out)
+			}
+			fi, err := os.Stat(filepath.Join(in, "f"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			modes[in] = fi.Mode()
+		}
+		if modes[at] != modes[bare] {
+			t.Errorf("%s: mode %v, want %v", change, modes[at], modes[bare])
+		}
+	}
+}
+
 func TestReadOnlyStorage(t *testing.T) {
 	_, at := storage(t, StorageOptions{ReadOnly: true})
 	if err := os.WriteFile(filepath.Join(at, "a"), nil, 0o600); !errors.Is(err, syscall.EROFS) {

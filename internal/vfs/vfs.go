@@ -123,17 +123,6 @@ type File interface {
 	Forget() error
 	// ReopenDirect opens the file again around the page cache, whatever its name refers to.
 	ReopenDirect() (File, error)
-	// Map maps the first size bytes of the file, which must be that long.
-	Map(size int64) (Mapping, error)
-}
-
-// A Mapping is a file in memory. Touching its bytes may fail as reading and writing a
-// file may: use CopyMapped.
-type Mapping interface {
-	Bytes() []byte
-	// Sync makes the pages of a range durable.
-	Sync(off, n int64) error
-	Close() error
 }
 
 // NoDirect are the methods of a FS that cannot go around the page cache.
@@ -159,7 +148,6 @@ func (OnlyBytes) WriteV([][]byte, int64) (int64, error) {
 }
 func (OnlyBytes) Forget() error               { return errors.ErrUnsupported }
 func (OnlyBytes) ReopenDirect() (File, error) { return nil, errors.ErrUnsupported }
-func (OnlyBytes) Map(int64) (Mapping, error)  { return nil, errors.ErrUnsupported }
 
 // Buffered is a FS whose files all go through the page cache. A type that embeds it overrides
 // Create, Open and OpenWrite to see all files.

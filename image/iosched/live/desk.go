@@ -3,7 +3,7 @@
 //
 //	u, err := live.New("/scratch", "mlf", live.Options{})
 //	err = u.Move(&iosched.Request{App: "bt", File: "ckpt", Op: iosched.Write, Bytes: 1 << 20},
-//		func(offset, bytes int64) error { … })
+//		func(offset, bytes, behind int64) error { … })
 //
 // # Promises
 //
@@ -13,7 +13,8 @@
 //     stopped or has gone, holds others up no longer than that (TestLease).
 //   - A client that is dropped leaves nothing behind (TestDrop).
 //   - A request waits for others only while they wait or move: the unit is idle for an expected
-//     one at most as long as the policy's own waits (iosched.MLFOptions).
+//     one at most as long as the policy's own waits (iosched.MLFOptions, TestIdle).
+//   - Under wsjf users move as many bytes, whatever the number of their applications (TestUsers).
 package live
 
 import (
@@ -22,11 +23,13 @@ import (
 	"ckpt/image/iosched"
 )
 
-// A Part is what is to move now: bytes of a request.
+// A Part is what is to move now: bytes of a request. Behind is how many more bytes of the file are
+// read next, by other requests that wait, and only with the first of them: the storage can get
+// them all in one piece.
 type Part struct {
-	Request       *iosched.Request
-	Offset, Bytes int64
-	Number        uint64
+	Request               *iosched.Request
+	Offset, Bytes, Behind int64
+	Number                uint64
 }
 
 // A desk hands out what a controller grants, one part at a time. It is a pure machine.
@@ -112,12 +115,14 @@ func (d *desk) next(now time.Duration) (p Part, ok bool, wake time.Duration) {
 		if len(d.live) == 0 {
 			return p, false, 0
 		}
+		var behind int64
 		if len(d.queue) == 0 {
 			grants, wake := d.c.Next(now)
 			if len(grants) == 0 {
 				return p, false, wake
 			}
 			d.queue = append(d.queue[:0], grants...)
+			behind = readBehind(grants)
 		}
 		g := d.queue[0]
 		d.queue = d.queue[1:]
@@ -126,10 +131,22 @@ func (d *desk) next(now time.Duration) (p Part, ok bool, wake time.Duration) {
 			continue
 		}
 		d.last++
-		d.part = Part{g.Request, g.Offset, g.Bytes, d.last}
+		d.part = Part{g.Request, g.Offset, g.Bytes, behind, d.last}
 		d.moves, d.since = true, now
 		return d.part, true, 0
 	}
+}
+
+// readBehind returns how many bytes follow the first of the grants, in reads.
+func readBehind(grants []iosched.Grant) int64 {
+	end := grants[0].End()
+	for _, g := range grants[1:] {
+		if g.Request.Op != iosched.Read || g.Request.File != grants[0].Request.File || g.Offset != end {
+			break
+		}
+		end = g.End()
+	}
+	return end - grants[0].End()
 }
 
 // waits reports whether a request waits beside the part that moves.

@@ -100,27 +100,27 @@ func (u *Unit) Drop(list []*iosched.Request) {
 }
 
 // Move moves the bytes of a request when the policy says so, and returns the first error of move.
-// A request that no controller takes moves at once.
-func (u *Unit) Move(r *iosched.Request, move func(offset, bytes int64) error) error {
+// A request that no controller takes moves at once. move also gets what Part.Behind says.
+func (u *Unit) Move(r *iosched.Request, move func(offset, bytes, behind int64) error) error {
 	return Parts(r, move, func(grant func(Part)) error { return u.Ask(r, grant) }, func(p Part) { u.Done(p.Number) })
 }
 
 // Parts moves a request that ask hands in, and says done after each part. A part without a request
 // is all that is left: there is no controller any more.
-func Parts(r *iosched.Request, move func(offset, bytes int64) error, ask func(grant func(Part)) error, done func(Part)) error {
+func Parts(r *iosched.Request, move func(offset, bytes, behind int64) error, ask func(grant func(Part)) error, done func(Part)) error {
 	offset, left := r.Offset, r.Bytes // r is another's once it is done
 	in := inbox{ready: make(chan struct{}, 1)}
 	if ask(in.put) != nil {
-		return move(offset, left)
+		return move(offset, left, 0)
 	}
 	var err error
 	for left > 0 {
 		p := in.take()
 		if p.Request == nil || p.Offset != offset || p.Bytes < 1 || p.Bytes > left {
-			p.Offset, p.Bytes = offset, left
+			p.Offset, p.Bytes, p.Behind = offset, left, 0
 		}
 		if err == nil {
-			err = move(p.Offset, p.Bytes)
+			err = move(p.Offset, p.Bytes, p.Behind)
 		}
 		left -= p.Bytes
 		offset += p.Bytes

@@ -33,7 +33,7 @@ func TestUnit(t *testing.T) {
 							r := &iosched.Request{App: fmt.Sprint(p % 3), Rank: p, User: "u", File: fmt.Sprint(p % 2), Op: iosched.Op(rng.IntN(2)),
 								Offset: rng.Int64N(1 << 20), Bytes: 1 + rng.Int64N(64<<10)}
 							at, end := r.Offset, r.End()
-							err := u.Move(r, func(off, n int64) error {
+							err := u.Move(r, func(off, n, _ int64) error {
 								if moving.Add(1) != 1 {
 									t.Error("two parts move")
 								}
@@ -75,7 +75,7 @@ func TestLease(t *testing.T) {
 		for i, long := range []time.Duration{time.Hour, time.Second} {
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
-				_ = u.Move(&iosched.Request{App: fmt.Sprint(i), File: "f", Op: iosched.Write, Bytes: 10}, func(int64, int64) error {
+				_ = u.Move(&iosched.Request{App: fmt.Sprint(i), File: "f", Op: iosched.Write, Bytes: 10}, func(_, _, _ int64) error {
 					time.Sleep(long)
 					return nil
 				})
@@ -108,7 +108,7 @@ func TestDrop(t *testing.T) {
 		var moved []int64
 		var all sync.WaitGroup
 		all.Go(func() {
-			err := u.Move(&iosched.Request{App: "here", File: "f", Op: iosched.Write, Bytes: 100}, func(off, n int64) error {
+			err := u.Move(&iosched.Request{App: "here", File: "f", Op: iosched.Write, Bytes: 100}, func(off, n, _ int64) error {
 				moved = append(moved, off, n)
 				return nil
 			})
@@ -123,4 +123,142 @@ func TestDrop(t *testing.T) {
 			t.Errorf("moved %v; %d requests are left", moved, len(u.desk.live))
 		}
 	})
+}
+
+// TestIdle has applications come and go under each policy: while a request waits, the unit is idle for one
+// that another has yet to make no longer than the policy's own waits last.
+func TestIdle(t *testing.T) {
+	o := iosched.DefaultMLF()
+	longest := 4*o.IdleWait + o.ShiftWait + o.AggWait
+	for _, policy := range iosched.Names() {
+		t.Run(policy, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u, err := New("disk", policy, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer u.Close()
+				var mu sync.Mutex
+				var waiting, moving int
+				var since time.Time // of the unit's idleness while requests wait
+				change := func(waits, moves int) {
+					mu.Lock()
+					defer mu.Unlock()
+					idle := waiting > 0 && moving == 0
+					if gap := time.Since(since); idle && gap > longest {
+						t.Errorf("the unit was idle for %v while %d requests waited, want %v at most", gap, waiting, longest)
+					}
+					waiting, moving = waiting+waits, moving+moves
+					if !idle || moves > 0 {
+						since = time.Now()
+					}
+				}
+				var all sync.WaitGroup
+				for p := range 8 {
+					all.Go(func() {
+						rng := rand.New(rand.NewPCG(2, uint64(p)))
+						for i := range int64(60) {
+							r := &iosched.Request{App: fmt.Sprint(p % 4), Rank: p, User: fmt.Sprint(p % 2), File: fmt.Sprint(p % 3), Op: iosched.Op(p % 2),
+								Offset: (i*8 + int64(p)) << 15, Bytes: 1 << 15}
+							change(1, 0)
+							err := u.Move(r, func(_, _, _ int64) error {
+								change(-1, 1)
+								time.Sleep(time.Millisecond)
+								change(1, -1) // for the next part, if there is one
+								return nil
+							})
+							change(-1, 0)
+							if err != nil {
+								t.Error(err)
+							}
+							if away := rng.IntN(10); away == 0 {
+								time.Sleep(time.Duration(rng.IntN(400)) * time.Millisecond)
+							} else {
+								time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
+							}
+						}
+					})
+				}
+				all.Wait()
+			})
+		})
+	}
+}
+
+// TestUsers has a user with four applications and one with a single one use a unit for as long as each
+// wants to: under wsjf both move as many bytes, under rr each application does.
+func TestUsers(t *testing.T) {
+	for _, c := range []struct {
+		policy    string
+		low, high float64 // of the bytes of the user with four, over those of the other
+	}{{"wsjf", 0.8, 1.25}, {"rr", 3.5, 4.5}} {
+		t.Run(c.policy, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u, err := New("disk", c.policy, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer u.Close()
+				var moved [2]atomic.Int64
+				end := time.Now().Add(time.Minute)
+				var all sync.WaitGroup
+				for p := range 10 { // two processes of each application, so that one always waits
+					app := p / 2
+					user := min(app, 1)
+					all.Go(func() {
+						for i := int64(0); time.Now().Before(end); i++ {
+							r := &iosched.Request{App: fmt.Sprint(app), Rank: p, User: fmt.Sprint(user), File: fmt.Sprint(app), Op: iosched.Write,
+								Offset: (2*i + int64(p%2)) << 18, Bytes: 1 << 18}
+							_ = u.Move(r, func(_, n, _ int64) error {
+								time.Sleep(time.Duration(n) * 10) // 100 MB/s
+								moved[1-user].Add(n)
+								return nil
+							})
+						}
+					})
+				}
+				all.Wait()
+				if ratio := float64(moved[0].Load()) / float64(moved[1].Load()); ratio < c.low || ratio > c.high {
+					t.Errorf("the user with four applications moved %.2f times the bytes, want %.2f to %.2f", ratio, c.low, c.high)
+				}
+			})
+		})
+	}
+}
+
+// TestBehind has readers of neighbouring blocks wait while another part moves. Under mlf, which joins
+// them, the first of them learns how much follows; the others, and all under fifo, learn nothing.
+func TestBehind(t *testing.T) {
+	for policy, want := range map[string][]int64{"mlf": {30, 0, 0, 0}, "fifo": {0, 0, 0, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			u, err := New("disk", policy, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer u.Close()
+			var all sync.WaitGroup
+			got := make([]int64, 4)
+			read := func(p int, file string, off int64, done func(behind int64)) {
+				all.Go(func() {
+					err := u.Move(&iosched.Request{App: file, Rank: p, File: file, Offset: off, Bytes: 10}, func(_, _, behind int64) error {
+						time.Sleep(time.Millisecond)
+						done(behind)
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+			}
+			read(0, "other", 0, func(int64) {})
+			for p := range 4 {
+				read(p, "file", int64(10*p), func(behind int64) { got[p] = behind })
+			}
+			all.Wait()
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", policy, got, want)
+			}
+		})
+	}
 }

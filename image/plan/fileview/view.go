@@ -116,6 +116,16 @@ func NewView(initial int64, tuples []Tuple, repeat int64) (*View, error) {
 // Size returns how many wanted bytes the view has.
 func (v *View) Size() int64 { return v.size }
 
+// Within returns how many wanted bytes a file of some length has.
+func (v *View) Within(length int64) int64 {
+	rest := max(length-v.initial, 0)
+	n := rest / v.extent * v.wanted
+	for _, b := range v.blocks {
+		n += min(max(rest%v.extent-b.start, 0), b.Size)
+	}
+	return min(n, v.size)
+}
+
 // Offset returns where in the file the byte at viewOff is, and how much of its block follows;
 // false if the view has no such byte.
 func (v *View) Offset(viewOff int64) (off, n int64, ok bool) {

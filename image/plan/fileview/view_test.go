@@ -42,6 +42,25 @@ func TestViewOffset(t *testing.T) {
 	}
 }
 
+// TestViewWithin: a file that ends at a byte has as many wanted bytes as lie before it.
+func TestViewWithin(t *testing.T) {
+	t.Parallel()
+	for _, repeat := range []int64{1, 3, fileview.Forever} {
+		v := mustView(t, 7, []fileview.Tuple{{Size: 10, Hole: 5}, {Size: 3, Hole: 2}}, repeat)
+		for length, want := int64(0), int64(0); length < 90; length++ {
+			if got := v.Within(length); got != want {
+				t.Errorf("repeated %d times: Within(%d) = %d, want %d", repeat, length, got, want)
+			}
+			if off, _, ok := v.Offset(want); ok && off == length {
+				want++
+			}
+		}
+		if off, _, _ := v.Offset(v.Size() - 1); v.Within(off+1) != v.Size() || v.Within(math.MaxInt64) != v.Size() {
+			t.Errorf("repeated %d times: a long file has %d bytes, want %d", repeat, v.Within(math.MaxInt64), v.Size())
+		}
+	}
+}
+
 // In a file with one slot per rank, the data zone of rank r is the r-th part of
 // the view of all data zones.
 func TestViewZones(t *testing.T) {

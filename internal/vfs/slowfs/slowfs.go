@@ -323,26 +323,3 @@ func (f *file) ReopenDirect() (vfs.File, error) {
 	}
 	return &file{File: in, disk: f.disk, id: f.id, direct: true}, nil
 }
-
-// Map implements vfs.File.
-func (f *file) Map(size int64) (vfs.Mapping, error) {
-	in, err := f.File.Map(size)
-	if err != nil {
-		return nil, err
-	}
-	return &mapping{in, f.disk, f.id}, nil
-}
-
-// A mapping moves bytes when it is synced.
-type mapping struct {
-	vfs.Mapping
-	disk *disk
-	id   uint64
-}
-
-func (m *mapping) Sync(off, n int64) error {
-	came := m.disk.arrival()
-	err := m.Mapping.Sync(off, n)
-	m.disk.use(came, m.id, off, n, true)
-	return err
-}

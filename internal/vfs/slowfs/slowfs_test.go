@@ -2,7 +2,6 @@ package slowfs
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
-	"ckpt/internal/vfs/memfs"
 )
 
 // A virtualClock moves when somebody sleeps.
@@ -173,24 +171,6 @@ func TestClockBeginsAgain(t *testing.T) {
 	}
 }
 
-// TestAbilitiesAreThoseBeneath: a file can be mapped if that beneath can.
-func TestAbilitiesAreThoseBeneath(t *testing.T) {
-	dir := t.TempDir()
-	mem := memfs.New()
-	if err := mem.Mkdir("/d"); err != nil {
-		t.Fatal(err)
-	}
-	for name, s := range map[string]vfs.FS{filepath.Join(dir, "a"): opened(t, fast(dir), nil), "/d/a": onDisk(mem, &disk{model: fast("/d")})} {
-		f, err := s.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Map(0); errors.Is(err, errors.ErrUnsupported) != (name == "/d/a") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 func TestBytesArrive(t *testing.T) {
 	dir := t.TempDir()
 	s := opened(t, fast(dir), nil)
@@ -201,19 +181,11 @@ func TestBytesArrive(t *testing.T) {
 	if err := f.Preallocate(8192); err != nil {
 		t.Fatal(err)
 	}
-	m, err := f.Map(8192)
-	if err != nil {
+	if _, err := f.WriteAt([]byte("bytes"), 0); err != nil {
 		t.Fatal(err)
 	}
-	copy(m.Bytes(), "mapped")
-	if err := m.Sync(0, 4096); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Close(); err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, 6)
-	if _, err := f.ReadAt(b, 0); err != nil || !bytes.Equal(b, []byte("mapped")) {
+	b := make([]byte, 5)
+	if _, err := f.ReadAt(b, 0); err != nil || !bytes.Equal(b, []byte("bytes")) {
 		t.Errorf("read %q, %v", b, err)
 	}
 	again, err := f.ReopenDirect()

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,11 +33,15 @@ as in DIR itself.
 
 With --policy each request of each program waits until the controller of the storage of
 DIR lets it go: ckpt storage serve, on this host or another, or else the first of these
-mounts, which becomes it. Its policy counts then. Programs that compute are never stopped,
-and without a controller requests go at once. docs/TURNS.md tells of the policies.
+mounts, which becomes it, for other hosts with --listen. Its policy counts then. Programs
+that compute are never stopped, and without a controller requests go at once. docs/TURNS.md
+tells of the policies.
 
 With --trace each call of each program is an event of a trace, with neither strace nor
 rights: a process has its rank in MPI, if it has one, else its number.
+
+FILE?view=VIEW is the part of FILE that a view selects, such as 128:4096+12288, every fourth
+block of 4 KiB after a header of 128 bytes, or 0:8[1000,1000][:,::4], columns of an array.
 
 Only the user who mounts sees the files; --all-users lets the others in, with the rights
 that they have in DIR. It needs /dev/fuse, and fusermount3 (package fuse3) unless root
@@ -86,9 +89,9 @@ func (f *storageMountFlags) run(cmd *cobra.Command, g *ui.Globals, dir, at strin
 	}
 	defer func() { err = errors.Join(err, over()) }()
 	if f.policy != noPolicy {
-		door, err := turns.NewDoor(dir, f.policy, func(line string) { g.Warn("%s", line) })
+		door, err := turns.NewDoor(dir, turns.DoorOptions{Policy: f.policy, Listen: f.cache.listen, Told: func(line string) { g.Warn("%s", line) }})
 		if err != nil {
-			return err
+			return ui.AsUsage(err)
 		}
 		defer door.Close()
 		o.Gate = &requestGate{door: door}
@@ -115,9 +118,9 @@ type requestGate struct {
 	programs mount.Programs
 }
 
-func (o *requestGate) Move(r *mount.Request, part func(offset, bytes int64) error) error {
+func (o *requestGate) Move(r *mount.Request, part func(offset, bytes, behind int64) error) error {
 	p := o.programs.Of(r)
-	q := &iosched.Request{App: p.App, User: strconv.FormatUint(uint64(p.Uid), 10), Rank: p.Rank, File: r.Name, Offset: r.Offset, Bytes: r.Bytes}
+	q := &iosched.Request{App: p.App, User: turns.UserName(p.Uid), Rank: p.Rank, File: r.Name, Offset: r.Offset, Bytes: r.Bytes}
 	if p.Rank < 0 {
 		q.Rank = p.Process
 	}

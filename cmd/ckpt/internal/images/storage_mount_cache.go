@@ -34,7 +34,7 @@ func (f *cacheFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.dirs, "cache", "", "keep open files in these directories of the nodes, like '/nvme/{node}'")
 	flags.IntVar(&f.nodes, "nodes", 1, "nodes of the cache, each with a mount")
 	flags.IntVar(&f.node, "number", 0, "number of this node, from 0")
-	flags.StringVar(&f.listen, "listen", "", "HOST or HOST:PORT of this machine for nodes on other hosts, over TLS")
+	flags.StringVar(&f.listen, "listen", "", "HOST or HOST:PORT of this machine for mounts on other hosts, over TLS")
 	flags.BoolVar(&f.records, "records", false, "level 1: keep each request on its own node until it is served")
 	flags.IntVar(&f.neighbours, "neighbours", 0, "level 2: that many next nodes keep a journal of the requests of each")
 	flags.BoolVar(&f.versions, "versions", false, "level 3: each fsync, and the last close, makes a version of a file")
@@ -45,10 +45,13 @@ func (f *cacheFlags) add(cmd *cobra.Command) {
 func (f *cacheFlags) files(cmd *cobra.Command, g *ui.Globals, dir string, o *mount.StorageOptions) (end func() error, err error) {
 	none := func() error { return nil }
 	if f.dirs == "" {
-		for _, name := range []string{"nodes", "number", "listen", "records", "neighbours", "versions", "monitor"} {
+		for _, name := range []string{"nodes", "number", "records", "neighbours", "versions", "monitor"} {
 			if cmd.Flags().Changed(name) {
 				return none, ui.BadUsage("--"+name+" is of a cache, and there is no --cache", "add --cache '/nvme/{node}'")
 			}
+		}
+		if f.listen != "" && cmd.Flag("policy").Value.String() == noPolicy {
+			return none, ui.BadUsage("--listen is of a cache or a policy, and there is neither", "add --cache '/nvme/{node}' or --policy mlf")
 		}
 		return none, nil
 	}
@@ -82,10 +85,9 @@ func (f *cacheFlags) files(cmd *cobra.Command, g *ui.Globals, dir string, o *mou
 	if len(left) > 0 {
 		g.Warn("%s has files that are unfinished (%s): those of lost programs need ckpt storage recover %s", s.NodeDir(), some(left), dir)
 	}
-	o.Files, o.Shared = &cacheFiles{s, g}, f.nodes > 1
-	if o.Shared {
-		o.Lasts = 1 // others change names and sizes
-	}
+	// With versions a name is another file after each fsync: what is open before and after has its
+	// own pages in the kernel.
+	o.Files, o.Shared = &cacheFiles{s, g}, f.nodes > 1 || f.versions
 	return end, nil
 }
 
@@ -134,6 +136,8 @@ func (c *cacheFiles) report(err error) error {
 		c.g.Warn("%v (ckpt storage recover)", err)
 	case errors.Is(err, filecache.ErrBeyond):
 		return syscall.EFBIG
+	case errors.Is(err, filecache.ErrSpans):
+		return syscall.EINVAL
 	case errors.Is(err, wire.ErrGone):
 		c.g.Warn("%v", err)
 		return syscall.EIO
@@ -183,18 +187,15 @@ func (c *cacheFiles) Truncate(name string, size int64) (bool, error) {
 	return true, c.report(err)
 }
 
-// Renaming refuses what is open: its bytes would go to the old name.
+// Renaming refuses what is open: its bytes would go to the old name. The versions of both names go
+// first: each name then is a file that no version shares.
 func (c *cacheFiles) Renaming(from, to string) error {
 	for _, name := range []string{from, to} {
 		if err := c.idle(name); err != nil {
 			return err
 		}
-		list, err := c.s.Versions(name)
-		if err != nil {
+		if err := c.s.RemoveVersions(name); err != nil {
 			return c.report(err)
-		}
-		if len(list) > 0 {
-			return syscall.EXDEV // programs copy then
 		}
 	}
 	return nil
@@ -204,11 +205,8 @@ func (c *cacheFiles) idle(name string) error {
 	if name == "" || cached.Hidden(name) {
 		return nil
 	}
-	_, open, err := c.s.Look(context.Background(), name)
-	if err == nil && !open {
-		open, err = c.s.LookBelow(context.Background(), name)
-	}
-	if err == nil && open {
+	idle, err := c.s.Idle(context.Background(), name)
+	if err == nil && !idle {
 		err = syscall.EBUSY
 	}
 	return err
@@ -241,6 +239,12 @@ func (f *cachedFile) ReadAt(b []byte, off int64) (int, error) {
 func (f *cachedFile) WriteAt(b []byte, off int64) (int, error) {
 	n, err := f.Handle.WriteAt(b, off)
 	return n, f.of.report(err)
+}
+
+// WriteIf implements mount.ConditionalFile.
+func (f *cachedFile) WriteIf(b []byte, off int64, mask byte) (bool, error) {
+	written, err := f.Handle.WriteIf(b, off, mask)
+	return written, f.of.report(err)
 }
 
 func (f *cachedFile) Truncate(size int64) error {
