@@ -1,7 +1,7 @@
 package image
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,12 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"golang.org/x/sync/errgroup"
-
 	"ckpt/internal/objectfs"
 	"ckpt/internal/objectfs/objecttest"
 	"ckpt/internal/testkit"
-	"ckpt/internal/vfs"
 )
 
 // serverPart is the shortest part that a server takes.
@@ -65,79 +62,42 @@ func TestServerSchedules(t *testing.T) {
 	}
 }
 
-// proxyFaults are what happens to one request on its way. An answer that is not the storage's own
-// costs at most the checkpoint, all else nothing.
-var proxyFaults = []struct {
-	testkit.Fault
-	lie bool
-}{
-	{testkit.Fault{Drop: true}, false},
-	{testkit.Fault{Drop: true, Done: true}, false},
-	{testkit.Fault{Drop: true, Late: 4}, false},
-	{testkit.Fault{Late: 1}, false},
-	{testkit.Fault{Cut: true}, false},
-	{testkit.Fault{Status: http.StatusInternalServerError}, false},
-	{testkit.Fault{Status: http.StatusInternalServerError, Done: true}, false},
-	{testkit.Fault{Status: http.StatusServiceUnavailable}, false},
-	{testkit.Fault{Status: http.StatusConflict}, false},
-	{testkit.Fault{Status: http.StatusPreconditionFailed}, true},
-	{testkit.Fault{Status: http.StatusPreconditionFailed, Done: true}, true},
-}
-
-// TestProxy has each request in turn meet each fault between the client and a server, while a
-// coordinator takes checkpoints, prunes and sweeps, and while they are read and copied.
-func TestProxy(t *testing.T) {
+// TestProxyServer is a drawn part of TestProxy with a server, and all the work as one: it starts
+// with the creation of the store, and ends with a copy.
+func TestProxyServer(t *testing.T) {
 	g := gateway(t)
+	p := testkit.StartProxy(g, nil)
+	defer p.End()
 	var seen atomic.Int64
-	clean := testkit.StartProxy(g, func(n int, _ *http.Request) testkit.Fault {
+	p.Again(func(n int, _ *http.Request) testkit.Fault {
 		seen.Store(int64(n))
 		return testkit.Fault{}
 	})
-	defer clean.End()
-	if err := proxied(g, clean, "clean", false); err != nil {
+	if err := proxied(g, p, "clean", false); err != nil {
 		t.Fatal(err)
 	}
-	requests := int(seen.Load())
+	requests, n := int(seen.Load()), 1
 	if requests < 100 {
 		t.Fatalf("%d requests", requests)
 	}
-	var cases []func(p *testkit.Proxy) error
-	for kind, f := range proxyFaults {
-		for at := 1; at <= requests; at++ {
-			cases = append(cases, func(p *testkit.Proxy) error {
-				var request atomic.Value
-				p.Again(func(n int, r *http.Request) testkit.Fault {
-					if n != at {
-						return testkit.Fault{}
-					}
-					request.Store(r.Method + " " + r.URL.String())
-					return f.Fault
-				})
-				if err := proxied(g, p, fmt.Sprintf("case-%d-%d", kind, at), f.lie); err != nil {
-					return fmt.Errorf("request %d, %v, %+v: %w", at, request.Load(), f.Fault, err)
-				}
-				return nil
-			})
+	if testkit.Nightly() {
+		n = 100
+	}
+	rng := rand.New(rand.NewPCG(testkit.Seed(), 44))
+	for i := range n {
+		f, at := proxyFaults[rng.IntN(len(proxyFaults))], 1+rng.IntN(requests)
+		var met atomic.Value
+		p.Again(func(n int, r *http.Request) testkit.Fault {
+			if n != at {
+				return testkit.Fault{}
+			}
+			met.Store(r.Method + " " + r.URL.String())
+			return f.Fault
+		})
+		if err := proxied(g, p, fmt.Sprintf("case-%d", i), f.lie); err != nil {
+			t.Errorf("request %d of %d, %v, %+v: %v", at, requests, met.Load(), f.Fault, err)
 		}
 	}
-	rand.New(rand.NewPCG(44, 44)).Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
-	cases = testkit.Some(1, cases...)
-	var next atomic.Int64
-	var all errgroup.Group
-	for range 4 {
-		all.Go(func() error {
-			p := testkit.StartProxy(g, nil)
-			defer p.End()
-			for i := next.Add(1) - 1; i < int64(len(cases)); i = next.Add(1) - 1 {
-				if err := cases[i](p); err != nil {
-					t.Error(err)
-				}
-			}
-			return nil
-		})
-	}
-	_ = all.Wait()
-	t.Logf("%d cases, of %d requests and %d faults", len(cases), requests, len(proxyFaults))
 }
 
 // proxied has a coordinator work through a proxy, and looks at what is there without it.
@@ -146,10 +106,10 @@ func proxied(g *testkit.Gateway, p *testkit.Proxy, bucket string, lie bool) erro
 	if err != nil {
 		return err
 	}
-	open := func(b objectfs.Bucket) *objectfs.FS { return world{objecttest.NewWorld(b), serverPart}.open(nil) }
+	open := func(b objectfs.Bucket) *objectfs.FS { return openIn(b, serverPart) }
 	first, copied := &tenure{}, error(nil)
 	if first.work(open(b)); first.end == nil {
-		copied = readAndCopy(open(b))
+		copied = cmp.Or(readAll(open(b), bucketDir, nil), copyBucket(open(b), 4))
 	}
 	p.Again(nil)
 	if !lie && (first.end != nil || copied != nil || len(first.committed) != 3) {
@@ -159,11 +119,7 @@ func proxied(g *testkit.Gateway, p *testkit.Proxy, bucket string, lie bool) erro
 		return err
 	}
 	for _, dir := range []string{bucketDir, copyDir} {
-		s, err := OpenStore(open(b), dir)
-		var j *Job
-		if err == nil {
-			j, err = s.Job(testJob)
-		}
+		j, err := jobIn(open(b), dir)
 		if lie && (errors.Is(err, ErrNoStore) || errors.Is(err, ErrJobNotFound)) && (first.end != nil || copied != nil) {
 			continue
 		}
@@ -179,30 +135,4 @@ func proxied(g *testkit.Gateway, p *testkit.Proxy, bucket string, lie bool) erro
 		}
 	}
 	return nil
-}
-
-const copyDir = bucketDir + "/copy"
-
-// readAndCopy reads all checkpoints, and copies them into another store.
-func readAndCopy(fsys vfs.FS) error {
-	s, err := OpenStore(fsys, bucketDir)
-	if err != nil {
-		return err
-	}
-	j, err := s.Job(testJob)
-	if err != nil {
-		return err
-	}
-	all, err := j.Checkpoints()
-	if err == nil {
-		err = checkAll(j, all)
-	}
-	if err != nil {
-		return err
-	}
-	to, err := CreateStore(fsys, copyDir)
-	if err != nil {
-		return err
-	}
-	return (&JobCopy{From: j, To: to}).Run(context.Background(), all)
 }

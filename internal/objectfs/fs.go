@@ -30,6 +30,7 @@ type FS struct {
 	root     string // where it is mounted, as "/s3:/bucket"
 	partSize int64
 	slots    chan struct{} // of parts that are being uploaded
+	pool     *pool
 	// each calls do again and again until stop is called; nil: leases are renewed when they are
 	// used, and files are written when they are synced or closed.
 	each func(period time.Duration, do func()) (stop func())
@@ -58,15 +59,23 @@ const (
 
 // New returns the file system of a bucket, as mounted at root.
 func New(b Bucket, root string) *FS {
-	return &FS{c: &client{b, sleep}, root: root, partSize: defaultPart, slots: make(chan struct{}, uploads), ttl: leaseTime, each: vfs.Every,
+	f := &FS{c: &client{b, sleep}, root: root, ttl: leaseTime, each: vfs.Every,
 		dirs: map[string]bool{}, held: map[string]*file{}, leases: map[string]*Lease{}, proofs: map[string]bool{}}
+	f.parts(defaultPart, uploads)
+	return f
 }
 
 // Alone is for tests: the file system does nothing by itself, repeats requests at once, and has
 // parts of another length.
 func (f *FS) Alone(part int64) {
-	f.each, f.partSize = nil, part
+	f.each = nil
+	f.parts(part, uploads)
 	f.c.sleep = func(context.Context, time.Duration) error { return nil }
+}
+
+// parts sets the length of parts and how many are under way.
+func (f *FS) parts(bytes int64, connections int) {
+	f.partSize, f.slots, f.pool = bytes, make(chan struct{}, connections), newPool(bytes, connections)
 }
 
 // background is the context of requests, which vfs.FS has none for: each ends by its own

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -26,9 +27,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// eachBucket runs a test on the model and, where versitygw is there, on a server.
+// eachBucket runs a test on the model, on the model through the protocol and, where versitygw is
+// there, on a server.
 func eachBucket(t *testing.T, test func(t *testing.T, b objectfs.Bucket)) {
 	t.Run("memory", func(t *testing.T) { test(t, objecttest.NewMemory(time.Now)) })
+	t.Run("protocol", func(t *testing.T) {
+		var s objecttest.Server
+		s.Use(objecttest.NewMemory(time.Now))
+		served := httptest.NewServer(&s)
+		t.Cleanup(served.Close)
+		test(t, connect(t, served.URL))
+	})
 	t.Run("versitygw", func(t *testing.T) { test(t, server(t)) })
 }
 
@@ -40,11 +49,15 @@ func server(t *testing.T) objectfs.Bucket {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.End)
-	for _, word := range g.Environment {
+	return connect(t, g.Endpoint)
+}
+
+func connect(t *testing.T, endpoint string) objectfs.Bucket {
+	for _, word := range testkit.Credentials {
 		name, value, _ := strings.Cut(word, "=")
 		t.Setenv(name, value)
 	}
-	b, err := objectfs.Connect(testkit.Name(g.Endpoint, "bucket"))
+	b, err := objectfs.Connect(testkit.Name(endpoint, "bucket"))
 	if err != nil {
 		t.Fatal(err)
 	}

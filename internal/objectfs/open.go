@@ -135,7 +135,7 @@ func Open(dir string) (vfs.FS, error) {
 		return nil, err
 	}
 	f := New(b, path.Join(Mount, part))
-	f.partSize, f.slots = l.part, make(chan struct{}, l.connections)
+	f.parts(l.part, int(l.connections))
 	if opened.fs == nil {
 		opened.fs = map[string]vfs.FS{}
 	}

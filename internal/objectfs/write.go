@@ -24,6 +24,7 @@ type file struct {
 
 	mu       sync.Mutex
 	small    []byte // all bytes; nil once it is uploaded in parts
+	pooled   bool   // small is a buffer for a part
 	have     spans  // of small, what was written: others may still write the rest
 	size     int64
 	tag      string // of the version that is there; "" if none is
@@ -143,8 +144,12 @@ func (w *file) place(b []byte, off int64) (*upload, error) {
 	}
 	if w.up == nil {
 		up, err := w.fs.upload(w.key)
+		if err == nil && w.pooled {
+			up.parts[0] = &part{b: w.small[:w.fs.partSize], have: w.have}
+			w.small, w.pooled = nil, false
+		}
 		for _, s := range w.have {
-			if err == nil {
+			if err == nil && w.small != nil {
 				err = up.write(w.small[s.from:s.to], s.from)
 			}
 		}
@@ -153,9 +158,6 @@ func (w *file) place(b []byte, off int64) (*upload, error) {
 				_ = up.abort() // err says more
 			}
 			return nil, err
-		}
-		if b := w.small; int64(cap(b)) >= w.fs.partSize {
-			buffers.Put(&b)
 		}
 		w.up, w.small, w.have = up, nil, nil
 	}
@@ -172,8 +174,16 @@ func (w *file) grow(by int64) {
 		return
 	}
 	old := w.small
-	w.small = buffer(w.fs.partSize)[:end]
-	copy(w.small, old)
+	w.small, w.pooled = w.fs.pool.take()[:end], true
+	clear(w.small[copy(w.small, old):])
+}
+
+// forget gives the bytes of a short file up.
+func (w *file) forget() {
+	if w.pooled {
+		w.fs.pool.put(w.small)
+	}
+	w.small, w.pooled = nil, false
 }
 
 // ReadAt implements vfs.File. Parts that were sent cannot be read before they are one object.
@@ -257,7 +267,11 @@ func (w *file) appear(key string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.up == nil {
-		return w.fs.replace(key, w.small)
+		err := w.fs.replace(key, w.small)
+		if err == nil && w.closed {
+			w.forget()
+		}
+		return err
 	}
 	if key != w.key || path.Base(key) == Once {
 		return fmt.Errorf("%w: the parts were sent for %s", errors.ErrUnsupported, w.key)
@@ -274,7 +288,8 @@ func (w *file) appear(key string) error {
 func (w *file) abort() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.dirty, w.small = false, nil
+	w.dirty = false
+	w.forget()
 	if w.up == nil || w.complete {
 		return nil
 	}
@@ -309,8 +324,11 @@ func (w *file) Close() error {
 	if w.closed {
 		return failed("close", w.name, fs.ErrClosed)
 	}
-	w.closed = true
-	if w.temp != "" || !w.dirty {
+	if w.closed = true; w.temp != "" {
+		return nil
+	}
+	defer w.forget()
+	if !w.dirty {
 		return nil
 	}
 	defer w.fs.appeared(w) // or it never will be
@@ -324,6 +342,9 @@ func (w *file) Close() error {
 type upload struct {
 	fs            *FS
 	key, id, mark string
+
+	beginning sync.Mutex   // of parts
+	filling   sync.RWMutex // read: bytes are written into parts
 
 	mu    sync.Mutex
 	parts map[int]*part // that lack bytes
@@ -349,38 +370,57 @@ func (f *FS) upload(key string) (*upload, error) {
 	return u, err
 }
 
-// buffers are parts that nothing uses.
-var buffers sync.Pool
-
-func buffer(n int64) []byte {
-	if b, ok := buffers.Get().(*[]byte); ok && int64(cap(*b)) >= n {
-		clear((*b)[:n])
-		return (*b)[:n]
-	}
-	return make([]byte, n)
-}
-
 // write takes bytes, and sends the parts that they complete. It waits while enough is under way.
 func (u *upload) write(b []byte, off int64) error {
 	for len(b) > 0 {
-		i := int(off / u.fs.partSize)
-		at := off % u.fs.partSize
-		n := min(int64(len(b)), u.fs.partSize-at)
-		p, err := u.part(i)
+		n := min(int64(len(b)), u.fs.partSize-off%u.fs.partSize)
+		is, err := u.fill(b[:n], off, nil)
+		if err == nil && !is {
+			err = u.begin(b[:n], off)
+		}
 		if err != nil {
 			return err
-		}
-		copy(p.b[at:], b[:n])
-		if u.filled(i, p, span{at, at + n}) {
-			u.send(i, p.b)
 		}
 		b, off = b[n:], off+n
 	}
 	return nil
 }
 
-// part returns part i, which is not sent yet.
-func (u *upload) part(i int) (*part, error) {
+// begin writes bytes into a part that has no memory yet. One writer at a time takes some: the others
+// find it there, or wait for their own. Writers come to parts that have theirs meanwhile.
+func (u *upload) begin(b []byte, off int64) error {
+	u.beginning.Lock()
+	defer u.beginning.Unlock()
+	if is, err := u.fill(b, off, nil); is || err != nil {
+		return err
+	}
+	mem := u.fs.pool.take()
+	_, err := u.fill(b, off, &mem)
+	if mem != nil {
+		u.fs.pool.put(mem)
+	}
+	return err
+}
+
+// fill writes bytes into a part that is not sent yet, and sends it if they are the last. It reports
+// false if the part needs memory. It sets mem to nil once that is the part's.
+func (u *upload) fill(b []byte, off int64, mem *[]byte) (bool, error) {
+	u.filling.RLock()
+	defer u.filling.RUnlock()
+	i, at := int(off/u.fs.partSize), off%u.fs.partSize
+	p, err := u.part(i, mem)
+	if p == nil || err != nil {
+		return false, err
+	}
+	copy(p.b[at:], b)
+	if u.filled(i, p, span{at, at + int64(len(b))}) {
+		u.send(i, p.b)
+	}
+	return true, nil
+}
+
+// part returns part i, which is not sent yet; nil if there is no memory for it.
+func (u *upload) part(i int, mem *[]byte) (*part, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.err != nil {
@@ -393,12 +433,10 @@ func (u *upload) part(i int) (*part, error) {
 		return nil, fmt.Errorf("%w: an object has at most %d parts of %d bytes; ask for longer ones, up to %d bytes, with &part= in the URL of the store",
 			syscall.EFBIG, maxParts, u.fs.partSize, int64(maxPart))
 	}
-	p := u.parts[i]
-	if p == nil {
-		p = &part{b: buffer(u.fs.partSize)}
-		u.parts[i] = p
+	if u.parts[i] == nil && mem != nil {
+		u.parts[i], *mem = &part{b: *mem}, nil
 	}
-	return p, nil
+	return u.parts[i], nil
 }
 
 // filled notes bytes of a part, and reports whether they were the last, once.
@@ -432,19 +470,27 @@ func (list *spans) add(s span) {
 
 // send uploads a part in the background.
 func (u *upload) send(i int, b []byte) {
-	u.fs.slots <- struct{}{}
+	u.fs.pool.send()
 	u.going.Go(func() {
-		defer func() { <-u.fs.slots }()
+		u.fs.slots <- struct{}{}
 		done, err := u.fs.c.part(background(), u.key, u.id, i+1, b)
+		<-u.fs.slots
+		u.fs.pool.sent(b)
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		u.err = cmp.Or(u.err, err)
 		u.sent[i] = done
-		if err == nil {
-			b = b[:cap(b)]
-			buffers.Put(&b)
-		}
 	})
+}
+
+// zero clears the unwritten bytes of a part.
+func (p *part) zero() {
+	at := int64(0)
+	for _, s := range p.have {
+		clear(p.b[at:s.from])
+		at = s.to
+	}
+	clear(p.b[at:])
 }
 
 // finish sends what is left, of which what nobody wrote is zero, and makes one object of all.
@@ -460,8 +506,9 @@ func (u *upload) finish(size int64, when Condition) (Object, error) {
 			continue
 		}
 		if p == nil {
-			p = &part{b: buffer(u.fs.partSize)}
+			p = &part{b: u.fs.pool.take()}
 		}
+		p.zero()
 		u.send(i, p.b[:min(u.fs.partSize, size-int64(i)*u.fs.partSize)])
 	}
 	u.going.Wait()
@@ -485,6 +532,15 @@ func (u *upload) finish(size int64, when Condition) (Object, error) {
 
 // abort removes the parts from the storage.
 func (u *upload) abort() error {
+	u.mu.Lock()
+	u.err = cmp.Or(u.err, fs.ErrClosed)
+	u.mu.Unlock()
+	u.filling.Lock() // what is being written would come into the next use of the memory
+	for i, p := range u.parts {
+		u.fs.pool.put(p.b)
+		delete(u.parts, i)
+	}
+	u.filling.Unlock()
 	u.going.Wait()
 	return u.fs.c.abort(background(), u.key, u.id)
 }

@@ -24,6 +24,9 @@ const (
 	Secret = "secret-of-ckpt-tests"
 )
 
+// Credentials are the environment of a client.
+var Credentials = []string{"AWS_ACCESS_KEY_ID=" + Key, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true"}
+
 // StartGateway starts one that keeps its files in dir, with a bucket. End ends it.
 func StartGateway(dir, bucket string) (*Gateway, error) {
 	g := &Gateway{Data: filepath.Join(dir, "data")}
@@ -42,7 +45,7 @@ func StartGateway(dir, bucket string) (*Gateway, error) {
 		return nil, err
 	}
 	g.Endpoint = "http://" + at
-	g.Environment = []string{"AWS_ACCESS_KEY_ID=" + Key, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true"}
+	g.Environment = Credentials
 	g.command = exec.Command("versitygw", "--port", at, "--quiet", "--keep-alive", "posix", "--sidecar", sidecar, g.Data)
 	g.command.Dir = dir
 	g.command.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+Key, "ROOT_SECRET_KEY="+Secret)

@@ -18,7 +18,8 @@ type Proxy struct {
 	Endpoint string
 	server   *httptest.Server
 	target   string // host and port of the storage
-	pass     http.Transport
+	pass     http.RoundTripper
+	late     sync.WaitGroup
 
 	mu    sync.Mutex
 	turn  *sync.Cond // n has grown
@@ -38,13 +39,37 @@ type Fault struct {
 	Deaf bool // its conditions are taken away
 }
 
+// Faults are what may happen to a request without a lie of the storage: they cost nothing in the end.
+var Faults = []Fault{
+	{Drop: true}, {Drop: true, Done: true}, {Drop: true, Late: 4}, {Late: 1}, {Cut: true},
+	{Status: http.StatusInternalServerError}, {Status: http.StatusInternalServerError, Done: true},
+	{Status: http.StatusServiceUnavailable}, {Status: http.StatusConflict},
+}
+
 // lateFor bounds how long a request waits for others that may never come.
 const lateFor = 100 * time.Millisecond
 
 // StartProxy starts one before a storage. Fault hears of each request, counted from 1, before it
 // is passed on; End ends it.
 func StartProxy(g *Gateway, fault func(n int, r *http.Request) Fault) *Proxy {
-	p := &Proxy{target: g.Endpoint[len("http://"):], fault: fault}
+	return startProxy(&Proxy{target: g.Endpoint[len("http://"):], fault: fault, pass: &http.Transport{}})
+}
+
+// StartProxyOf starts one before a storage in this process, which saves a connection.
+func StartProxyOf(storage http.Handler) *Proxy {
+	return startProxy(&Proxy{pass: inside{storage}})
+}
+
+// inside carries requests out without a connection.
+type inside struct{ http.Handler }
+
+func (i inside) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	i.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+func startProxy(p *Proxy) *Proxy {
 	p.turn = sync.NewCond(&p.mu)
 	p.server = httptest.NewServer(p)
 	p.Endpoint = p.server.URL
@@ -55,11 +80,15 @@ func StartProxy(g *Gateway, fault func(n int, r *http.Request) Fault) *Proxy {
 func (p *Proxy) End() {
 	p.server.CloseClientConnections()
 	p.server.Close()
-	p.pass.CloseIdleConnections()
+	p.late.Wait()
+	if t, ok := p.pass.(*http.Transport); ok {
+		t.CloseIdleConnections()
+	}
 }
 
-// Again counts requests anew, with other faults.
+// Again counts requests anew, with other faults, once what is late has arrived.
 func (p *Proxy) Again(fault func(n int, r *http.Request) Fault) {
+	p.late.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.n, p.fault = 0, fault
@@ -84,7 +113,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return p.carryOut(r, body, f)
 	}
 	if f.Late > 0 && f.Drop {
-		go late()
+		p.late.Go(func() { late() })
 		panic(http.ErrAbortHandler)
 	}
 	status, header, answer := http.StatusBadGateway, http.Header{}, []byte(nil)

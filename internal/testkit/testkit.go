@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -18,12 +19,15 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"ckpt/internal/vfs"
 )
@@ -321,14 +325,19 @@ func lockDir(path string) (*os.File, error) {
 // Nightly reports whether the long forms of tests run: CKPT_NIGHTLY is set.
 func Nightly() bool { return os.Getenv("CKPT_NIGHTLY") != "" }
 
+// Seed is what a test draws from, RAPID_SEED; 0 without it.
+func Seed() uint64 {
+	seed, _ := strconv.ParseUint(os.Getenv("RAPID_SEED"), 10, 64)
+	return seed
+}
+
 // Some are n cases of a test, in their order; at night they are all. Each commit draws its own
 // in .ci/run, which sets RAPID_SEED.
 func Some[T any](n int, all ...T) []T {
 	if Nightly() || n >= len(all) {
 		return all
 	}
-	seed, _ := strconv.ParseUint(os.Getenv("RAPID_SEED"), 10, 64) // 0 without one
-	drawn := rand.New(rand.NewPCG(seed, uint64(len(all)))).Perm(len(all))[:n]
+	drawn := rand.New(rand.NewPCG(Seed(), uint64(len(all)))).Perm(len(all))[:n]
 	slices.Sort(drawn)
 	some := make([]T, n)
 	for i, k := range drawn {
@@ -359,16 +368,18 @@ func Frugal() error {
 	return errors.Join(os.Setenv("GOGC", "400"), os.Setenv("GOMAXPROCS", "1"), os.Setenv(EnvPace, pace))
 }
 
-// EnvPace tells the ranks of tests how long Pace sleeps.
+// EnvPace tells the ranks of tests how long Pace sleeps: "2ms" in jobs that won't end by themselves,
+// "each=2ms" in all jobs.
 const EnvPace = "CKPT_TEST_PACE"
 
 // Pace has a rank sleep after an iteration, once it has computed some, of a job that has so
-// many that it won't end by itself.
+// many that it won't end by itself, or after each.
 func Pace(iter, iterations int) {
-	if iterations < 10000 || iter < 100 {
+	pace, each := strings.CutPrefix(os.Getenv(EnvPace), "each=")
+	if !each && (iterations < 10000 || iter < 100) {
 		return
 	}
-	if d, err := time.ParseDuration(os.Getenv(EnvPace)); err == nil {
+	if d, err := time.ParseDuration(pace); err == nil {
 		time.Sleep(d)
 	}
 }
@@ -384,4 +395,16 @@ func Sample(checks int) {
 	if f := flag.Lookup("rapid.checks"); f != nil && f.Value.String() == f.DefValue {
 		_ = f.Value.Set(strconv.Itoa(checks))
 	}
+}
+
+// Ratio is the geometric mean of the ratios of pairs, whose logarithms it takes, with its 95 % interval
+// by Student's t: of a single pair it is from 0 to +Inf.
+func Ratio(logs []float64) (mean, low, high float64) {
+	mean, deviation := stat.MeanStdDev(logs, nil)
+	n := float64(len(logs))
+	if n < 2 {
+		return math.Exp(mean), 0, math.Inf(1)
+	}
+	half := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975) * deviation / math.Sqrt(n)
+	return math.Exp(mean), math.Exp(mean - half), math.Exp(mean + half)
 }

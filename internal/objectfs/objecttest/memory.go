@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -44,6 +45,17 @@ var _ objectfs.Bucket = (*Memory)(nil)
 // NewMemory returns an empty bucket.
 func NewMemory(clock func() time.Time) *Memory {
 	return &Memory{clock: clock, objects: map[string]stored{}, uploads: map[string]*begun{}}
+}
+
+// Clone returns a bucket with the same objects and uploads.
+func (m *Memory) Clone() *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := &Memory{clock: m.clock, objects: maps.Clone(m.objects), uploads: map[string]*begun{}, count: m.count}
+	for id, u := range m.uploads {
+		c.uploads[id] = &begun{u.key, u.mark, u.at, maps.Clone(u.parts)}
+	}
+	return c
 }
 
 func (m *Memory) now() time.Time { return m.clock().Truncate(time.Second) }
