@@ -34,8 +34,9 @@ type JobCopy struct {
 	Exact bool
 	// Keep says which checkpoints stay in the other store; zero: all.
 	Keep Retention
-	// Progress, if not nil, is told the bytes copied since the last call.
-	Progress func(int64)
+	// Begin, if not nil, is told how many bytes are to be copied at most, and Progress, if not nil,
+	// those copied since its last call.
+	Begin, Progress func(int64)
 
 	to    *Job
 	memo  *container.Memo // of what was checked in the other store, by this Run and those before
@@ -43,13 +44,17 @@ type JobCopy struct {
 	Copied
 }
 
-// Copied says what a JobCopy did, and what the other store has then.
+// Copied says what a JobCopy did or would do, and what the other store has then. Checkpoints are
+// in ascending order.
 type Copied struct {
-	Checkpoints []int // copied, ascending
-	Present     []int // that the other store had
-	Gone        []int // that were removed from the job meanwhile
-	Files       int   // written
-	Bytes       int64 // in them
+	Checkpoints []int    // copied
+	Present     []int    // that the other store had
+	Gone        []int    // that were removed from the job meanwhile
+	LeftOut     []int    // not copied, since the other store would not keep them
+	Removed     []int    // from the other store
+	Retained    []Reason // which of those there stay for an hour or a day
+	Files       int      // written
+	Bytes       int64    // in them; of a plan, in the files of checkpoints, of which some may be there
 	There       []Summary
 }
 
@@ -68,12 +73,12 @@ func (c *JobCopy) Run(ctx context.Context, numbers []int) error {
 	if c.Copied = (Copied{}); c.memo == nil {
 		c.memo = new(container.Memo)
 	}
-	missing, err := c.missing(numbers)
-	if err == nil {
-		err = c.continues()
-	}
+	missing, err := c.wanted(numbers)
 	if err != nil {
 		return err
+	}
+	if c.Begin != nil {
+		c.Begin(weigh(missing))
 	}
 	for _, m := range missing {
 		err := c.checkpoint(ctx, m)
@@ -106,12 +111,12 @@ func (c *JobCopy) retain() error {
 	if c.Keep == (Retention{}) {
 		return nil
 	}
-	stays, err := c.to.Retained(c.Keep, nil)
-	if err != nil {
+	var err error
+	if c.Retained, err = c.to.Retained(c.Keep, nil); err != nil {
 		return err
 	}
-	removed, _, err := c.to.Prune(c.Keep.Last, Numbers(stays)...)
-	if len(removed) > 0 {
+	c.Removed, _, err = c.to.Prune(c.Keep.Last, Numbers(c.Retained)...)
+	if len(c.Removed) > 0 {
 		c.memo = nil // a file of this name may come again
 	}
 	return err
@@ -119,16 +124,24 @@ func (c *JobCopy) retain() error {
 
 // open opens the job in the other store, which gets it if it lacks it, and locks it.
 func (c *JobCopy) open() error {
-	spec, err := c.From.Spec()
-	if err != nil {
-		return err
-	}
-	c.to, err = c.To.Job(c.From.name)
+	err := c.find()
 	if errors.Is(err, ErrJobNotFound) {
+		spec, err := c.From.Spec()
+		if err != nil {
+			return err
+		}
 		c.to, err = c.To.CreateJob(c.From.name, spec)
 		return err
 	}
 	if err != nil {
+		return err
+	}
+	return c.to.Lock()
+}
+
+// find opens the job in the other store. It fails with ErrJobNotFound if there is none.
+func (c *JobCopy) find() (err error) {
+	if c.to, err = c.To.Job(c.From.name); err != nil {
 		return err
 	}
 	is, err := c.to.description()
@@ -138,7 +151,7 @@ func (c *JobCopy) open() error {
 	if was, err := c.From.description(); err != nil || is != was {
 		return errors.Join(err, fmt.Errorf("%w: %s, with another description", ErrJobExists, c.to.dir))
 	}
-	return c.to.Lock()
+	return nil
 }
 
 // missing returns the manifests of the checkpoints that the other store lacks.
@@ -151,6 +164,10 @@ func (c *JobCopy) missing(numbers []int) (list []*Manifest, err error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if c.to == nil {
+			list = append(list, m)
+			continue
 		}
 		is, err := c.to.Manifest(n)
 		switch {
@@ -313,16 +330,21 @@ func (j *Job) checkAll(ctx context.Context, m *Manifest, memo *container.Memo) e
 	return v.References(ctx, m.Files)
 }
 
+// extra lists the checkpoints in the other store that are not among these.
+func (c *JobCopy) extra(numbers []int) ([]int, error) {
+	have, err := c.to.Checkpoints()
+	return slices.DeleteFunc(have, func(n int) bool { return slices.Contains(numbers, n) }), err
+}
+
 // dropOthers takes back the checkpoints of an exact copy that are not among these.
-func (c *JobCopy) dropOthers(numbers []int) error {
+func (c *JobCopy) dropOthers(numbers []int) (err error) {
 	if !c.Exact {
 		return nil
 	}
-	have, err := c.to.Checkpoints()
-	if err != nil {
+	if c.Removed, err = c.extra(numbers); err != nil {
 		return err
 	}
-	return c.to.Drop(slices.DeleteFunc(have, func(n int) bool { return slices.Contains(numbers, n) })...)
+	return c.to.Drop(c.Removed...)
 }
 
 // removeOthers removes from an exact copy what is not in a directory of the job.

@@ -106,8 +106,12 @@ func TestCopyExact(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &JobCopy{From: k.job, To: s, Exact: true}
-	if err := c.Run(context.Background(), []int{3}); err != nil {
-		t.Fatal(err)
+	plan, err := c.Plan([]int{3})
+	if err != nil || !slices.Equal(plan.Removed, []int{1, 2}) {
+		t.Errorf("planned %+v, %v", plan, err)
+	}
+	if err := c.Run(context.Background(), []int{3}); err != nil || !slices.Equal(c.Removed, plan.Removed) {
+		t.Fatal(c.Copied, err)
 	}
 	checkCopy(t, to, 3)
 	if b, err := durable.ReadFile(to, segment("/copy", "0"), 10); string(b) != "anew" || err != nil {

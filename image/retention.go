@@ -54,6 +54,22 @@ func (j *Job) Retained(r Retention, of []int) (kept []Reason, err error) {
 	if !r.Periods() {
 		return nil, nil
 	}
+	list, err := j.counted(of)
+	if err != nil {
+		return nil, err
+	}
+	reasons := r.of(list, func(n int) bool { return j.sound(n) == nil })
+	for _, s := range list {
+		if why := reasons[s.Number]; why != "" {
+			kept = append(kept, Reason{s.Number, why})
+		}
+	}
+	return kept, nil
+}
+
+// counted describes the checkpoints whose manifests are sound, ascending; of those in a list, nil:
+// of all.
+func (j *Job) counted(of []int) (list []Summary, err error) {
 	c, done, err := j.known()
 	if err != nil {
 		return nil, err
@@ -65,7 +81,6 @@ func (j *Job) Retained(r Retention, of []int) (kept []Reason, err error) {
 		}
 	}
 	done()
-	var list []Summary
 	for _, r := range records {
 		s, err := j.summary(r)
 		switch {
@@ -75,13 +90,24 @@ func (j *Job) Retained(r Retention, of []int) (kept []Reason, err error) {
 			return nil, err
 		}
 	}
-	reasons := r.of(list, func(n int) bool { return j.sound(n) == nil })
-	for _, s := range list {
-		if why := reasons[s.Number]; why != "" {
-			kept = append(kept, Reason{s.Number, why})
+	return list, nil
+}
+
+// from returns the number of the oldest checkpoint of a list, ascending, that stays as one of the
+// newest, and why older ones stay. As with Prune those that are not sound do not count, as far as it
+// looks.
+func (r Retention) from(list []Summary, sound func(n int) bool) (oldest int, reasons map[int]string) {
+	found := 0
+	for _, s := range slices.Backward(list) {
+		if found >= lookedAt || sound(s.Number) {
+			found++
+		}
+		if found == r.Last {
+			oldest = s.Number
+			break
 		}
 	}
-	return kept, nil
+	return oldest, r.of(list, sound)
 }
 
 // of returns why some of a list, ascending by time, stay. One that is not sound stays beside the

@@ -136,6 +136,10 @@ func (j *Job) sound(n int) error {
 	return nil
 }
 
+// recordTemp ends the names of records that are being written: the coordinator keeps some beside the loop
+// that sweeps. The next writing replaces what a crash has left.
+const recordTemp = ".json" + durable.TempSuffix
+
 func (j *Job) sweep() (removed []string, freed int64, err error) {
 	if err := j.locked("sweep"); err != nil {
 		return nil, 0, err
@@ -166,7 +170,7 @@ func (j *Job) sweep() (removed []string, freed int64, err error) {
 	}
 	s := &sweeper{job: j}
 	for _, e := range entries {
-		if !e.IsDir() && strings.HasSuffix(e.Name(), durable.TempSuffix) && e.Name() != catalogName && e.Name() != RecordName+durable.TempSuffix {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), durable.TempSuffix) && e.Name() != catalogName && !strings.HasSuffix(e.Name(), recordTemp) {
 			s.remove(e.Name())
 		}
 	}

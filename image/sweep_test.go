@@ -141,3 +141,18 @@ func secondOpening(t *testing.T, k *taker) *Job {
 	}
 	return again
 }
+
+// TestSweepLeavesRecords: records of a job, such as its standard input, are written while its loop sweeps.
+func TestSweepLeavesRecords(t *testing.T) {
+	t.Parallel()
+	k := taken(t, 1)
+	for _, name := range []string{RecordName, NextName, "stdin.json", "other"} {
+		if err := durable.Replace(k.fs, filepath.Join(k.job.dir, name+durable.TempSuffix), []byte("half")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removed, err := k.job.Sweep()
+	if err != nil || !slices.Equal(removed, []string{"other" + durable.TempSuffix}) {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+}

@@ -14,7 +14,7 @@ import (
 )
 
 func newCopyCommand(g *ui.Globals) *cobra.Command {
-	var to string
+	var c copying
 	var w ui.Wait
 	cmd := &cobra.Command{
 		Use:   "copy JOB[@N] --to STORE",
@@ -29,39 +29,70 @@ The job can be restarted there: ckpt restart JOB --store STORE. The two jobs the
 their own ways, and a later copy refuses to mix them. A job whose groups take
 checkpoints by themselves is copied whole, with its message logs, while it does not
 run; the copy loses what the job has lost.
-Checkpoints that only nodes have are not copied.`,
-		Example: "  ckpt copy bt.S.4-1 --to /archive/store\n  ckpt copy bt.S.4-1@3 --to /archive/store && ckpt restart bt.S.4-1 --store /archive/store",
+Checkpoints that only nodes have are not copied.
+
+With --keep 3, --keep-hourly 24 and --keep-daily 7 the other store keeps the newest
+three checkpoints, and the newest of each of the last 24 hours and 7 days in which some
+were taken, as with prune: older ones are not copied, and removed there. --dry-run says
+which ones, and why others stay.`,
+		Example: "  ckpt copy bt.S.4-1 --to /archive/store\n  ckpt copy bt.S.4-1 --to /archive/store --keep 1 --keep-daily 7 --dry-run\n  ckpt copy bt.S.4-1@3 --to /archive/store && ckpt restart bt.S.4-1 --store /archive/store",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if to == "" {
+			if c.to == "" {
 				return ui.UsageOf(cmd, errors.New("--to is missing: want the directory of the other store"))
 			}
 			name, number, err := ui.SplitTarget(args[0])
 			if err != nil {
 				return err
 			}
-			return w.For(cmd.Context(), g, name, func() error { return runCopy(cmd.Context(), g, name, number, to) })
+			if err := ui.Positive(cmd, "keep", "keep-hourly", "keep-daily"); err != nil {
+				return err
+			}
+			if err := c.keep.Check(); err != nil {
+				return ui.UsageOf(cmd, err)
+			}
+			if c.keep != (image.Retention{}) {
+				if number > 0 {
+					return ui.BadUsage(fmt.Sprintf("--keep says which of all checkpoints the other store has, and %s is one", args[0]), "ckpt copy "+name+" copies those that stay")
+				}
+				c.keep.Last = max(1, c.keep.Last) // the newest is the newest of its hour and day
+			}
+			return w.For(cmd.Context(), g, name, func() error { return c.run(cmd.Context(), g, name, number) })
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "directory of the other store")
+	cmd.Flags().StringVar(&c.to, "to", "", "directory of the other store")
+	cmd.Flags().IntVar(&c.keep.Last, "keep", 0, "number of checkpoints that the other store keeps (default all)")
+	ui.AddPeriods(cmd.Flags(), &c.keep.Hourly, &c.keep.Daily)
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "only say what would be copied and removed")
 	w.AddFlags(cmd.Flags())
 	g.AddStoreFlag(cmd)
 	return cmd
 }
 
-// copyResult says what was copied.
-type copyResult struct {
-	Job         string `json:"job"`
-	Store       string `json:"other_store"`
-	Checkpoints []int  `json:"copied_checkpoints"`
-	Present     []int  `json:"present_checkpoints"`
-	Gone        []int  `json:"gone_checkpoints,omitempty"`
-	OnNodes     []int  `json:"node_checkpoints,omitempty"`
-	Files       int    `json:"copied_files"`
-	Bytes       int64  `json:"copied_bytes"`
+// copying are the settings of a copy.
+type copying struct {
+	to     string
+	keep   image.Retention
+	dryRun bool
 }
 
-func runCopy(ctx context.Context, g *ui.Globals, name string, number int, to string) error {
+// copyResult says what was copied, or would be.
+type copyResult struct {
+	Job         string         `json:"job"`
+	Store       string         `json:"other_store"`
+	Checkpoints []int          `json:"copied_checkpoints"`
+	Present     []int          `json:"present_checkpoints"`
+	Gone        []int          `json:"gone_checkpoints,omitempty"`
+	OnNodes     []int          `json:"node_checkpoints,omitempty"`
+	LeftOut     []int          `json:"left_out_checkpoints,omitempty"`
+	Removed     []int          `json:"removed,omitempty"`
+	Retained    []image.Reason `json:"retained_list,omitempty"`
+	Files       int            `json:"copied_files"`
+	Bytes       int64          `json:"copied_bytes"`
+	DryRun      bool           `json:"dry_run,omitempty"`
+}
+
+func (c *copying) run(ctx context.Context, g *ui.Globals, name string, number int) error {
 	ctx, stop := ui.Interruptible(ctx)
 	defer stop()
 	j, err := g.OpenJob(name)
@@ -76,12 +107,15 @@ func runCopy(ctx context.Context, g *ui.Globals, name string, number int, to str
 		if number > 0 {
 			return ui.BadUsage(fmt.Sprintf("a checkpoint of job %s is of one group: alone it restarts nothing", name), "ckpt copy "+name+" copies the job")
 		}
+		if c.keep != (image.Retention{}) {
+			return ui.BadUsage(fmt.Sprintf("the checkpoints of job %s are of groups: they belong together, with the message logs", name), "without --keep, ckpt copy has the other store keep what the job has")
+		}
 		if err := j.Lock(); err != nil {
 			return err
 		}
 		defer j.Unlock()
 	}
-	result := copyResult{Job: name, Store: to, Checkpoints: []int{}, Present: []int{}}
+	result := copyResult{Job: name, Store: c.to, DryRun: c.dryRun}
 	levels, err := g.ReadLevels(ctx, j)
 	if err != nil {
 		return err
@@ -97,21 +131,25 @@ func runCopy(ctx context.Context, g *ui.Globals, name string, number int, to str
 	}
 	if number > 0 {
 		numbers = []int{number}
-	}
-	if number > 0 {
 		if _, err := j.Manifest(number); err != nil {
 			return err // before the other store is made
 		}
 	}
-	other, err := g.CreateOther("--to", to)
+	other, err := g.OtherStore("--to", c.to, !c.dryRun)
 	if err != nil {
 		return err
 	}
-	total := weigh(j, other, numbers)
-	add, done := g.Progress("copy", total)
-	c := &image.JobCopy{From: j, To: other, Journal: job.JournalName, Exact: spec.Several(), Progress: add}
-	err = c.Run(ctx, numbers)
-	done()
+	jc := &image.JobCopy{From: j, To: other, Journal: job.JournalName, Exact: spec.Several(), Keep: c.keep}
+	var said image.Copied
+	if c.dryRun {
+		said, err = jc.Plan(numbers)
+	} else {
+		done := func() {}
+		jc.Begin = func(total int64) { jc.Progress, done = g.Progress("copy", total) }
+		err = jc.Run(ctx, numbers)
+		done()
+		said = jc.Copied
+	}
 	switch {
 	case errors.Is(err, image.ErrParted):
 		return ui.WithHint(err, "the job has run in both stores since: copy it into another store, or remove the copy first")
@@ -122,34 +160,10 @@ func runCopy(ctx context.Context, g *ui.Globals, name string, number int, to str
 	case err != nil:
 		return err
 	}
-	result.Checkpoints, result.Present = append(result.Checkpoints, c.Checkpoints...), append(result.Present, c.Present...)
-	result.Gone, result.Files, result.Bytes = c.Gone, c.Files, c.Bytes
+	result.Checkpoints, result.Present = append([]int{}, said.Checkpoints...), append([]int{}, said.Present...)
+	result.Gone, result.LeftOut, result.Removed, result.Retained = said.Gone, said.LeftOut, said.Removed, said.Retained
+	result.Files, result.Bytes = said.Files, said.Bytes
 	return result.show(g)
-}
-
-// weigh returns the bytes of the files of checkpoints that another store lacks, as far as they can
-// be read.
-func weigh(j *image.Job, other *image.Store, numbers []int) (total int64) {
-	had, _ := other.Job(j.Name())
-	seen := make(map[string]bool)
-	for _, n := range numbers {
-		m, err := j.Manifest(n)
-		if err != nil {
-			continue // the copy says why
-		}
-		if had != nil {
-			if _, err := had.Manifest(n); err == nil {
-				continue
-			}
-		}
-		for _, f := range m.Files {
-			if !seen[f.Path] {
-				seen[f.Path] = true
-				total += f.Bytes
-			}
-		}
-	}
-	return total
 }
 
 func (r *copyResult) show(g *ui.Globals) error {
@@ -160,10 +174,38 @@ func (r *copyResult) show(g *ui.Globals) error {
 		g.Warn("%s: %s (%s) went while the others were copied", r.Job, ui.Count(len(r.Gone), "checkpoint"), ui.Numbers(r.Gone))
 	}
 	return g.Show(r, func() error {
-		had := ""
-		if len(r.Present) > 0 {
-			had = fmt.Sprintf("; it had %s", ui.Numbers(r.Present))
+		if !r.DryRun {
+			return g.Printf("%s: copied %s, %s, %s MiB, into %s%s\n", r.Job, ui.Count(len(r.Checkpoints), "checkpoint"), ui.Count(r.Files, "file"), ui.MiB(r.Bytes), r.Store, r.others("left out", "removed there"))
 		}
-		return g.Printf("%s: copied %s, %s, %s MiB, into %s%s\n", r.Job, ui.Count(len(r.Checkpoints), "checkpoint"), ui.Count(r.Files, "file"), ui.MiB(r.Bytes), r.Store, had)
+		if err := g.Printf("%s: would copy %s, %s MiB, into %s%s\n", r.Job, listed(r.Checkpoints), ui.MiB(r.Bytes), r.Store, r.others("would leave out", "would remove there")); err != nil {
+			return err
+		}
+		for _, r := range r.Retained {
+			if err := g.Printf("checkpoint %d stays: %s\n", r.Number, r.Reason); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
+}
+
+// others says what became of the checkpoints that were not copied.
+func (r *copyResult) others(leftOut, removed string) (text string) {
+	for _, part := range []struct {
+		text string
+		list []int
+	}{{"it had", r.Present}, {leftOut, r.LeftOut}, {removed, r.Removed}} {
+		if len(part.list) > 0 {
+			text += "; " + part.text + " " + ui.Numbers(part.list)
+		}
+	}
+	return text
+}
+
+// listed counts checkpoints and names them.
+func listed(numbers []int) string {
+	if len(numbers) == 0 {
+		return "no checkpoint"
+	}
+	return fmt.Sprintf("%s (%s)", ui.Count(len(numbers), "checkpoint"), ui.Numbers(numbers))
 }

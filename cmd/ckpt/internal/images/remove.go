@@ -114,11 +114,7 @@ func describePrune(p *job.Pruned) string {
 	if p.Empty() {
 		return fmt.Sprintf("%s: nothing to remove, %s", p.Job, staying(p.Kept))
 	}
-	which := "no checkpoint"
-	if len(p.Removed) > 0 {
-		which = fmt.Sprintf("%s (%s)", ui.Count(len(p.Removed), "checkpoint"), ui.Numbers(p.Removed))
-	}
-	which += fromNodes(p)
+	which := listed(p.Removed) + fromNodes(p)
 	return fmt.Sprintf("%s: would remove %s and free %s MiB; %s", p.Job, which, ui.MiB(p.Freed), staying(p.Kept))
 }
 

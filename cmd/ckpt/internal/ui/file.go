@@ -20,10 +20,10 @@ import (
 )
 
 func CheckPlotName(path string) error {
-	if ext := filepath.Ext(path); path == "" || ext == ".svg" || ext == ".png" || ext == ".pdf" {
+	if ext := filepath.Ext(path); path == "" || ext == ".svg" || ext == ".png" || ext == ".pdf" || ext == ".json" {
 		return nil
 	}
-	return BadUsage(fmt.Sprintf("--plot %q: want a name that ends in .svg, .png or .pdf", path), "end the name with the format, like waste.svg")
+	return BadUsage(fmt.Sprintf("--plot %q: want a name that ends in .svg, .png, .pdf or .json", path), "end the name with the format, like waste.svg")
 }
 
 // WriteFile makes a file, whole or not at all; - is standard output. It writes to

@@ -72,6 +72,7 @@ func Predicted(p *job.PredictedCheckpoint) string {
 type Narrator struct {
 	G     *Globals
 	Begun func(job string) // takes the name of the job each time that its ranks compute; may be nil
+	Seen  func(ev any)     // takes each event but progress; may be nil
 	mu    sync.Mutex
 	Bar   *Bar
 }
@@ -96,6 +97,9 @@ func (n *Narrator) Event(ev any) {
 		}
 		n.Bar.Set(int64(p.Iteration))
 		return
+	}
+	if n.Seen != nil {
+		n.Seen(ev)
 	}
 	if s, ok := ev.(*coordinator.StartEvent); ok && n.Begun != nil {
 		n.Begun(s.Job)

@@ -115,8 +115,9 @@ func checkStore(flag, store, or string) error {
 	return nil
 }
 
-// CreateOther opens a second store, beside the one of --store, or makes it.
-func (g *Globals) CreateOther(flag, dir string) (*image.Store, error) {
+// OtherStore opens a second store, beside the one of --store. One that is not there is made, or
+// nil.
+func (g *Globals) OtherStore(flag, dir string, create bool) (*image.Store, error) {
 	if err := checkStore(flag, dir, ""); err != nil {
 		return nil, err
 	}
@@ -125,7 +126,14 @@ func (g *Globals) CreateOther(flag, dir string) (*image.Store, error) {
 	if err == nil && berr == nil && os.SameFile(a, b) || vfs.Mounted(dir) && filepath.Clean(dir) == filepath.Clean(g.Store) {
 		return nil, BadUsage(fmt.Sprintf("%s %s is the store itself", flag, dir), "name another directory")
 	}
-	return image.CreateStore(vfs.OS{}, dir)
+	if create {
+		return image.CreateStore(vfs.OS{}, dir)
+	}
+	store, err := image.OpenStore(vfs.OS{}, dir)
+	if errors.Is(err, image.ErrNoStore) || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return store, err
 }
 
 func (g *Globals) OpenJob(name string) (*image.Job, error) {

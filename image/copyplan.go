@@ -1,0 +1,77 @@
+package image
+
+import (
+	"errors"
+	"slices"
+)
+
+// Plan says what Run would do now, and changes nothing. To may be nil: a store that is not made
+// yet has nothing.
+func (c *JobCopy) Plan(numbers []int) (Copied, error) {
+	c.Copied, c.to = Copied{}, nil
+	if c.To != nil {
+		if err := c.find(); err != nil && !errors.Is(err, ErrJobNotFound) {
+			return Copied{}, err
+		}
+	}
+	missing, err := c.wanted(numbers)
+	for _, m := range missing {
+		c.Checkpoints = append(c.Checkpoints, m.Number)
+	}
+	c.Bytes = weigh(missing)
+	return c.Copied, err
+}
+
+// weigh returns the bytes of the files of checkpoints.
+func weigh(list []*Manifest) (total int64) {
+	seen := make(map[string]bool)
+	for _, m := range list {
+		for _, f := range m.Files {
+			if !seen[f.Path] {
+				seen[f.Path] = true
+				total += f.Bytes
+			}
+		}
+	}
+	return total
+}
+
+// wanted returns the manifests of the checkpoints that the other store lacks and would keep. It
+// fails if the histories of the two have parted.
+func (c *JobCopy) wanted(numbers []int) ([]*Manifest, error) {
+	missing, err := c.missing(numbers)
+	if err == nil && c.to != nil {
+		err = c.continues()
+	}
+	if err == nil && c.Exact && c.to != nil {
+		c.Removed, err = c.extra(numbers)
+	}
+	if err != nil || c.Keep == (Retention{}) {
+		return missing, err
+	}
+	var list []Summary
+	if c.to != nil {
+		if list, err = c.to.counted(nil); err != nil {
+			return nil, err
+		}
+	}
+	lacks := make(map[int]bool)
+	for _, m := range missing {
+		lacks[m.Number] = true
+		list = append(list, m.Summary())
+	}
+	slices.SortFunc(list, func(a, b Summary) int { return a.Number - b.Number })
+	// A copy is sound, or it fails.
+	oldest, reasons := c.Keep.from(list, func(n int) bool { return lacks[n] || c.to.sound(n) == nil })
+	for _, s := range list {
+		switch n := s.Number; {
+		case reasons[n] != "":
+			c.Retained = append(c.Retained, Reason{n, reasons[n]})
+		case n < oldest && lacks[n]:
+			c.LeftOut = append(c.LeftOut, n)
+		case n < oldest:
+			c.Removed = append(c.Removed, n)
+		}
+	}
+	return slices.DeleteFunc(missing, func(m *Manifest) bool { return slices.Contains(c.LeftOut, m.Number) }), nil
+}
