@@ -52,7 +52,7 @@ type Encoder struct {
 	err      error
 	info     ParityInfo
 	done     chan struct{} // closed when the file is durable, or there is an error
-	gone     chan struct{} // closed when the file was removed after an error
+	remove   sync.Once     // takes the file away after an error
 }
 
 type memberState struct {
@@ -92,7 +92,7 @@ func newEncoder(fsys vfs.FS, path string, id ParityID, window int64, patience ti
 	}
 	n, m := len(id.Set.Members), id.Set.Parity
 	e := &Encoder{fs: fsys, path: path, id: id, layout: layout{n, m, id.Unit}, patience: patience, members: make([]memberState, n),
-		rows: make(map[int64]*row), sums: make(map[int64]uint32), skip: 1, done: make(chan struct{}), gone: make(chan struct{})}
+		rows: make(map[int64]*row), sums: make(map[int64]uint32), skip: 1, done: make(chan struct{})}
 	e.changed.L = &e.mu
 	e.buffers = int(max(2, window/id.Unit))
 	e.window = max(int64(e.buffers), spanBytes/id.Unit*int64(m)/int64(n-m))
@@ -271,28 +271,33 @@ func (e *Encoder) fail(err error) error {
 		return nil
 	}
 	e.mu.Lock()
+	first := e.stop(err)
+	e.mu.Unlock()
+	if first == nil {
+		return err // the file is durable
+	}
+	e.remove.Do(func() {
+		e.use.Lock()
+		defer e.use.Unlock()
+		_ = e.file.Close()
+		_ = durable.Remove(e.fs, e.path)
+	})
+	return first
+}
+
+// stop ends all work on the file with an error, and returns the first such error. It returns nil if the
+// file is durable already. The caller holds the lock, and has held it since the row that the error
+// spoilt became free: another member would make a wrong file durable.
+func (e *Encoder) stop(err error) error {
 	select {
 	case <-e.done:
-		first := e.err
-		e.mu.Unlock()
-		if first == nil {
-			return err // the file is durable
-		}
-		<-e.gone
-		return first
 	default:
+		e.err = err
+		close(e.done)
+		e.release()
+		e.changed.Broadcast()
 	}
-	e.err = err
-	close(e.done)
-	e.release()
-	e.changed.Broadcast()
-	e.mu.Unlock()
-	e.use.Lock()
-	defer e.use.Unlock()
-	_ = e.file.Close()
-	_ = durable.Remove(e.fs, e.path)
-	close(e.gone)
-	return err
+	return e.err
 }
 
 // finish writes what is missing once all members have ended, and makes the file

@@ -56,6 +56,43 @@ func TestEncoderFaults(t *testing.T) {
 	}
 }
 
+// TestSpillFails fails the write and the read that move a row between memory and the file. The encoder
+// has the error before the row is free again: another member would make a wrong file durable.
+func TestSpillFails(t *testing.T) {
+	for op, move := range map[string]func(e *Encoder, r *row) error{
+		"write": func(e *Encoder, r *row) error { return e.spill(r) },
+		"read": func(e *Encoder, r *row) error {
+			if err := e.spill(r); err != nil {
+				return err
+			}
+			return e.load(r)
+		},
+	} {
+		g := newGroup(4, 2, page, []int{page, page, page, page})
+		at := memfs.New()
+		e, err := newEncoder(memfs.WithFault(at, memfs.Fault{Of: func(o memfs.Op) bool { return o.Name == op }, At: 1, Err: syscall.EIO}), "p", g.id(1), 2*page, time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(e.Add(0, 0, g.files[0][:page/2]), e.Add(0, page/2, g.files[0][page/2:])); err != nil {
+			t.Fatal(err)
+		}
+		e.mu.Lock()
+		for _, r := range e.rows {
+			if err := move(e, r); !errors.Is(err, syscall.EIO) || e.err == nil {
+				t.Fatalf("%s: %v, and the encoder has error %v", op, err, e.err)
+			}
+		}
+		e.mu.Unlock()
+		if _, err := e.End(0, page); !errors.Is(err, syscall.EIO) {
+			t.Errorf("%s: the end says %v", op, err)
+		}
+		if _, err := at.Stat("p"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: a parity file is left: %v", op, err)
+		}
+	}
+}
+
 // A lateRemove takes its time to remove a file, so that others go on before it is gone.
 type lateRemove struct{ vfs.FS }
 

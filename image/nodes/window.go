@@ -91,6 +91,9 @@ func (e *Encoder) load(r *row) error {
 	e.mu.Lock()
 	r.moved, r.buf = false, buf
 	e.changed.Broadcast()
+	if err != nil {
+		_ = e.stop(err)
+	}
 	return err
 }
 
@@ -170,6 +173,9 @@ func (e *Encoder) spill(r *row) error {
 	r.moved, r.buf = false, nil
 	e.free = append(e.free, buf)
 	e.changed.Broadcast()
+	if err != nil {
+		_ = e.stop(err)
+	}
 	return err
 }
 
