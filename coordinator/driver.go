@@ -67,6 +67,7 @@ type setting struct {
 	ways       func(int) *job.Way    // of tests: how to write a checkpoint; may be nil
 	excused    func(pid int) bool    // reports why a process may be silent: it waits for a disk
 	log        *slog.Logger
+	disk       vfs.FS // of next stores
 }
 
 // A reporter tells the user, and the journal, what happens.

@@ -14,7 +14,6 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/container"
-	"ckpt/internal/vfs"
 )
 
 // A leveled is a group, and its driver, as its levels see them.
@@ -49,7 +48,7 @@ func (d *driver) openLevels(ctx context.Context, from *image.Manifest) (*image.M
 		if on != nil {
 			g.level = &storeLevel{g: g, under: true}
 		}
-		if g.level, err = levels.OpenNext(setting(g), leveled{g, d}, g.level, vfs.OS{}); on != nil {
+		if g.level, err = levels.OpenNext(setting(g), leveled{g, d}, g.level, d.disk); on != nil {
 			g.level = on.Tier(setting(g), leveled{g, d}, g.level, first)
 		}
 	}

@@ -231,7 +231,7 @@ func (o Options) newDriver(spec *job.Resolved, j *image.Job, library libraryID) 
 	d.watch, d.stopOnFull, d.withoutLog, d.demands = o.watch, o.StopOnFull, o.withoutLog, o.Checkpoints
 	d.halts, d.haltsAt = o.halts, o.haltsAt
 	d.fallBack = o.fallBack
-	d.ways, d.inventory = o.ways, o.inventory
+	d.ways, d.inventory, d.disk = o.ways, o.inventory, o.fileSystem()
 	d.startTurns = o.StartTurns
 	if o.excused != nil {
 		d.excused = o.excused

@@ -273,7 +273,7 @@ func (s *sandbox) eventually(what string, done func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(scripttest.Patience); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("waited in vain for %s", what)
+			s.t.Fatalf("waited in vain for %s; there are %v", what, s.processes())
 		}
 	}
 }
@@ -354,11 +354,7 @@ func (s *sandbox) having(role string) []foundProcess {
 // shared memory.
 func (s *sandbox) nothingLeft() {
 	s.t.Helper()
-	var last []foundProcess
-	s.eventually("all processes to end", func() bool {
-		last = s.processes()
-		return len(last) == 0
-	})
+	s.eventually("all processes to end", func() bool { return len(s.processes()) == 0 })
 	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type()&fs.ModeSocket != 0 {
 			return fmt.Errorf("socket %s is left behind", path)

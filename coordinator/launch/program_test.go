@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,7 +20,11 @@ import (
 // and no launcher before.
 func TestHangs(t *testing.T) {
 	dir := t.TempDir()
-	for name, script := range map[string]string{"mpiexec": "./hydra_proxy &\nsleep 60", "hydra_proxy": "sh -c 'echo $PPID; exec sleep 60' &\nwait"} {
+	// The launcher waits without a child that is not a proxy.
+	if err := syscall.Mkfifo(filepath.Join(dir, "never"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range map[string]string{"mpiexec": "./hydra_proxy &\nread line <never", "hydra_proxy": "sh -c 'echo $PPID; exec sleep 60' &\nwait"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +49,13 @@ func TestHangs(t *testing.T) {
 	}
 	pid, _ := strconv.Atoi(strings.TrimSpace(line))
 	proxy, _ := family.Find(pid)
-	run.Look()
+	noted := func() bool {
+		run.mu.Lock()
+		defer run.mu.Unlock()
+		return slices.Contains(run.after, proxy)
+	}
+	for run.Look(); !noted(); run.Look() { // a process that becomes another program cannot be seen for a moment
+	}
 	if hangs := run.Hangs(); hangs != "" {
 		t.Error(hangs)
 	}

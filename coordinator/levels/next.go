@@ -49,6 +49,10 @@ type onward struct {
 // fails: a full store would cost the job its checkpoints.
 const heldMost = 8
 
+// damagePatience is how often damage in a next store is met before the version is left out there: what
+// could not be read once may be readable.
+const damagePatience = 3
+
 // OpenNext makes the next stores of a job the level behind its store. It fails with a
 // job.RefusedError if a new job could not be copied into one. Files are of a file system.
 func OpenNext(set Setting, g Group, store Level, fsys vfs.FS) (Level, error) {
@@ -257,16 +261,19 @@ func (b *Beyond) copied(o *onward, number int, took time.Duration, err error) {
 // own future.
 func (b *Beyond) failed(o *onward, number int, err error) {
 	o.failed = err
+	var damage *durable.DamageError
 	switch parted := errors.Is(err, image.ErrParted) || errors.Is(err, image.ErrJobExists); {
 	case b.g.Over():
-		o.waiting = nil
+		o.waiting = append([]int{number}, o.waiting...)
 		return // the end of the run tells
 	case parted:
 		o.stopped = true
 		b.g.Warn(wording.Sprintf("nothing more is copied on into %s, and the job goes on: %v; {restart %s} {next} with another store copies there", o.Store, err, b.Job.Name()))
 		return
-	case errors.As(err, new(*durable.DamageError)):
+	case errors.As(err, &damage) && (within(damage.File, b.Job.Dir()) || o.failures >= damagePatience):
 		o.newest = max(o.newest, number) // a newer one may be sound
+	default:
+		o.waiting = append([]int{number}, o.waiting...) // the store is to keep it until then
 	}
 	pause := nodes.PauseAfter(o.failures)
 	if o.failures++; o.failures == 1 {

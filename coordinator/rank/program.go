@@ -245,6 +245,12 @@ func (p *program) awaitPrinted(ctx context.Context) {
 	}
 }
 
+// brokenOutput reports whether one of the launcher's processes has died, perhaps with lines that it had
+// yet to pass on. A checkpoint of now must not exist: a restart from it would not print them again.
+func brokenOutput(launchers []family.Process) bool {
+	return slices.ContainsFunc(launchers, func(l family.Process) bool { return !l.Alive() })
+}
+
 // onTerminal reports whether a process prints to a terminal, as under Open MPI.
 func onTerminal(pid int) bool {
 	var s unix.Stat_t

@@ -329,6 +329,9 @@ func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, 
 	opt.Clean = t.clean(order.Base)
 	if err = p.state.store(ctx, number, order, net, t.regions, opt, t.report); err == nil {
 		p.awaitPrinted(ctx)
+		if brokenOutput(p.launchers) {
+			err = errLauncher
+		}
 	}
 	return t.report, err
 }

@@ -63,8 +63,8 @@ var (
 )
 
 const (
-	rankParts = 64 << 20
-	openParts = 4 // of a rank that are not full yet: it has so many writes under way
+	rankParts = 60 << 20 // some 4 MiB of the client come on top
+	openParts = 2        // of a rank that are not full yet, as objectfs has them
 )
 
 // partMemory is what the parts of a rank take.

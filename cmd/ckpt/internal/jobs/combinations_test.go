@@ -24,7 +24,7 @@ var combinedValues = map[string]string{
 }
 
 // combinedElsewhere are flags that another test sets, or that name something that must be there.
-var combinedElsewhere = []string{"fail", "model", "tune", "background", "group", "job", "store", "wait", "listen", "walltime", "silence", "patience", "on-full", "metrics-file", "help"}
+var combinedElsewhere = []string{"fail", "model", "tune", "background", "group", "job", "store", "wait", "listen", "walltime", "silence", "patience", "on-full", "metrics-file", "otel-file", "help"}
 
 // TestPairs: where each of two flags of launch is accepted alone, and both are not, the table of
 // combinations has the reason. So it does of a flag alone, if another value of it is accepted.

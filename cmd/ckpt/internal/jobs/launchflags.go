@@ -98,7 +98,7 @@ func (o *launchOptions) addFlags(g *ui.Globals, cmd *cobra.Command) {
 var launchGroups = []ui.FlagGroup{
 	{
 		Name: "run", First: "job np nodes map store auto-restart walltime",
-		More: "iterations wait group restarts silence patience launcher listen mpi residual-every metrics-file",
+		More: "iterations wait group restarts silence patience launcher listen mpi residual-every metrics-file otel-file",
 	},
 	{
 		Name: "when", Title: "When to take checkpoints", First: "every interval count overhead keep",

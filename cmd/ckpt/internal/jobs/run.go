@@ -31,6 +31,7 @@ import (
 func (r *running) run(ctx context.Context, g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Result, error)) error {
 	return r.wait.For(ctx, g, opt.Job, func() error {
 		defer r.keepMetrics(ctx, g, opt)()
+		defer r.keepSpans(g, opt)()
 		return runJob(g, opt, run)
 	})
 }
@@ -184,6 +185,7 @@ type running struct {
 	onFull      string
 	listen      string
 	metrics     string
+	otel        string
 	wait        ui.Wait
 }
 
@@ -197,6 +199,7 @@ func (r *running) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&r.listen, "listen", "", "address of this host, HOST or HOST:PORT, at which ranks on other hosts reach the coordinator (default: all ranks run on this host)")
 	f.StringVar(&r.walltime, "walltime", "", "time that this run may take, like 4h: it stops after a last checkpoint before, exit status 75; none for no limit (default: until $SLURM_JOB_END_TIME)")
 	f.StringVar(&r.metrics, "metrics-file", "", "file that has the metrics of this job while it runs, for the textfile collector of node_exporter (docs/SERVICE.md)")
+	f.StringVar(&r.otel, "otel-file", "", "file to which each checkpoint is added as an OpenTelemetry trace, a line of OTLP/JSON (docs/SERVICE.md)")
 	r.wait.AddFlags(f)
 	f.StringVar(&r.silence, "silence", "10s", "heartbeat timeout after which a rank is declared dead")
 }
@@ -219,6 +222,11 @@ func (r *running) options(g *ui.Globals) (coordinator.Options, error) {
 	if r.metrics != "" {
 		if err := r.metricsFile(g).Check(); err != nil {
 			return opt, ui.BadUsage("--metrics-file: "+err.Error(), "name a file in a directory that you may write to")
+		}
+	}
+	if r.otel != "" {
+		if err := metrics.AppendTo(r.otel)(nil); err != nil {
+			return opt, ui.BadUsage("--otel-file: "+err.Error(), "name a file that you may write to")
 		}
 	}
 	var err error
@@ -281,6 +289,51 @@ func (r *running) keepMetrics(ctx context.Context, g *ui.Globals, opt *coordinat
 		select {
 		case <-over:
 		case <-time.After(metricsEvery): // the store does not answer
+		}
+	}
+}
+
+// mostSpans bounds the traces that wait for a file that does not answer.
+const mostSpans = 1024
+
+// keepSpans adds the checkpoints of the job to the file of traces, behind the job. The function that
+// it returns waits for the last one.
+func (r *running) keepSpans(g *ui.Globals, opt *coordinator.Options) func() {
+	if r.otel == "" {
+		return func() {}
+	}
+	warn := func(err error) { g.Warn("--otel-file: %s; the job goes on", ui.OneLine(err.Error())) }
+	lines, over, add := make(chan []byte, mostSpans), make(chan struct{}), metrics.AppendTo(r.otel)
+	spans := &metrics.Spans{Now: time.Now, Warn: warn, Write: func(line []byte) error {
+		select {
+		case lines <- line:
+			return nil
+		default:
+			return fmt.Errorf("%s does not answer", r.otel)
+		}
+	}}
+	go func() {
+		defer close(over)
+		failed := false
+		for line := <-lines; line != nil; line = <-lines {
+			err := add(line)
+			if err != nil && !failed {
+				warn(err)
+			}
+			failed = err != nil
+		}
+	}()
+	opt.Observer.(*ui.Narrator).Seen = spans.Event
+	return func() {
+		late := time.After(metricsEvery) // for a file that does not answer
+		select {
+		case lines <- nil:
+		case <-late:
+			return
+		}
+		select {
+		case <-over:
+		case <-late:
 		}
 	}
 }
