@@ -30,7 +30,7 @@ func TestImports(t *testing.T) {
 		"coordinator/rank": {"internal/family", "internal/vfs", "internal/durable", "coordinator/job", "coordinator/wire", "coordinator/turns", "coordinator/launch", "coordinator/app", "coordinator/mpi",
 			"coordinator/msglog", "coordinator/process", "coordinator/protocol", "image", "zones"},
 		"coordinator/process": {"zones"},
-		"predict/life":        {"interval", "image/nodes", "coordinator/protocol"}, // the protocol in tests only
+		"predict/life":        {"interval", "image/nodes", "coordinator/protocol", "coordinator/recovery"}, // the protocol and recovery lines in tests only
 		"coordinator/launch":  {"internal/family", "internal/wording", "internal/vfs", "internal/durable", "image/nodes", "coordinator/job", "coordinator/mpi", "coordinator/wire", "image"},
 		"coordinator/wire": {"internal/durable", "internal/family", "internal/vfs", "coordinator/job", "coordinator/mpi", "coordinator/protocol",
 			"image", "zones"},

@@ -24,34 +24,7 @@ import (
 // stops, restarts and verifies it, looks at the I/O of a checkpoint, and asks what checkpoints would cost. With CKPT_SCREENSHOTS=DIR
 // it leaves pictures of each view, with CKPT_AXE=FILE it has axe-core look for violations.
 func TestBrowser(t *testing.T) {
-	testkit.All(t, "chromium")
-	browser, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !testkit.Nightly() && os.Getenv("CKPT_SCREENSHOTS") == "" {
-		t.Skip("a browser and a job of its own: CKPT_NIGHTLY=1 runs them")
-	}
-	library, err := filepath.Abs("../../../../testdata/stores/program")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("CKPT_TEST_LIBRARY", library)
-	s, h := newTest(t)
-	web := httptest.NewServer(h)
-	defer web.Close()
-	go s.watch.run(t.Context())
-	link := make(chan string, 8)
-	s.guard.link = func(key string) { link <- key }
-	s.guard.newLink()
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))...)
-	defer cancel()
-	ctx, cancel = chromedp.NewContext(ctx)
-	defer cancel()
-	ctx, cancel = context.WithTimeout(ctx, 9*time.Minute) // for a page that never gets there
-	defer cancel()
-	u := &guest{t: t, ctx: ctx, s: s}
-	u.do("enter", chromedp.EmulateViewport(1280, 900), chromedp.Navigate(web.URL+"/enter?key="+<-link), chromedp.WaitVisible("#launch"))
+	u := newGuest(t)
 	u.do("launch", chromedp.SetValue("[name=job]", "seen"), chromedp.SetValue("[name=iterations]", "10000000"), chromedp.SetValue("[name=interval]", "2s"), chromedp.Click("#launch button"))
 	u.await("the job runs", `[...document.querySelectorAll("#jobs tbody tr")].some((r) => r.textContent.includes("seen") && r.textContent.includes("running"))`)
 	u.look("jobs")
@@ -84,6 +57,77 @@ func TestBrowser(t *testing.T) {
 	u.do("tasks", chromedp.Evaluate[chromedp.Void](`location.hash = "#tasks"`))
 	u.await("the tasks", `document.querySelectorAll("#tasks tbody tr").length >= 5`)
 	u.look("tasks")
+}
+
+// TestBrowserStudies: a browser shows a study with its tables and its charts; a head sorts a table.
+func TestBrowserStudies(t *testing.T) {
+	u := newGuest(t)
+	u.do("studies", chromedp.Evaluate[chromedp.Void](`location.hash = "#studies/bt.d"`))
+	u.await("the study", `document.querySelector("#study .chart canvas") && document.getElementById("study").textContent.includes("Each run was predicted.")`)
+	const column = `[...document.querySelectorAll("#study tbody td.n")].map((c) => c.textContent).join()`
+	u.await("the order of the study", column+` === "1.5 MiB,900 KiB,12 MiB"`)
+	u.do("sort", chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("#study th button")[1].click()`))
+	u.await("the order of the sizes", column+` === "900 KiB,1.5 MiB,12 MiB" && document.querySelector("#study th[aria-sort=ascending]")`)
+	u.look("studies")
+}
+
+// TestBrowserReports: a browser shows the pages that ckpt trace report and ckpt study write, from files.
+func TestBrowserReports(t *testing.T) {
+	u := newGuest(t)
+	dir := t.TempDir()
+	events, err := filepath.Abs("../../../../testdata/traces/deeplearning.events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for page, args := range map[string][]string{
+		"trace-report": {"trace", "report", events},
+		"study-report": {"study", "bt.S", "--target", "16", "--nodes", "4", "--overhead", "20%", "--app-time", "2h", "--mtbf", "24h"},
+	} {
+		file := filepath.Join(dir, page+".html")
+		cmd := exec.Command(os.Args[0], append(args, "-o", file)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v %s", cmd, err, out)
+		}
+		u.do("open "+page, chromedp.Navigate("file://"+file))
+		u.do("draw all charts, as for paper", chromedp.Evaluate[chromedp.Void](`dispatchEvent(new Event("beforeprint"))`))
+		u.await("its charts and contents", `[...document.querySelectorAll(".chart")].every((c) => c.querySelector("canvas")) && document.querySelector("nav a")`)
+		u.look(page)
+	}
+}
+
+// newGuest lets a browser in.
+func newGuest(t *testing.T) *guest {
+	t.Helper()
+	testkit.All(t, "chromium")
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !testkit.Nightly() && os.Getenv("CKPT_SCREENSHOTS") == "" {
+		t.Skip("a browser and a job of its own: CKPT_NIGHTLY=1 runs them")
+	}
+	library, err := filepath.Abs("../../../../testdata/stores/program")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CKPT_TEST_LIBRARY", library)
+	s, h := newTest(t)
+	web := httptest.NewServer(h)
+	t.Cleanup(web.Close)
+	go s.watch.run(t.Context())
+	link := make(chan string, 8)
+	s.guard.link = func(key string) { link <- key }
+	s.guard.newLink()
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, 9*time.Minute) // for a page that never gets there
+	t.Cleanup(cancel)
+	u := &guest{t: t, ctx: ctx, s: s}
+	u.do("enter", chromedp.EmulateViewport(1280, 900), chromedp.Navigate(web.URL+"/enter?key="+<-link), chromedp.WaitVisible("#launch"))
+	return u
 }
 
 // A guest is one who uses a page.

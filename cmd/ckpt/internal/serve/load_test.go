@@ -1,13 +1,10 @@
 package serve
 
 import (
-	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -32,7 +29,7 @@ import (
 
 // manyJobs fills a store with copies of the golden job under other names, of so many checkpoints
 // each. Manifests are written anew, since they name their job; images are links.
-func manyJobs(t *testing.T, dir string, jobs, checkpoints int) {
+func manyJobs(t testing.TB, dir string, jobs, checkpoints int) {
 	t.Helper()
 	golden := dir + "/jobs/job"
 	old := golden + "/0003/manifest"
@@ -92,42 +89,17 @@ func TestManyJobs(t *testing.T) {
 	again := time.Since(began)
 	web := httptest.NewServer(h)
 	defer web.Close()
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
-	go s.watch.run(ctx)
-	var reading sync.WaitGroup
 	first := &slowest{}
 	news := make(chan time.Duration, pages)
 	var born atomic.Int64
-	ready := make(chan bool, pages)
-	for range pages {
-		reading.Go(func() {
-			began := time.Now()
-			r, _ := http.NewRequestWithContext(ctx, "GET", web.URL+"/api/events", nil)
-			r.Header.Set("Authorization", "Bearer "+readToken)
-			resp, err := http.DefaultClient.Do(r)
-			if err != nil {
-				return
-			}
-			defer resp.Body.Close()
-			lines := bufio.NewReader(resp.Body)
-			for {
-				line, err := lines.ReadString('\n')
-				switch {
-				case err != nil:
-					return
-				case strings.HasPrefix(line, ": all"):
-					first.add(time.Since(began))
-					ready <- true
-				case strings.Contains(line, `"job":"many-born"`):
-					news <- time.Since(time.Unix(0, born.Load()))
-				}
-			}
-		})
-	}
-	for range pages {
-		<-ready
-	}
+	defer s.pages(t, web.URL, pages, func(line string, since time.Duration) {
+		switch {
+		case strings.HasPrefix(line, ": all"):
+			first.add(since)
+		case strings.Contains(line, `"job":"many-born"`):
+			news <- time.Since(time.Unix(0, born.Load()))
+		}
+	})()
 	runtime.GC()
 	var before, after syscall.Rusage
 	if testkit.Nightly() { // a service at rest

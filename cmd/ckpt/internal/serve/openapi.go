@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/metrics"
+	"ckpt/cmd/ckpt/internal/study"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/internal/lazy"
 )
@@ -48,6 +49,8 @@ func (s *server) own() []ownRequest {
 		{"GET", oneJob + "/history", reading, s.history, "List the newest events of a job's journal.", "history", nil},
 		{"GET", "/api/traces", reading, s.listTraces, "List the traces in the directory of --traces.", []traceFile{}, nil},
 		{"GET", "/api/traces/tiles", reading, s.tilesOfFile, "Show a part of a trace: the bytes of each rank or file in tiles of time.", tiled{}, tileParameters},
+		{"GET", "/api/studies", reading, s.listStudies, "List the studies in the directory of --studies.", []studyFile{}, nil},
+		{"GET", "/api/studies/page", reading, s.showStudy, "Show what a study says: texts, tables and charts. The head of a column of numbers begins with |.", study.Page{}, studyParameters},
 		{"GET", oneJob + "/checkpoints/{n}/trace/tiles", reading, s.tilesOfCheckpoint, "Show a part of the trace of a checkpoint.", tiled{}, tileParameters},
 		{"GET", "/api/openapi.json", reading, s.showDocument, "Show this document.", object{}, nil},
 		{"GET", "/metrics", reading, s.meter.handle, "Show the metrics of all jobs, as Prometheus reads them.", "", nil},
@@ -212,6 +215,8 @@ func schemaOf(t reflect.Type) object {
 		return object{"type": "string"}
 	case reflect.Int, reflect.Int64:
 		return object{"type": "integer"}
+	case reflect.Bool:
+		return object{"type": "boolean"}
 	case reflect.Float64:
 		return object{"type": "number"}
 	case reflect.Struct:

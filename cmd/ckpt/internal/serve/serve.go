@@ -43,6 +43,7 @@ type options struct {
 	cert, key string
 	tokens    string
 	traces    string
+	studies   string
 }
 
 // NewCommand returns the command.
@@ -85,6 +86,7 @@ them, and a later service shows them again. docs/SERVICE.md explains all of it.`
 	f.StringVar(&o.cert, "tls-cert", "", "certificate in PEM, with the names of this service")
 	f.StringVar(&o.key, "tls-key", "", "private key of the certificate, in PEM")
 	f.StringVar(&o.traces, "traces", "", "directory whose traces of I/O the service shows, with the directories below it")
+	f.StringVar(&o.studies, "studies", "", "directory whose studies (ckpt study) the service shows, with the directories below it")
 	f.StringVar(&o.tokens, "tokens", "", "file of tokens for programs: lines of read or change, and a token")
 	return cmd
 }
@@ -102,7 +104,8 @@ type server struct {
 	watch    *watcher
 	meter    *meter
 	places   chan struct{} // for answers that compute
-	traces   string        // the directory of --traces, without symbolic links; may be empty
+	traces   folder
+	studies  folder
 	grids    grids
 	schema   []byte // the OpenAPI document
 }
@@ -176,6 +179,9 @@ func run(ctx context.Context, g *ui.Globals, tree Tree, o *options) error {
 		return err
 	}
 	if err := s.openTraces(o.traces); err != nil {
+		return err
+	}
+	if s.studies, err = openFolder(o.studies, "studies", "study"); err != nil {
 		return err
 	}
 	l, url, err := s.open(o)

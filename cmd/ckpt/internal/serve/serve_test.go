@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"ckpt/cmd/ckpt/internal/study"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/internal/testkit"
 )
@@ -28,7 +30,7 @@ var TestTree Tree
 const readToken, changeToken = "a-token-that-only-reads", "a-token-that-may-change"
 
 // newTest returns a server of a copy of a golden store, without a listener.
-func newTest(t *testing.T) (*server, http.Handler) {
+func newTest(t testing.TB) (*server, http.Handler) {
 	t.Helper()
 	dir := t.TempDir() + "/golden"
 	if err := os.CopyFS(dir, os.DirFS("../../../../testdata/stores/per-rank")); err != nil {
@@ -42,6 +44,15 @@ func newTest(t *testing.T) (*server, http.Handler) {
 	if err := s.openTraces("../../../../testdata/traces"); err != nil {
 		t.Fatal(err)
 	}
+	studies := t.TempDir()
+	for name, text := range map[string]string{"bt.d": studyOfTest, "bad.d": "{"} {
+		if err := errors.Join(os.Mkdir(studies+"/"+name, 0o700), os.WriteFile(studies+"/"+name+"/"+study.PageFile, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.studies, err = openFolder(studies, "studies", "study"); err != nil {
+		t.Fatal(err)
+	}
 	s.guard.cookie, s.guard.tokens = "ckpt-7070", map[digest]right{digestOf(readToken): reading, digestOf(changeToken): changing}
 	t.Cleanup(func() {
 		cancel()
@@ -49,6 +60,13 @@ func newTest(t *testing.T) (*server, http.Handler) {
 	})
 	return s, s.all()
 }
+
+// studyOfTest is what a study says, with a bit of all that there is.
+const studyOfTest = `{"title":"Checkpoints of bt.S on 16 ranks","note":"A study.","facts":[{"name":"target","text":"bt.S on 16 ranks"}],"sections":[
+{"method_phase":"phase 3: model","title":"The model","paragraphs":["Each run was predicted."],"facts":[{"name":"number","text":"40"}],"findings":[{"name":"small","text":"make it larger"}],
+"tables":[{"head":["run","|measured"],"rows":[["bt.S.4","1.5 MiB"],["bt.S.9","900 KiB"],["bt.S.16","12 MiB"]],"note":"Measured once."}],
+"pictures":[{"caption":"Waste.","chart":{"title":"Waste by interval","x":{"label":"interval","low":10,"high":1000,"log":true,"unit":"s"},"y":{"label":"waste [%]","low":0,"high":5},
+"key":[{"name":"expected","color":"--c0"}],"parts":[{"kind":"line","color":"--c0","size":1.5,"at":[[10,4],[100,1],[1000,3]]},{"kind":"points","color":"--c1","shape":"ring","at":[[100,1]]}]}}],"commands":["ckpt predict fit"]}]}`
 
 // ask sends a request of a program with a token.
 func ask(h http.Handler, token, method, path, body string) *httptest.ResponseRecorder {
@@ -231,6 +249,13 @@ func TestAnswersConform(t *testing.T) {
 		{"GET", "/api/traces/tiles", "/api/traces/tiles?trace=/etc/passwd", "", 400},
 		{"GET", "/api/traces/tiles", "/api/traces/tiles?trace=cp-large.strace.zst&from=soon", "", 400},
 		{"GET", "/api/traces/tiles", "/api/traces/tiles?trace=cp-large.strace.zst&tiles=1000000000", "", 400},
+		{"GET", "/api/studies", "", "", 200},
+		{"GET", "/api/studies/page", "/api/studies/page?study=bt.d", "", 200},
+		{"GET", "/api/studies/page", "/api/studies/page?study=bad.d", "", 409},
+		{"GET", "/api/studies/page", "/api/studies/page?study=nosuch", "", 404},
+		{"GET", "/api/studies/page", "/api/studies/page?study=../bt.d", "", 400},
+		{"GET", "/api/studies/page", "/api/studies/page?study=/etc", "", 400},
+		{"GET", "/api/studies/page", "/api/studies/page?file=bt.d", "", 400},
 		{"GET", oneJob + "/evaluation", "/api/stores/golden/jobs/" + name + "/evaluation", "", 200},
 		{"GET", "/api/predict/scale/{app}", "/api/predict/scale/bt.D?np=25,64", "", 200},
 		{"GET", "/api/layout/{app}", "/api/layout/bt.C.64?nodes=4&layout=shared&on=eos-spider2", "", 200},

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,11 +22,8 @@ import (
 	"ckpt/iotrace/tiles"
 )
 
-// mostTraces bounds the list of traces, and mostEntries the files that are looked at for it.
-const (
-	mostTraces  = 1000
-	mostEntries = 20_000
-)
+// mostTraces bounds the list of traces.
+const mostTraces = 1000
 
 // A traceFile is a trace in the directory of --traces.
 type traceFile struct {
@@ -37,72 +34,24 @@ type traceFile struct {
 
 // openTraces finds the directory of --traces.
 func (s *server) openTraces(dir string) (err error) {
-	if dir == "" {
-		return nil
-	}
-	if s.traces, err = filepath.Abs(dir); err == nil {
-		s.traces, err = filepath.EvalSymlinks(s.traces)
-	}
-	if err == nil {
-		_, err = os.ReadDir(s.traces)
-	}
-	if err != nil {
-		return ui.BadUsage("--traces: "+err.Error(), "name a directory that you may read")
-	}
-	return nil
+	s.traces, err = openFolder(dir, "traces", "trace")
+	return err
 }
 
 // listTraces lists the traces in the directory of --traces, those in it below, too.
 func (s *server) listTraces(w http.ResponseWriter, r *http.Request) {
 	list := []traceFile{}
-	p, isPeer := r.Context().Value(peerKey{}).(*peer)
-	if s.traces == "" || isPeer && !p.owns() && !p.reads(s.traces) {
-		respond(w, http.StatusOK, list)
-		return
-	}
-	looked := 0
-	err := filepath.WalkDir(s.traces, func(path string, d fs.DirEntry, err error) error {
-		if looked++; err != nil || r.Context().Err() != nil || looked > mostEntries || len(list) >= mostTraces {
-			return errors.Join(err, r.Context().Err(), fs.SkipAll)
+	err := s.traces.walk(r.Context(), func(path, name string, fi fs.FileInfo) bool {
+		if is, err := read.IsTrace(path); err == nil && is {
+			list = append(list, traceFile{name, fi.Size(), fi.ModTime().UTC()})
 		}
-		if !d.Type().IsRegular() || isPeer && !p.owns() && !p.reads(path) {
-			return nil
-		}
-		fi, err := d.Info()
-		if is, rerr := read.IsTrace(path); err != nil || rerr != nil || !is {
-			return nil // a file that went, that this user may not read, or that is something else
-		}
-		name, err := filepath.Rel(s.traces, path)
-		list = append(list, traceFile{name, fi.Size(), fi.ModTime().UTC()})
-		return err
+		return len(list) < mostTraces
 	})
-	if err != nil && !errors.Is(err, fs.SkipAll) {
+	if err != nil {
 		problemOf(ui.SourceError(err), nil).write(w)
 		return
 	}
 	respond(w, http.StatusOK, list)
-}
-
-// traceIn is the path of a trace in the directory of --traces. No name and no symbolic link leads
-// out of it.
-func (s *server) traceIn(name string) (string, error) {
-	if s.traces == "" {
-		return "", ui.AsNotFound(errors.New("this service shows no directory of traces: ckpt serve --traces DIR does"))
-	}
-	if !filepath.IsLocal(name) {
-		return "", ui.BadUsage(fmt.Sprintf("trace %.80q is not a path in the directory of traces", name), "GET /api/traces lists the traces")
-	}
-	path, err := filepath.EvalSymlinks(filepath.Join(s.traces, name))
-	if err != nil {
-		return "", ui.AsNotFound(fmt.Errorf("there is no trace %.80q", name))
-	}
-	if below, err := filepath.Rel(s.traces, path); err != nil || !filepath.IsLocal(below) {
-		return "", ui.AsNotFound(fmt.Errorf("there is no trace %.80q", name))
-	}
-	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() {
-		return "", ui.AsNotFound(fmt.Errorf("%.80q is no file", name))
-	}
-	return path, nil
 }
 
 // A grids keeps the grids of the traces that were looked at last: the parts of a trace are cut out of one.
@@ -175,10 +124,7 @@ var tileParameters = map[string]string{
 
 // tilesOfFile answers with tiles of a trace in the directory of --traces.
 func (s *server) tilesOfFile(w http.ResponseWriter, r *http.Request) {
-	path, err := s.traceIn(r.URL.Query().Get("trace"))
-	if p, ok := r.Context().Value(peerKey{}).(*peer); ok && err == nil && !p.owns() && !p.reads(path) {
-		err = ui.AsNotFound(errors.New("there is no such trace"))
-	}
+	path, err := s.traces.find(r.Context(), r.URL.Query().Get("trace"))
 	s.tiles(w, r, path, err)
 }
 
@@ -207,6 +153,16 @@ func (s *server) tilesOfCheckpoint(w http.ResponseWriter, r *http.Request) {
 	s.tiles(w, r, path, err)
 }
 
+// knownQuery refuses a parameter that a request does not have.
+func knownQuery(r *http.Request, known map[string]string) error {
+	for name := range r.URL.Query() {
+		if known[name] == "" {
+			return ui.BadUsage(fmt.Sprintf("parameter %.80q is unknown", name), "the parameters are "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+	}
+	return nil
+}
+
 func (s *server) tiles(w http.ResponseWriter, r *http.Request, path string, err error) {
 	by, most, from, to := tiles.Ranks, 300, 0.0, 0.0
 	query := r.URL.Query()
@@ -219,11 +175,7 @@ func (s *server) tiles(w http.ResponseWriter, r *http.Request, path string, err 
 	}
 	var g *tiles.Grid
 	if err == nil {
-		for name := range query {
-			if tileParameters[name] == "" {
-				err = ui.BadUsage(fmt.Sprintf("parameter %.80q is unknown", name), "the parameters are trace, by, from, to and tiles")
-			}
-		}
+		err = knownQuery(r, tileParameters)
 		switch text := query.Get("by"); text {
 		case "", "rank":
 		case "file":

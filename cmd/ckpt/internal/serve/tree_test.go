@@ -2,7 +2,7 @@ package serve_test
 
 import (
 	"os"
-	"slices"
+	"strings"
 	"testing"
 
 	"ckpt/cmd/ckpt/internal/root"
@@ -10,10 +10,10 @@ import (
 	"ckpt/coordinator"
 )
 
-// TestMain makes this binary a ckpt for the jobs that the service launches, and for a service that a
+// TestMain makes this binary a ckpt for the jobs that the service launches, and for commands that a
 // test starts.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"launch", "restart", "rank", "serve"}, os.Args[1]) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		coordinator.LibraryFile = os.Getenv("CKPT_TEST_LIBRARY")
 		root.Main()
 	}

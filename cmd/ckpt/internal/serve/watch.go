@@ -31,11 +31,11 @@ type Change struct {
 }
 
 // How often the watcher looks at jobs that run, at the directories of all, and at those that the
-// kernel says have changed. Looks at all of many jobs are rarer: they take a hundredth of the time.
+// kernel says have changed. All looks at all jobs together take a two-hundredth of the time.
 const (
 	lookPause = 250 * time.Millisecond
 	allPause  = time.Second
-	allShare  = 100
+	allShare  = 200
 	bellPause = 20 * time.Millisecond
 	liveShare = 20
 )
