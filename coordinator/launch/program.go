@@ -82,12 +82,19 @@ func (r *ProgramRun) Orphaned() <-chan string { return r.orphaned }
 // toldLauncher are variables that processes have from one of launchers that is above them.
 var toldLauncher = []string{"HYDI_CONTROL_FD", "OMPI_COMM_WORLD_RANK"}
 
+// LostLauncher reports whether a launcher of this host has started a process, and has ended: none
+// is above it.
+func LostLauncher(p family.Process) bool {
+	told := slices.ContainsFunc(toldLauncher, func(name string) bool { _, ok := p.Variable(name); return ok })
+	_, ok := LauncherOf(p)
+	return told && !ok && p.Alive()
+}
+
 // orphan finds a process of the run on this host whose launcher is gone, while the command
 // may wait for ever.
 func (r *ProgramRun) orphan() string {
 	var own, after []family.Process
 	for _, p := range family.Carrying(r.marks...) {
-		told := slices.ContainsFunc(toldLauncher, func(name string) bool { _, ok := p.Variable(name); return ok })
 		name := p.Name()
 		if slices.ContainsFunc(launchers, func(l string) bool { return strings.HasPrefix(name, l) }) {
 			own = append(own, p)
@@ -96,11 +103,9 @@ func (r *ProgramRun) orphan() string {
 		if _, agent := p.Variable(wire.EnvClient); agent || name == "" {
 			continue
 		}
-		launcher, ok := LauncherOf(p)
-		switch {
-		case ok:
+		if launcher, ok := LauncherOf(p); ok {
 			after = append(after, launcher)
-		case told && p.Alive():
+		} else if LostLauncher(p) {
 			return fmt.Sprintf("process %d, %s, goes on without the launcher that started it", p.PID, name)
 		}
 	}

@@ -9,9 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
+	"ckpt/coordinator/wire"
+	"ckpt/internal/family"
 	"ckpt/internal/vfs"
 )
 
@@ -192,7 +195,7 @@ func sameDir(d *os.File, path string) bool {
 
 func segmentPrefix(run string) string { return fmt.Sprintf("ckpt-%d-%s-", os.Getuid(), run) }
 
-func (r *RunDir) Socket() string          { return filepath.Join(r.Path, "sock") }
+func (r *RunDir) Socket() string          { return socketIn(r.Path) }
 func (r *RunDir) Scratch(node int) string { return filepath.Join(r.Path, fmt.Sprintf("node-%d", node)) }
 
 // Segment returns the path of the memory that the ranks of a group share on a
@@ -229,10 +232,23 @@ func sweepRuns(base, segmentDir string) {
 			for _, dir := range []string{segmentDir, os.TempDir()} {
 				removePrefixed(dir, segmentPrefix(e.Name()))
 			}
+			endOrphans(socketIn(path))
 			os.RemoveAll(path)
 		}
 		d.Close()
 	}
+}
+
+func socketIn(run string) string { return filepath.Join(run, "sock") }
+
+// endOrphans ends the processes of a dead run whose launcher has died with it. A rank that has no
+// agent yet would wait for ranks for ever that were never started.
+func endOrphans(socket string) {
+	mark := wire.EnvSocket + "=unix:" + socket
+	if os.Getenv(wire.EnvSocket) == "unix:"+socket {
+		return // this process belongs to it
+	}
+	family.Signal(slices.DeleteFunc(family.Carrying(mark), func(p family.Process) bool { return !LostLauncher(p) }), syscall.SIGKILL)
 }
 
 // lockedAsBefore reports whether a run of an earlier version lives, which locks a file.

@@ -3,10 +3,17 @@ package launch
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
+	"ckpt/coordinator/wire"
+	"ckpt/internal/family"
 	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
@@ -163,5 +170,74 @@ func TestSweep(t *testing.T) {
 		if _, err := os.Stat(at(name)); (err == nil) != stays {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestSweepEndsOrphans: a rank whose launcher died with its coordinator ends when the next run
+// begins, and neither one that has a launcher nor one of a run that lives.
+func TestSweepEndsOrphans(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	alive, err := NewRunDir(t.TempDir(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alive.Remove()
+	dead := filepath.Join(filepath.Dir(alive.Path), "0123456789ab")
+	if err := os.Mkdir(dead, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	proxy := filepath.Join(dir, "hydra_proxy")
+	if err := os.WriteFile(proxy, []byte("#!/bin/sh\nsleep 600 >rank.$1 &\necho $!\nexec 1>&-\ntest $1 = lost || wait\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var ranks []family.Process
+	for _, of := range []struct{ name, run string }{{"lost", dead}, {"kept", dead}, {"lost", alive.Path}} {
+		cmd := exec.Command(proxy, of.name)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "HYDI_CONTROL_FD=3", wire.EnvSocket+"=unix:"+socketIn(of.run))
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 32)
+		n, _ := out.Read(b)
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+		rank, ok := family.Find(pid)
+		if !ok {
+			t.Fatalf("%s has no rank: %q", of.name, b[:n])
+		}
+		t.Cleanup(func() {
+			family.Signal([]family.Process{rank}, syscall.SIGKILL)
+			_ = cmd.Wait()
+		})
+		if of.name == "lost" {
+			if err := cmd.Wait(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if lost := LostLauncher(rank); lost != (of.name == "lost") {
+			t.Errorf("%s has lost its launcher: %t", of.name, lost)
+		}
+		ranks = append(ranks, rank)
+	}
+	other, err := NewRunDir(t.TempDir(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Remove()
+	if !family.Await(ranks[:1], time.Minute) {
+		t.Error("the rank of the dead run goes on")
+	}
+	for i, rank := range ranks[1:] {
+		if !rank.Alive() {
+			t.Errorf("rank %d has ended", i+1)
+		}
+	}
+	if _, err := os.Stat(dead); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory of the dead run: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"ckpt/coordinator/protocol"
 	"ckpt/coordinator/wire"
 	"ckpt/image/container"
+	"ckpt/internal/family"
 	"ckpt/internal/vfs"
 )
 
@@ -110,6 +112,11 @@ func (r *process) connect(ctx context.Context, socket string, described *wire.Pr
 	}
 	if r.network, err = wire.NetworkOf(conn, r.token); err != nil {
 		return err
+	}
+	if c, ok := conn.(*net.UnixConn); ok {
+		if cred, err := family.Peer(c); err == nil {
+			r.beside = cred.Pid > 0
+		}
 	}
 	host, name := wire.ThisHost()
 	if err := wire.Greet(conn, wire.Greeting{Token: r.token, Role: wire.RoleRank, Rank: r.id, Incarnation: r.incarnation,

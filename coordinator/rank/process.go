@@ -30,6 +30,7 @@ type process struct {
 	token           string
 	link            *wire.Link
 	network         wire.Network
+	beside          bool                         // the coordinator is a process that this one can see
 	turns           atomic.Pointer[turns.Client] // nil: before the welcome, and of a job without them
 	here            *hostDir                     // nil: all ranks are on the host of the coordinator
 	listener        net.Listener

@@ -38,7 +38,9 @@ type program struct {
 	left      bool // the coordinator needs this rank no more
 	// launchers are the launcher's processes of this host, which pass output on, the nearest first.
 	launchers []family.Process
-	notice    client.Answer // of an earlier checkpoint, for the next call
+	// orphan says that the launcher had died before the agent looked for it.
+	orphan bool
+	notice client.Answer // of an earlier checkpoint, for the next call
 }
 
 // graceAfterQuit is how long a process may take to end after its coordinator and launcher should
@@ -194,6 +196,8 @@ func (p *program) serve(ctx context.Context) error {
 // it.
 func (p *program) lookAfter() {
 	of, ok := family.Find(p.client.Hello().PID)
+	// Who cannot see the coordinator may be in a container, whose launcher is outside.
+	p.orphan = ok && p.beside && launch.LostLauncher(of)
 	for ok {
 		if of, ok = launch.LauncherOf(of); ok {
 			p.launchers = append(p.launchers, of)
@@ -202,7 +206,9 @@ func (p *program) lookAfter() {
 }
 
 // launcherLives reports whether output can be passed on.
-func (p *program) launcherLives() bool { return len(p.launchers) == 0 || p.launchers[0].Alive() }
+func (p *program) launcherLives() bool {
+	return !p.orphan && (len(p.launchers) == 0 || p.launchers[0].Alive())
+}
 
 const (
 	// outputLooks bounds how often a checkpoint or the end looks for output, a millisecond apart:

@@ -329,7 +329,7 @@ func (p *program) store(ctx context.Context, number int, order wire.WriteOrder, 
 	opt.Clean = t.clean(order.Base)
 	if err = p.state.store(ctx, number, order, net, t.regions, opt, t.report); err == nil {
 		p.awaitPrinted(ctx)
-		if brokenOutput(p.launchers) {
+		if p.orphan || brokenOutput(p.launchers) {
 			err = errLauncher
 		}
 	}

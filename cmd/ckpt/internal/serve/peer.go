@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/internal/family"
 )
 
 // A peer is the user at the other end of a Unix socket, as the kernel says.
@@ -48,12 +49,8 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 		return ctx
 	}
 	p := &peer{uid: ^uint32(0), seen: map[string]sight{}} // nobody
-	if raw, err := u.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) {
-			if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-				p.uid, p.gids = cred.Uid, []uint32{cred.Gid}
-			}
-		})
+	if cred, err := family.Peer(u); err == nil {
+		p.uid, p.gids = cred.Uid, []uint32{cred.Gid}
 	}
 	if who, err := user.LookupId(strconv.FormatUint(uint64(p.uid), 10)); err == nil {
 		ids, _ := who.GroupIds()
