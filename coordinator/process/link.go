@@ -10,8 +10,6 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
-
-	"ckpt/internal/family"
 )
 
 // ErrEnded is the error of everything that needs the process after its link has ended.
@@ -49,9 +47,18 @@ func (l *link) close() error { return l.conn.Close() }
 
 // peer returns the process that made the socket pair, by the kernel's word, not the client's.
 func (l *link) peer() (pid int, err error) {
-	cred, err := family.Peer(l.conn)
+	raw, err := l.conn.SyscallConn()
 	if err != nil {
 		return 0, err
+	}
+	var cred *unix.Ucred
+	if e := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); e != nil {
+		return 0, e
+	}
+	if err != nil {
+		return 0, os.NewSyscallError("getsockopt", err)
 	}
 	return int(cred.Pid), nil
 }

@@ -196,7 +196,7 @@ func (p *program) serve(ctx context.Context) error {
 // it.
 func (p *program) lookAfter() {
 	of, ok := family.Find(p.client.Hello().PID)
-	// Who cannot see the coordinator may be in a container, whose launcher is outside.
+	// An agent that cannot see the coordinator may be in a container, and the launcher outside.
 	p.orphan = ok && p.beside && launch.LostLauncher(of)
 	for ok {
 		if of, ok = launch.LauncherOf(of); ok {
