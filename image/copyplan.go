@@ -62,14 +62,14 @@ func (c *JobCopy) wanted(numbers []int) ([]*Manifest, error) {
 	}
 	slices.SortFunc(list, func(a, b Summary) int { return a.Number - b.Number })
 	// A copy is sound, or it fails.
-	oldest, reasons := c.Keep.from(list, func(n int) bool { return lacks[n] || c.to.sound(n) == nil })
-	for _, s := range list {
+	olds, reasons := c.Keep.olds(list, func(n int) bool { return lacks[n] || c.to.sound(n) == nil })
+	for i, s := range list {
 		switch n := s.Number; {
 		case reasons[n] != "":
 			c.Retained = append(c.Retained, Reason{n, reasons[n]})
-		case n < oldest && lacks[n]:
+		case i < olds && lacks[n]:
 			c.LeftOut = append(c.LeftOut, n)
-		case n < oldest:
+		case i < olds:
 			c.Removed = append(c.Removed, n)
 		}
 	}

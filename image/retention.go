@@ -93,21 +93,15 @@ func (j *Job) counted(of []int) (list []Summary, err error) {
 	return list, nil
 }
 
-// from returns the number of the oldest checkpoint of a list, ascending, that stays as one of the
-// newest, and why older ones stay. As with Prune those that are not sound do not count, as far as it
-// looks.
-func (r Retention) from(list []Summary, sound func(n int) bool) (oldest int, reasons map[int]string) {
-	found := 0
-	for _, s := range slices.Backward(list) {
-		if found >= lookedAt || sound(s.Number) {
-			found++
-		}
-		if found == r.Last {
-			oldest = s.Number
-			break
-		}
+// olds returns how many of the oldest of a list, ascending, are none of the newest that stay, and why
+// some of them stay.
+func (r Retention) olds(list []Summary, sound func(n int) bool) (n int, reasons map[int]string) {
+	numbers := make([]int, len(list))
+	for i, s := range list {
+		numbers[i] = s.Number
 	}
-	return oldest, r.of(list, sound)
+	n, _ = prunable(numbers, r.Last, sound)
+	return n, r.of(list, sound)
 }
 
 // of returns why some of a list, ascending by time, stay. One that is not sound stays beside the

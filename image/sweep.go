@@ -96,14 +96,19 @@ func (j *Job) prune(keep int, selected func(all []int) []int) (removed []int, fr
 // lookedAt is how many checkpoints Prune looks at: those that anybody would restore.
 const lookedAt = 8
 
-// prunable returns how many of the oldest may go, and the damaged ones it came across.
+// prunable returns how many of the oldest checkpoints of the job may go, and the damaged ones it came across.
 func (j *Job) prunable(all []int, keep int) (n int, damaged []int) {
+	return prunable(all, keep, func(n int) bool { return j.sound(n) == nil })
+}
+
+// prunable returns how many of the oldest checkpoints may go, and those it came across that are not sound.
+func prunable(all []int, keep int, isSound func(n int) bool) (n int, damaged []int) {
 	if keep == 0 {
 		return len(all), nil
 	}
 	sound := 0
 	for i, n := range slices.Backward(all) {
-		if sound < lookedAt && j.sound(n) != nil {
+		if sound < lookedAt && !isSound(n) {
 			damaged = append(damaged, n)
 			continue
 		}

@@ -58,8 +58,7 @@ func (f *File) allJournals() (all []*found, err error) {
 
 // baseOf returns what journals of a base build on.
 func (f *File) baseOf(number uint64) (base, error) {
-	switch {
-	case f.opt.Levels.Versions && number > 0:
+	if f.opt.Levels.Versions && number > 0 {
 		return f.cache.versionBase(f.name, number)
 	}
 	b, err := f.cache.plainBase(f.name, true)
