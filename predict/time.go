@@ -89,8 +89,8 @@ func (m *Model) TimeOf(size *Size, r Request, codec string, probe *fit.Probe) (*
 // that uses it refuses it then, through this function or that of [Stored].
 func (t *Time) TooFar() error { return t.far }
 
-// NodeImages returns the sizes in MiB of the images of a node with so many ranks, those of aggregators
-// first. The node is the i-th, from 0, of all that have as many ranks; of is the number of these.
+// NodeImages returns the sizes in MiB of the images of a node with so many ranks; the images of aggregators
+// come first. The node is the i-th, from 0, of all that have as many ranks; of is the number of these.
 func (t *Time) NodeImages(ranks, i, of int) (mib []float64) {
 	for _, aggregators := range []bool{true, false} {
 		for _, f := range t.Files {

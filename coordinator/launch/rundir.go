@@ -244,11 +244,11 @@ func socketIn(run string) string { return filepath.Join(run, "sock") }
 // endOrphans ends the processes of a dead run whose launcher has died with it. A rank that has no
 // agent yet would wait for ranks for ever that were never started.
 func endOrphans(socket string) {
-	mark := wire.EnvSocket + "=unix:" + socket
-	if os.Getenv(wire.EnvSocket) == "unix:"+socket {
+	address := "unix:" + socket
+	if os.Getenv(wire.EnvSocket) == address {
 		return // this process belongs to it
 	}
-	family.Signal(slices.DeleteFunc(family.Carrying(mark), func(p family.Process) bool { return !LostLauncher(p) }), syscall.SIGKILL)
+	family.Signal(slices.DeleteFunc(family.Carrying(wire.EnvSocket+"="+address), func(p family.Process) bool { return !LostLauncher(p) }), syscall.SIGKILL)
 }
 
 // lockedAsBefore reports whether a run of an earlier version lives, which locks a file.

@@ -174,7 +174,7 @@ func TestSweep(t *testing.T) {
 }
 
 // TestSweepEndsOrphans: a rank whose launcher died with its coordinator ends when the next run
-// begins, and neither one that has a launcher nor one of a run that lives.
+// begins. A rank that has a launcher goes on, and so does a rank of a run that lives.
 func TestSweepEndsOrphans(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	alive, err := NewRunDir(t.TempDir(), 1)

@@ -22,15 +22,16 @@ var Assets embed.FS
 // templates call methods by name, so that the linker would keep every method in the program.
 type Page struct {
 	bytes.Buffer
-	contents int // where they stand
+	contents int    // where they stand
+	script   string // that End writes
 	sections [][2]string
 }
 
 // NewPage begins a page.
 func NewPage(title string) *Page {
-	p := &Page{}
-	p.Put("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n")
 	style, script := asset("uPlot.css", "style.css"), asset("uPlot.js", "charts.js", "report.js")
+	p := &Page{script: script}
+	p.Put("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n")
 	// A browser runs the script of this page, whose digest is here, and no other one.
 	p.Put(`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'">`+"\n", digestOf(style), digestOf(script))
 	p.Put("<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>%s</title>\n<style>", title)
@@ -168,7 +169,7 @@ func row[C ~struct{ Text, Class string }](p *Page, element string, cells []C) {
 // End closes the page, and writes its contents where they belong.
 func (p *Page) End() {
 	p.Put("</main>\n<script>")
-	p.WriteString(asset("uPlot.js", "charts.js", "report.js"))
+	p.WriteString(p.script)
 	p.Put("</script>\n</body>\n</html>\n")
 	var list Page
 	list.Put("<nav class=\"contents\" aria-label=\"Contents\"><ul>\n")

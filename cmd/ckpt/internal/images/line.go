@@ -54,7 +54,7 @@ type lineStep struct {
 
 func showLine(ctx context.Context, g *ui.Globals, job, plot string) error {
 	format := strings.TrimPrefix(filepath.Ext(plot), ".")
-	if filepath.Ext(plot) == ".json" {
+	if format == "json" {
 		return ui.BadUsage(fmt.Sprintf("--plot %q: a recovery line has no form as data", plot), "end the name with .svg, .png or .pdf")
 	}
 	if err := ui.CheckPlotName(plot); err != nil {

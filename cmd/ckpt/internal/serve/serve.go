@@ -178,7 +178,7 @@ func run(ctx context.Context, g *ui.Globals, tree Tree, o *options) error {
 	if err != nil {
 		return err
 	}
-	if err := s.openTraces(o.traces); err != nil {
+	if s.traces, err = openFolder(o.traces, "traces", "trace"); err != nil {
 		return err
 	}
 	if s.studies, err = openFolder(o.studies, "studies", "study"); err != nil {

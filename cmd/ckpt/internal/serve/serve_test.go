@@ -41,7 +41,7 @@ func newTest(t testing.TB) (*server, http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.openTraces("../../../../testdata/traces"); err != nil {
+	if s.traces, err = openFolder("../../../../testdata/traces", "traces", "trace"); err != nil {
 		t.Fatal(err)
 	}
 	studies := t.TempDir()
@@ -295,10 +295,13 @@ func TestTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, err := range []error{os.Mkdir(dir+"/below", 0o700), os.WriteFile(dir+"/below/a.strace.zst", trace, 0o600), os.WriteFile(dir+"/notes", []byte("none"), 0o600),
-		os.WriteFile(outside+"/b.strace.zst", trace, 0o600), os.Symlink(outside+"/b.strace.zst", dir+"/b.strace.zst"), os.Symlink(outside, dir+"/all"), s.openTraces(dir)} {
+		os.WriteFile(outside+"/b.strace.zst", trace, 0o600), os.Symlink(outside+"/b.strace.zst", dir+"/b.strace.zst"), os.Symlink(outside, dir+"/all")} {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	if s.traces, err = openFolder(dir, "traces", "trace"); err != nil {
+		t.Fatal(err)
 	}
 	var list []traceFile
 	if err := json.Unmarshal(ask(h, readToken, "GET", "/api/traces", "").Body.Bytes(), &list); err != nil || len(list) != 1 || list[0].Name != "below/a.strace.zst" {

@@ -32,12 +32,6 @@ type traceFile struct {
 	Modified time.Time `json:"modified"`
 }
 
-// openTraces finds the directory of --traces.
-func (s *server) openTraces(dir string) (err error) {
-	s.traces, err = openFolder(dir, "traces", "trace")
-	return err
-}
-
 // listTraces lists the traces in the directory of --traces, those in it below, too.
 func (s *server) listTraces(w http.ResponseWriter, r *http.Request) {
 	list := []traceFile{}

@@ -120,7 +120,7 @@ func (r *simulateResult) add(c *costs, jobs []life.Job, ways []way, s *life.Simu
 			MeanS: l.End.Mean, LowS: l.End.Low, HighS: l.End.High, P5: l.End.P5, P95: l.End.P95,
 			ETTR: l.ETTR.Mean, ETTRP5: l.ETTR.P5, ETTRP95: l.ETTR.P95, Longer: l.More.Mean, LongerLow: l.More.Low, LongerHigh: l.More.High,
 			Failures: l.Failures, LostNodes: l.LostNodes, Restarts: l.Restarts, FromStore: l.FromLast, Checkpoints: l.Checkpoints, Drains: l.Drains}
-		x.move(c, w, &jobs[i], l)
+		x.move(c, &jobs[i], l)
 		for cause, share := range l.By {
 			x.Time = append(x.Time, timeOfCause{life.Cause(cause).String(), share})
 		}
@@ -135,14 +135,14 @@ func (r *simulateResult) add(c *costs, jobs []life.Job, ways []way, s *life.Simu
 }
 
 // move says what goes to which level.
-func (x *simulatedLife) move(c *costs, w way, j *life.Job, l *life.Lives) {
+func (x *simulatedLife) move(c *costs, j *life.Job, l *life.Lives) {
 	all, rounds := float64(c.bytes)*float64(c.nodes), l.Checkpoints
 	if len(j.Levels) > 1 {
 		x.LocalBytes, rounds = rounds*all*(1+c.protection()), l.Drains
 	}
 	moves := j.Moves()
 	x.StoreBytes, x.StorePeak, x.StoreBusy, x.DeepestS = rounds*all, all/moves, min(1, rounds*moves/l.End.Mean), l.Deepest.Mean
-	x.StoreHeld, x.NodeHeld = c.held(w, rounds)
+	x.StoreHeld, x.NodeHeld = c.held(x.way, rounds)
 	x.DeepestCount = l.Deepest.Mean / j.Interval
 }
 
