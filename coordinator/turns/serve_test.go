@@ -99,6 +99,9 @@ func TestServe(t *testing.T) {
 		t.Errorf("found %+v, %v", i, err)
 	}
 	works(t, deep)
+	for len(log.of(Left)) == 0 { // what a client sends last is read a little later
+		time.Sleep(time.Millisecond)
+	}
 	s, err := Ask(t.Context(), deep)
 	if err != nil || s.Unit != dir || s.PID != os.Getpid() || len(s.Apps) != 1 || s.Apps[0].App != "job" || s.Apps[0].Bytes != part {
 		t.Errorf("status %+v, %v", s, err)
