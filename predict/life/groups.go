@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 )
 
 // A crowd is the life of a job of groups. Groups that nothing happened to are all alike, and get
@@ -25,8 +26,8 @@ type crowd struct {
 	others   lag // of all groups that have none of their own
 	worst    lag
 	lags     map[int]lag
-	back     map[int]recovery // groups that went back
-	holds    []hold           // in the order of their positions
+	back     []recovery // of groups that went back, few at a time
+	holds    []hold     // in the order of their positions
 	losses   []loss
 	reading  []float64 // until when groups read
 	spares   spares
@@ -60,6 +61,7 @@ func (l lag) scaled(sum float64) lag {
 
 // A recovery takes a group from a position back to it.
 type recovery struct {
+	group        int
 	pos, from    float64
 	since, until float64
 	late         lag // when it began
@@ -75,7 +77,7 @@ type hold struct {
 type loss struct{ until float64 }
 
 func newCrowd(j *Job, m *Machine, src source, rng *rand.Rand) *crowd {
-	c := &crowd{outages: m.outages(rng), stopAt: math.Inf(1), Job: j, m: m, src: src, pace: j.pace(), whole: j.Work / (1 - j.Slowdown), lags: map[int]lag{}, back: map[int]recovery{}, spares: newSpares(m)}
+	c := &crowd{outages: m.outages(rng), stopAt: math.Inf(1), Job: j, m: m, src: src, pace: j.pace(), whole: j.Work / (1 - j.Slowdown), lags: lagsOf.Get().(map[int]lag), spares: newSpares(m)}
 	if j.Walltime > 0 {
 		c.stopAt = j.Walltime - j.stopTime()
 	}
@@ -83,7 +85,17 @@ func newCrowd(j *Job, m *Machine, src source, rng *rand.Rand) *crowd {
 	return c
 }
 
+// lagsOf keeps the memory of one life for the next: maps that grew again in each took half the time
+// of a simulation.
+var lagsOf = sync.Pool{New: func() any { return map[int]lag{} }}
+
+// run lives the life, once.
 func (c *crowd) run() (*Life, error) {
+	defer func() {
+		clear(c.lags)
+		lagsOf.Put(c.lags)
+		c.lags = nil
+	}()
 	for {
 		end := c.pace.when(c.whole) + c.worst.sum
 		if next := math.Min(c.upcoming.at, c.stopAt); c.outages.start < math.Min(next, end) {
@@ -186,8 +198,8 @@ func (c *crowd) fail(f failure) {
 	h := hold{at: math.Inf(1)}
 	for g := first; g < first+count; g++ {
 		late := c.lagOf(g)
-		r, again := c.back[g]
-		if again && r.until > f.at { // what it had done is done again
+		r := c.recovery(g)
+		if r.until > f.at { // what it had done is done again
 			late = r.late
 			late.add(f.at-r.since, Restart)
 		} else {
@@ -207,7 +219,7 @@ func (c *crowd) fail(f failure) {
 		late.add(contention, Contention)
 		late.add(lost/math.Max(1, c.Replay), Rework)
 		r.until = c.pace.when(r.pos) + late.sum
-		c.back[g], c.lags[g] = r, late
+		c.lags[g] = late
 		c.life.Deepest = math.Max(c.life.Deepest, lost)
 		c.life.Lost += lost
 		if late.sum > c.worst.sum {
@@ -228,6 +240,17 @@ func (c *crowd) fail(f failure) {
 		c.holds = slices.Insert(c.holds, at, h)
 	}
 	c.retire(f.at)
+}
+
+// recovery is a group's, a new one if it has none. It is valid until the next call.
+func (c *crowd) recovery(group int) *recovery {
+	for i := range c.back {
+		if r := &c.back[i]; r.group == group {
+			return r
+		}
+	}
+	c.back = append(c.back, recovery{group: group})
+	return &c.back[len(c.back)-1]
 }
 
 // level is the nearest that has checkpoints after a failure.
@@ -302,11 +325,7 @@ func (c *crowd) retire(now float64) {
 		}
 		return true
 	})
-	for g, r := range c.back {
-		if r.until <= now {
-			delete(c.back, g)
-		}
-	}
+	c.back = slices.DeleteFunc(c.back, func(r recovery) bool { return r.until <= now })
 	if c.others.sum > c.worst.sum {
 		c.worst = c.others
 	}
