@@ -157,15 +157,15 @@ var (
 // 16.384,5, and the same with the marks exchanged.
 type thousandsMark struct {
 	mark, decimal string
-	certain       *regexp.Regexp // a number that shows it
-	number        *regexp.Regexp // any number in a table that has it
+	certain       func() *regexp.Regexp // a number that shows it
+	number        func() *regexp.Regexp // any number in a table that has it
 }
 
 var thousandsMarks = []thousandsMark{
-	{".", ",", regexp.MustCompile(`^[-+]?[1-9][0-9]{0,2}(\.[0-9]{3}){2,}(,[0-9]+)?$|^[-+]?[1-9][0-9]{0,2}\.[0-9]{3},[0-9]+$`),
-		regexp.MustCompile(`^[-+]?([1-9][0-9]{0,2}(\.[0-9]{3})+|[0-9]+)(,[0-9]+)?$`)},
-	{",", ".", regexp.MustCompile(`^[-+]?[1-9][0-9]{0,2}(,[0-9]{3}){2,}(\.[0-9]+)?$|^[-+]?[1-9][0-9]{0,2},[0-9]{3}\.[0-9]+$`),
-		regexp.MustCompile(`^[-+]?([1-9][0-9]{0,2}(,[0-9]{3})+|[0-9]+)(\.[0-9]+)?$`)},
+	{".", ",", lazy.Regexp(`^[-+]?[1-9][0-9]{0,2}(\.[0-9]{3}){2,}(,[0-9]+)?$|^[-+]?[1-9][0-9]{0,2}\.[0-9]{3},[0-9]+$`),
+		lazy.Regexp(`^[-+]?([1-9][0-9]{0,2}(\.[0-9]{3})+|[0-9]+)(,[0-9]+)?$`)},
+	{",", ".", lazy.Regexp(`^[-+]?[1-9][0-9]{0,2}(,[0-9]{3}){2,}(\.[0-9]+)?$|^[-+]?[1-9][0-9]{0,2},[0-9]{3}\.[0-9]+$`),
+		lazy.Regexp(`^[-+]?([1-9][0-9]{0,2}(,[0-9]{3})+|[0-9]+)(\.[0-9]+)?$`)},
 }
 
 // findThousands finds the mark between thousands, if one number leaves no other reading and
@@ -178,8 +178,8 @@ func (t *Table) findThousands() *thousandsMark {
 				if s == "" || t.Columns[k].Unit == "" {
 					continue
 				}
-				certain = certain || m.certain.MatchString(s)
-				all = all && m.number.MatchString(s)
+				certain = certain || m.certain().MatchString(s)
+				all = all && m.number().MatchString(s)
 			}
 		}
 		if certain && all {
@@ -219,7 +219,7 @@ func (t *Table) findDecimals() {
 // withDecimalPoint returns a number as Go writes it. A comma is the decimal mark only if
 // the table leaves no other reading.
 func (t *Table) withDecimalPoint(s string, line int, column string) (string, error) {
-	if m := t.thousands; m != nil && m.number.MatchString(s) {
+	if m := t.thousands; m != nil && m.number().MatchString(s) {
 		return strings.Replace(strings.ReplaceAll(s, m.mark, ""), m.decimal, ".", 1), nil
 	}
 	if t.dotted(s) && t.decimals != decimalPoint {
