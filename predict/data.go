@@ -39,10 +39,9 @@ const noClass = "-"
 // sole returns the only application of which the model has measurements.
 func (m *Model) sole(np int) (App, error) {
 	var names []string
-	var found App
 	for _, a := range m.measured() {
 		if name := strings.TrimSuffix(a.Name+"."+a.Class, "."+noClass); !slices.Contains(names, name) {
-			names, found = append(names, name), a
+			names = append(names, name)
 		}
 	}
 	switch {
@@ -53,15 +52,16 @@ func (m *Model) sole(np int) (App, error) {
 	case np < 1:
 		return App{}, fit.RefuseFor(fit.GiveProcs, "%s: the number of processes is missing", names[0])
 	}
-	return m.applied(found.Name, found.Class, np)
+	return m.Application(names[0], np)
 }
 
 // MeasuredMPI returns the ones of the MPI libraries under which an application without a
-// workload spec was measured: those asked for, else any. Of others nothing is known.
+// workload spec was measured: those asked for, else any of a program without classes. Of others
+// nothing is known.
 func (m *Model) MeasuredMPI(a App, asked ...string) []string {
 	var all, both []string
 	for _, mpi := range []string{"mpich", "openmpi"} {
-		if a.Inst != nil || m.SeriesOf(a.Name, a.Class, mpi) == nil {
+		if a.Inst != nil || m.SeriesOf(a.Name, a.Class, mpi) == nil && m.whole(a.Name, a.Class, mpi) == nil {
 			continue
 		}
 		all = append(all, mpi)
@@ -70,13 +70,17 @@ func (m *Model) MeasuredMPI(a App, asked ...string) []string {
 		}
 	}
 	switch {
+	case len(both) > 0:
+		return both
 	case len(all) == 0 || a.Class != noClass:
 		return asked
-	case len(both) == 0:
-		return all
 	}
-	return both
+	return all
 }
+
+// UsualMPI is MPICH, unless an application without a workload spec was measured under another
+// library only.
+func (m *Model) UsualMPI(a App) string { return m.MeasuredMPI(a, "mpich", "openmpi")[0] }
 
 // Application parses an application: bt.B.4, bt.B with np, or a workload file. Names
 // without a workload spec are accepted if the model has measurements of them. An empty

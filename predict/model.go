@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -214,6 +215,28 @@ func (m *Model) Write(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", " ")
 	return enc.Encode(m)
+}
+
+// LoadModel reads a model from a file, or is the built-in one if there is no name: then the
+// checkpoints of an application that calls ckpt are of ckpt.
+func LoadModel(name, app string) (*Model, error) {
+	if name == "" {
+		m, err := Default()
+		if w, bad := dataset.LoadWorkload(dataset.WorkloadName(app)); err == nil && bad == nil && w.IsProgram() {
+			m = m.With(dataset.Ckpt)
+		}
+		return m, err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, dataset.CannotRead("model", name, err)
+	}
+	defer f.Close()
+	m, err := ReadModel(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return m, nil
 }
 
 // ReadModel reads and checks the output of [Model.Write].

@@ -341,3 +341,22 @@ func TestDeterministic(t *testing.T) {
 		}
 	}
 }
+
+// TestNormalTwice: a request that is whole already is the same again.
+func TestNormalTwice(t *testing.T) {
+	inst, err := dataset.ParseApp("bt.B.16", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, io := range []IO{"", NoIO, SimpleIO, FullIO} {
+		for _, mpi := range []string{"", "mpich", "openmpi"} {
+			once, err := Request{App: AppOf(inst), IO: io, MPI: mpi}.Normal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if twice, err := once.Normal(); err != nil || !reflect.DeepEqual(once, twice) {
+				t.Errorf("%q, %q: %+v, then %+v, %v", io, mpi, once, twice, err)
+			}
+		}
+	}
+}

@@ -146,7 +146,7 @@ func (r Request) Normal() (Request, error) {
 	if r.IO == FullIO && r.Aggregators == 0 {
 		r.Aggregators = len(r.Mapping) // ROMIO's cb_nodes
 	}
-	if r.BufferMiB == 0 {
+	if r.IO == FullIO && r.BufferMiB == 0 {
 		r.BufferMiB = bufferMiB(r.MPI)
 	}
 	return r, nil

@@ -225,10 +225,12 @@ func (o *Option) fill(p *Planning, c Cost) error {
 
 // codecs are the ones to try: for files of ckpt the measured jobs', and no codec where the
 // arrays are known; else only the law of what jobs stored is known.
-func (p *Planning) codecs(app *service.App) []string {
+func (p *Planning) codecs(app *service.App, size *predict.Size) []string {
 	switch {
 	case len(p.Codecs) > 0:
 		return p.Codecs
+	case p.Engine != dataset.Ckpt && size.ZonesUnknown: // no ratio is known
+		return []string{"none"}
 	case p.Engine != dataset.Ckpt:
 		return []string{"none", "gzip"}
 	}

@@ -246,7 +246,7 @@ func (p *Planning) options(m *predict.Model, asked predict.Request) (out []Optio
 			return nil, err
 		}
 	}
-	for _, codec := range p.codecs(m.Service.App(p.App.Name, p.App.Class)) {
+	for _, codec := range p.codecs(m.Service.App(p.App.Name, p.App.Class), size) {
 		way := p.Way
 		way.Storing.Codec = codec
 		cost, err := way.cost(m, asked, size)

@@ -43,7 +43,8 @@ nothing. With --size and --capacity there are never more than the store holds,
 
 With an APP the command predicts the time and the size of a checkpoint itself, as
 ckpt predict time does, and the number is a range: that of the 95 % interval of the
-time. --confident plans for the upper end of that interval.
+time. --confident plans for the upper end of that interval. With a --model of one
+application APP can be left out.
 
 With --mtbf the command takes no more checkpoints than shorten the run on a machine
 that fails. ckpt interval finds the interval for such a machine without a budget.`,
@@ -76,6 +77,9 @@ that fails. ckpt interval finds the interval for such a machine without a budget
 
 // predictApp predicts the time and the size of a checkpoint of APP.
 func (o *countOptions) predictApp(cmd *cobra.Command, args []string) error {
+	if o.model != "" && len(args) == 0 {
+		args = []string{""} // the model's
+	}
 	switch {
 	case len(args) == 0 && o.confident:
 		return ui.BadUsage("--confident: only a predicted time has an interval", "name an APP to predict the time, or give the longest time with --checkpoint-time")
@@ -86,7 +90,7 @@ func (o *countOptions) predictApp(cmd *cobra.Command, args []string) error {
 	}
 	c, err := o.predict(cmd.Context(), args[0])
 	if err != nil {
-		return inputErrors(err)
+		return InputErrors(err)
 	}
 	if o.of = dataset.DMTCP; c.Stored != nil {
 		o.of = dataset.Ckpt

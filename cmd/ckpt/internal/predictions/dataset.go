@@ -182,9 +182,9 @@ var needs = map[string][]ui.Need{"": {
 }, "eval": {
 	{Flags: "store", Of: "APP", Because: "only a job is in a store", Remedy: "name the JOB"},
 }, "count": { // where the checkpoint may be known
-	{Flags: "on background measure aggregators buffer async codec engine io law layout level map mpi np model vary", Of: "APP", Because: "the time of a checkpoint is given, and nothing is predicted", Remedy: "name an APP in place of --checkpoint-time"},
-	{Flags: "nodes", Of: "APP node-mtbf", Because: "the time of a checkpoint is given, and nothing is predicted", Remedy: "name an APP in place of --checkpoint-time, or give --node-mtbf"},
-	{Flags: "keep capacity", Of: "APP size", Because: "the size of a checkpoint is not known", Remedy: "add --size, like --size 61GiB"},
+	{Flags: "on background measure aggregators buffer async codec engine io law layout level map mpi np vary", Of: "APP model", Because: "the time of a checkpoint is given, and nothing is predicted", Remedy: "name an APP in place of --checkpoint-time"},
+	{Flags: "nodes", Of: "APP model node-mtbf", Because: "the time of a checkpoint is given, and nothing is predicted", Remedy: "name an APP in place of --checkpoint-time, or give --node-mtbf"},
+	{Flags: "keep capacity", Of: "APP model size", Because: "the size of a checkpoint is not known", Remedy: "add --size, like --size 61GiB"},
 }}
 
 func newPredictCommand(g *ui.Globals) *cobra.Command {

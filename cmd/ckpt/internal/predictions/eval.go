@@ -42,12 +42,12 @@ of DMTCP on another machine. ckpt predict fit --from-job makes a model of small 
 				return ui.BadUsage("--rows "+rows+": want all, of the built-in tables", "leave it out, or write --rows without a JOB")
 			}
 			if len(args) > 0 {
-				return inputErrors(runPredictScore(g, &o, args[0]))
+				return InputErrors(runPredictScore(g, &o, args[0]))
 			}
 			if o.model != "" || o.engine != "" {
 				return ui.BadUsage("--model and --engine are for the checkpoints of a job", "name a job")
 			}
-			return inputErrors(runPredictEval(g, rows != ""))
+			return InputErrors(runPredictEval(g, rows != ""))
 		},
 	}
 	g.AddStoreFlag(cmd)

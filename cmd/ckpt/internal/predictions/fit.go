@@ -71,7 +71,7 @@ fits these process counts only and shows the errors at the others.`,
 			if len(args) == 0 && len(o.jobs) == 0 {
 				return ui.BadUsage("nothing to fit", "name a CSV file, or jobs with --from-job")
 			}
-			return inputErrors(runPredictFit(cmd.Context(), g, &o, args))
+			return InputErrors(runPredictFit(cmd.Context(), g, &o, args))
 		},
 	}
 	g.AddStoreFlag(cmd)

@@ -25,7 +25,7 @@ func ForJob(model, app string, np int, s *job.Spec) (*job.Prediction, error) {
 	}
 	r := predict.Request{Mapping: slices.Clone([]int(s.Mapping)), MPI: cmp.Or(dataset.MPIName(s.MPI), s.MPI)}
 	if r.App, err = m.Application(app, np); err != nil {
-		return nil, inputErrors(err)
+		return nil, InputErrors(err)
 	}
 	stored, err := m.Stored(r, predict.Storing{Codec: s.Codec, Layout: string(cmp.Or(s.WritePath.Layout, plan.PerRank)),
 		Aggregators: max(0, s.WritePath.Aggregators), Async: s.Async, Saved: s.SavesArrays()}, nil)
@@ -33,7 +33,7 @@ func ForJob(model, app string, np int, s *job.Spec) (*job.Prediction, error) {
 		err = stored.TooFar()
 	}
 	if err != nil {
-		return nil, inputErrors(err)
+		return nil, InputErrors(err)
 	}
 	p := &job.Prediction{Model: stored.Model, Basis: stored.Basis, First: predictedCheckpoint(&stored.Full, &stored.FullTime),
 		Full: predictedCheckpoint(&stored.Full, &stored.RefreshTime), Next: predictedCheckpoint(&stored.Next, &stored.NextTime)}
@@ -57,7 +57,7 @@ func Program(model, app string, np int) (*dataset.Instance, error) {
 	}
 	a, err := m.Application(app, np)
 	if err != nil {
-		return nil, inputErrors(err)
+		return nil, InputErrors(err)
 	}
 	if inst := a.Instance(); inst != nil {
 		return inst, nil
@@ -78,11 +78,11 @@ func AddContents(model string, c *tune.Case) error {
 	}
 	r := predict.Request{Mapping: slices.Clone([]int(c.Mapping)), MPI: cmp.Or(dataset.MPIName(c.MPI), c.MPI)}
 	if r.App, err = m.Application(c.Instance.String(), 0); err != nil {
-		return inputErrors(err)
+		return InputErrors(err)
 	}
 	s, err := m.Stored(r, predict.Storing{Codec: c.Codec, Saved: c.Saved}, nil)
 	if err != nil {
-		return inputErrors(err)
+		return InputErrors(err)
 	}
 	addContents(m, &s.Size, c)
 	return nil

@@ -137,13 +137,16 @@ func (o *intervalOptions) complete(cmd *cobra.Command, g *ui.Globals, args []str
 	if o.NodeMTBF == "" {
 		o.explain(g, o.nodes)
 	}
+	if f.Changed("model") && len(args) == 0 {
+		args = []string{""} // the model's
+	}
 	if len(args) > 0 {
 		if name := changed(f, "log", "group-size"); name != "" && !f.Changed("mode") {
 			return ui.BadUsage("--"+name+": it is about groups of ranks", "add --mode semi or --mode uncoordinated")
 		}
 		return o.ofApp(cmd, g, args[0])
 	}
-	if name := changed(f, "model", "np", "mpi", "codec", "log", "group-size"); name != "" {
+	if name := changed(f, "np", "mpi", "codec", "log", "group-size"); name != "" {
 		return ui.BadUsage("--"+name+" belongs to an APP whose costs are predicted", "name one, as in ckpt interval bt.D.64 --mtbf 24h")
 	}
 	if o.fromJob == "" {

@@ -27,12 +27,13 @@ type intervalApp struct {
 	inFlight   ui.InFlight
 	groupSize  int
 	engine     dataset.Engine // whose checkpoints were predicted, "" without APP
+	name       string         // of what was predicted
 }
 
 func (o *intervalApp) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.model, "model", "", "with APP: model of ckpt predict fit (default: the built-in tables)")
+	f.StringVar(&o.model, "model", "", "with APP, or of one application: model of ckpt predict fit (default: the built-in tables)")
 	f.IntVar(&o.np, "np", 0, "number of ranks, if APP does not have it")
-	f.StringVar(&o.mpi, "mpi", "mpich", "with APP: MPI library, mpich or openmpi")
+	f.StringVar(&o.mpi, "mpi", "", "with APP: MPI library, mpich or openmpi (default mpich, or what was measured)")
 	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.StringVar(&o.codec, "codec", "none", "with APP: compression")
 	ui.Choices(f, "codec", fit.Codecs()...)
@@ -57,8 +58,9 @@ func (o *intervalOptions) ofApp(cmd *cobra.Command, g *ui.Globals, app string) e
 	o.predicted.inFlight = o.async
 	option, err := o.predicted.fill(cmd, app, rates)
 	if err != nil {
-		return inputErrors(err)
+		return InputErrors(err)
 	}
+	app = cmp.Or(app, o.predicted.name)
 	if rates != nil {
 		return o.costsOfLevels(g, app, &option.LevelCosts)
 	}
@@ -168,7 +170,7 @@ func (o *intervalApp) fill(cmd *cobra.Command, app string, levels *plan.Levels) 
 	if err != nil {
 		return nil, err
 	}
-	o.engine = cmp.Or(p.Engine, dataset.DMTCP)
+	o.engine, o.name = cmp.Or(p.Engine, dataset.DMTCP), p.App.String()
 	return &options[0], nil
 }
 

@@ -46,7 +46,7 @@ object storage costs.`,
   ckpt predict storage bt.D.64 --nodes 4 --mtbf 12h --waste 5% --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return inputErrors(runPredictStorage(cmd, g, &o, appOf(args)))
+			return InputErrors(runPredictStorage(cmd, g, &o, appOf(args)))
 		},
 	}
 	o.addFlags(cmd.Flags())

@@ -68,7 +68,7 @@ only these configurations are compared.`,
   ckpt predict plan bt.D.64 --nodes 4 --app-time 24h --mtbf 12h --local-rate 2GiB/s --store-rate 200MiB/s --share-local 85% --protect partner`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return inputErrors(runPredictPlan(cmd, g, &o, appOf(args)))
+			return InputErrors(runPredictPlan(cmd, g, &o, appOf(args)))
 		},
 	}
 	o.addFlags(cmd.Flags())
@@ -163,7 +163,7 @@ func (o *planOptions) planning(cmd *cobra.Command, m *predict.Model, app string)
 		}
 	}
 	if failing {
-		return p, o.failing(f, &p)
+		return p, o.failing(f, m, &p)
 	}
 	if name := changed(f, "log", "group-size", "stagger", "interval", "map"); name != "" {
 		return p, ui.BadUsage("--"+name+" belongs to a comparison of modes", "add --mtbf, like --mtbf 24h")
@@ -182,8 +182,8 @@ func changed(f *pflag.FlagSet, names ...string) string {
 	return ""
 }
 
-// way says whose files are compared, and on which storage. Files of ckpt have the codec of the
-// measured jobs, or none, unless codecs are given.
+// way says whose files are compared, and on which storage. Codecs that are not given are those that
+// can be predicted: of files of ckpt that of the measured jobs, or none.
 func (o *planOptions) way(cmd *cobra.Command, m *predict.Model, p *plan.Planning) error {
 	own, err := o.own(m)
 	if err != nil {
@@ -192,9 +192,9 @@ func (o *planOptions) way(cmd *cobra.Command, m *predict.Model, p *plan.Planning
 	if own {
 		p.Engine, p.Storing = dataset.Ckpt, predict.Storing{Layout: o.layout, Saved: o.saved()}
 		p.Storing.Async, p.Storing.InFlight = o.async.Setting()
-		if !cmd.Flags().Changed("codec") {
-			p.Codecs = nil
-		}
+	}
+	if !cmd.Flags().Changed("codec") {
+		p.Codecs = nil
 	}
 	if p.Probe, err = o.probe(cmd.Context()); err != nil {
 		return err
@@ -262,7 +262,7 @@ func runPredictPlan(cmd *cobra.Command, g *ui.Globals, o *planOptions, app strin
 		p.OnNodes(len(options[0].Mapping))
 		r := modePlan{p.App.String(), options[0].Mapping, cmp.Or(p.Engine, dataset.DMTCP), p.MTBFS, p.AppSeconds, options}
 		return g.Show(r, func() error {
-			why := o.onlyTogether(&p)
+			why := o.onlyTogether(m, &p)
 			if err := printModes(g, &r, o.staggers); err != nil || len(o.modes) > 0 || why == "" || g.Quiet {
 				return err
 			}

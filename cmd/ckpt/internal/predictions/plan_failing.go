@@ -100,7 +100,7 @@ func chosen[S ~string](names []string, known []S, flag, choices string) (list []
 
 // failing reads the flags of a machine that fails. Its options have one mapping, library and
 // codec, unless several are given.
-func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
+func (o *planOptions) failing(f *pflag.FlagSet, m *predict.Model, p *plan.Planning) (err error) {
 	if name := changed(f, "runs", "checkpoints", "minimize", "max-nodes"); name != "" {
 		return ui.BadUsage("--"+name+": on a machine that fails the expected time of one run is compared", "leave it out, or --mtbf")
 	}
@@ -111,12 +111,13 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 		return ui.BadUsage("--async and --local-rate both say where checkpoints wait until they are safe", "leave one of them out")
 	}
 	if !f.Changed("mpi") {
-		p.MPI = []string{"mpich"}
+		p.MPI = []string{m.UsualMPI(p.App)}
 	}
 	switch {
-	case !f.Changed("codec") && p.Codecs != nil:
+	case f.Changed("codec"):
+	case p.Engine != dataset.Ckpt:
 		p.Codecs = []string{"none"}
-	case !f.Changed("codec"):
+	default:
 		p.Codecs = []string{""} // as measured jobs had
 	}
 	if o.levelRates.given() && len(p.MPI)*max(1, len(p.Codecs))*max(1, len(p.Aggregators))*max(1, len(p.BuffersMiB)) > 1 {
@@ -128,7 +129,7 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 	if err := o.groups(p); err != nil {
 		return err
 	}
-	if len(o.modes) == 0 && o.onlyTogether(p) != "" {
+	if len(o.modes) == 0 && o.onlyTogether(m, p) != "" {
 		p.Modes = []service.Mode{service.Coordinated}
 	}
 	if !o.FailingOptions.Given() {
@@ -156,11 +157,12 @@ func (o *planOptions) failing(f *pflag.FlagSet, p *plan.Planning) (err error) {
 }
 
 // onlyTogether says why modes of groups are left out of a comparison, "" if they are not.
-func (o *planOptions) onlyTogether(p *plan.Planning) string {
-	if inst := p.App.Instance(); inst != nil && inst.Workload.IsProgram() && len(inst.Messages) == 0 {
-		return fmt.Sprintf("the messages of %s are not known: its workload file may have them, or ckpt sdk pmpi counts them", p.App)
+func (o *planOptions) onlyTogether(m *predict.Model, p *plan.Planning) string {
+	counted := slices.ContainsFunc(m.Exchanges, func(e service.Exchange) bool { return e.App == p.App.Name && e.NP == p.App.NP })
+	if inst := p.App.Instance(); counted || inst != nil && (len(inst.Messages) > 0 || !inst.Workload.IsProgram()) {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("the messages of %s are not known: its workload file may have them, or ckpt sdk pmpi counts them", p.App)
 }
 
 // mapping reads --nodes, --map or --ppn.

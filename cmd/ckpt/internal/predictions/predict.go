@@ -3,7 +3,6 @@ package predictions
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +32,7 @@ func (o *jobOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.vary, "vary", "", "problem size in place of the class of APP, like n=4096")
 	o.Placement.AddFlags(f)
 	o.storingOptions.addFlags(f)
-	f.StringVar(&o.mpi, "mpi", "mpich", "MPI library: mpich or openmpi")
+	f.StringVar(&o.mpi, "mpi", "", "MPI library: mpich or openmpi (default mpich, or what was measured)")
 	ui.Choices(f, "mpi", "mpich", "openmpi")
 	f.StringVar(&o.io, "io", "none", "how the application writes: none, simple (each rank) or full (aggregators)")
 	ui.Choices(f, "io", "none", "simple", "full")
@@ -43,26 +42,8 @@ func (o *jobOptions) addFlags(f *pflag.FlagSet) {
 	ui.Choices(f, "law", fit.LawNames()...)
 }
 
-// load reads the model. Without one, the checkpoints of a program that calls ckpt are of ckpt.
-func (o *jobOptions) load(app string) (*predict.Model, error) {
-	if o.model == "" {
-		m, err := predict.Default()
-		if w, bad := dataset.LoadWorkload(dataset.WorkloadName(app)); err == nil && bad == nil && w.IsProgram() {
-			m = m.With(dataset.Ckpt)
-		}
-		return m, err
-	}
-	f, err := os.Open(o.model)
-	if err != nil {
-		return nil, dataset.CannotRead("model", o.model, err)
-	}
-	defer f.Close()
-	m, err := predict.ReadModel(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.model, err)
-	}
-	return m, nil
-}
+// load reads the model.
+func (o *jobOptions) load(app string) (*predict.Model, error) { return predict.LoadModel(o.model, app) }
 
 // request is the job that the flags describe.
 func (o *jobOptions) request(m *predict.Model, app string) (predict.Request, error) {
@@ -76,6 +57,9 @@ func (o *jobOptions) request(m *predict.Model, app string) (predict.Request, err
 	}
 	if r.App, err = m.Application(app, o.np); err != nil {
 		return r, err
+	}
+	if r.MPI == "" {
+		r.MPI = m.UsualMPI(r.App)
 	}
 	r.MPI = m.MeasuredMPI(r.App, r.MPI)[0]
 	mapping, err := o.Resolve(r.App.NP)
@@ -112,8 +96,8 @@ func (o *jobOptions) varied(app string) (string, error) {
 	return app + "." + v.Class(), nil
 }
 
-// inputErrors turns errors of user input into usage errors.
-func inputErrors(err error) error {
+// InputErrors turns errors of user input into usage errors.
+func InputErrors(err error) error {
 	var input *fit.InputError
 	var bad *dataset.TableError
 	switch {
@@ -182,9 +166,9 @@ one application APP can be left out.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.saved() && changed(cmd.Flags(), ofCkpt...) == "" {
-				return inputErrors(o.predictSaved(g, appOf(args)))
+				return InputErrors(o.predictSaved(g, appOf(args)))
 			}
-			return inputErrors(runPredictSize(g, &o, appOf(args), figure))
+			return InputErrors(runPredictSize(g, &o, appOf(args), figure))
 		},
 	}
 	o.addFlags(cmd.Flags())

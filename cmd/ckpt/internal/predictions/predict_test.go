@@ -44,7 +44,7 @@ func TestPredictHints(t *testing.T) {
 			t.Errorf("remedy %d: %q", r, hint)
 		}
 	}
-	err := inputErrors(&fit.InputError{Remedy: fit.GiveProcs})
+	err := InputErrors(&fit.InputError{Remedy: fit.GiveProcs})
 	if got := ui.HintOf(err); !strings.Contains(got, "--np") || ui.ExitCode(err) != ui.ExitUsage {
 		t.Errorf("%v: hint %q, status %d", err, got, ui.ExitCode(err))
 	}

@@ -42,7 +42,7 @@ more than one node, n_nodes; the checkpoints are predicted.`,
   ckpt predict scale bt.C --np 16,25,36 --mpi openmpi --json
   ckpt predict scale heat.big --runs times.csv --model heat.model --checkpoints 3`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return inputErrors(runPredictScale(g, &o, args[0])) },
+		RunE: func(_ *cobra.Command, args []string) error { return InputErrors(runPredictScale(g, &o, args[0])) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.runs, "runs", "", "CSV file with the times of runs without checkpoints")

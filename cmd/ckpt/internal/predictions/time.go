@@ -53,14 +53,14 @@ stores, at rates that the jobs measured. --law thesis gives the thesis's own lin
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if groups.given() {
-				return inputErrors(runTimeOfMode(cmd.Context(), g, &o, &groups, appOf(args)))
+				return InputErrors(runTimeOfMode(cmd.Context(), g, &o, &groups, appOf(args)))
 			}
 			for _, name := range []string{"log", "group-size", "stagger"} {
 				if cmd.Flags().Changed(name) {
 					return ui.BadUsage("--"+name+" is for groups of ranks", "add --mode semi or --mode uncoordinated")
 				}
 			}
-			return inputErrors(runPredictTime(cmd.Context(), g, &o, appOf(args)))
+			return InputErrors(runPredictTime(cmd.Context(), g, &o, appOf(args)))
 		},
 	}
 	o.addFlags(cmd.Flags())
