@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"ckpt/cmd/ckpt/internal/predictions"
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/supervisor"
@@ -19,7 +20,7 @@ import (
 // lifeCosts are the flags that say what checkpoints of a simulated job cost.
 type lifeCosts struct {
 	np, ppn                  int
-	nodeBytes                string
+	size                     nodeSize
 	storage                  ui.StorageOptions
 	store, local, network    string
 	protect, drain, slowdown string
@@ -37,7 +38,7 @@ type lifeCosts struct {
 
 func (o *lifeCosts) addFlags(f *pflag.FlagSet) {
 	names := []string{string(job.Coordinated), string(job.Semi), string(job.Uncoordinated)}
-	f.StringVar(&o.nodeBytes, "node-bytes", "", "what a node stores in a checkpoint, like 64GiB")
+	o.size.addFlags(f)
 	f.StringVar(&o.store, "store-rate", "", "rate of the store, for all nodes together, like 500GiB/s")
 	o.storage.AddFlags(f, "on", "in place of --store-rate, checkpoints and restarts are simulated on this storage")
 	f.StringArrayVar(&o.with, "with", nil, "another job in the same store, as a YAML file with nodes, node-bytes and interval; may be repeated")
@@ -49,7 +50,7 @@ func (o *lifeCosts) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.restart, "restart", "1m", "time to start the ranks again, before they read")
 	f.StringSliceVar(&o.modeNames, "mode", names[:1], "modes to compare: "+strings.Join(names, ", "))
 	ui.Choices(f, "mode", names...)
-	f.IntVar(&o.np, "np", 0, "number of ranks, for --mode uncoordinated and --on (default there one a node)")
+	f.IntVar(&o.np, "np", 0, "number of ranks, for --mode uncoordinated, --on (default there one a node) and APP")
 	f.StringSliceVar(&o.staggers, "stagger", []string{"none", "spread"}, "checkpoints of groups: none (all at the same time) or spread (one after the other); several are compared")
 	ui.Choices(f, "stagger", "none", "spread")
 	f.StringVar(&o.slack, "slack", "0s", "how far a group gets while another one stands still, like 20s: the iterations until messages are missing")
@@ -80,6 +81,7 @@ type costs struct {
 	slackGiven              bool
 	groupNodes, keep        int
 	described               []string // what a described storage says
+	predicted               []string // what a node stores, if that is predicted
 	parts                   *parts
 	with                    []besideJob
 	beside                  func(nodes int) *life.Beside // nil without
@@ -89,7 +91,7 @@ type costs struct {
 // read reads the flags, for a job on so many nodes.
 func (o *lifeCosts) read(ctx context.Context, f *pflag.FlagSet, count int) (*costs, error) {
 	var q ui.Quantities
-	c := &costs{nodes: count, np: o.np, bytes: q.Size("--node-bytes", o.nodeBytes), store: float64(q.Rate("--store-rate", o.store)), local: float64(q.Rate("--local-rate", o.local)),
+	c := &costs{nodes: count, np: o.np, store: float64(q.Rate("--store-rate", o.store)), local: float64(q.Rate("--local-rate", o.local)),
 		network: float64(q.Rate("--network-rate", o.network)), slow: q.Share("--drain-slowdown", o.slowdown), restart: q.Duration("--restart", o.restart).Seconds(),
 		growth: q.Share("--log-growth", o.logGrowth), replay: o.replay, slack: q.Duration("--slack", o.slack).Seconds(), slackGiven: f.Changed("slack"), coordination: q.Duration("--coordination", o.coordination).Seconds(), groupNodes: o.groupNodes}
 	if o.ppn > 0 {
@@ -111,12 +113,13 @@ func (o *lifeCosts) read(ctx context.Context, f *pflag.FlagSet, count int) (*cos
 	switch {
 	case q.Err != nil:
 		return nil, q.Err
-	case c.bytes == 0:
-		return nil, ui.Missing("--node-bytes", "64GiB")
 	case c.store != 0 && o.storage.On != "":
 		return nil, ui.BadUsage("--store-rate and --on both say how fast the store is", "leave one of them out")
 	case c.store == 0 && o.storage.On == "":
 		return nil, ui.Missing("--store-rate", "500GiB/s")
+	}
+	if err := o.size.read(c); err != nil {
+		return nil, predictions.InputErrors(err)
 	}
 	if err := o.check(f, c); err != nil {
 		return nil, err
@@ -209,8 +212,8 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 		return ui.Missing("--np", "65536")
 	case uncoordinated && c.np == 0:
 		return ui.Missing("--np", "65536")
-	case !uncoordinated && (o.np > 0 || o.ppn > 0) && o.storage.On == "" && c.coordination == 0:
-		return ui.BadUsage("--np: ranks matter for --mode uncoordinated, --coordination and --on only", "leave it out")
+	case !uncoordinated && (o.np > 0 || o.ppn > 0) && o.storage.On == "" && c.coordination == 0 && !o.size.predicted():
+		return ui.BadUsage("--np: ranks matter for --mode uncoordinated, --coordination, --on and APP only", "leave it out")
 	case f.Changed("np") && c.np < c.nodes:
 		return ui.BadUsage(fmt.Sprintf("--np %d: each of %d nodes has a rank", c.np, c.nodes), "give more ranks, or fewer nodes")
 	case groups && kept && o.logging == "":
@@ -283,6 +286,7 @@ func (c *costs) best(j *life.Job, mtbf, loss float64) (float64, error) {
 
 // assumed is what the costs take for granted.
 func (c *costs) assumed() (list []string) {
+	list = slices.Clone(c.predicted)
 	if slices.ContainsFunc(c.modes, func(m job.Mode) bool { return m != job.Coordinated }) {
 		list = append(list, "groups wait for messages of a group that stands still once they are --slack further")
 		if !c.slackGiven {

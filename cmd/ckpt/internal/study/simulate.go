@@ -47,18 +47,20 @@ type simulateOptions struct {
 func NewSimulateCommand(g *ui.Globals) *cobra.Command {
 	var o simulateOptions
 	cmd := &cobra.Command{
-		Use:   "simulate",
+		Use:   "simulate [APP]",
 		Short: "Simulate the life of a job on a machine that fails, from its start to its end",
 		Long: `Simulate the life of a job in virtual time: it computes, takes checkpoints, loses
 nodes and processes, restarts and repeats work, until it ends. The command compares
 modes of checkpoints that meet the same failures, says when 90 of 100 runs end, which
 share of the time is work, and what takes the rest.
 
-Each node stores --node-bytes in a checkpoint, into a store that all share, which has a
-rate or a description (--on, docs/STORAGE.md), or, with --local-rate, on the nodes first
-and behind the job into the store, as ckpt launch --local does. Nodes fail by themselves, exponentially or in bursts (--shape 0.7), or as
---failures says; --node-loss is the share of the failures that lose a node with its
-directory, --spares and --repair are what replaces it.
+Each node stores --node-bytes in a checkpoint, or what is predicted for APP, with a
+--model of ckpt predict fit or with the built-in tables; ckpt predict size has the forms
+of APP. The bytes go into a store that all share, which has a rate or a description
+(--on, docs/STORAGE.md), or, with --local-rate, onto the nodes first and behind the job
+into the store, as ckpt launch --local does. Nodes fail by themselves, exponentially or
+in bursts (--shape 0.7), or as --failures says; --node-loss is the share of the failures
+that lose a node with its directory, --spares and --repair are what replaces it.
 
 With --mode semi the ranks of --group-nodes nodes take checkpoints and restart by
 themselves, with --mode uncoordinated each rank; messages between them come from logs,
@@ -70,14 +72,16 @@ limits; ckpt interval has the closed forms.`,
 		Example: `  ckpt simulate --nodes 4096 --node-bytes 64GiB --store-rate 500GiB/s --node-mtbf 5y --app-time 30d
   ckpt simulate --nodes 4096 --node-bytes 64GiB --store-rate 500GiB/s --local-rate 4GiB/s --protect partner --drain every=4 --node-mtbf 5y --shape 0.7 --node-loss 30%
   ckpt simulate --nodes 4096 --np 65536 --node-bytes 64GiB --store-rate 500GiB/s --node-mtbf 1y --mode coordinated,semi,uncoordinated --logging 2% --replay 1.5 --network-rate 10GiB/s --slack 1m
+  ckpt simulate --model heat.model --np 65536 --nodes 4096 --on eos-spider2 --node-mtbf 5y
   ckpt simulate --machine llama3 --node-bytes 32GiB --vary store-rate=100GiB/s..10TiB/s
   ckpt simulate --machine frontier --node-mtbf 5y --target 'waste<5%' --solve store-rate=100GiB/s..100TiB/s --plot life.svg
   ckpt simulate --nodes 100 --machine-nodes 400 --failures failures.csv --node-bytes 64GiB --store-rate 50GiB/s --json`,
-		Args: cobra.NoArgs,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ui.Positive(cmd, "nodes", "np", "ppn", "machine-nodes"); err != nil {
 				return err
 			}
+			o.size.app = strings.Join(args, "")
 			defer g.Busy(cmd.CommandPath())()
 			return runSimulate(cmd.Context(), g, &o, cmd.Flags())
 		},

@@ -140,7 +140,7 @@ func (o *simulateOptions) usePreset(f *pflag.FlagSet) error {
 	}
 	instead := map[string][]string{"mtbf": {"node-mtbf", "failures"}, "store-rate": {"on"}}
 	for _, x := range p.flags {
-		given := f.Changed(x[0])
+		given := f.Changed(x[0]) || x[0] == "node-bytes" && o.size.predicted()
 		for _, name := range instead[x[0]] {
 			given = given || f.Changed(name)
 		}
