@@ -69,5 +69,5 @@ func (j *Job) promisingBare(mtbf float64) float64 {
 		return j.Work
 	}
 	p := j.pace()
-	return math.Min(j.Work, math.Sqrt(2*(p.own+p.contention)*mtbf))
+	return min(j.Work, math.Sqrt(2*(p.own+p.contention)*mtbf))
 }

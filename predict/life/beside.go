@@ -106,7 +106,7 @@ func (n *neighbours) until(ours bool) float64 {
 		if n.writing>>(i+1)&1 == 1 {
 			left /= speeds[i+1]
 		}
-		least = math.Min(least, left)
+		least = min(least, left)
 	}
 	return least
 }
@@ -114,7 +114,7 @@ func (n *neighbours) until(ours bool) float64 {
 // pass lets time pass in which the job moves bytes, or does not.
 func (n *neighbours) pass(seconds float64, ours bool) {
 	for n != nil && seconds > 0 {
-		step := math.Min(seconds, n.until(ours))
+		step := min(seconds, n.until(ours))
 		speeds := n.Speeds[n.set(ours)]
 		turned := 0
 		for i := range n.left {
@@ -195,7 +195,7 @@ func Pair(alone, together [2]float64) [][]float64 {
 	}
 	other := 1 - first
 	both := make([]float64, 2)
-	both[first] = math.Min(1, alone[first]/together[first])
-	both[other] = math.Min(1, math.Max(1e-3, (alone[other]-together[other]+together[first])/together[first]))
+	both[first] = min(1, alone[first]/together[first])
+	both[other] = min(1, max(1e-3, (alone[other]-together[other]+together[first])/together[first]))
 	return [][]float64{{1, 1}, {1, 1}, {1, 1}, both}
 }

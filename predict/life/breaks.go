@@ -42,9 +42,9 @@ func (r *run) inStore(seconds float64, cause Cause) bool {
 		if r.moving {
 			speed = r.beside.speed()
 		}
-		step := math.Min(seconds/speed, r.outages.start-r.now)
+		step := min(seconds/speed, r.outages.start-r.now)
 		if r.moving {
-			step = math.Min(step, r.beside.until(true))
+			step = min(step, r.beside.until(true))
 		}
 		from := r.now
 		ok := r.spend(step, cause)
@@ -69,7 +69,7 @@ func (r *run) move(seconds float64, cause Cause) bool {
 
 // read is a restart from the last level, of which Read shares the storage with other jobs.
 func (r *run) read(seconds float64, cause Cause) bool {
-	read := math.Min(seconds, r.Levels[len(r.Levels)-1].Read)
+	read := min(seconds, r.Levels[len(r.Levels)-1].Read)
 	return r.inStore(seconds-read, cause) && r.move(read, cause)
 }
 

@@ -51,7 +51,7 @@ func (l *lag) add(seconds float64, c Cause) {
 
 // scaled is a lag of another length for the same reasons.
 func (l lag) scaled(sum float64) lag {
-	factor := sum / math.Max(l.sum, 1e-300)
+	factor := sum / max(l.sum, 1e-300)
 	l.sum = sum
 	for c := range l.by {
 		l.by[c] *= factor
@@ -98,13 +98,13 @@ func (c *crowd) run() (*Life, error) {
 	}()
 	for {
 		end := c.pace.when(c.whole) + c.worst.sum
-		if next := math.Min(c.upcoming.at, c.stopAt); c.outages.start < math.Min(next, end) {
+		if next := min(c.upcoming.at, c.stopAt); c.outages.start < min(next, end) {
 			c.away(c.outages.start, c.outages.end)
 			c.returns = c.outages.end
 			c.outages.after(c.outages.end)
 			continue
 		}
-		if c.stopAt < math.Min(c.upcoming.at, end) {
+		if c.stopAt < min(c.upcoming.at, end) {
 			c.requeue()
 			continue
 		}
@@ -116,14 +116,14 @@ func (c *crowd) run() (*Life, error) {
 		c.report(f.at)
 		c.fail(f)
 		done := c.pace.where(f.at - c.worst.sum)
-		if float64(c.life.Failures) > math.Min(maxFailures, stuckFailures*(1+done/c.Interval)) {
-			return nil, &StuckError{Failures: c.life.Failures, Done: math.Min(1, done/c.whole)}
+		if float64(c.life.Failures) > min(maxFailures, stuckFailures*(1+done/c.Interval)) {
+			return nil, &StuckError{Failures: c.life.Failures, Done: min(1, done/c.whole)}
 		}
 	}
 	l, p := &c.life, &c.pace
 	l.End = p.when(c.whole) + c.worst.sum
 	l.By = c.spent(c.whole, &c.worst)
-	l.Checkpoints += int(math.Max(0, math.Ceil(c.whole/c.Interval-1e-9)-1))
+	l.Checkpoints += int(max(0, math.Ceil(c.whole/c.Interval-1e-9)-1))
 	if c.tiered() {
 		l.Drained = l.Checkpoints / max(1, c.Levels[1].Every)
 	}
@@ -136,7 +136,7 @@ func (c *crowd) spent(pos float64, late *lag) (by [causes]float64) {
 	by = late.by
 	by[Work] += pos * (1 - c.Slowdown)
 	by[Logs] += pos * c.Slowdown
-	pauses := (p.when(pos) - pos) / math.Max(p.pause(), 1e-300)
+	pauses := (p.when(pos) - pos) / max(p.pause(), 1e-300)
 	for cause, seconds := range map[Cause]float64{Checkpoints: p.own, Contention: p.contention, Room: p.room, Held: p.held, Drain: p.drain} {
 		by[cause] += pauses * seconds
 	}
@@ -175,7 +175,7 @@ func (c *crowd) fail(f failure) {
 	away := 0.0
 	if level == len(c.Levels)-1 {
 		c.life.FromLast++
-		away = math.Max(0, c.returns-start-wait)
+		away = max(0, c.returns-start-wait)
 	}
 	c.reading = slices.DeleteFunc(c.reading, func(until float64) bool { return until <= start+wait+away })
 	l := &c.Levels[level]
@@ -207,9 +207,9 @@ func (c *crowd) fail(f failure) {
 			r.from = r.pos
 		}
 		r.since, r.late = f.at, late
-		r.from = math.Min(r.from, c.saved(level, g, f.at-late.sum))
+		r.from = min(r.from, c.saved(level, g, f.at-late.sum))
 		if c.resumed > 0 { // all have what was stored before the end of the last allocation
-			r.from = math.Max(r.from, math.Min(r.pos, c.pace.where(c.resumed-late.sum)))
+			r.from = max(r.from, min(r.pos, c.pace.where(c.resumed-late.sum)))
 		}
 		lost := r.pos - r.from
 		late.add(c.m.Detect, Detection)
@@ -217,10 +217,10 @@ func (c *crowd) fail(f failure) {
 		late.add(away, Outage)
 		late.add(alone, Restart)
 		late.add(contention, Contention)
-		late.add(lost/math.Max(1, c.Replay), Rework)
+		late.add(lost/max(1, c.Replay), Rework)
 		r.until = c.pace.when(r.pos) + late.sum
 		c.lags[g] = late
-		c.life.Deepest = math.Max(c.life.Deepest, lost)
+		c.life.Deepest = max(c.life.Deepest, lost)
 		c.life.Lost += lost
 		if late.sum > c.worst.sum {
 			c.worst = late
@@ -229,7 +229,7 @@ func (c *crowd) fail(f failure) {
 			h.at = r.pos + c.Slack
 		}
 		if r.until > h.until {
-			h.until, h.lag = r.until, late.scaled(math.Max(0, late.sum-c.pace.ahead()))
+			h.until, h.lag = r.until, late.scaled(max(0, late.sum-c.pace.ahead()))
 		}
 	}
 	if f.lost && level < len(c.Levels)-1 {
@@ -290,7 +290,7 @@ func (c *crowd) lagOf(g int) lag {
 // position is that of a group at a time, if nothing keeps it back but holds. It brings its lag up to
 // date.
 func (c *crowd) position(late *lag, now float64) float64 {
-	pos := math.Min(c.whole, c.pace.where(now-late.sum))
+	pos := min(c.whole, c.pace.where(now-late.sum))
 	for i := range c.holds {
 		h := &c.holds[i]
 		if pos <= h.at {
@@ -303,7 +303,7 @@ func (c *crowd) position(late *lag, now float64) float64 {
 		if h.lag.sum > late.sum {
 			*late = h.lag
 		}
-		pos = math.Max(h.at, math.Min(c.whole, c.pace.where(now-late.sum)))
+		pos = max(h.at, min(c.whole, c.pace.where(now-late.sum)))
 	}
 	if early := now - late.sum - c.pace.when(pos); early > 0 && pos < c.whole { // in a checkpoint, which is begun again
 		late.add(early, Rework)
@@ -317,7 +317,7 @@ func (c *crowd) retire(now float64) {
 		if h.until <= c.pace.when(h.at)+c.others.sum && h.lag.sum <= c.others.sum {
 			return true // it is over before anybody comes there
 		}
-		if h.until > now || c.pace.where(now-math.Max(c.others.sum, h.lag.sum)) < h.at && h.at < c.whole {
+		if h.until > now || c.pace.where(now-max(c.others.sum, h.lag.sum)) < h.at && h.at < c.whole {
 			return false
 		}
 		if h.lag.sum > c.others.sum {

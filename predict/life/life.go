@@ -102,13 +102,13 @@ type Level struct {
 func (j *Job) stopTime() float64 {
 	last := &j.Levels[len(j.Levels)-1]
 	if last.Drain > 0 {
-		return math.Max(last.Restart, last.Drain)
+		return max(last.Restart, last.Drain)
 	}
 	sum := 0.0
 	for i := range j.Levels {
 		sum += j.Levels[i].Cost
 	}
-	return math.Max(sum*j.stretch(j.Groups), last.Restart+last.Read*(j.stretch(j.Groups)-1))
+	return max(sum*j.stretch(j.Groups), last.Restart+last.Read*(j.stretch(j.Groups)-1))
 }
 
 // Moves is for how many seconds bytes go into the last level until it has a checkpoint of all groups.
@@ -280,4 +280,4 @@ type Life struct {
 }
 
 // ETTR is the share of the life that was work: the effective training time ratio of fleets.
-func (l *Life) ETTR() float64 { return l.By[Work] / math.Max(l.End, 1e-300) }
+func (l *Life) ETTR() float64 { return l.By[Work] / max(l.End, 1e-300) }

@@ -36,7 +36,7 @@ func (j *Job) pace() pace {
 		p.writers, p.write = j.Groups, p.own*stretch(groups)
 	} else {
 		at, between := j.overlap(p.own, stretch), j.Interval/groups
-		if within := math.Max(1, math.Ceil(j.Slack/between)); within < at && p.own*stretch(at) > j.Slack {
+		if within := max(1, math.Ceil(j.Slack/between)); within < at && p.own*stretch(at) > j.Slack {
 			at = within
 		}
 		p.writers, p.write = int(at), p.own*stretch(at)
@@ -45,14 +45,14 @@ func (j *Job) pace() pace {
 		case between >= j.Slack:
 			p.held = (groups - 1) * (p.write - j.Slack)
 		default:
-			p.held = math.Max(0, j.Interval*(p.write/j.Slack-1)-p.write)
+			p.held = max(0, j.Interval*(p.write/j.Slack-1)-p.write)
 		}
 	}
 	p.contention = p.write - p.own
 	if last := &j.Levels[len(j.Levels)-1]; last.Drain > 0 { // a slot is free once the store has a version
 		each := last.Drain / float64(max(1, last.Every))
-		p.drain = last.Slow * math.Min(each, p.interval/(1-last.Slow))
-		p.room = math.Max(0, each-p.per())
+		p.drain = last.Slow * min(each, p.interval/(1-last.Slow))
+		p.room = max(0, each-p.per())
 	}
 	return p
 }
@@ -72,7 +72,7 @@ func (j *Job) overlap(own float64, stretch func(float64) float64) float64 {
 	groups := float64(j.Groups)
 	comes := func(n float64) float64 { // groups in their pause, if each takes as long as among n
 		w := own * stretch(n)
-		return math.Max(1, groups*w/(j.Interval+w))
+		return max(1, groups*w/(j.Interval+w))
 	}
 	low, high := 1.0, groups
 	for high-low > 0.5 {
@@ -93,7 +93,7 @@ func (j *Job) stretch(groups int) float64 {
 	if j.Stretch == nil || groups <= 1 {
 		return 1
 	}
-	return math.Max(1, j.Stretch(groups))
+	return max(1, j.Stretch(groups))
 }
 
 func (p *pace) pause() float64 { return p.own + p.contention + p.room + p.held + p.drain }
@@ -106,16 +106,16 @@ func (p *pace) when(pos float64) float64 {
 	if p.spread {
 		return pos * p.per() / p.interval
 	}
-	return pos + math.Max(0, math.Ceil(pos/p.interval-1e-9)-1)*p.pause()
+	return pos + max(0, math.Ceil(pos/p.interval-1e-9)-1)*p.pause()
 }
 
 // where is the position at a time.
 func (p *pace) where(t float64) float64 {
 	if p.spread {
-		return math.Max(0, t) * p.interval / p.per()
+		return max(0, t) * p.interval / p.per()
 	}
-	k := math.Floor(math.Max(0, t) / p.per())
-	return k*p.interval + math.Min(math.Max(0, t)-k*p.per(), p.interval)
+	k := math.Floor(max(0, t) / p.per())
+	return k*p.interval + min(max(0, t)-k*p.per(), p.interval)
 }
 
 // saved is the position of the newest checkpoint, of those of every so many intervals, that a
@@ -125,9 +125,9 @@ func (p *pace) saved(t, part, ago float64, every int) float64 {
 	if p.spread {
 		first := part * p.interval
 		k := math.Floor((p.where(t-ago-p.write)-first)/span + 1e-9)
-		return math.Max(0, first+k*span)
+		return max(0, first+k*span)
 	}
-	return math.Max(0, math.Floor((t-ago)/(p.per()*float64(every))+1e-9)) * span
+	return max(0, math.Floor((t-ago)/(p.per()*float64(every))+1e-9)) * span
 }
 
 // ahead is how much less time a group needs that is ahead by the slack, at least.
@@ -149,9 +149,9 @@ func (j *Job) Promising(mtbf float64) float64 {
 	cost := func(interval float64) float64 {
 		try.Interval = interval
 		p := try.pace()
-		delay := interval/2/math.Max(1, j.Replay) + last.Restart
+		delay := interval/2/max(1, j.Replay) + last.Restart
 		// A failure in a job whose groups hardly wait for each other delays one of them.
-		shared := math.Max(delay-p.ahead(), delay/float64(max(1, j.Groups)))
+		shared := max(delay-p.ahead(), delay/float64(max(1, j.Groups)))
 		return p.pause()/interval + shared/mtbf
 	}
 	best := j.Work

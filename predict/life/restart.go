@@ -29,7 +29,7 @@ func (r *run) restart() {
 	}
 	r.goBack(level)
 	r.life.Restarts++
-	r.life.Deepest = math.Max(r.life.Deepest, reached-r.pos)
+	r.life.Deepest = max(r.life.Deepest, reached-r.pos)
 	r.life.Lost += reached - r.pos
 	if level == len(r.Levels)-1 {
 		r.life.FromLast++
@@ -110,13 +110,13 @@ func (r *run) survivor(from int) int {
 // wait lets time pass until a time. Failures that strike meanwhile are noticed with the first.
 func (r *run) wait(level *int, until float64, cause Cause) {
 	for r.upcoming.at < until {
-		r.pass(math.Max(0, r.upcoming.at-r.now), cause)
+		r.pass(max(0, r.upcoming.at-r.now), cause)
 		if r.stuck() {
 			return
 		}
 		*level = max(*level, r.strike())
 	}
-	r.pass(math.Max(0, until-r.now), cause)
+	r.pass(max(0, until-r.now), cause)
 	r.spares.back(r.now)
 }
 
@@ -132,5 +132,5 @@ func (r *run) forget() {
 
 // stuck reports whether the job fails far more often than it gets further by an interval.
 func (r *run) stuck() bool {
-	return float64(r.life.Failures) > math.Min(maxFailures, stuckFailures*(1+r.frontier/r.Interval))
+	return float64(r.life.Failures) > min(maxFailures, stuckFailures*(1+r.frontier/r.Interval))
 }

@@ -74,7 +74,7 @@ func protection(strength int) nodes.Scheme {
 
 // run lives.
 func (r *run) run() (*Life, error) {
-	full := math.Max(0, math.Ceil(r.whole/r.Interval-1e-9)-1) // checkpoints: a last one protects nothing
+	full := max(0, math.Ceil(r.whole/r.Interval-1e-9)-1) // checkpoints: a last one protects nothing
 	for {
 		i := math.Floor(r.pos/r.Interval + 1e-9)
 		target := (i + 1) * r.Interval
@@ -105,7 +105,7 @@ func (r *run) compute(target float64) bool {
 		speed, end := 1.0, target
 		again := r.pos < r.frontier
 		if again {
-			speed, end = math.Max(1, r.Replay), math.Min(target, r.frontier)
+			speed, end = max(1, r.Replay), min(target, r.frontier)
 		}
 		left := r.nodesLeft()
 		speed *= left
@@ -114,16 +114,16 @@ func (r *run) compute(target float64) bool {
 			speed *= 1 - r.Levels[1].Slow
 		}
 		need := (end - r.pos) / speed
-		step := math.Min(need, r.stopAt-r.now)
+		step := min(need, r.stopAt-r.now)
 		if left < 1 {
-			step = math.Min(step, r.spares.repaired[0]-r.now)
+			step = min(step, r.spares.repaired[0]-r.now)
 		}
 		if r.drains() {
-			step = math.Min(step, r.untilDrained())
+			step = min(step, r.untilDrained())
 		}
 		struck := r.upcoming.at < r.now+step
 		if struck {
-			step = math.Max(0, r.upcoming.at-r.now)
+			step = max(0, r.upcoming.at-r.now)
 		}
 		if step == need {
 			r.pos = end
@@ -139,7 +139,7 @@ func (r *run) compute(target float64) bool {
 			r.life.By[Fewer] += (step - slowed) * (1 - left)
 			r.life.By[Drain] += slowed
 			r.let(step)
-			r.frontier = math.Max(r.frontier, r.pos)
+			r.frontier = max(r.frontier, r.pos)
 		}
 		if struck {
 			return false
@@ -160,7 +160,7 @@ func (r *run) let(seconds float64) {
 	defer r.beside.pass(seconds, moves)
 	if r.drains() {
 		r.outages.after(from)
-		away := math.Max(0, math.Min(r.now, r.outages.end)-math.Max(from, r.outages.start))
+		away := max(0, min(r.now, r.outages.end)-max(from, r.outages.start))
 		if r.tier.left -= (seconds - away) * r.beside.speed(); r.tier.left <= 1e-9*r.Levels[1].Drain {
 			r.drained()
 		}
@@ -173,9 +173,9 @@ func (r *run) untilDrained() float64 {
 	r.outages.after(r.now)
 	left := r.tier.left / r.beside.speed()
 	if r.now+left > r.outages.start {
-		left += r.outages.end - math.Max(r.now, r.outages.start)
+		left += r.outages.end - max(r.now, r.outages.start)
 	}
-	return math.Min(left, r.beside.until(true))
+	return min(left, r.beside.until(true))
 }
 
 // moves reports whether bytes of the job go to the storage that all share, or come from there.
@@ -199,10 +199,10 @@ func (r *run) spend(seconds float64, cause Cause) bool {
 	for seconds > 0 {
 		step := seconds
 		if r.drains() {
-			step = math.Min(step, r.untilDrained())
+			step = min(step, r.untilDrained())
 		}
 		if r.upcoming.at < r.now+step {
-			r.pass(math.Max(0, r.upcoming.at-r.now), cause)
+			r.pass(max(0, r.upcoming.at-r.now), cause)
 			return false
 		}
 		r.pass(step, cause)
@@ -257,9 +257,9 @@ func (r *run) onNodes(cost float64, cause Cause) bool {
 			break
 		}
 		r.drain()
-		wait := math.Max(1e-3, t.left)
+		wait := max(1e-3, t.left)
 		if !r.drains() {
-			wait = math.Max(1e-3, t.ledger.Retry().Sub(r.clock()).Seconds())
+			wait = max(1e-3, t.ledger.Retry().Sub(r.clock()).Seconds())
 		}
 		if !r.spend(wait, Room) {
 			return false
@@ -285,7 +285,7 @@ func (r *run) taken() {
 }
 
 // clock is the time of the ledger.
-func (r *run) clock() time.Time { return time.Unix(0, int64(math.Min(r.now, 9e9)*1e9)) }
+func (r *run) clock() time.Time { return time.Unix(0, int64(min(r.now, 9e9)*1e9)) }
 
 // drain begins the next drain, if one is due, and reclaims.
 func (r *run) drain() {
@@ -303,7 +303,7 @@ func (r *run) drain() {
 func (r *run) drained() {
 	t := r.tier
 	t.ledger.Drained(t.draining)
-	r.at[1] = math.Max(r.at[1], t.position[t.draining])
+	r.at[1] = max(r.at[1], t.position[t.draining])
 	t.draining, t.left = 0, 0
 	r.life.Drained++
 	r.drain()
