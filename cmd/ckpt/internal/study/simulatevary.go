@@ -131,6 +131,7 @@ func (o *simulateOptions) varied(ctx context.Context, f *pflag.FlagSet) (*simula
 	}
 	var all []simulatedPoint
 	var last *simulateResult
+	var lines [][]string // that each takes for granted
 	for i := range steps {
 		for _, column := range columns {
 			value := ""
@@ -145,11 +146,39 @@ func (o *simulateOptions) varied(ctx context.Context, f *pflag.FlagSet) (*simula
 				return nil, err
 			}
 			p.Second = value
-			all, last = append(all, *p), r
+			all, lines, last = append(all, *p), append(lines, r.Assumed), r
 		}
 	}
-	last.Varied, last.Second, last.Points = x.flag, second.flag, all
+	last.Varied, last.Second, last.Points, last.Assumed = x.flag, second.flag, all, assumedOf(x.flag, all, lines)
 	return last, nil
+}
+
+// assumedOf is what all points take for granted, and behind it what only some do, with the values of
+// the flag.
+func assumedOf(flag string, points []simulatedPoint, lines [][]string) (list []string) {
+	values := map[string][]string{}
+	holds := map[string]int{}
+	var some []string
+	for i := range points {
+		for _, line := range lines[i] {
+			if holds[line]++; !slices.Contains(values[line], points[i].Value) {
+				values[line] = append(values[line], points[i].Value)
+			}
+		}
+	}
+	for _, line := range slices.Concat(lines...) {
+		switch {
+		case slices.Contains(list, line) || slices.Contains(some, line):
+		case holds[line] == len(points):
+			list = append(list, line)
+		default:
+			some = append(some, line)
+		}
+	}
+	for _, line := range some {
+		list = append(list, fmt.Sprintf("--%s %s: %s", flag, strings.Join(values[line], ", "), line))
+	}
+	return list
 }
 
 // solved looks for the value of a flag at which the best way reaches the target, to 1 %.
