@@ -60,6 +60,7 @@ type ProgramRun struct {
 	status      int // when it is over
 	cause       string
 	ended       []func()
+	token       string   // a variable of all processes of this run and of those before it
 	marks       []string // variables of all its processes, and of no other run's
 	orphaned    chan string
 	mu          sync.Mutex
@@ -152,10 +153,21 @@ func (r *ProgramRun) watch() {
 	}
 }
 
-// Sweep ends all processes of a run on this host, also those that no signal to the command
-// reaches: ranks whose launcher is gone.
-func (r *ProgramRun) Sweep() {
-	left := slices.DeleteFunc(family.Carrying(r.marks...), func(p family.Process) bool { return p.PID == os.Getpid() })
+// Sweep ends all processes of a run and of those before it on this host, also those that no signal
+// to the command reaches: ranks whose launcher is gone.
+func (r *ProgramRun) Sweep() { r.sweep(func(family.Process) bool { return true }) }
+
+// SweepEarlier ends what the sweeps of runs before this one have missed: a process that was just
+// becoming a rank had no environment for a moment.
+func (r *ProgramRun) SweepEarlier() {
+	r.sweep(func(p family.Process) bool {
+		of, ok := p.Variable(wire.EnvIncarnation)
+		return ok && of != strconv.Itoa(r.Incarnation)
+	})
+}
+
+func (r *ProgramRun) sweep(ends func(family.Process) bool) {
+	left := slices.DeleteFunc(family.Carrying(r.token), func(p family.Process) bool { return p.PID == os.Getpid() || !ends(p) })
 	family.Signal(left, syscall.SIGKILL)
 	family.Await(left, drainTime)
 }
@@ -250,7 +262,8 @@ func (p *Program) Run(r Rank) (*ProgramRun, error) {
 	// wait for itself for ever when its ranks are killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	run := &ProgramRun{Incarnation: r.Incarnation, cmd: cmd, over: make(chan struct{}), orphaned: make(chan string, 1),
-		marks: []string{wire.EnvToken + "=" + r.Token, wire.EnvIncarnation + "=" + strconv.Itoa(r.Incarnation)}}
+		token: wire.EnvToken + "=" + r.Token}
+	run.marks = []string{run.token, wire.EnvIncarnation + "=" + strconv.Itoa(r.Incarnation)}
 	err = Carry(cmd, func(err error) { run.end(p.of.Command[0], err) })
 	if err != nil {
 		done()

@@ -245,3 +245,38 @@ func TestSweepEndsOrphans(t *testing.T) {
 		t.Errorf("the directory of the dead run: %v", err)
 	}
 }
+
+// TestSweepEarlier: what is left of a run before ends, and what the program has left behind does not.
+func TestSweepEarlier(t *testing.T) {
+	run := &ProgramRun{Incarnation: 2, token: wire.EnvToken + "=" + t.TempDir()}
+	var left []family.Process
+	for _, incarnation := range []string{"1", "2"} {
+		cmd := exec.Command("sh", "-c", "echo; read line")
+		cmd.Env = append(os.Environ(), run.token, wire.EnvIncarnation+"="+incarnation)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cmd.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = out.Read(make([]byte, 1)) // it runs
+		p, _ := family.Find(cmd.Process.Pid)
+		left = append(left, p)
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+	}
+	run.SweepEarlier()
+	if left[0].Alive() || !left[1].Alive() {
+		t.Errorf("run 1 is alive: %t, run 2: %t", left[0].Alive(), left[1].Alive())
+	}
+	run.Sweep()
+	if left[1].Alive() {
+		t.Error("run 2 is alive")
+	}
+}

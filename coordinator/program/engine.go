@@ -163,6 +163,8 @@ func (p *Engine) Close() {
 	p.run.End()
 	if p.undone() >= 0 {
 		p.run.Sweep()
+	} else {
+		p.run.SweepEarlier()
 	}
 	p.input.Close()
 }
