@@ -93,8 +93,8 @@ func (j *Job) counted(of []int) (list []Summary, err error) {
 	return list, nil
 }
 
-// olds returns how many of the oldest of a list, ascending, are none of the newest that stay, and why
-// some of them stay.
+// olds returns how many checkpoints at the beginning of an ascending list are older than the newest
+// ones that stay, and the reasons for which some of these old ones stay.
 func (r Retention) olds(list []Summary, sound func(n int) bool) (n int, reasons map[int]string) {
 	numbers := make([]int, len(list))
 	for i, s := range list {

@@ -182,8 +182,8 @@ func changed(f *pflag.FlagSet, names ...string) string {
 	return ""
 }
 
-// way says whose files are compared, and on which storage. Codecs that are not given are those that
-// can be predicted: of files of ckpt that of the measured jobs, or none.
+// way says whose files are compared, and on which storage. Without --codec it compares
+// the codecs that can be predicted: for files of ckpt the codec of the measured jobs, or none.
 func (o *planOptions) way(cmd *cobra.Command, m *predict.Model, p *plan.Planning) error {
 	own, err := o.own(m)
 	if err != nil {

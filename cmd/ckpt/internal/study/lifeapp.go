@@ -52,7 +52,7 @@ func (o *nodeSize) read(c *costs) error {
 	if err != nil {
 		return err
 	}
-	// The sizes depend on none of the times and rates.
+	// Times and rates change no size.
 	p := plan.Planning{App: app, MPI: []string{m.UsualMPI(app)}, IO: "none", Mapping: mapping, Codecs: []string{"none"}, AppSeconds: 86400, MTBFS: 86400,
 		Levels: &plan.Levels{LocalMiBPerS: 1, StoreMiBPerS: 1, Share: 0.5, Slots: nodes.Slots}}
 	if p.Engine, err = m.EngineOf(""); err != nil {

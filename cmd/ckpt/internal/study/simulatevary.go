@@ -149,36 +149,52 @@ func (o *simulateOptions) varied(ctx context.Context, f *pflag.FlagSet) (*simula
 			all, lines, last = append(all, *p), append(lines, r.Assumed), r
 		}
 	}
-	last.Varied, last.Second, last.Points, last.Assumed = x.flag, second.flag, all, assumedOf(x.flag, all, lines)
+	last.Varied, last.Second, last.Points, last.Assumed = x.flag, second.flag, all, assumedOf(x.flag, second.flag, all, lines)
 	return last, nil
 }
 
-// assumedOf is what all points take for granted, and behind it what only some do, with the values of
-// the flag.
-func assumedOf(flag string, points []simulatedPoint, lines [][]string) (list []string) {
-	values := map[string][]string{}
-	holds := map[string]int{}
-	var some []string
+// A place is the values of the flags for which something holds.
+type place struct{ first, second []string }
+
+func (p *place) add(at *simulatedPoint) {
+	if !slices.Contains(p.first, at.Value) {
+		p.first = append(p.first, at.Value)
+	}
+	if !slices.Contains(p.second, at.Second) {
+		p.second = append(p.second, at.Second)
+	}
+}
+
+// assumedOf is what all points take for granted, and behind it each line that only some take for
+// granted, with the values of the flags there.
+func assumedOf(first, second string, points []simulatedPoint, lines [][]string) []string {
+	var all place
+	var order, everywhere, somewhere []string
+	places := map[string]*place{}
 	for i := range points {
+		all.add(&points[i])
 		for _, line := range lines[i] {
-			if holds[line]++; !slices.Contains(values[line], points[i].Value) {
-				values[line] = append(values[line], points[i].Value)
+			if places[line] == nil {
+				places[line], order = &place{}, append(order, line)
 			}
+			places[line].add(&points[i])
 		}
 	}
-	for _, line := range slices.Concat(lines...) {
-		switch {
-		case slices.Contains(list, line) || slices.Contains(some, line):
-		case holds[line] == len(points):
-			list = append(list, line)
-		default:
-			some = append(some, line)
+	for _, line := range order {
+		p, at := places[line], ""
+		if len(p.first) < len(all.first) {
+			at = fmt.Sprintf(" --%s %s", first, strings.Join(p.first, ", "))
+		}
+		if len(p.second) < len(all.second) {
+			at += fmt.Sprintf(" --%s %s", second, strings.Join(p.second, ", "))
+		}
+		if at == "" {
+			everywhere = append(everywhere, line)
+		} else {
+			somewhere = append(somewhere, at[1:]+": "+line)
 		}
 	}
-	for _, line := range some {
-		list = append(list, fmt.Sprintf("--%s %s: %s", flag, strings.Join(values[line], ", "), line))
-	}
-	return list
+	return append(everywhere, somewhere...)
 }
 
 // solved looks for the value of a flag at which the best way reaches the target, to 1 %.
