@@ -90,20 +90,11 @@ func (g *globalSpec) check() error {
 			return fmt.Errorf("distribution %q is unknown (want block, cyclic or block-cyclic)", k)
 		}
 	}
-	for name, list := range map[string][]*expression{
-		"shape": g.Shape, "block": g.Block, "grid": g.Grid, "halo": g.Halo} {
-		if slices.Contains(list, nil) {
-			return fmt.Errorf("%s: a value is missing", name)
-		}
-	}
 	if len(g.Or) > maxItems {
 		return fmt.Errorf("or: more than %d rules", maxItems)
 	}
 	for i := range g.Or {
 		rule := &g.Or[i]
-		if slices.Contains(rule.Grid, nil) || slices.Contains(rule.Shape, nil) {
-			return errors.New("or: grid, shape: a value is missing")
-		}
 		if rule.Shape != nil && len(rule.Shape) != n {
 			return fmt.Errorf("or: shape has %d axes, want %d", len(rule.Shape), n)
 		}
@@ -334,7 +325,7 @@ func (b *blocksSpec) check() error {
 		return fmt.Errorf("shape has %d axes (want 1 to %d)", n, global.MaxAxes)
 	}
 	for name, list := range map[string]*perAxis[*expression]{"shape": &b.Shape, "places": &b.Places, "at": &b.At, "room": &b.Room, "halo": &b.Halo} {
-		if slices.Contains(*list, nil) || len(*list) == 0 && name != "halo" {
+		if len(*list) == 0 && name != "halo" {
 			return fmt.Errorf("%s: a value is missing", name)
 		}
 		if err := list.spread(name, n); err != nil {

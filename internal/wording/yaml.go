@@ -22,7 +22,7 @@ const maxText = 300
 var ErrEmpty = errors.New("the file is empty")
 
 // DecodeYAML reads a YAML file of a user into a value: one document, no key unknown or
-// repeated. An error is one short line, whatever the file holds.
+// repeated, none without a value. An error is one short line, whatever the file holds.
 func DecodeYAML(src []byte, into any) error {
 	if len(src) > MaxBytes {
 		return fmt.Errorf("longer than %d bytes", MaxBytes)
@@ -48,7 +48,7 @@ func DecodeYAML(src []byte, into any) error {
 	if err := d.Decode(into); err != nil {
 		return short(err)
 	}
-	return nil
+	return missing(&tree)
 }
 
 // repeated reports a key that a mapping has twice.
@@ -67,6 +67,24 @@ func repeated(n *yaml.Node) error {
 			lines[k] = child.Line
 		}
 		if err := repeated(child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing reports a value that is left out: the YAML package reads it as 0, or as nil in a
+// list. A formula such as {count: max(k, p)} has one, too, but a better error before.
+func missing(n *yaml.Node) error {
+	for i, child := range n.Content {
+		if n.Kind != yaml.DocumentNode && child.ShortTag() == "!!null" {
+			of := "a list"
+			if n.Kind == yaml.MappingNode {
+				of = fmt.Sprintf("key %q", cut(n.Content[i-i%2].Value, 100))
+			}
+			return fmt.Errorf("line %d: a value of %s is missing; give it, or leave it out", child.Line, of)
+		}
+		if err := missing(child); err != nil {
 			return err
 		}
 	}

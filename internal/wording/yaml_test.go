@@ -10,6 +10,7 @@ func TestDecode(t *testing.T) {
 	type doc struct {
 		Name string         `yaml:"name"`
 		Max  map[string]int `yaml:"max"`
+		List []*int         `yaml:"list"`
 	}
 	many := func(line string) string { return strings.Repeat(line, 20000) }
 	for _, c := range []struct{ text, want string }{
@@ -24,6 +25,10 @@ func TestDecode(t *testing.T) {
 		{"name: [\n", "line 1: did not find expected node content"},
 		{many("["), "exceeded max depth of 10000"},
 		{"name: a\n---\nname: b", "text follows the first YAML document"},
+		{"name: a\nmax: {b: max(k, p)}", "line 2: cannot unmarshal !!str"},
+		{"name:\nmax: {b: 1}", `line 1: a value of key "name" is missing`},
+		{"name: a\nmax: {b: ~}", `a value of key "b" is missing`},
+		{"list:\n- 1\n-\n- 2\n", "line 3: a value of a list is missing"},
 		{many("name: " + strings.Repeat("x", 60) + "\n"), "longer than"},
 		{strings.Repeat("y", 900) + ": 1", "line 1: field yyy"},
 	} {
