@@ -91,8 +91,8 @@ type KindCount struct {
 	Count int    `json:"count"`
 }
 
-// together is the time within which records are one failure, in seconds.
-const together = 60
+// Together is the time within which records are one failure, in seconds.
+const Together = 60
 
 // Stats analyses a log. Nodes, if not 0, is the number of nodes of the machine.
 func (l *FailureLog) Stats(nodes int) (*FailureStats, error) {
@@ -113,6 +113,17 @@ func (l *FailureLog) Stats(nodes int) (*FailureStats, error) {
 	return s, nil
 }
 
+// Period is after how many seconds the log may begin again. Where it ends with a failure, a gap of
+// the mean length comes before the first.
+func (l *FailureLog) Period() float64 {
+	starts, span := l.starts(nil), l.To-l.From
+	last := len(starts) - 1
+	if gap := l.Failures[0].Start - l.From + l.To - l.Failures[len(l.Failures)-1].Start; gap > 0 || last < 1 {
+		return span
+	}
+	return span + (starts[last]-starts[0])/float64(last)
+}
+
 // starts are the times of failures, those that are together once. Without are nodes to leave
 // out.
 func (l *FailureLog) starts(without []NodeCount) (out []float64) {
@@ -120,7 +131,7 @@ func (l *FailureLog) starts(without []NodeCount) (out []float64) {
 		if slices.ContainsFunc(without, func(n NodeCount) bool { return n.Node == f.Node }) {
 			continue
 		}
-		if n := len(out); n == 0 || f.Start-out[n-1] > together {
+		if n := len(out); n == 0 || f.Start-out[n-1] > Together {
 			out = append(out, f.Start)
 		}
 	}
@@ -271,7 +282,7 @@ func (l *FailureLog) nodes(machine int) *FailingNodes {
 	by, last := map[string]int{}, map[string]float64{}
 	for _, f := range l.Failures {
 		// As of the machine, records of a node that begin together are one failure.
-		if before, seen := last[f.Node]; f.Node != "" && (!seen || f.Start-before > together) {
+		if before, seen := last[f.Node]; f.Node != "" && (!seen || f.Start-before > Together) {
 			by[f.Node]++
 			last[f.Node] = f.Start
 		}

@@ -18,7 +18,7 @@ func drawLog(rng *rand.Rand, n int, mtbf, shape float64) *FailureLog {
 	at := 0.0
 	for range n {
 		l.Failures = append(l.Failures, Failure{Start: at, End: math.NaN()})
-		at += together + w.draw(rng)
+		at += Together + w.draw(rng)
 	}
 	l.To = l.Failures[n-1].Start
 	return l
@@ -43,7 +43,7 @@ func TestFailureIntervals(t *testing.T) {
 				if s.Shape.Low <= shape && shape <= s.Shape.High {
 					shapes++
 				}
-				if mtbf := 1e6 + together; s.MTBF.Low <= mtbf && mtbf <= s.MTBF.High {
+				if mtbf := 1e6 + Together; s.MTBF.Low <= mtbf && mtbf <= s.MTBF.High {
 					mtbfs++
 				}
 				if s.Trend.Clear() {
@@ -69,7 +69,7 @@ func TestFailureTrend(t *testing.T) {
 	l := drawLog(rng, 100, 1e5, 1)
 	last := l.To
 	for range 200 {
-		last += together + rng.ExpFloat64()*5e4
+		last += Together + rng.ExpFloat64()*5e4
 		l.Failures = append(l.Failures, Failure{Start: last, End: math.NaN()})
 	}
 	l.To = last

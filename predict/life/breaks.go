@@ -82,6 +82,7 @@ func (r *run) requeue() bool {
 	}
 	r.taken()
 	if r.tier != nil {
+		r.life.Drained++
 		r.stopDrain()
 		r.leaveAll()
 	}
@@ -90,7 +91,7 @@ func (r *run) requeue() bool {
 	}
 	r.pass(r.Queue, Queue)
 	for r.upcoming.at < r.now {
-		r.upcoming = r.src.next()
+		r.upcoming = r.spares.next(r.src)
 	}
 	r.stopAt = r.now + r.Walltime - stop
 	return r.read(r.Levels[len(r.Levels)-1].Restart, Restart)
@@ -99,18 +100,17 @@ func (r *run) requeue() bool {
 // requeue is the same of groups, which all stop and resume.
 func (c *crowd) requeue() {
 	stop := c.stopTime()
-	last := &c.Levels[len(c.Levels)-1]
-	restart := last.Restart + last.Read*(c.stretch(c.Groups)-1)
+	restart := c.resumeTime()
 	c.shift(stop, Checkpoints)
 	c.shift(c.Queue, Queue)
 	c.shift(restart, Restart)
 	resumes := c.stopAt + stop + c.Queue
 	for c.upcoming.at < resumes {
-		c.upcoming = c.src.next()
+		c.upcoming = c.spares.next(c.src)
 	}
 	c.resumed = resumes + restart
 	c.stopAt = resumes + c.Walltime - stop
-	c.life.Checkpoints++
+	c.stops++
 }
 
 // shift delays all groups.

@@ -19,7 +19,7 @@ type Machine struct {
 	// long, and one that fails begins a new time.
 	NodeMTBF, Shape float64
 	// Log, if not nil, has the failures instead: from a random time on, and from its beginning
-	// again when it has ended. LogShare is the share of the nodes of its machine that the job has.
+	// again when it has ended, after a gap if it ends with a failure. LogShare is the share of the nodes of its machine that the job has.
 	// LogFrom, if not nil, is the time of the log, after its beginning, at which each life begins.
 	Log      *interval.FailureLog
 	LogShare float64
@@ -70,12 +70,14 @@ func (m *Machine) check() error {
 	return nil
 }
 
-// A failure strikes a node, or several that follow each other.
+// A failure strikes a node, or several that follow each other. One that comes together with the one
+// before, as a log has it, is not counted.
 type failure struct {
 	at          float64
 	node, count int
 	lost        bool
 	severity    float64 // uniform in [0, 1): levels with a larger share survive it; or which process dies
+	together    bool
 }
 
 // A source has failures in the order of their times.
@@ -117,7 +119,12 @@ func (m *Machine) place(node, nodes int) int {
 	if m.Domains == 0 {
 		return node
 	}
-	return int(int64(node) * int64(min(m.Domains, nodes)) / int64(nodes))
+	return Domain(node, nodes, m.Domains)
+}
+
+// Domain is the domain of a node, of so many that divide the nodes in their order.
+func Domain(node, nodes, domains int) int {
+	return int(int64(node) * int64(min(domains, nodes)) / int64(nodes))
 }
 
 // domains fail beside their nodes.
@@ -133,7 +140,7 @@ func (d *domains) draw(now float64) failure {
 	k := int64(d.rng.IntN(d.count))
 	first := (k*int64(d.nodes) + int64(d.count) - 1) / int64(d.count)
 	end := ((k+1)*int64(d.nodes) + int64(d.count) - 1) / int64(d.count)
-	return failure{now + d.rng.ExpFloat64()*d.mtbf/float64(d.count), int(first), int(end - first), true, d.rng.Float64()}
+	return failure{at: now + d.rng.ExpFloat64()*d.mtbf/float64(d.count), node: int(first), count: int(end - first), lost: true, severity: d.rng.Float64()}
 }
 
 func (d *domains) next() (f failure) {
@@ -157,7 +164,7 @@ func (m *Machine) ofNodes(nodes int, rng *rand.Rand) source {
 
 // of draws what a failure does.
 func (m *Machine) of(at float64, node int, rng *rand.Rand) failure {
-	return failure{at, node, 1, rng.Float64() < m.Lost, rng.Float64()}
+	return failure{at: at, node: node, count: 1, lost: rng.Float64() < m.Lost, severity: rng.Float64()}
 }
 
 // exponential failures have no memory: those of all nodes are one stream.
@@ -231,16 +238,17 @@ type logged struct {
 	at     int     // the next failure
 	nodes  map[string]int
 	named  bool // each failure has a node
+	before float64
 }
 
 func (m *Machine) fromLog(rng *rand.Rand) *logged {
-	part := rng.Float64() * (m.Log.To - m.Log.From)
+	part := rng.Float64() * m.Log.Period()
 	if m.LogFrom != nil {
 		part = *m.LogFrom
 	}
 	start := m.Log.From + part
 	at, _ := slices.BinarySearchFunc(m.Log.Failures, start, func(f interval.Failure, t float64) int { return cmp.Compare(f.Start, t) })
-	return &logged{m: m, rng: rng, offset: start, at: at, nodes: make(map[string]int),
+	return &logged{m: m, rng: rng, offset: start, at: at, nodes: make(map[string]int), before: math.Inf(-1),
 		named: !slices.ContainsFunc(m.Log.Failures, func(f interval.Failure) bool { return f.Node == "" })}
 }
 
@@ -251,7 +259,7 @@ func (l *logged) next() failure {
 		}
 		if l.at == len(l.m.Log.Failures) {
 			l.at = 0
-			l.offset -= l.m.Log.To - l.m.Log.From
+			l.offset -= l.m.Log.Period()
 		}
 		f := &l.m.Log.Failures[l.at]
 		l.at++
@@ -265,7 +273,11 @@ func (l *logged) next() failure {
 			l.nodes[f.Node] = node
 		}
 		if node >= 0 {
-			return l.m.of(f.Start-l.offset, node, l.rng)
+			of := l.m.of(f.Start-l.offset, node, l.rng)
+			if of.together = of.at-l.before <= interval.Together; !of.together {
+				l.before = of.at
+			}
+			return of
 		}
 	}
 }

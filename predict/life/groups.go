@@ -35,6 +35,7 @@ type crowd struct {
 	watch    func(Moment)
 	stopAt   float64 // end of the allocation, less the checkpoint before
 	resumed  float64 // when the allocation began, 0 for the first
+	stops    int     // at the ends of allocations
 	returns  float64 // end of the last outage of the storage
 }
 
@@ -112,9 +113,9 @@ func (c *crowd) run() (*Life, error) {
 			break
 		}
 		f := c.upcoming
-		c.upcoming = c.src.next()
 		c.report(f.at)
 		c.fail(f)
+		c.upcoming = c.spares.next(c.src)
 		done := c.pace.where(f.at - c.worst.sum)
 		if float64(c.life.Failures) > min(maxFailures, stuckFailures*(1+done/c.Interval)) {
 			return nil, &StuckError{Failures: c.life.Failures, Done: min(1, done/c.whole)}
@@ -123,9 +124,10 @@ func (c *crowd) run() (*Life, error) {
 	l, p := &c.life, &c.pace
 	l.End = p.when(c.whole) + c.worst.sum
 	l.By = c.spent(c.whole, &c.worst)
-	l.Checkpoints += int(max(0, math.Ceil(c.whole/c.Interval-1e-9)-1))
+	rounds := int(max(0, math.Ceil(c.whole/c.Interval-1e-9)-1))
+	l.Checkpoints = rounds + c.stops
 	if c.tiered() {
-		l.Drained = l.Checkpoints / max(1, c.Levels[1].Every)
+		l.Drained = rounds/max(1, c.Levels[1].Every) + c.stops
 	}
 	return l, nil
 }
@@ -162,15 +164,18 @@ func (c *crowd) members(f *failure) (first, count int) {
 
 // fail sends groups back.
 func (c *crowd) fail(f failure) {
-	c.life.Failures++
+	if !f.together {
+		c.life.Failures++
+	}
 	c.life.Restarts++
 	first, count := c.members(&f)
 	level := c.level(&f)
 	start := f.at + c.m.Detect
 	wait := 0.0
 	if f.lost {
-		c.life.LostNodes += f.count
-		wait = c.spares.take(f.at, start, f.count) - start
+		lost, until := c.spares.lose(f.at, f.node, f.count)
+		c.life.LostNodes += lost
+		wait = max(0, until-start)
 	}
 	away := 0.0
 	if level == len(c.Levels)-1 {

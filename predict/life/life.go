@@ -46,8 +46,8 @@ type Job struct {
 	Levels   []Level // nearest first; the last survives every failure
 
 	// Slowdown is the share of the speed that message logs cost, Growth the seconds that a
-	// second of work adds to a checkpoint, Replay how many times faster work is repeated, 0
-	// meaning 1. Without groups all are 0.
+	// second of work adds to a checkpoint of all groups, Replay how many times faster work is
+	// repeated, 0 meaning 1. Without groups all are 0.
 	Slowdown, Growth, Replay float64
 
 	// Groups, if over 1, take checkpoints and restart each by itself; they are the ranks of nodes,
@@ -79,6 +79,7 @@ type Job struct {
 type Level struct {
 	Name    string
 	Cost    float64 // of a checkpoint of this level, beyond that of the level before
+	Agree   float64 // of the cost: until ranks have agreed to store, which shares no storage
 	Restart float64 // until all ranks compute again that go back
 	// Read is the part of a group's restart that reads from the storage that all share, ReadLost
 	// that after the loss of a node, 0 meaning the same.
@@ -97,18 +98,24 @@ type Level struct {
 	Drain, Slow float64
 }
 
-// stopTime is how long all groups take to store a checkpoint in the last level, before a stop, or
-// to read it.
+// stopTime is how long all groups take to store a checkpoint in the last level, before a stop.
 func (j *Job) stopTime() float64 {
 	last := &j.Levels[len(j.Levels)-1]
 	if last.Drain > 0 {
-		return max(last.Restart, last.Drain)
+		return last.Drain
 	}
 	sum := 0.0
 	for i := range j.Levels {
 		sum += j.Levels[i].Cost
 	}
-	return max(sum*j.stretch(j.Groups), last.Restart+last.Read*(j.stretch(j.Groups)-1))
+	agree := j.Levels[0].Agree
+	return agree + (sum-agree)*j.stretch(j.Groups)
+}
+
+// resumeTime is how long all groups take to read a checkpoint in the last level.
+func (j *Job) resumeTime() float64 {
+	last := &j.Levels[len(j.Levels)-1]
+	return last.Restart + last.Read*(j.stretch(j.Groups)-1)
 }
 
 // Moves is for how many seconds bytes go into the last level until it has a checkpoint of all groups.
@@ -147,13 +154,13 @@ func (j *Job) check() error {
 	if !(j.Slack >= 0) {
 		return &RangeError{"slack", j.Slack, 0, maxTime}
 	}
-	switch stop := j.stopTime(); {
+	switch least := j.stopTime() + j.resumeTime(); {
 	case !(j.Walltime >= 0 && j.Walltime <= maxTime):
 		return &RangeError{"walltime", j.Walltime, 0, maxTime}
 	case !(j.Queue >= 0 && j.Queue <= maxTime):
 		return &RangeError{"time in the queue", j.Queue, 0, maxTime}
-	case j.Walltime > 0 && j.Walltime < 2*stop:
-		return &RangeError{"walltime", j.Walltime, 2 * stop, maxTime} // a restart and a checkpoint
+	case j.Walltime > 0 && j.Walltime <= least:
+		return &RangeError{"walltime", j.Walltime, least, maxTime}
 	case j.Shrink && j.Groups > 1:
 		return fmt.Errorf("jobs of groups do not shrink: a group that went back needs as many ranks as it had")
 	}
@@ -186,7 +193,7 @@ func (l *Level) check(last bool) error {
 	for _, x := range []struct {
 		name       string
 		is, lo, hi float64
-	}{{"cost", l.Cost, 0, maxTime}, {"restart", l.Restart, 0, maxTime}, {"reading", l.Read, 0, maxTime}, {"reading after a loss", l.ReadLost, 0, maxTime}, {"every", float64(l.Every), 0, maxCheckpoints}, {"strength", float64(l.Strength), 0, maxStrength},
+	}{{"cost", l.Cost, 0, maxTime}, {"time to agree", l.Agree, 0, l.Cost}, {"restart", l.Restart, 0, maxTime}, {"reading", l.Read, 0, maxTime}, {"reading after a loss", l.ReadLost, 0, maxTime}, {"every", float64(l.Every), 0, maxCheckpoints}, {"strength", float64(l.Strength), 0, maxStrength},
 		{"time until it is restored", l.Restored, 0, maxTime}, {"time to rebuild", l.Rebuild, 0, maxTime}, {"drain", l.Drain, 0, maxTime}, {"slowdown by a drain", l.Slow, 0, 0.999}} {
 		if !(x.is >= x.lo && x.is <= x.hi) {
 			return &RangeError{x.name, x.is, x.lo, x.hi}

@@ -24,7 +24,6 @@ type pace struct {
 //   - With less slack than the time between two writes, each write stops the job for the rest.
 //   - Else writes within the slack overlap: the job gets on by the slack for each write.
 func (j *Job) pace() pace {
-	p := pace{interval: j.Interval, spread: j.Spread, slack: j.Slack, own: j.Levels[0].Cost + j.Growth*j.Interval}
 	groups := float64(j.Groups)
 	stretch := func(n float64) float64 {
 		if j.Levels[0].OnNodes {
@@ -32,14 +31,19 @@ func (j *Job) pace() pace {
 		}
 		return j.stretch(int(math.Ceil(n)))
 	}
+	// Groups agree each by itself; what they store shares the storage.
+	agree := j.Levels[0].Agree
+	stored := j.Levels[0].Cost - agree + j.Growth*j.Interval/stretch(groups)
+	write := func(n float64) float64 { return agree + stored*stretch(n) }
+	p := pace{interval: j.Interval, spread: j.Spread, slack: j.Slack, own: write(1)}
 	if !j.Spread {
-		p.writers, p.write = j.Groups, p.own*stretch(groups)
+		p.writers, p.write = j.Groups, write(groups)
 	} else {
-		at, between := j.overlap(p.own, stretch), j.Interval/groups
-		if within := max(1, math.Ceil(j.Slack/between)); within < at && p.own*stretch(at) > j.Slack {
+		at, between := j.overlap(write), j.Interval/groups
+		if within := max(1, math.Ceil(j.Slack/between)); within < at && write(at) > j.Slack {
 			at = within
 		}
-		p.writers, p.write = int(at), p.own*stretch(at)
+		p.writers, p.write = int(at), write(at)
 		switch {
 		case p.write <= j.Slack:
 		case between >= j.Slack:
@@ -68,10 +72,10 @@ func (j *Job) Pause() float64 {
 
 // overlap is how many of the groups write at the same time if nobody holds them up: the least
 // number that the storage serves as fast as they come.
-func (j *Job) overlap(own float64, stretch func(float64) float64) float64 {
+func (j *Job) overlap(write func(groups float64) float64) float64 {
 	groups := float64(j.Groups)
 	comes := func(n float64) float64 { // groups in their pause, if each takes as long as among n
-		w := own * stretch(n)
+		w := write(n)
 		return max(1, groups*w/(j.Interval+w))
 	}
 	low, high := 1.0, groups

@@ -12,8 +12,12 @@ func (r *run) restart() {
 	for again := true; again && !r.stuck(); {
 		level = max(level, r.strike())
 		r.wait(&level, r.now+r.m.Detect, Detection)
-		for r.spares.short() && !r.stuck() && (!r.Shrink || -r.spares.free > r.Nodes/2) {
-			r.wait(&level, r.spares.repaired[0], NoNode)
+		for !r.stuck() {
+			out, until := r.spares.missing(r.now)
+			if out == 0 || r.Shrink && out <= r.Nodes/2 {
+				break
+			}
+			r.wait(&level, until, NoNode)
 		}
 		level = r.survivor(level)
 		l := &r.Levels[level]
@@ -74,20 +78,22 @@ func (r *run) leaveAll() {
 // strike takes in the failure that has come, and returns the level that it needs.
 func (r *run) strike() int {
 	f := r.upcoming
-	r.upcoming = r.src.next()
-	r.life.Failures++
+	if !f.together {
+		r.life.Failures++
+	}
 	if r.now >= r.restored {
 		r.forget()
 	}
 	if f.lost {
-		r.life.LostNodes += f.count
+		lost, _ := r.spares.lose(f.at, f.node, f.count)
+		r.life.LostNodes += lost
 		place := r.m.place(f.node, r.Nodes)
 		r.lost[place] = true
 		if r.tier != nil {
 			r.tier.ledger.NodeLost(place)
 		}
-		r.spares.lose(f.at, f.count)
 	}
+	r.upcoming = r.spares.next(r.src)
 	r.restored = math.Inf(1) // until the ranks compute again
 	for l := range r.Levels {
 		if x := &r.Levels[l]; l == len(r.Levels)-1 || x.OnNodes || f.severity < x.Share {
@@ -117,7 +123,6 @@ func (r *run) wait(level *int, until float64, cause Cause) {
 		*level = max(*level, r.strike())
 	}
 	r.pass(max(0, until-r.now), cause)
-	r.spares.back(r.now)
 }
 
 // forget says that what lost nodes had is whole again on others.

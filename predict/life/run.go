@@ -107,17 +107,14 @@ func (r *run) compute(target float64) bool {
 		if again {
 			speed, end = max(1, r.Replay), min(target, r.frontier)
 		}
-		left := r.nodesLeft()
+		left, until := r.nodesLeft()
 		speed *= left
 		full := speed
 		if r.drains() {
 			speed *= 1 - r.Levels[1].Slow
 		}
 		need := (end - r.pos) / speed
-		step := min(need, r.stopAt-r.now)
-		if left < 1 {
-			step = min(step, r.spares.repaired[0]-r.now)
-		}
+		step := min(need, r.stopAt-r.now, until-r.now)
 		if r.drains() {
 			step = min(step, r.untilDrained())
 		}
@@ -181,15 +178,13 @@ func (r *run) untilDrained() float64 {
 // moves reports whether bytes of the job go to the storage that all share, or come from there.
 func (r *run) moves() bool { return r.moving || r.drains() }
 
-// nodesLeft is the share of the nodes that the job computes on.
-func (r *run) nodesLeft() float64 {
+// nodesLeft is the share of the nodes that the job computes on, and until when.
+func (r *run) nodesLeft() (share, until float64) {
 	if !r.Shrink {
-		return 1
+		return 1, math.Inf(1)
 	}
-	if r.spares.back(r.now); r.spares.short() {
-		return 1 + float64(r.spares.free)/float64(r.Nodes)
-	}
-	return 1
+	out, until := r.spares.missing(r.now)
+	return 1 - float64(out)/float64(r.Nodes), until
 }
 
 func (r *run) drains() bool { return r.tier != nil && r.tier.draining != 0 }

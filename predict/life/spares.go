@@ -1,40 +1,83 @@
 package life
 
-import "slices"
+import "math"
 
-// spares replace lost nodes, which come back repaired.
+// spares replace lost nodes, which come back repaired. The place that has been empty for longest gets
+// the next one.
 type spares struct {
-	m        *Machine
-	free     int       // negative: nodes are missing
-	repaired []float64 // when lost nodes come back, in order
+	m     *Machine
+	ready int       // spares that have replaced none yet
+	back  []float64 // when nodes come back that are to replace others, in order
+	out   []gap     // places of the job that are or were empty, in the order of their losses
 }
 
-func newSpares(m *Machine) spares { return spares{m: m, free: m.Spares} }
+// A gap is a place of the job whose node is out until a time.
+type gap struct {
+	place int
+	until float64
+}
 
-// lose takes so many nodes from the job.
-func (s *spares) lose(at float64, count int) {
+func newSpares(m *Machine) spares { return spares{m: m, ready: m.Spares} }
+
+// lose takes nodes from so many places from a first one on, and returns how many are lost: a place
+// that is empty has none. The last is replaced at the time until.
+func (s *spares) lose(at float64, first, count int) (lost int, until float64) {
 	if s.m.Spares < 0 {
-		return
+		return count, at
 	}
-	s.free -= count
-	s.repaired = append(s.repaired, slices.Repeat([]float64{at + s.m.Repair}, count)...)
+	for len(s.out) > 0 && s.out[0].until <= at {
+		s.out = s.out[1:]
+	}
+	until = at
+	for place := first; place < first+count; place++ {
+		if s.empty(place, at) {
+			continue
+		}
+		lost++
+		s.back = append(s.back, at+s.m.Repair)
+		if s.ready > 0 {
+			s.ready--
+			continue
+		}
+		until = max(at, s.back[0])
+		s.back = s.back[1:]
+		s.out = append(s.out, gap{place, until})
+	}
+	return lost, until
 }
 
-func (s *spares) short() bool { return s.m.Spares >= 0 && s.free < 0 }
-
-// back takes in what is repaired.
-func (s *spares) back(now float64) {
-	for len(s.repaired) > 0 && s.repaired[0] <= now {
-		s.repaired = s.repaired[1:]
-		s.free++
+// empty reports whether a place has no node at a time.
+func (s *spares) empty(place int, at float64) bool {
+	for _, g := range s.out {
+		if g.place == place && g.until > at {
+			return true
+		}
 	}
+	return false
 }
 
-// take replaces nodes that are lost, and returns when the last one is.
-func (s *spares) take(lost, now float64, count int) float64 {
-	s.lose(lost, count)
-	for s.back(now); s.short(); s.back(now) {
-		now = s.repaired[0]
+// missing is how many places are empty at a time, and until when the first of them is.
+func (s *spares) missing(at float64) (count int, until float64) {
+	until = math.Inf(1)
+	for _, g := range s.out {
+		if g.until > at {
+			count, until = count+1, min(until, g.until)
+		}
 	}
-	return now
+	return count, until
+}
+
+// next is the next failure of a node that is there.
+func (s *spares) next(src source) failure {
+	for {
+		f := src.next()
+		if len(s.out) == 0 || math.IsInf(f.at, 1) {
+			return f
+		}
+		for place := f.node; place < f.node+f.count; place++ {
+			if !s.empty(place, f.at) {
+				return f
+			}
+		}
+	}
 }
