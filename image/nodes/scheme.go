@@ -198,6 +198,19 @@ func (s Scheme) Fits(t Topology) error {
 	return nil
 }
 
+// Survives is how many failure domains may be lost at a time, of nodes that the scheme fits.
+func (s Scheme) Survives(t Topology) int {
+	if !s.Coded() {
+		return s.Strength()
+	}
+	most := 1
+	for _, group := range s.groups(t) {
+		_, n := t.largest(group)
+		most = max(most, n)
+	}
+	return s.parity / most
+}
+
 // Partners returns the nodes that keep copies of a rank's files. They are in other
 // failure domains than the rank's node, and in different ones as far as there are
 // enough. Each node keeps copies of as many nodes, if no domain has more than half of

@@ -37,6 +37,7 @@ type Pattern struct {
 
 // LevelCosts is what checkpoints on levels cost. Times are in seconds.
 type LevelCosts struct {
+	FixedS  float64   // of each checkpoint: coordination and management, which no storage speeds up
 	AllMiB  fit.Range // of the whole checkpoint
 	NodeMiB fit.Range // of the fullest node, without redundancy
 	LocalS  fit.Range // of a checkpoint on the nodes, with its redundancy
@@ -77,7 +78,7 @@ func (l *Levels) check(described bool) error {
 // that the ranges are of sizes and restarts.
 func (l *Levels) costs(m *predict.Model, np int, c Cost) *LevelCosts {
 	all, fixed := c.all()
-	t := &LevelCosts{AllMiB: all, NodeMiB: all.Scale(c.node())}
+	t := &LevelCosts{FixedS: fixed, AllMiB: all, NodeMiB: all.Scale(c.node())}
 	write := t.NodeMiB.Scale((1 + l.Redundancy) / l.LocalMiBPerS)
 	if l.NetworkMiBPerS > 0 {
 		sent := t.NodeMiB.Scale(l.Redundancy / l.NetworkMiBPerS)

@@ -65,7 +65,9 @@ func (o *nodeSize) read(c *costs) error {
 	if err != nil {
 		return err
 	}
-	node := options[0].LevelCosts.NodeMiB
+	cost := options[0].LevelCosts
+	node := cost.NodeMiB
+	c.agreed = cost.FixedS
 	c.bytes = zones.PageRound(int64(node.Value * (1 << 20)))
 	size := func(mib float64) string { return ui.Bytes(mib * (1 << 20)) }
 	c.predicted = []string{fmt.Sprintf("a node of %s stores %s (%s in 95 %%), as predicted for checkpoints of %s", app, size(node.Value), ui.Between(node.Low, node.High, size), cmp.Or(p.Engine, dataset.DMTCP))}

@@ -44,6 +44,19 @@ func (o *lifeCapacity) check(f *pflag.FlagSet, c *costs) error {
 	return nil
 }
 
+// after refuses ways that turned out to hold more than there is room for: without a recovery line no
+// checkpoint is superfluous.
+func (o *lifeCapacity) after(r *simulateResult) error {
+	var q ui.Quantities
+	store := q.Size("--capacity", o.capacity)
+	for i := range r.Lives {
+		if l := &r.Lives[i]; store > 0 && l.StoreHeld > float64(store) {
+			return ui.BadUsage(fmt.Sprintf("--capacity %s: the checkpoints of %s need %s", o.capacity, l.name(), ui.Bytes(l.StoreHeld)), "leave that way out, like --log kept, or give more room")
+		}
+	}
+	return q.Err
+}
+
 // heldInStore is how many bytes the store holds at most, with logs or rounds to go back to.
 func (c *costs) heldInStore(keep int) float64 {
 	return float64(keep+1) * float64(c.bytes) * float64(c.nodes)

@@ -13,6 +13,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/image/nodes"
+	"ckpt/image/pfs"
 	"ckpt/interval"
 	"ckpt/predict/life"
 )
@@ -55,12 +56,12 @@ func (o *lifeCosts) addFlags(f *pflag.FlagSet) {
 	ui.Choices(f, "stagger", "none", "spread")
 	f.StringVar(&o.slack, "slack", "0s", "how far a group gets while another one stands still, like 20s: the iterations until messages are missing")
 	f.IntVar(&o.groupNodes, "group-nodes", 1, "nodes of a group in mode semi")
-	f.StringVar(&o.coordination, "coordination", "0s", "with --store-rate: time that a rank adds to the agreement of its group on a checkpoint, like 100us")
+	f.StringVar(&o.coordination, "coordination", "0s", "time that a rank adds to the agreement of its group on a checkpoint, like 100us")
 	f.IntVar(&o.ppn, "ppn", 0, "ranks of a node, in place of --np")
 	f.StringSliceVar(&o.logNames, "log", []string{"kept"}, "message logs of groups: kept, or none, without which all groups go back together; several are compared")
 	ui.Choices(f, "log", "kept", "none")
 	f.StringVar(&o.logging, "logging", "", "speed lost to message logs between groups, like 2%")
-	f.StringVar(&o.logGrowth, "log-growth", "0%", "time that logs add to a checkpoint, as a share of the interval")
+	f.StringVar(&o.logGrowth, "log-growth", "0%", "time that logs add to a checkpoint of all groups, as a share of the interval")
 	o.room.addFlags(f)
 	f.Float64Var(&o.replay, "replay", 1, "speed of repeated work of groups, whose messages come from logs")
 }
@@ -72,12 +73,14 @@ type costs struct {
 	bytes                   int64 // of a node
 	store, local, network   float64
 	scheme                  nodes.Scheme
+	survives                int // losses of a node at a time, or of a failure domain
 	drain                   nodes.Drain
 	slow, restart           float64
 	logging, growth, replay float64
 	staggers                []supervisor.Stagger
-	bare                    []bool // whether groups keep no logs
-	slack, coordination     float64
+	bare                    []bool  // whether groups keep no logs
+	slack, coordination     float64 // coordination is a rank's, by the flag
+	agreed                  float64 // of all ranks, predicted
 	slackGiven              bool
 	groupNodes, keep        int
 	described               []string // what a described storage says
@@ -141,6 +144,9 @@ func (o *lifeCosts) read(ctx context.Context, f *pflag.FlagSet, count int) (*cos
 	sys, err := o.storage.Load()
 	if err != nil {
 		return nil, err
+	}
+	if c.coordination > 0 && sys.Service.Coordination != (pfs.Cost{}) {
+		return nil, ui.BadUsage("--coordination and --on both say how long ranks take to agree", "leave one of them out")
 	}
 	for _, p := range c.parts.all() {
 		if err := c.on(ctx, sys, background, p); err != nil {
@@ -206,8 +212,6 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 		return ui.BadUsage("--group-nodes is of --mode semi", "leave it out, or add that mode")
 	case c.groupNodes < 1 || c.nodes%c.groupNodes != 0:
 		return ui.BadUsage(fmt.Sprintf("--group-nodes %d: does not divide %d nodes", c.groupNodes, c.nodes), "give a divisor")
-	case f.Changed("coordination") && o.storage.On != "":
-		return ui.BadUsage("--coordination and --on both say how long ranks take to agree", "leave one of them out")
 	case c.coordination > 0 && c.np == 0:
 		return ui.Missing("--np", "65536")
 	case uncoordinated && c.np == 0:
@@ -218,9 +222,28 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 		return ui.BadUsage(fmt.Sprintf("--np %d: each of %d nodes has a rank", c.np, c.nodes), "give more ranks, or fewer nodes")
 	case groups && kept && o.logging == "":
 		return ui.Missing("--logging", "2%")
+	case c.restart < 0 || c.slack < 0 || c.coordination < 0:
+		return ui.BadUsage("--restart, --slack and --coordination: want times from 0", "write --restart 1m")
 	case !(c.replay >= 1 && c.replay <= 100):
 		return ui.BadUsage(fmt.Sprintf("--replay %g: want 1 to 100", c.replay), "1 is the speed of the first time")
 	}
+	return nil
+}
+
+// within refuses a protection that does not survive the loss of a failure domain, of so many.
+func (c *costs) within(domains int) error {
+	c.survives = c.scheme.Strength()
+	if domains == 0 || c.scheme.Kind() == nodes.None {
+		return nil
+	}
+	var t nodes.Topology
+	for n := range c.nodes {
+		t.NodeOf, t.Domains = append(t.NodeOf, n), append(t.Domains, life.Domain(n, c.nodes, domains))
+	}
+	if err := c.scheme.Fits(t); err != nil {
+		return ui.BadUsage(fmt.Sprintf("--protect with --domains %d: %v", domains, err), "give more domains, or another protection")
+	}
+	c.survives = c.scheme.Survives(t)
 	return nil
 }
 
@@ -229,7 +252,7 @@ func (c *costs) job(w way) life.Job {
 	mode, stagger := w.mode, w.stagger
 	p, node := c.parts.mode[mode], &c.parts.node
 	j := life.Job{Nodes: c.nodes}
-	store := life.Level{Name: "store", Cost: p.write, Restart: c.restart + p.read, Share: 1}
+	store := life.Level{Name: "store", Cost: p.agree + p.write, Agree: p.agree, Restart: c.restart + p.read, Share: 1}
 	if mode != job.Coordinated {
 		j.Slowdown, j.Growth, j.Replay = c.logging, c.growth, c.replay
 		if j.Bare = w.bare; j.Bare {
@@ -252,15 +275,17 @@ func (c *costs) job(w way) life.Job {
 	own := float64(c.bytes) // what a node writes and reads at a time
 	if mode == job.Uncoordinated && stagger == supervisor.Spread {
 		own /= c.ranksOfNode()
+		j.Growth /= c.ranksOfNode()
 	}
 	extra := c.protection()
-	local := life.Level{Name: "nodes", OnNodes: true, Strength: c.scheme.Strength(), Cost: own*(1+extra)/c.local + c.agreement(p.ranks), Restart: c.restart + min(own, float64(p.bytes))/c.local}
+	local := life.Level{Name: "nodes", OnNodes: true, Strength: c.survives, Cost: own * (1 + extra) / c.local, Restart: c.restart + min(own, float64(p.bytes))/c.local}
 	again := float64(c.bytes) / c.local // what a lost node had
 	if c.network > 0 {
 		local.Cost, again = max(local.Cost, own*extra/c.network), max(again, float64(c.bytes)/c.network)
 	}
-	local.Rebuild, local.Restored = again, again
-	store.Drain, store.Slow, store.Cost, store.Every = p.write*p.stretch(p.count), c.slow, 0, max(1, c.drain.Every)
+	local.Cost += p.agree
+	local.Agree, local.Rebuild, local.Restored = p.agree, again, again
+	store.Drain, store.Slow, store.Cost, store.Agree, store.Every = p.write*p.stretch(p.count), c.slow, 0, 0, max(1, c.drain.Every)
 	j.Levels = []life.Level{local, store}
 	return j
 }

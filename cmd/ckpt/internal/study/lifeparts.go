@@ -19,10 +19,10 @@ type unit struct {
 	count        int   // of such parts
 	bytes        int64 // of one
 
-	// write and read are the seconds of a part that has the storage alone, stretch how many times
-	// longer it takes while so many do.
-	write, read float64
-	stretch     func(parts int) float64
+	// agree is the seconds until the ranks of a part have agreed to store, write and read are those
+	// of a part that has the storage alone, stretch how many times longer it takes while so many do.
+	agree, write, read float64
+	stretch            func(parts int) float64
 }
 
 // parts are the part of each mode, and a node.
@@ -66,13 +66,17 @@ func (c *costs) byRate(p *unit) {
 		return float64(parts) * float64(p.bytes) / rate
 	}
 	alone := seconds(1)
-	p.write, p.read = alone+c.agreement(p.ranks), alone
+	p.agree, p.write, p.read = c.agreement(p.ranks), alone, alone
 	p.stretch = func(parts int) float64 { return seconds(parts) / alone }
 }
 
-// agreement is how long the ranks of a part take to stop and agree: linear in them as far as was
-// measured, and from there on as a tree (docs/PREDICT.md).
+// agreement is how long the ranks of a part take to stop and agree: as predicted for the application,
+// or by --coordination, linear in them as far as was measured, and from there on as a tree
+// (docs/PREDICT.md).
 func (c *costs) agreement(ranks int) float64 {
+	if c.coordination == 0 {
+		return c.agreed
+	}
 	const knee = 512
 	n := float64(ranks)
 	if n > knee {
@@ -94,15 +98,16 @@ func (c *costs) on(ctx context.Context, sys *pfs.System, background float64, p *
 		if err != nil {
 			return err
 		}
-		// Each part agrees by itself.
-		agreed := sys.Service.Coordination.Of(p.ranks, forecast.Files/n)
 		counts, seconds = append(counts, math.Log(float64(n))), append(seconds, forecast.Latency.Value-forecast.Coordination)
 		if n == 1 {
 			restarts, err := tune.Restarts(ctx, sys, of, &forecast)
 			if err != nil {
 				return err
 			}
-			p.write, p.read = seconds[0]+agreed, restarts[0].Seconds.Value
+			p.agree, p.write, p.read = c.agreement(p.ranks), seconds[0], restarts[0].Seconds.Value
+			if p.agree == 0 { // each part agrees by itself
+				p.agree = sys.Service.Coordination.Of(p.ranks, forecast.Files)
+			}
 			if p.count == 1 {
 				between := func(s tune.Seconds) string { return ui.Between(s.Low, s.High, ui.Seconds) }
 				c.described = append(c.described, fmt.Sprintf("%s stores a checkpoint in %s (%s), and reads it in %s (%s)", sys.Name, ui.Seconds(forecast.Latency.Value), between(forecast.Latency),

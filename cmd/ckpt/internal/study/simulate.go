@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ type simulateOptions struct {
 	runs                int
 	seed                uint64
 	preset              string
+	instead             []string // flags that say otherwise than the preset
+	logMTBF             float64  // of the machine of a log
 	vary                []string
 	target, solve       string
 	plot                string
@@ -74,7 +77,7 @@ limits; ckpt interval has the closed forms.`,
   ckpt simulate --nodes 4096 --np 65536 --node-bytes 64GiB --store-rate 500GiB/s --node-mtbf 1y --mode coordinated,semi,uncoordinated --logging 2% --replay 1.5 --network-rate 10GiB/s --slack 1m
   ckpt simulate --model heat.model --np 65536 --nodes 4096 --on eos-spider2 --node-mtbf 5y
   ckpt simulate --machine llama3 --node-bytes 32GiB --vary store-rate=100GiB/s..10TiB/s
-  ckpt simulate --machine frontier --node-mtbf 5y --target 'waste<5%' --solve store-rate=100GiB/s..100TiB/s --plot life.svg
+  ckpt simulate --machine frontier --node-mtbf 5y --target 'waste<10%' --solve store-rate=1TiB/s..100TiB/s --plot life.svg
   ckpt simulate --nodes 100 --machine-nodes 400 --failures failures.csv --node-bytes 64GiB --store-rate 50GiB/s --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -190,6 +193,8 @@ func (o *simulateOptions) answer(ctx context.Context, f *pflag.FlagSet) (*simula
 	switch {
 	case len(o.vary) > 2:
 		return nil, ui.BadUsage(fmt.Sprintf("--vary is there %d times", len(o.vary)), "vary one flag, or two for a map of the best ways")
+	case len(o.vary) > 0 && o.plot != "":
+		return nil, ui.BadUsage("--plot draws one life, and --vary simulates many", "leave one of them out, or write the table with --json")
 	case len(o.vary) > 0 && o.target != "":
 		return nil, ui.BadUsage("--vary and --target both change a flag", "leave one of them out")
 	case (o.target == "") != (o.solve == ""):
@@ -232,7 +237,12 @@ func (o *simulateOptions) simulate(ctx context.Context, f *pflag.FlagSet) (*simu
 	if err != nil {
 		return nil, err
 	}
+	if err := costs.within(o.domains); err != nil {
+		return nil, err
+	}
 	var jobs []life.Job
+	var without []string // ways that have no end
+	var never error
 	var ways []way
 	asked := costs.ways()
 	for _, w := range asked {
@@ -244,7 +254,8 @@ func (o *simulateOptions) simulate(ctx context.Context, f *pflag.FlagSet) (*simu
 		tries := []float64{1}
 		if fixed == 0 {
 			if j.Interval, err = costs.best(&j, o.mtbf(&m), m.Lost); err != nil {
-				return nil, ui.AsUsage(err)
+				without, never = append(without, w.name()), cmp.Or(never, ui.AsUsage(err))
+				continue
 			}
 			tries = around
 		}
@@ -254,33 +265,50 @@ func (o *simulateOptions) simulate(ctx context.Context, f *pflag.FlagSet) (*simu
 			jobs, ways = append(jobs, try), append(ways, w)
 		}
 	}
-	s, err := life.Simulate(ctx, jobs, m, life.Runs{Count: o.runs, Seed: o.seed})
-	var without []string
-	for stuck := new(life.StuckError); errors.As(err, &stuck) && len(jobs) > 1; {
+	var s *life.Simulation
+	for len(jobs) > 0 {
+		s, err = life.Simulate(ctx, jobs, m, life.Runs{Count: o.runs, Seed: o.seed})
+		stuck := new(life.StuckError)
+		if !errors.As(err, &stuck) {
+			break
+		}
 		// The others are compared without a way or an interval that makes no progress.
 		name := ways[stuck.Job].name()
 		jobs, ways = slices.Delete(jobs, stuck.Job, stuck.Job+1), slices.Delete(ways, stuck.Job, stuck.Job+1)
 		if !slices.ContainsFunc(ways, func(w way) bool { return w.name() == name }) {
-			without = append(without, name)
+			without, never = append(without, name), cmp.Or(never, err)
 		}
-		s, err = life.Simulate(ctx, jobs, m, life.Runs{Count: o.runs, Seed: o.seed})
+	}
+	if len(jobs) == 0 {
+		return nil, &neverError{o.rangeOfLife(never), without}
 	}
 	if err != nil {
-		return nil, rangeOfLife(err)
+		return nil, o.rangeOfLife(err)
 	}
 	slices.Sort(without)
 	r := &simulateResult{ways: asked, Without: without, Nodes: o.nodes, NodeBytes: costs.bytes, WorkS: work, MTBFS: o.mtbf(&m), Runs: o.runs, Seed: o.seed, Protect: costs.scheme.String(), Lives: []simulatedLife{},
 		Assumed: append(o.assumed(), costs.assumed()...), jobs: jobs, machine: m}
 	r.add(costs, jobs, ways, s)
-	return r, nil
+	return r, o.room.after(r)
 }
 
+// A neverError says that no way has an end, and why the first has none.
+type neverError struct {
+	error
+	ways []string
+}
+
+func (e *neverError) Unwrap() error { return e.error }
+
 // rangeOfLife makes numbers that cannot be simulated, and jobs without progress, errors of usage.
-func rangeOfLife(err error) error {
-	if stuck := new(life.StuckError); errors.As(err, &stuck) {
+func (o *simulateOptions) rangeOfLife(err error) error {
+	stuck := new(life.StuckError)
+	switch {
+	case errors.As(err, &stuck) && o.interval != "auto":
+		return ui.AsUsage(ui.WithHint(err, "give a shorter --interval, or --interval auto"))
+	case errors.As(err, &stuck):
 		return ui.AsUsage(ui.WithHint(err, stuck.Hint()))
-	}
-	if errors.As(err, new(*life.RangeError)) {
+	case errors.As(err, new(*life.RangeError)):
 		return ui.AsUsage(err)
 	}
 	return err

@@ -1,9 +1,11 @@
 package study
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,13 +82,28 @@ func (o *simulateOptions) log(m *life.Machine) error {
 	if machine == 0 {
 		machine = o.nodes
 	}
+	named := map[string]bool{}
+	for i := range m.Log.Failures {
+		named[m.Log.Failures[i].Node] = true
+	}
+	if delete(named, ""); len(named) > machine {
+		return ui.BadUsage(fmt.Sprintf("--failures %s: the log names %d nodes, of a machine of %d", o.failures, len(named), machine), fmt.Sprintf("give those of the machine, like --machine-nodes %d", len(named)))
+	}
 	if o.nodes > machine {
 		return ui.BadUsage(fmt.Sprintf("--nodes %d: the machine of the log has %d", o.nodes, machine), "give the nodes of the job, and with --machine-nodes those of the machine")
 	}
 	m.LogShare = float64(o.nodes) / float64(machine)
+	stats, err := m.Log.Stats(machine)
+	if err != nil {
+		return ui.AsUsage(err)
+	}
+	o.logMTBF = stats.MTBF.Value
 	if o.failuresFrom != "" {
 		var q ui.Quantities
 		from := q.Duration("--failures-from", o.failuresFrom).Seconds()
+		if span := m.Log.To - m.Log.From; q.Err == nil && !(from >= 0 && from < span) {
+			return ui.BadUsage(fmt.Sprintf("--failures-from %s: the log covers %s", o.failuresFrom, ui.Seconds(span)), "give a time before its end")
+		}
 		m.LogFrom = &from
 		return q.Err
 	}
@@ -96,7 +113,7 @@ func (o *simulateOptions) log(m *life.Machine) error {
 // mtbf is the mean time between failures of the job, in seconds.
 func (o *simulateOptions) mtbf(m *life.Machine) float64 {
 	if m.Log != nil {
-		return (m.Log.To - m.Log.From) / float64(len(m.Log.Failures)) / m.LogShare
+		return o.logMTBF / m.LogShare
 	}
 	rate := float64(o.nodes) / m.NodeMTBF
 	if m.Domains > 0 {
@@ -118,8 +135,8 @@ var presets = []preset{
 		[][2]string{{"nodes", "4608"}, {"node-bytes", "512GiB"}, {"store-rate", "2.5TB/s"}, {"local-rate", "2.1GB/s"}}},
 	{"fugaku", "158,976 nodes with 32 GiB (RIKEN); it says nothing of the store and of failures",
 		[][2]string{{"nodes", "158976"}, {"node-bytes", "32GiB"}}},
-	{"llama3", "16,384 GPUs on 2,048 nodes, a failure of the job every 54 days / 419, a store of 2 TB/s (Llama 3, 2024)",
-		[][2]string{{"nodes", "2048"}, {"mtbf", "11135s"}, {"store-rate", "2TB/s"}}},
+	{"llama3", "16,384 GPUs on 2,048 nodes, 419 failures in 54 days, a store of 2 TB/s (Llama 3, 2024)",
+		[][2]string{{"nodes", "2048"}, {"node-mtbf", "22804651s"}, {"store-rate", "2TB/s"}}},
 }
 
 func presetNames() (list []string) {
@@ -138,13 +155,18 @@ func (o *simulateOptions) usePreset(f *pflag.FlagSet) error {
 	if p == nil {
 		return ui.BadUsage(fmt.Sprintf("--machine %q is unknown", o.preset), "choose "+strings.Join(presetNames(), ", "))
 	}
-	instead := map[string][]string{"mtbf": {"node-mtbf", "failures"}, "store-rate": {"on"}}
+	says := func(name string) bool {
+		changes := func(of string) bool { return strings.HasPrefix(of, name+"=") }
+		return f.Changed(name) || slices.ContainsFunc(o.vary, changes) || changes(o.solve)
+	}
+	instead := map[string][]string{"node-mtbf": {"node-mtbf", "mtbf", "failures"}, "store-rate": {"store-rate", "on"}}
 	for _, x := range p.flags {
-		given := f.Changed(x[0]) || x[0] == "node-bytes" && o.size.predicted()
-		for _, name := range instead[x[0]] {
-			given = given || f.Changed(name)
+		names := cmp.Or(strings.Join(instead[x[0]], " "), x[0])
+		if i := slices.IndexFunc(strings.Fields(names), says); i >= 0 {
+			o.instead = append(o.instead, "--"+strings.Fields(names)[i])
+			continue
 		}
-		if given {
+		if x[0] == "node-bytes" && o.size.predicted() {
 			continue
 		}
 		if err := f.Set(x[0], x[1]); err != nil {
@@ -166,7 +188,11 @@ func (o *simulateOptions) presetOf() *preset {
 // assumed is what the machine takes for granted.
 func (o *simulateOptions) assumed() (list []string) {
 	if p := o.presetOf(); p != nil {
-		list = append(list, p.name+": "+p.said)
+		line := p.name + ": " + p.said
+		if len(o.instead) > 0 {
+			line += "; instead " + strings.Join(o.instead, ", ")
+		}
+		list = append(list, line)
 	}
 	if o.failuresFrom != "" {
 		list = append(list, "all runs meet the failures of the log from the same time on, so that the ends of runs say nothing of other failures")

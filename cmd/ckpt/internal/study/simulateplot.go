@@ -14,7 +14,7 @@ import (
 	"ckpt/predict/life"
 )
 
-// draw draws one life of the best way, and the waste over the interval or over what varies.
+// draw draws one life of the best way, and the waste over the interval.
 func (r *simulateResult) draw(path string) error {
 	below, err := r.wastePlot()
 	if err != nil {
@@ -47,7 +47,7 @@ func (r *simulateResult) lifePlot() (*figure.Picture, error) {
 	moments := []life.Moment{{}}
 	_, err := life.One(r.jobs[i], r.machine, r.Seed, 0, func(m life.Moment) { moments = append(moments, m) })
 	if err != nil {
-		return nil, rangeOfLife(err)
+		return nil, ui.AsUsage(err)
 	}
 	p := figure.New("A life: " + r.tries[i].way.name() + " every " + ui.Seconds(r.tries[i].interval))
 	p.X.Label.Text, p.Y.Label.Text = "days", "hours that were no work"
@@ -72,6 +72,7 @@ func (r *simulateResult) lifePlot() (*figure.Picture, error) {
 	}
 	p.Marks("failures", failures, draw.GlyphStyle{Color: figure.Vermilion, Radius: 2, Shape: draw.CrossGlyph{}})
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(figure.DecimalTicks), plot.TickerFunc(figure.DecimalTicks)
+	figure.Include(&p.X, 0, end.At/86400)
 	figure.Include(&p.Y, 0, math.Max(1, p.Y.Max))
 	figure.AddKey(p, p.Key)
 	return p, p.Err

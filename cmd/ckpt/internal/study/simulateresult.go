@@ -117,7 +117,7 @@ func (r *simulateResult) add(c *costs, jobs []life.Job, ways []way, s *life.Simu
 		}
 		l := &s.Lives[i]
 		x := simulatedLife{way: w, Unlogged: w.bare, Mode: w.mode, Stagger: w.staggered(), GroupCount: max(1, jobs[i].Groups), Best: l.Best, IntervalS: jobs[i].Interval, CostS: jobs[i].Pause(),
-			MeanS: l.End.Mean, LowS: l.End.Low, HighS: l.End.High, P5: l.End.P5, P95: l.End.P95,
+			MeanS: l.End.Mean, LowS: max(r.WorkS, l.End.Low), HighS: l.End.High, P5: l.End.P5, P95: l.End.P95,
 			ETTR: l.ETTR.Mean, ETTRP5: l.ETTR.P5, ETTRP95: l.ETTR.P95, Longer: l.More.Mean, LongerLow: l.More.Low, LongerHigh: l.More.High,
 			Failures: l.Failures, LostNodes: l.LostNodes, Restarts: l.Restarts, FromStore: l.FromLast, Checkpoints: l.Checkpoints, Drains: l.Drains}
 		x.move(c, &jobs[i], l)

@@ -2,6 +2,7 @@ package study
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -22,8 +23,18 @@ type simulatedPoint struct {
 	WasteL float64         `json:"waste_low"`
 	WasteH float64         `json:"waste_high"`
 	Lives  []simulatedLife `json:"simulated_list"`
-	// Without are the ways that have no end with this value.
+	// Without are the ways that have no end with this value. If none has, the waste is 1.
 	Without []string `json:"no_progress_list,omitempty"`
+
+	work float64
+}
+
+// waste is that of the best way as people read it.
+func (p *simulatedPoint) waste() string {
+	if len(p.Lives) == 0 {
+		return "100 % (" + noEnd + ")"
+	}
+	return ui.Percent1(p.Waste)
 }
 
 // A scope is a flag and the ends of its values.
@@ -105,11 +116,14 @@ func (o *simulateOptions) point(ctx context.Context, f *pflag.FlagSet, x *scope,
 		return nil, nil, err
 	}
 	r, err := o.simulate(ctx, f)
+	if never := new(neverError); errors.As(err, &never) {
+		return nil, &simulatedPoint{Value: text, Waste: 1, WasteL: 1, WasteH: 1, Lives: []simulatedLife{}, Without: never.ways}, err
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("--%s %s: %w", x.flag, text, err)
 	}
 	best := &r.Lives[0]
-	return r, &simulatedPoint{Value: text, Waste: 1 - r.WorkS/best.MeanS, WasteL: 1 - r.WorkS/max(r.WorkS, best.LowS), WasteH: 1 - r.WorkS/best.HighS, Lives: r.Lives, Without: r.Without}, nil
+	return r, &simulatedPoint{work: r.WorkS, Value: text, Waste: 1 - r.WorkS/best.MeanS, WasteL: 1 - r.WorkS/max(r.WorkS, best.LowS), WasteH: 1 - r.WorkS/best.HighS, Lives: r.Lives, Without: r.Without}, nil
 }
 
 // varied simulates several values of a flag, or of two.
@@ -131,6 +145,7 @@ func (o *simulateOptions) varied(ctx context.Context, f *pflag.FlagSet) (*simula
 	}
 	var all []simulatedPoint
 	var last *simulateResult
+	var never error
 	var lines [][]string // that each takes for granted
 	for i := range steps {
 		for _, column := range columns {
@@ -142,12 +157,20 @@ func (o *simulateOptions) varied(ctx context.Context, f *pflag.FlagSet) (*simula
 				}
 			}
 			r, p, err := o.point(ctx, f, &x, x.at(float64(i)/(steps-1)))
-			if err != nil {
+			if p == nil {
 				return nil, err
 			}
 			p.Second = value
-			all, lines, last = append(all, *p), append(lines, r.Assumed), r
+			all = append(all, *p)
+			if r == nil {
+				never, lines = err, append(lines, nil)
+				continue
+			}
+			lines, last = append(lines, r.Assumed), r
 		}
+	}
+	if last == nil {
+		return nil, never
 	}
 	last.Varied, last.Second, last.Points, last.Assumed = x.flag, second.flag, all, assumedOf(x.flag, second.flag, all, lines)
 	return last, nil
@@ -172,6 +195,9 @@ func assumedOf(first, second string, points []simulatedPoint, lines [][]string) 
 	var order, everywhere, somewhere []string
 	places := map[string]*place{}
 	for i := range points {
+		if len(points[i].Lives) == 0 {
+			continue
+		}
 		all.add(&points[i])
 		for _, line := range lines[i] {
 			if places[line] == nil {
@@ -214,7 +240,7 @@ func (o *simulateOptions) solved(ctx context.Context, f *pflag.FlagSet) (*simula
 	var points []simulatedPoint
 	try := func(part float64) (*simulateResult, bool, error) {
 		r, p, err := o.point(ctx, f, &x, x.at(part))
-		if err != nil {
+		if p == nil {
 			return nil, false, err
 		}
 		points = append(points, *p)
@@ -234,7 +260,7 @@ func (o *simulateOptions) solved(ctx context.Context, f *pflag.FlagSet) (*simula
 		if reachesLow {
 			reason = "both ends reach it"
 		}
-		return nil, ui.BadUsage(fmt.Sprintf("--target %s: %s: the waste is %s with --%s %s, and %s with %s", o.target, reason, ui.Percent1(a.Waste), x.flag, a.Value, ui.Percent1(b.Waste), b.Value),
+		return nil, ui.BadUsage(fmt.Sprintf("--target %s: %s: the waste is %s with --%s %s, and %s with %s", o.target, reason, a.waste(), x.flag, a.Value, b.waste(), b.Value),
 			"give other ends with --solve")
 	}
 	good, bad, best := 0.0, 1.0, low
@@ -289,12 +315,15 @@ func (r *simulateResult) printPoints(g *ui.Globals) error {
 	var rows [][]string
 	for i := range r.Points {
 		p := &r.Points[i]
-		best := &p.Lives[0]
-		row := []string{show(r.Varied, p.Value), best.name() + p.doubt(), ui.Seconds(best.IntervalS), ui.Seconds(best.MeanS)}
+		row := []string{show(r.Varied, p.Value), noEnd, "", ""}
+		if len(p.Lives) > 0 {
+			best := &p.Lives[0]
+			row = []string{row[0], best.name() + p.doubt(), ui.Seconds(best.IntervalS), ui.Seconds(best.MeanS)}
+		}
 		for _, name := range order {
 			waste := noEnd
 			if i := slices.IndexFunc(p.Lives, func(l simulatedLife) bool { return l.name() == name }); i >= 0 {
-				waste = ui.Percent1(1 - r.WorkS/p.Lives[i].MeanS)
+				waste = ui.Percent1(1 - p.work/p.Lives[i].MeanS)
 			}
 			row = append(row, waste)
 		}
@@ -343,10 +372,14 @@ func (r *simulateResult) printMap(g *ui.Globals) error {
 		if len(rows) == 1 {
 			header = append(header, "|"+r.Second+" "+show(r.Second, p.Second))
 		}
+		row := &rows[len(rows)-1]
+		if len(p.Lives) == 0 {
+			*row = append(*row, noEnd)
+			continue
+		}
 		name := p.Lives[0].name()
 		names[initials(name)] = name
-		row := &rows[len(rows)-1]
-		*row = append(*row, initials(name)+p.doubt()+" "+ui.Percent1(p.Waste))
+		*row = append(*row, initials(name)+p.doubt()+" "+p.waste())
 	}
 	if err := g.Table(header, rows); err != nil || g.Quiet {
 		return err
