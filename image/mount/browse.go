@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +31,11 @@ type BrowseOptions struct {
 
 // Browse mounts a store for reading.
 func Browse(store *image.Store, dir string, o BrowseOptions) (*Mount, error) {
+	if _, err := os.Stat(store.Dir()); err == nil { // and no object storage
+		if err := apart(store.Dir(), dir); err != nil {
+			return nil, err
+		}
+	}
 	b := &browser{store: store, o: o}
 	options := &fs.Options{}
 	options.Options = []string{"ro"}

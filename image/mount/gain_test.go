@@ -49,6 +49,7 @@ func (*slowDisk) Size(string) (int64, bool)            { return 0, false }
 func (*slowDisk) Truncate(string, int64) (bool, error) { return false, nil }
 func (*slowDisk) Renaming(string, string) error        { return nil }
 func (*slowDisk) Removing(string) error                { return nil }
+func (*slowDisk) Linking(string) error                 { return nil }
 
 type slowFile struct {
 	*os.File

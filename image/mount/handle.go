@@ -94,7 +94,7 @@ func (l *loop) handle(r *Request, disk *fs.LoopbackFile, flags uint32) (fs.FileH
 		h.file = file
 	}
 	var reply uint32
-	if flags&syscall.O_DIRECT != 0 || l.seen() {
+	if h.direct = flags&syscall.O_DIRECT != 0 || l.seen(); h.direct {
 		reply |= fuse.FOPEN_DIRECT_IO
 	}
 	return h, reply, 0
@@ -123,6 +123,9 @@ type handle struct {
 	file   File
 	name   string
 	opener Caller
+	// direct says that the kernel keeps no pages: a program gets what a read returns. For pages it
+	// would take fewer bytes for the end of the file.
+	direct bool
 	// appends says that a program opened the file to write at its end.
 	appends bool
 	// syncs says that each write is on the disk when it returns.
@@ -157,15 +160,15 @@ func (h *handle) move(r *Request, part func(off, bytes, behind int64) error) sys
 }
 
 func (h *handle) Read(ctx context.Context, b []byte, off int64) (fuse.ReadResult, syscall.Errno) {
-	if h.loop.plain() {
-		return h.LoopbackFile.Read(ctx, b, off)
-	}
 	n, errno := h.read(ctx, b, off)
-	return fuse.ReadResultData(b[:n]), errno
+	if errno != 0 { // a result would make the read a success
+		return nil, errno
+	}
+	return fuse.ReadResultData(b[:n]), 0
 }
 
-// read returns fewer bytes than it was asked for at the end of the file, or before an error that the
-// next call meets.
+// read returns fewer bytes than it was asked for at the end of the file, and of a direct handle before
+// an error that the next call meets.
 func (h *handle) read(ctx context.Context, b []byte, off int64) (int, syscall.Errno) {
 	r, n := h.request(ctx, Read, off, int64(len(b))), 0
 	errno := h.move(r, func(at, bytes, behind int64) error {
@@ -180,8 +183,11 @@ func (h *handle) read(ctx context.Context, b []byte, off int64) (int, syscall.Er
 		n += m
 		return err
 	})
-	if n > 0 {
+	switch {
+	case errno != 0 && n > 0 && h.direct:
 		errno = 0
+	case errno != 0:
+		n = 0
 	}
 	r.Bytes = int64(n)
 	h.loop.tell(r, errno)

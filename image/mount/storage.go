@@ -58,6 +58,8 @@ type Files interface {
 	// Renaming and Removing say that a name of the directory is about to change or to go, which
 	// their errors prevent.
 	Renaming(from, to string) error
+	// Linking says that a file is about to get another name.
+	Linking(name string) error
 	Removing(name string) error
 }
 
@@ -132,6 +134,9 @@ const mostBackground = 1 << 12
 // apart refuses a mount on the directory itself or around it: the daemon would wait for itself.
 func apart(dir, at string) error {
 	real, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
 	if err != nil {
 		return err
 	}
@@ -303,6 +308,15 @@ func (n *node) Unlink(ctx context.Context, name string) syscall.Errno {
 	}
 	n.loop.tell(r, errno)
 	return errno
+}
+
+func (n *node) Link(ctx context.Context, target fs.InodeEmbedder, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	if of, ok := target.(*node); ok && n.loop.o.Files != nil {
+		if err := n.loop.o.Files.Linking(of.name()); err != nil {
+			return nil, errnoOf(err)
+		}
+	}
+	return n.LoopbackNode.Link(ctx, target, name, out)
 }
 
 func (n *node) Rename(ctx context.Context, name string, to fs.InodeEmbedder, newName string, flags uint32) syscall.Errno {

@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ckpt/image"
 	"ckpt/internal/testkit"
+	"ckpt/internal/vfs"
 )
 
 // storage mounts a new directory.
@@ -135,9 +137,16 @@ func TestStorageThatHidesItself(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	store, err := image.CreateStore(vfs.OS{}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, at := range []string{dir, filepath.Dir(dir)} {
 		if _, err := Storage(dir, at, StorageOptions{}); !errors.Is(err, ErrHides) {
 			t.Errorf("mounted on %s: %v", at, err)
+		}
+		if _, err := Browse(store, at, BrowseOptions{}); !errors.Is(err, ErrHides) {
+			t.Errorf("a store, mounted on %s: %v", at, err)
 		}
 	}
 }

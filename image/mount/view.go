@@ -139,7 +139,7 @@ func (h *viewHandle) Read(ctx context.Context, b []byte, off int64) (fuse.ReadRe
 		return nil, errnoOf(err)
 	}
 	n, err := f.ReadAt(b, off)
-	if n == 0 && err != nil && err != io.EOF {
+	if err != nil && err != io.EOF && (n == 0 || !h.file.direct) {
 		return nil, errnoOf(err)
 	}
 	return fuse.ReadResultData(b[:n]), 0
@@ -175,15 +175,18 @@ type viewed struct {
 	ctx  context.Context
 }
 
-func (f viewed) ReadAt(b []byte, off int64) (int, error) {
-	read, errno := f.file.read(f.ctx, b, off)
-	if errno != 0 {
-		return read, errno
+func (f viewed) ReadAt(b []byte, off int64) (n int, err error) {
+	for n < len(b) {
+		read, errno := f.file.read(f.ctx, b[n:], off+int64(n))
+		if errno != 0 {
+			return n, errno
+		}
+		if read == 0 {
+			return n, io.EOF
+		}
+		n += read
 	}
-	if read < len(b) {
-		return read, io.EOF
-	}
-	return read, nil
+	return n, nil
 }
 
 func (f viewed) WriteAt(b []byte, off int64) (int, error) {

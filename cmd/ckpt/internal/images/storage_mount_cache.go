@@ -87,7 +87,7 @@ func (f *cacheFlags) files(cmd *cobra.Command, g *ui.Globals, dir string, o *mou
 	}
 	// With versions a name is another file after each fsync: what is open before and after has its
 	// own pages in the kernel.
-	o.Files, o.Shared = &cacheFiles{s, g}, f.nodes > 1 || f.versions
+	o.Files, o.Shared = &cacheFiles{s: s, g: g, named: f.nodes > 1 && !f.versions}, f.nodes > 1 || f.versions
 	return end, nil
 }
 
@@ -123,8 +123,9 @@ func cacheHint(err error, dir string) error {
 
 // cacheFiles are the files of a mount that are open in the cache.
 type cacheFiles struct {
-	s *cached.Service
-	g *ui.Globals
+	s     *cached.Service
+	g     *ui.Globals
+	named bool // nodes know a file by its name, so that it may have one only
 }
 
 // report tells of an error that programs see as a number only.
@@ -147,9 +148,19 @@ func (c *cacheFiles) report(err error) error {
 	return err
 }
 
-func (c *cacheFiles) Open(name string, _ int, disk *os.File) (mount.File, error) {
+func (c *cacheFiles) Open(name string, flags int, disk *os.File) (mount.File, error) {
 	if cached.Hidden(name) {
 		return nil, nil
+	}
+	if c.named && flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+		var st syscall.Stat_t
+		if err := syscall.Fstat(int(disk.Fd()), &st); err != nil {
+			return nil, err
+		}
+		if st.Nlink > 1 {
+			c.g.Warn("%s has %d names: several nodes would each keep its bytes under their own", name, st.Nlink)
+			return nil, syscall.EMLINK
+		}
 	}
 	h, err := c.s.Open(context.Background(), name)
 	if err != nil {
@@ -200,6 +211,9 @@ func (c *cacheFiles) Renaming(from, to string) error {
 	}
 	return nil
 }
+
+// Linking refuses what is open, too: the new name would not have its bytes.
+func (c *cacheFiles) Linking(name string) error { return c.idle(name) }
 
 func (c *cacheFiles) idle(name string) error {
 	if name == "" || cached.Hidden(name) {
