@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"ckpt/coordinator/wire"
 	"ckpt/image/filecache"
 	"ckpt/internal/durable"
@@ -176,6 +178,9 @@ func LinkVersion(version, name string) error {
 	if err := durable.Remove(fsys, temp); err != nil {
 		return err
 	}
+	if err := dress(version, name); err != nil {
+		return err
+	}
 	if err := os.Link(version, temp); err != nil {
 		return err
 	}
@@ -183,4 +188,48 @@ func LinkVersion(version, name string) error {
 		return err
 	}
 	return fsys.SyncDir(filepath.Dir(name))
+}
+
+// dress gives a new version the owner, the rights and the attributes of the file in whose place it
+// comes, if there is one.
+func dress(version, name string) error {
+	var st unix.Stat_t
+	switch err := unix.Lstat(name, &st); {
+	case err == unix.ENOENT:
+		return nil
+	case err != nil:
+		return &os.PathError{Op: "stat", Path: name, Err: err}
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil
+	}
+	var own unix.Stat_t
+	err := unix.Lstat(version, &own)
+	if err == nil && (own.Uid != st.Uid || own.Gid != st.Gid) {
+		err = unix.Lchown(version, int(st.Uid), int(st.Gid))
+	}
+	if err == nil {
+		err = unix.Chmod(version, st.Mode&0o7777)
+	}
+	if err != nil {
+		return &os.PathError{Op: "give the owner and the rights of " + name + " to", Path: version, Err: err}
+	}
+	list := make([]byte, 1<<16) // what Linux lists at most
+	n, err := unix.Llistxattr(name, list)
+	if err != nil {
+		return nil // the file system has none
+	}
+	value := make([]byte, 1<<16)
+	for attr := range strings.SplitSeq(strings.TrimSuffix(string(list[:n]), "\x00"), "\x00") {
+		if attr == "" {
+			continue
+		}
+		n, err := unix.Lgetxattr(name, attr, value)
+		if err == nil {
+			err = unix.Lsetxattr(version, attr, value[:n], 0)
+		}
+		if err != nil && !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.EPERM) {
+			return &os.PathError{Op: "set " + attr + " of", Path: version, Err: err}
+		}
+	}
+	return nil
 }

@@ -32,6 +32,7 @@ type File struct {
 	closed bool
 	why    error       // it is closed; nil: since it was closed
 	base   uint64      // what the store has: the number of a version, or of syncs
+	making uint64      // the version that was begun last
 	epoch  uint64      // of the journals
 	named  bool        // the name of the file in the store is durable
 	stored bool        // the store has a file

@@ -120,8 +120,19 @@ func (f *File) storeVersion(ctx context.Context) error {
 	if len(numbers) > 0 {
 		v.Number = numbers[len(numbers)-1] + 1
 	}
+	// A file that has the name of a version, and no manifest, may be the user's.
+	for ; v.Number != f.making; v.Number++ {
+		_, err := f.cache.Store.FS.Stat(f.cache.Store.versionPath(f.name, v.Number))
+		if missing(err) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	f.making = v.Number
 	path := f.cache.Store.versionPath(f.name, v.Number)
-	if err := durable.Remove(f.cache.Store.FS, path); err != nil { // debris of a crash
+	if err := durable.Remove(f.cache.Store.FS, path); err != nil { // of an attempt that failed
 		return err
 	}
 	if err := create(f.cache.Store.FS, path); err != nil {
