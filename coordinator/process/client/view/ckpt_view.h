@@ -137,8 +137,8 @@ static inline ssize_t ckpt_view_read(struct ckpt_view *view, int fd, void *p, si
 
 /*
  * ckpt_view_write writes n wanted bytes from the wanted byte at offset on, and nothing if
- * that goes beyond the view. Writes with holes read them: open the file with O_RDWR. It
- * returns n, or -1 with errno, and view->error; the blocks before the error are written.
+ * that goes beyond the view. Writes with holes read them: open the file with O_RDWR, and
+ * without O_APPEND, with which all bytes would go to the end. It returns n, or -1 with errno, and view->error; the blocks before the error are written.
  */
 static inline ssize_t ckpt_view_write(struct ckpt_view *view, int fd, const void *p, size_t n, long long offset);
 
@@ -855,10 +855,14 @@ static inline ssize_t ckpt_view_write(struct ckpt_view *v, int fd, const void *p
 	struct ckpt_view_plan_ plan;
 	struct ckpt_view_window_ w;
 	long long done = 0;
+	int flags;
 	if (ckpt_view_usable_(v, offset) != 0)
 		return -1;
 	if (n > 0 && (offset > v->size || n > (size_t)(v->size - offset)))
 		return ckpt_view_fail_(v, EINVAL, "view: %lld bytes at offset %lld go beyond its end", (long long)n, offset);
+	flags = fcntl(fd, F_GETFL);
+	if (flags != -1 && flags & O_APPEND)
+		return ckpt_view_fail_(v, EINVAL, "view: a file that is open with O_APPEND is written at its end only", 0, 0);
 	ckpt_view_start_(&plan, v, 1, n, offset);
 	while (ckpt_view_next_(&plan, &w)) {
 		char first[sizeof v->error];

@@ -28,6 +28,7 @@ import fcntl
 import itertools
 import json
 import os
+import stat
 import struct
 
 try:
@@ -115,6 +116,9 @@ class View:
         the view or the file ends."""
         if n is None:
             n = self.size - offset
+            at = os.fstat(fd)
+            if stat.S_ISREG(at.st_mode):
+                n = min(n, at.st_size)
         p = bytearray(max(0, min(n, self.size - offset)))
         done = self.readinto(fd, p, offset)
         return p if done == len(p) else p[:done]
@@ -179,6 +183,8 @@ class View:
         p = memoryview(p).cast("B")
         if p and len(p) > self.size - offset:
             raise ValueError("view: %d bytes at offset %d go beyond its end" % (len(p), offset))
+        if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND:
+            raise ValueError("view: a file that is open with O_APPEND is written at its end only")
         done = 0
         for w in self._windows(True, len(p), offset):
             self.locks += 1

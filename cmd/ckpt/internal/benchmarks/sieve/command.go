@@ -240,7 +240,7 @@ func newRun(o *Options) (*run, error) {
 		return nil, err
 	}
 	if least := int64(4 * largeCall); r.Size < least || o.Rounds < 1 {
-		return nil, fmt.Errorf("cannot measure a file of %d bytes in %d rounds: at least %d bytes and 1 round", r.Size, o.Rounds, least)
+		return nil, ui.BadUsage(fmt.Sprintf("--size %s --rounds %d: want at least %s and 1 round", o.Size, o.Rounds, ui.Bytes(float64(least))), "write --size 64MiB --rounds 3")
 	}
 	if err := ui.CheckPlotName(o.plot); err != nil {
 		return nil, err

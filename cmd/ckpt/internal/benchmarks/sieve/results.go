@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image"
@@ -40,7 +41,14 @@ func (o *Options) settings() string {
 
 // openResults opens a file of results, and refuses the results of something else.
 func openResults(name string, r *Result, settings string) (*results, error) {
-	k := &results{rows: map[string]Times{}, head: resultsHead{On: r.Dir + r.On, Size: r.Size, Cache: r.Cache, Settings: settings}}
+	on := r.On
+	if on == "" { // the same name is another directory elsewhere
+		var err error
+		if on, err = filepath.Abs(r.Dir); err != nil {
+			return nil, err
+		}
+	}
+	k := &results{rows: map[string]Times{}, head: resultsHead{On: on, Size: r.Size, Cache: r.Cache, Settings: settings}}
 	if name == "" {
 		return k, nil
 	}

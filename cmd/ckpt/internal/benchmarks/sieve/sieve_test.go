@@ -5,8 +5,11 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"ckpt/image"
 	"ckpt/image/plan/fileview"
 	"ckpt/internal/vfs"
 )
@@ -144,5 +147,27 @@ func TestStorageOf(t *testing.T) {
 	}
 	if s, err := storageOf(4096, 1<<20, 2, 1); err == nil {
 		t.Errorf("longer calls that take less time make %+v", s)
+	}
+}
+
+// TestResultsOfAnotherDirectory: results of "." go on in the directory where they were begun only.
+func TestResultsOfAnotherDirectory(t *testing.T) {
+	name, here, there := filepath.Join(t.TempDir(), "results"), t.TempDir(), t.TempDir()
+	open := func(dir string) error {
+		t.Chdir(dir)
+		k, err := openResults(name, &Result{Dir: "."}, "")
+		if err == nil {
+			err = errors.Join(k.begin(image.Storage{Call: 1}), k.journal.Close())
+		}
+		return err
+	}
+	if err := open(here); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(there); err == nil || !strings.Contains(err.Error(), here) {
+		t.Errorf("results of %s in another directory: %v", here, err)
+	}
+	if err := open(here); err != nil {
+		t.Error(err)
 	}
 }
