@@ -124,6 +124,9 @@ func (h *Hierarchy) checkLevel(i int) error {
 	return nil
 }
 
+// DrainTime is the quantity of a [RangeError] about a pattern that is faster than the drain.
+const DrainTime = "drain time"
+
 func (h *Hierarchy) checkPattern(p Pattern) error {
 	if err := h.check(); err != nil {
 		return err
@@ -146,7 +149,7 @@ func (h *Hierarchy) checkPattern(p Pattern) error {
 	r := h.rates()
 	drain := h.Levels[len(h.Levels)-1].Drain
 	if shortest := r.shape(p.Every).shortest(); p.Interval.Seconds() < shortest*(1-1e-9) {
-		return outOfRange("drain time", drain, fmt.Sprintf("is too long for an interval of %v: checkpoints would wait for a drain to end", p.Interval),
+		return outOfRange(DrainTime, drain, fmt.Sprintf("is too long for an interval of %v: checkpoints would wait for a drain to end", p.Interval),
 			fmt.Sprintf("give an interval of %v or more, or drain less often", time.Duration(math.Ceil(shortest))*time.Second))
 	}
 	return nil

@@ -71,12 +71,18 @@ func (b *Beside) neighbours(rng *rand.Rand) *neighbours {
 			}
 			continue
 		}
-		if n.left[i] = rng.Float64() * (at.Interval + at.Write); n.left[i] > at.Interval {
-			n.left[i] -= at.Interval
-			n.writing |= 2 << i
-		}
+		n.place(i, rng.Float64())
 	}
 	return n
+}
+
+// place has a burst be at a part of its interval and its checkpoint.
+func (n *neighbours) place(i int, part float64) {
+	b := &n.Bursts[i]
+	if n.left[i] = part * (b.Interval + b.Write); n.left[i] > b.Interval {
+		n.left[i] -= b.Interval
+		n.writing |= 2 << i
+	}
 }
 
 // set is which transfers are under way, the job's own with ours.
@@ -142,15 +148,35 @@ func (n *neighbours) pass(seconds float64, ours bool) {
 
 // Slower is how many times longer a transfer of some seconds takes on average beside the others,
 // which are at any place of their intervals: what groups take, of which some or many write at a time.
-func (b *Beside) Slower() float64 {
-	slower := 1.0
+func (b *Beside) Slower(seconds float64) float64 {
+	cycle := 0.0
 	for i := range b.Bursts {
-		both := b.Speeds[1|2<<i]
-		write := b.Bursts[i].Write / both[i+1]
-		slower /= 1 - write/(write+b.Bursts[i].Interval)*(1-both[0])
+		cycle = max(cycle, b.Bursts[i].Interval+b.Bursts[i].Write)
 	}
-	return slower
+	const places, cycles = 512, 50
+	whole, all := math.Floor(seconds/cycle/cycles), 0.0
+	for k := range places {
+		n := &neighbours{Beside: b, left: make([]float64, len(b.Bursts))}
+		for i := range b.Bursts {
+			// Places that fill the unit cube evenly, however many bursts there are.
+			at := (float64(k) + 0.5) / places
+			if i > 0 {
+				at = math.Mod((float64(k)+0.5)*math.Sqrt(float64(primes[i-1])), 1)
+			}
+			n.place(i, at)
+		}
+		for left := seconds / max(1, whole); left > 1e-9*seconds; { // of a long transfer a part
+			step := min(left/n.speed(), n.until(true))
+			all += step
+			left -= step * n.speed()
+			n.pass(step, true)
+		}
+	}
+	return all / places / (seconds / max(1, whole))
 }
+
+// primes have roots that no fraction approaches well.
+var primes = [maxBursts - 1]int{2, 3, 5, 7, 11, 13, 17}
 
 // Share has transfers share a rate: each gets as much for each of its nodes, and none more than it
 // moves alone. Weights are nodes, rates those of each alone.

@@ -37,11 +37,13 @@ func TestBesideOnAverage(t *testing.T) {
 	never := life.Machine{NodeMTBF: 1e14, Spares: -1}
 	for _, c := range []struct{ write, every, nodes float64 }{{100, 900, 4}, {600, 3000, 8}, {30, 100, 2}} {
 		b := &life.Beside{Bursts: []life.Burst{{Interval: c.every, Write: c.write, Start: math.NaN()}}, Speeds: life.Share(1, []float64{4, c.nodes}, []float64{1, 1})}
-		// A checkpoint far longer than the others' intervals meets them as often as on average.
-		j := life.Job{Work: 40000, Interval: 10007, Nodes: 4, Levels: []life.Level{{Name: "store", Cost: 30 * (c.every + c.write)}}, Beside: b}
-		l := &simulate(t, never, 20, j).Lives[0]
-		if got := (l.End.Mean - 40000) / (3 * j.Levels[0].Cost); math.Abs(got/b.Slower()-1) > 0.02 {
-			t.Errorf("%+v: checkpoints take %.4f times as long, and %.4f on average", c, got, b.Slower())
+		// Checkpoints far longer than the others' intervals, and far shorter than their checkpoints.
+		for _, cost := range []float64{30 * (c.every + c.write), c.write / 10} {
+			j := life.Job{Work: 4e6, Interval: 11213.1, Nodes: 4, Levels: []life.Level{{Name: "store", Cost: cost}}, Beside: b}
+			l := &simulate(t, never, 20, j).Lives[0]
+			if got, want := (l.End.Mean-j.Work)/l.Checkpoints/cost, b.Slower(cost); math.Abs(got/want-1) > 0.03 {
+				t.Errorf("%+v: checkpoints of %g s take %.4f times as long, and %.4f on average", c, cost, got, want)
+			}
 		}
 	}
 	j, m := cluster()
@@ -50,7 +52,7 @@ func TestBesideOnAverage(t *testing.T) {
 	with.Beside = &life.Beside{Bursts: []life.Burst{{Interval: 600, Write: 600, Start: math.NaN()}}, Speeds: life.Share(1, []float64{1, 3}, []float64{1, 1})}
 	s := simulate(t, m, 4, j, with)
 	slower := s.Lives[1].By[life.Drain] / s.Lives[0].By[life.Drain]
-	if want := with.Beside.Slower(); math.Abs(slower/want-1) > 0.1 {
+	if want := with.Beside.Slower(j.Levels[1].Drain); math.Abs(slower/want-1) > 0.1 {
 		t.Errorf("drains cost %.3f times as much, want about %.3f", slower, want)
 	}
 }

@@ -101,9 +101,9 @@ func (r *run) requeue() bool {
 func (c *crowd) requeue() {
 	stop := c.stopTime()
 	restart := c.resumeTime()
-	c.shift(stop, Checkpoints)
-	c.shift(c.Queue, Queue)
-	c.shift(restart, Restart)
+	c.shift(stop, Checkpoints, math.Inf(1))
+	c.shift(c.Queue, Queue, math.Inf(1))
+	c.shift(restart, Restart, math.Inf(1))
 	resumes := c.stopAt + stop + c.Queue
 	for c.upcoming.at < resumes {
 		c.upcoming = c.spares.next(c.src)
@@ -113,40 +113,57 @@ func (c *crowd) requeue() {
 	c.stops++
 }
 
-// shift delays all groups.
-func (c *crowd) shift(seconds float64, cause Cause) {
+// shift delays all groups but those that went back and are not where they were until a time: what
+// these wait for, they wait for meanwhile.
+func (c *crowd) shift(seconds float64, cause Cause, but float64) {
 	if seconds <= 0 {
 		return
 	}
+	worst := c.worst.sum
 	c.others.add(seconds, cause)
 	c.worst.add(seconds, cause)
-	for g, l := range c.lags {
-		l.add(seconds, cause)
-		c.lags[g] = l
-	}
-	for g, r := range c.back {
+	stays := map[int]bool{}
+	for i := range c.back {
+		r := &c.back[i]
+		if r.until >= but {
+			stays[r.group] = true
+			continue
+		}
 		r.until += seconds
 		r.since += seconds
 		r.late.add(seconds, cause)
-		c.back[g] = r
+	}
+	next := c.others
+	for g, l := range c.lags {
+		if !stays[g] {
+			l.add(seconds, cause)
+			c.lags[g] = l
+		}
+		if l.sum > next.sum {
+			next = l
+		}
+	}
+	if len(stays) > 0 && next.sum < worst+seconds {
+		c.worst = next
 	}
 	for i := range c.holds {
-		c.holds[i].until += seconds
-		c.holds[i].lag.add(seconds, cause)
+		if h := &c.holds[i]; h.until < but {
+			h.until += seconds
+			h.lag.add(seconds, cause)
+		}
 	}
 }
 
-// away delays all groups by an outage of the storage. Groups that store together wait for it if
-// it is time to store; of spread ones some do soon, and the others when they are ahead by the slack.
-// Simulate refuses groups whose checkpoints go to nodes first.
-func (c *crowd) away(start, end float64) {
-	due := start + c.Slack + c.Interval/float64(c.Groups)
-	if !c.Spread {
-		own := start - c.others.sum
-		due = start
-		if in := own - math.Floor(own/c.pace.per())*c.pace.per(); in < c.Interval {
-			due += c.Interval - in
-		}
+// due is when an outage of the storage begins to delay the groups. Groups that store together wait
+// when it is time to store; of spread ones some do soon, and the others when they are ahead by the
+// slack. Simulate refuses groups whose checkpoints go to nodes first.
+func (c *crowd) due(start float64) float64 {
+	if c.Spread {
+		return start + c.Slack + c.Interval/float64(c.Groups)
 	}
-	c.shift(end-due, Outage)
+	own := start - c.others.sum
+	if in := own - math.Floor(own/c.pace.per())*c.pace.per(); in < c.Interval {
+		return start + c.Interval - in
+	}
+	return start
 }

@@ -37,6 +37,7 @@ type crowd struct {
 	resumed  float64 // when the allocation began, 0 for the first
 	stops    int     // at the ends of allocations
 	returns  float64 // end of the last outage of the storage
+	waits    float64 // when groups began to wait for it
 }
 
 // A lag is how much later than at the pace a group is, and what for.
@@ -99,11 +100,15 @@ func (c *crowd) run() (*Life, error) {
 	}()
 	for {
 		end := c.pace.when(c.whole) + c.worst.sum
-		if next := min(c.upcoming.at, c.stopAt); c.outages.start < min(next, end) {
-			c.away(c.outages.start, c.outages.end)
-			c.returns = c.outages.end
-			c.outages.after(c.outages.end)
-			continue
+		if next := min(c.upcoming.at, c.stopAt, end); c.outages.start < next {
+			c.returns, c.waits = c.outages.end, math.Inf(1)
+			c.retire(c.outages.start)
+			if due := c.due(c.outages.start); min(due, c.returns) < next {
+				c.shift(c.returns-due, Outage, c.returns)
+				c.outages.after(c.returns)
+				c.waits = due
+				continue
+			}
 		}
 		if c.stopAt < min(c.upcoming.at, end) {
 			c.requeue()
@@ -208,6 +213,9 @@ func (c *crowd) fail(f failure) {
 			late = r.late
 			late.add(f.at-r.since, Restart)
 		} else {
+			if c.waits <= f.at && f.at < c.returns { // it has waited until now only
+				late.add(f.at-c.returns, Outage)
+			}
 			r.pos = c.position(&late, f.at)
 			r.from = r.pos
 		}

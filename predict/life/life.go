@@ -65,7 +65,8 @@ type Job struct {
 	Stretch func(groups int) float64
 
 	// Beside, if not nil, are other jobs on the storage that all share, with which the job's
-	// checkpoints, drains and the Read of restarts share it. Of several groups Stretch has it.
+	// checkpoints, drains and the Read of restarts share it. Of groups that
+	// store one after the other Stretch has it.
 	Beside *Beside
 
 	// Walltime, if not 0, is how long the machine is the job's at a time: it stops with a
@@ -120,16 +121,22 @@ func (j *Job) resumeTime() float64 {
 
 // Moves is for how many seconds bytes go into the last level until it has a checkpoint of all groups.
 func (j *Job) Moves() float64 {
-	if last := &j.Levels[len(j.Levels)-1]; last.Drain > 0 {
-		return last.Drain
+	last, sum := &j.Levels[len(j.Levels)-1], 0.0
+	switch {
+	case last.Drain > 0:
+		sum = last.Drain
+	case j.Groups > 1 || j.Beside != nil:
+		one := *j
+		one.Groups = max(1, j.Groups)
+		p := one.pace()
+		return p.write * math.Ceil(float64(one.Groups)/float64(p.writers))
+	default:
+		for i := range j.Levels {
+			sum += j.Levels[i].Cost
+		}
 	}
-	if j.Groups > 1 {
-		p := j.pace()
-		return p.write * math.Ceil(float64(j.Groups)/float64(p.writers))
-	}
-	sum := 0.0
-	for i := range j.Levels {
-		sum += j.Levels[i].Cost
+	if j.Beside != nil && sum > 0 {
+		sum *= j.Beside.Slower(sum)
 	}
 	return sum
 }

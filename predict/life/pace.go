@@ -1,6 +1,9 @@
 package life
 
-import "math"
+import (
+	"math"
+	"math/rand/v2"
+)
 
 // A pace is how fast a job of groups gets on while nothing fails: one interval of running after
 // the other, each with the pauses of its checkpoints.
@@ -53,6 +56,10 @@ func (j *Job) pace() pace {
 		}
 	}
 	p.contention = p.write - p.own
+	if j.Beside != nil && !j.Spread {
+		p.meet(j)
+		return p
+	}
 	if last := &j.Levels[len(j.Levels)-1]; last.Drain > 0 { // a slot is free once the store has a version
 		each := last.Drain / float64(max(1, last.Every))
 		p.drain = last.Slow * min(each, p.interval/(1-last.Slow))
@@ -61,13 +68,43 @@ func (j *Job) pace() pace {
 	return p
 }
 
+// meet finds what other jobs on the storage add, to groups that store at the same time: such a job
+// lives as one group while nothing fails, and falls in with the others, or not.
+func (p *pace) meet(j *Job) {
+	const places, rounds = 16, 200
+	one := j.asOne(p.write)
+	one.Beside, one.Growth, one.Slowdown, one.Walltime = j.Beside, 0, 0, 0
+	one.Work = min(j.Work, rounds*j.Interval)
+	var met Life
+	for k := range places {
+		r := newRun(one, &Machine{Spares: -1}, never{}, rand.New(rand.NewPCG(uint64(k), 1)))
+		l, err := r.run()
+		if err != nil {
+			return // a job that no failure strikes ends
+		}
+		met.Checkpoints += l.Checkpoints
+		for c := range met.By {
+			met.By[c] += l.By[c]
+		}
+	}
+	if n := float64(met.Checkpoints); n > 0 {
+		p.write += met.By[Contention] / n
+		p.contention += met.By[Contention] / n
+		p.room, p.drain = met.By[Room]/n, met.By[Drain]/n
+	}
+}
+
+// never has no failure.
+type never struct{}
+
+func (never) next() failure { return failure{at: math.Inf(1)} }
+
 // Pause is how long the job stands still for the checkpoints of an interval, while nothing fails.
 func (j *Job) Pause() float64 {
-	if j.Groups > 1 {
-		p := j.pace()
-		return p.pause()
-	}
-	return j.Levels[0].Cost + j.Growth*j.Interval
+	one := *j
+	one.Groups = max(1, j.Groups)
+	p := one.pace()
+	return p.pause() - p.drain
 }
 
 // overlap is how many of the groups write at the same time if nobody holds them up: the least

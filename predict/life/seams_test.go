@@ -88,3 +88,24 @@ func TestTogether(t *testing.T) {
 		t.Errorf("%g failures in %g days, want one in 5", l.Failures, l.End.Mean/day)
 	}
 }
+
+// TestOutagesOfGroups: groups that store together and cannot get on without each other live as one,
+// also where they fail while the storage is away.
+func TestOutagesOfGroups(t *testing.T) {
+	for _, mtbf := range []float64{2 * 3600, 6 * 3600} {
+		m := life.Machine{NodeMTBF: 8 * mtbf, Spares: -1, StoreMTBF: day, StoreRepair: day / 4}
+		one := life.Job{Work: 20 * day, Interval: 3600, Nodes: 8, Levels: []life.Level{{Name: "store", Cost: 20, Restart: 60, Share: 1}}}
+		groups := one
+		groups.Groups, groups.Levels = 8, []life.Level{{Name: "store", Cost: 2.5, Restart: 60, Share: 1}}
+		groups.Stretch = func(n int) float64 { return float64(n) }
+		l := simulate(t, m, 200, one, groups).Lives
+		if ratio := l[1].End.Mean / l[0].End.Mean; math.Abs(ratio-1) > 0.01 {
+			t.Errorf("a failure every %g h: groups take %.4f of the time of one", mtbf/3600, ratio)
+		}
+		for i := range l {
+			if l[i].By[life.Outage] > 0.2 {
+				t.Errorf("a failure every %g h: job %d waits for the storage for %.4f of its time, of which it is away for 0.2", mtbf/3600, i, l[i].By[life.Outage])
+			}
+		}
+	}
+}

@@ -208,6 +208,8 @@ func (o *lifeCosts) check(f *pflag.FlagSet, c *costs) error {
 	switch uncoordinated := slices.Contains(c.modes, job.Uncoordinated); {
 	case o.np > 0 && o.ppn > 0:
 		return ui.BadUsage("--np and --ppn both say how many ranks there are", "leave one of them out")
+	case f.Changed("network-rate") && o.storage.On != "" && c.local == 0:
+		return ui.BadUsage("--network-rate and --on both say how fast a node's network is", "leave one of them out")
 	case f.Changed("group-nodes") && !slices.Contains(c.modes, job.Semi):
 		return ui.BadUsage("--group-nodes is of --mode semi", "leave it out, or add that mode")
 	case c.groupNodes < 1 || c.nodes%c.groupNodes != 0:
@@ -265,12 +267,15 @@ func (c *costs) job(w way) life.Job {
 		store.ReadLost = max(p.read, node.read/p.stretch(node.ranks))
 		store.Rebuild = store.ReadLost - p.read
 	}
-	if j.Beside = c.besideOf(&j); j.Beside != nil {
-		store.Read = p.read
-	}
 	if c.local == 0 {
 		j.Levels = []life.Level{store}
+		if j.Beside = c.besideOf(&j, p); j.Beside != nil {
+			j.Levels[0].Read = p.read
+		}
 		return j
+	}
+	if j.Beside = c.besideOf(&j, p); j.Beside != nil {
+		store.Read = p.read
 	}
 	own := float64(c.bytes) // what a node writes and reads at a time
 	if mode == job.Uncoordinated && stagger == supervisor.Spread {
@@ -291,11 +296,17 @@ func (c *costs) job(w way) life.Job {
 }
 
 // best is the best interval of a closed form, for the first level alone, or for both levels where
-// some failures destroy what the nodes have.
+// some failures destroy what the nodes have. Below it checkpoints must not wait for a drain.
 func (c *costs) best(j *life.Job, mtbf, loss float64) (float64, error) {
 	if j.Groups > 1 {
 		return j.Promising(mtbf), nil
 	}
+	best, err := c.closed(j, mtbf, loss)
+	last := j.Levels[len(j.Levels)-1]
+	return max(best, last.Drain/float64(max(1, last.Every))-j.Levels[0].Cost), err
+}
+
+func (c *costs) closed(j *life.Job, mtbf, loss float64) (float64, error) {
 	l := j.Levels
 	m := interval.Model{Cost: interval.Lasting(l[0].Cost), MTBF: interval.Lasting(mtbf), Restart: interval.Lasting(min(l[0].Restart, mtbf))}
 	if len(l) == 1 || l[0].Strength > 0 || loss == 0 {
@@ -324,7 +335,7 @@ func (c *costs) assumed() (list []string) {
 	if list = append(list, c.described...); len(c.described) == 0 {
 		list = append(list, "reading is as fast as writing")
 	}
-	if list = append(list, c.neighbours...); c.network == 0 {
+	if list = append(list, c.neighbours...); c.network == 0 && (len(c.described) == 0 || c.local > 0) {
 		list = append(list, "the network of a node delays nothing")
 	}
 	if c.local > 0 && c.slow == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
@@ -23,6 +24,9 @@ type unit struct {
 	// of a part that has the storage alone, stretch how many times longer it takes while so many do.
 	agree, write, read float64
 	stretch            func(parts int) float64
+
+	// beside is how many times longer so many parts take beside other jobs, nil without.
+	beside func(parts int) float64
 }
 
 // parts are the part of each mode, and a node.
@@ -119,7 +123,10 @@ func (c *costs) on(ctx context.Context, sys *pfs.System, background float64, p *
 		}
 	}
 	if p.count > 1 {
-		c.described = append(c.described, fmt.Sprintf("%s stores the part of a group in %s, and in %s while all %d store", sys.Name, ui.Seconds(seconds[0]), ui.Seconds(seconds[len(seconds)-1]), p.count))
+		line := fmt.Sprintf("%s stores the part of a group in %s, and in %s while all %d store", sys.Name, ui.Seconds(seconds[0]), ui.Seconds(seconds[len(seconds)-1]), p.count)
+		if !slices.Contains(c.described, line) {
+			c.described = append(c.described, line)
+		}
 	}
 	p.stretch = func(parts int) float64 { return interpolate(counts, seconds, math.Log(float64(parts))) / seconds[0] }
 	return nil

@@ -10,10 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/coordinator/job"
+	"ckpt/coordinator/protocol/supervisor"
 	"ckpt/coordinator/tune"
 	"ckpt/dataset"
 	"ckpt/image/pfs"
@@ -82,9 +85,15 @@ func (o *lifeCosts) readWith(ctx context.Context, c *costs, sys *pfs.System, bac
 		}
 		c.with = append(c.with, b)
 	}
+	spread := slices.Contains(c.staggers, supervisor.Spread) && slices.ContainsFunc(c.modes, func(m job.Mode) bool { return m != job.Coordinated })
+	set := slices.ContainsFunc(c.with, func(b besideJob) bool { return !math.IsNaN(b.start) })
 	switch {
 	case len(c.with) == 0:
 		return nil
+	case spread && c.local > 0:
+		return ui.BadUsage("--with and --local-rate: how long drains of groups that store one after the other wait for room beside another job is not simulated", "add --stagger none, or leave --local-rate out")
+	case spread && set:
+		return ui.BadUsage("--with: groups that store one after the other meet another job at any time, and a file has a start", "add --stagger none, or leave start out of the file")
 	case sys == nil:
 		for i := range c.with {
 			c.with[i].write = float64(c.with[i].bytes) * float64(c.with[i].nodes) / c.alone(c.with[i].nodes)
@@ -175,21 +184,35 @@ func pairOf(flows *tune.Contention) [][]float64 {
 	return life.Pair([2]float64{flows.Jobs[0].Seconds, flows.Jobs[1].Seconds}, [2]float64{together[0].Seconds, together[1].Seconds})
 }
 
-// crowded makes transfers of groups as much longer as jobs beside make them on average. A job of one
-// group meets each of their checkpoints in its life.
+// crowded says how much longer jobs beside make transfers of groups on average. Reading takes as much
+// longer.
 func (c *costs) crowded(p *unit) {
 	if p.count == 1 {
 		return
 	}
-	alone, slower := p.stretch, func(parts int) float64 { return c.beside(c.spread(p, parts)).Slower() }
-	one := slower(1)
-	p.write, p.read = p.write*one, p.read*one
-	p.stretch = func(parts int) float64 { return alone(parts) * slower(parts) / one }
+	var known sync.Map
+	p.beside = func(parts int) float64 {
+		x, ok := known.Load(parts)
+		if !ok {
+			x = c.beside(c.spread(p, parts)).Slower(p.write * p.stretch(parts))
+			known.Store(parts, x)
+		}
+		return x.(float64)
+	}
+	p.read *= c.beside(c.spread(p, 1)).Slower(p.read)
 }
 
-// besideOf are the jobs beside a job of one group.
-func (c *costs) besideOf(j *life.Job) *life.Beside {
-	if c.beside == nil || j.Groups > 1 {
+// besideOf are the jobs beside a job whose groups store at the same time: it meets each of their
+// checkpoints. Spread groups meet them on average, as one of them or another always stores.
+func (c *costs) besideOf(j *life.Job, p *unit) *life.Beside {
+	switch {
+	case c.beside == nil:
+		return nil
+	case j.Spread && p.count > 1:
+		one, stretch := p.beside(1), j.Stretch
+		store := &j.Levels[0]
+		store.Cost = store.Agree + (store.Cost-store.Agree)*one
+		j.Stretch = func(parts int) float64 { return stretch(parts) * p.beside(parts) / one }
 		return nil
 	}
 	return c.beside(c.nodes)
