@@ -195,10 +195,12 @@ func (p *Planning) expect(o *Option) (err error) {
 	if o.Lag != nil {
 		f.inFlight = o.InFlight
 	}
+	f.middle = true
 	if o.IntervalS, _, _, err = p.expected(f); err != nil {
 		return err
 	}
 	tau := o.IntervalS
+	f.middle = false
 	f.intervalS = tau
 	o.Failing = &Failing{Assumes: append([]string{}, c.Assumed...)}
 	lag := o.lag
@@ -294,8 +296,9 @@ type failing struct {
 	batches int
 	// intervalS is to be used, 0 for the best.
 	intervalS float64
-	// scratch says that each failure takes the job back to its beginning.
-	scratch bool
+	// scratch says that each failure takes the job back to its beginning, middle that costs are in the
+	// middle of their ranges: an interval that is too short there is refused.
+	scratch, middle bool
 }
 
 // expected returns the interval between checkpoints and the expected time of the run, +Inf if
@@ -356,6 +359,9 @@ func (p *Planning) inFlight(f failing, m interval.Model) (tau, total float64, er
 		best.Interval = min(max(best.Interval, interval.Lasting(least)), interval.Lasting(f.appS))
 	}
 	t, err := h.Expected(interval.Lasting(f.appS), best)
+	if short := new(interval.RangeError); f.middle && errors.As(err, &short) && short.Quantity == interval.DrainTime {
+		return 0, 0, fit.Refuse(short.Remedy, "%v", err)
+	}
 	if err != nil {
 		return best.Interval.Seconds(), math.Inf(1), outOfRange(err)
 	}

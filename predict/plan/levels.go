@@ -7,6 +7,7 @@ import (
 	"ckpt/predict/service"
 	"math"
 	"slices"
+	"time"
 )
 
 // Levels are storage on the nodes that checkpoints go to first, and a store that they are
@@ -232,14 +233,20 @@ func (p *Planning) onLevels(base Option, c *LevelCosts) (out []Option, err error
 		o.Failing = &Failing{Expected: never, Low: never, High: never, Assumes: append([]string{}, c.Assumed...)}
 		o.Pattern = &Pattern{Name: way.name, Waste: 1, Levels: []interval.PatternLevel{}, LevelCosts: *c}
 		for _, end := range []struct {
-			of func(fit.Range) float64
-			to *Finite
-		}{{middle, &o.Expected}, {lowEnd, &o.Failing.Low}, {highEnd, &o.Failing.High}} {
+			of, other func(fit.Range) float64
+			to        *Finite
+		}{{middle, middle, &o.Expected}, {lowEnd, highEnd, &o.Failing.Low}, {highEnd, lowEnd, &o.Failing.High}} {
 			h := way.of(c, end.of)
 			best, err := p.pattern(h, end.of(way.cost))
 			var row interval.PatternRow
 			if err == nil {
 				row, err = h.Row(interval.Lasting(p.AppSeconds), best)
+			}
+			if err == nil { // this run may take few checkpoints, or none
+				var total time.Duration
+				total, err = h.Expected(interval.Lasting(p.AppSeconds), best)
+				row.Total = total.Seconds()
+				row.Waste = 1 - p.AppSeconds/max(row.Total, p.AppSeconds)
 			}
 			if outOfRange(err) != nil {
 				return nil, err
@@ -249,7 +256,7 @@ func (p *Planning) onLevels(base Option, c *LevelCosts) (out []Option, err error
 			}
 			var lived *interval.Simulated
 			if c.Local != nil {
-				if lived, err = p.livesOnLevels(c, best, end.of); err != nil {
+				if lived, err = p.livesOnLevels(c, best, end.of, end.other); err != nil {
 					return nil, err
 				} else if lived == nil {
 					continue

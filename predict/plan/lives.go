@@ -81,14 +81,14 @@ func (p *Planning) least(j *life.Job) float64 {
 }
 
 // livesOnLevels simulates a job of groups with a pattern over the nodes and the store, or over the
-// store alone, with the costs at one end of their ranges.
-func (p *Planning) livesOnLevels(c *LevelCosts, of interval.Pattern, end func(fit.Range) float64) (*interval.Simulated, error) {
+// store alone, with the costs at one end of their ranges, and the speed of replay at the other.
+func (p *Planning) livesOnLevels(c *LevelCosts, of interval.Pattern, end, other func(fit.Range) float64) (*interval.Simulated, error) {
 	groups := c.Local
 	local, store := life.Level{Name: "nodes", OnNodes: true, Cost: end(c.LocalS), Restart: end(c.LocalRestartS)}, life.Level{Name: "store", Cost: end(c.StoreS), Restart: end(c.StoreRestartS), Share: 1}
 	if len(of.Every) == 0 {
 		groups = c.Store
 	}
-	f := failing{appS: p.AppSeconds, intervalS: of.Interval.Seconds(), slowdown: end(groups.Slowdown), growth: end(groups.KeptS), replay: end(groups.ReplaySpeed), batches: batches(groups, p.Together[0])}
+	f := failing{appS: p.AppSeconds, intervalS: of.Interval.Seconds(), slowdown: end(groups.Slowdown), growth: end(groups.KeptS), replay: other(groups.ReplaySpeed), batches: batches(groups, p.Together[0])}
 	logs := end(groups.LogReadS) * f.intervalS / 2
 	local.Restart, store.Restart = local.Restart+logs, store.Restart+logs
 	levels := []life.Level{store}

@@ -83,7 +83,7 @@ func TestLivesOnLevels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lived, err := p.livesOnLevels(c, best, middle)
+		lived, err := p.livesOnLevels(c, best, middle, middle)
 		if err != nil {
 			t.Fatal(err)
 		}
