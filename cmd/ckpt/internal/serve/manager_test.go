@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ckpt/cmd/ckpt/internal/ui"
 )
 
 // TestManager: a service that a manager starts takes the passed socket, says when it is ready, that
@@ -136,5 +138,41 @@ func TestPeers(t *testing.T) {
 	}
 	if code := ask(&peer{uid: ^uint32(0)}, "GET", job); code != http.StatusUnauthorized {
 		t.Errorf("a peer that the kernel does not name: %d", code)
+	}
+}
+
+// TestListenUnix: a socket without a service is replaced, and nothing else is.
+func TestListenUnix(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "ckpt") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/left", Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	for _, err := range []error{left.Close(), os.WriteFile(dir+"/data", []byte("data"), 0o600), os.Mkdir(dir+"/empty", 0o700), os.Symlink("data", dir+"/link"), os.Symlink("left", dir+"/away")} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{dir + "/data", dir + "/empty", dir + "/link", dir + "/away", "", "@ckpt"} {
+		if _, err := listenUnix(name); ui.ExitCode(err) != ui.ExitUsage || ui.HintOf(err) == "" {
+			t.Errorf("%q: %v, want a refusal with a hint", name, err)
+		}
+	}
+	if text, err := os.ReadFile(dir + "/link"); string(text) != "data" {
+		t.Errorf("the file has become %q, %v", text, err)
+	}
+	l, err := listenUnix(dir + "/left")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := listenUnix(dir + "/left"); ui.HintOf(err) == "" {
+		t.Errorf("a socket of a service: %v", err)
 	}
 }

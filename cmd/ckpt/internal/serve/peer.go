@@ -160,8 +160,14 @@ func (g *guard) rightOfPeer(r *http.Request) right {
 // listenUnix listens on a Unix socket, which every user may connect to: the peer decides. A socket
 // without a service behind it is replaced.
 func listenUnix(path string) (net.Listener, error) {
+	if path == "" || path[0] == '@' { // which the kernel takes for names without a file
+		return nil, ui.BadUsage(fmt.Sprintf("--listen unix:%s: want the path of a socket", path), "like --listen unix:/run/ckpt.sock")
+	}
 	l, err := net.Listen("unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) {
+		if fi, err := os.Lstat(path); err == nil && fi.Mode().Type() != fs.ModeSocket {
+			return nil, ui.BadUsage(fmt.Sprintf("--listen unix:%s: the file there is no socket", path), "choose another path")
+		}
 		c, derr := net.Dial("unix", path)
 		if derr == nil {
 			c.Close()
