@@ -7,9 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"mime"
 	"net/http"
+	"net/url"
 	"runtime/debug"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -107,15 +112,33 @@ func (s *server) call(ctx context.Context, args []string, advance func(string, i
 	return result, told, err
 }
 
-// values reads the parameters of a request: of a GET or DELETE its query, else its body, an object
-// of JSON.
-func values(r *http.Request, o *operation) (map[string][]string, error) {
-	list := map[string][]string{}
-	if r.Method == http.MethodGet || r.Method == http.MethodDelete {
-		for name, v := range r.URL.Query() {
-			list[name] = v
+// parameters reads the parameters of a request: those of a POST stand in its body, an object of
+// JSON, all others in the query. One in the other place is refused, since it would not count.
+func parameters(r *http.Request) (map[string][]string, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, ui.BadUsage(fmt.Sprintf("the query cannot be read: %v", err), "write % as %25 and ; as %3B")
+	}
+	body := map[string][]string{}
+	if r.Method == http.MethodPost || r.ContentLength != 0 {
+		if err := readBody(r, body); err != nil {
+			return nil, err
 		}
-	} else if err := readBody(r, list); err != nil {
+	}
+	list, other, place := query, body, "the query"
+	if r.Method == http.MethodPost {
+		list, other, place = body, query, "the body, an object of JSON"
+	}
+	for _, name := range slices.Sorted(maps.Keys(other)) {
+		return nil, ui.BadUsage(fmt.Sprintf("parameter %.80q of a %s belongs into %s", name, r.Method, place), "write it there")
+	}
+	return list, nil
+}
+
+// values reads the parameters of an operation, with the words of its path.
+func values(r *http.Request, o *operation) (map[string][]string, error) {
+	list, err := parameters(r)
+	if err != nil {
 		return nil, err
 	}
 	for _, w := range append(o.words(), "store") {
@@ -172,8 +195,13 @@ func textOf(name string, v any) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil
-	case json.Number, bool:
-		return fmt.Sprint(v), nil
+	case json.Number:
+		if f, err := v.Float64(); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 { // 4.0 is an integer, too
+			return strconv.FormatInt(int64(f), 10), nil
+		}
+		return v.String(), nil
+	case bool:
+		return strconv.FormatBool(v), nil
 	}
 	return "", ui.BadUsage(fmt.Sprintf("parameter %.80q is neither a text, a number, nor true or false", name), "write it as a flag of ckpt takes it")
 }

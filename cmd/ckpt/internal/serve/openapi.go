@@ -3,6 +3,7 @@ package serve
 import (
 	_ "embed"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"reflect"
@@ -37,8 +38,27 @@ type ownRequest struct {
 	query        map[string]string // parameters in the query, with what they mean
 }
 
+// exact refuses parameters that the request does not have, before it is answered.
+func (own *ownRequest) exact(w http.ResponseWriter, r *http.Request) {
+	list, err := parameters(r)
+	for name, values := range list {
+		if own.query[name] == "" {
+			err = unknownParameter(name, slices.Sorted(maps.Keys(own.query)))
+		} else if len(values) != 1 {
+			err = ui.BadUsage(fmt.Sprintf("parameter %s has %d values", name, len(values)), "give one")
+		}
+	}
+	if err != nil {
+		problemOf(err, nil).write(w)
+		return
+	}
+	own.handle(w, r)
+}
+
 // own are the requests that no command answers.
 func (s *server) own() []ownRequest {
+	tilesOfFile := maps.Clone(tileParameters)
+	tilesOfFile["trace"] = "The path of a trace in the directory of --traces."
 	return []ownRequest{
 		{"GET", "/api/stores", reading, s.listStores, "List the stores of the service.", []storeState{}, nil},
 		{"GET", "/api/session", reading, s.session, "Say what the sender may do.", session{}, nil},
@@ -48,7 +68,7 @@ func (s *server) own() []ownRequest {
 		{"GET", "/api/events", reading, s.events, "Stream jobs and tasks as server-sent events: first all, then each that changes. The data of an event is a change.", Change{}, nil},
 		{"GET", oneJob + "/history", reading, s.history, "List the newest events of a job's journal.", "history", nil},
 		{"GET", "/api/traces", reading, s.listTraces, "List the traces in the directory of --traces.", []traceFile{}, nil},
-		{"GET", "/api/traces/tiles", reading, s.tilesOfFile, "Show a part of a trace: the bytes of each rank or file in tiles of time.", tiled{}, tileParameters},
+		{"GET", "/api/traces/tiles", reading, s.tilesOfFile, "Show a part of a trace: the bytes of each rank or file in tiles of time.", tiled{}, tilesOfFile},
 		{"GET", "/api/studies", reading, s.listStudies, "List the studies in the directory of --studies.", []studyFile{}, nil},
 		{"GET", "/api/studies/page", reading, s.showStudy, "Show what a study says: texts, tables and charts. The head of a column of numbers begins with |.", study.Page{}, studyParameters},
 		{"GET", oneJob + "/checkpoints/{n}/trace/tiles", reading, s.tilesOfCheckpoint, "Show a part of the trace of a checkpoint.", tiled{}, tileParameters},

@@ -242,28 +242,33 @@ func (s *server) arguments(o *operation, store string, values map[string][]strin
 	}
 	args := strings.Fields(line)
 	for _, name := range o.parameters() {
+		if patterns[name].says != "" {
+			continue
+		}
 		f := cmd.Flags().Lookup(name)
-		for _, value := range values[name] {
-			if patterns[name].says != "" {
-				continue
+		if list, given := values[name]; given && len(list) != 1 {
+			if _, many := f.Value.(pflag.SliceValue); !many {
+				return nil, ui.BadUsage(fmt.Sprintf("parameter %s has %d values", name, len(list)), "give one")
 			}
+		}
+		for _, value := range values[name] {
 			if err := checkFlag(f, value); err != nil {
 				return nil, err
 			}
 			if o.how == answer {
 				// the command parses it
-			} else if err := f.Value.Set(value); err != nil {
-				return nil, ui.BadUsage(fmt.Sprintf("%s %.80q: %v", name, value, err), f.Usage)
+			} else if err := cmd.Flags().Set(name, value); err != nil {
+				return nil, ui.WithHint(ui.FlagError(cmd, err), f.Usage)
 			}
 			args = append(args, "--"+name+"="+value)
 		}
 	}
 	for name := range values {
 		if !o.inPath(name) && !o.mayHave(name) && patterns[name].says == "" {
-			return nil, unknownParameter(o, name)
+			return nil, unknownParameter(name, o.parameters())
 		}
 		if patterns[name].says != "" && !strings.Contains(o.command, "{"+name+"}") {
-			return nil, unknownParameter(o, name)
+			return nil, unknownParameter(name, o.parameters())
 		}
 	}
 	if cmd.Flags().Lookup("store") != nil && store != "" {
@@ -272,9 +277,10 @@ func (s *server) arguments(o *operation, store string, values map[string][]strin
 	return append(args, "--json"), nil
 }
 
-func unknownParameter(o *operation, name string) error {
+// unknownParameter is the error of a parameter that is not in the list of a request.
+func unknownParameter(name string, list []string) error {
 	hint := "this request takes no parameters"
-	if list := o.parameters(); len(list) > 0 {
+	if len(list) > 0 {
 		hint = "the parameters are " + strings.Join(list, ", ")
 		if near := ui.Nearest(name, list); near != "" {
 			hint = "did you mean " + near + "?"

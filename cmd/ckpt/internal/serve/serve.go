@@ -161,7 +161,7 @@ func (s *server) all() http.Handler {
 		mux.HandleFunc(o.method+" "+o.path, needs(o.right, s.handler(o)))
 	}
 	for _, own := range s.own() {
-		mux.HandleFunc(own.method+" "+own.path, needs(own.right, own.handle))
+		mux.HandleFunc(own.method+" "+own.path, needs(own.right, own.exact))
 	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, fmt.Sprintf("there is no %.10s %.200s", r.Method, r.URL.Path), "/api/openapi.json has all requests")

@@ -284,6 +284,52 @@ func TestAnswersConform(t *testing.T) {
 	}
 }
 
+// TestParametersElsewhere: a parameter in the other place, twice, or in a query that cannot be read
+// is refused by name, and nothing is removed.
+func TestParametersElsewhere(t *testing.T) {
+	t.Parallel()
+	s, h := newTest(t)
+	job := "/api/stores/golden/jobs/" + jobOf(t, s)
+	for _, test := range []struct{ method, path, body, names string }{
+		{"POST", job + "/prune?dry-run=true", `{"keep":1}`, "dry-run"},
+		{"POST", job + "/prune", `{"keep":[]}`, "keep"},
+		{"POST", job + "/prune", `{"keep":[2,1]}`, "keep"},
+		{"POST", job + "/prune", `{"keep":1.5}`, "keep"},
+		{"DELETE", job + "?dry-run=true;x=1", "", "semicolon"},
+		{"DELETE", job, `{"dry-run":true}`, "dry-run"},
+		{"DELETE", job + "?dry-run=true&dry-run=false", "", "dry-run"},
+		{"DELETE", "/api/tasks/1?now=true", "", "now"},
+		{"GET", "/api/interval?cost=5m&mtbf=24h&restart=10%", "", "%"},
+		{"GET", "/api/interval", `{"cost":"5m"}`, "cost"},
+		{"GET", "/api/predict/size/bt.D.400?nodes=10&nodes=20", "", "nodes"},
+		{"GET", job + "/history?last=1", "", "last"},
+		{"GET", job + "/checkpoints/1/trace/tiles?trace=zzz", "", "trace"},
+		{"GET", "/api/traces/tiles?trace=cp-large.strace.zst&by=rank&by=file", "", "by"},
+		{"GET", "/api/events?store=golden", "", "store"},
+		{"GET", "/metrics?job=x", "", "job"},
+	} {
+		var p problem
+		w := ask(h, changeToken, test.method, test.path, test.body)
+		if err := json.Unmarshal(w.Body.Bytes(), &p); w.Code != 400 || err != nil || !strings.Contains(p.Detail, test.names) || p.Hint == "" || strings.Contains(p.Detail, "strconv") {
+			t.Errorf("%s %s %s: %d %+v", test.method, test.path, test.body, w.Code, p)
+		}
+	}
+	if k := s.tasks.all(); len(k) > 0 {
+		t.Errorf("tasks have begun: %+v", k)
+	}
+	for _, body := range []string{`{"keep":3.0,"dry-run":true}`, `{"keep":3e0,"dry-run":"true"}`} {
+		if k := awaitTask(t, s, ask(h, changeToken, "POST", job+"/prune", body)); k.State != taskDone {
+			t.Errorf("%s: %+v", body, k)
+		}
+	}
+	if w := ask(h, readToken, "GET", "/api/predict/plan/bt.D.64?overhead=30%25&app-time=1137.53&max-nodes=4&mpi=mpich&mpi=openmpi", ""); w.Code != 200 {
+		t.Errorf("a parameter with several values: %d %s", w.Code, w.Body)
+	}
+	if w := ask(h, readToken, "HEAD", job, ""); w.Code != 200 {
+		t.Errorf("HEAD: %d %s", w.Code, w.Body)
+	}
+}
+
 // TestTraces: the list has what is a trace, those below too, and no path and no link leads out of
 // the directory. A trace that has changed is read again.
 func TestTraces(t *testing.T) {

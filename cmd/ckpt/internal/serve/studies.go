@@ -49,10 +49,7 @@ var studyParameters = map[string]string{"study": "The path of the study in the d
 
 // showStudy answers with what a study says: texts, tables and charts, section by section.
 func (s *server) showStudy(w http.ResponseWriter, r *http.Request) {
-	path, err := "", knownQuery(r, studyParameters)
-	if err == nil {
-		path, err = s.studies.find(r.Context(), filepath.Join(r.URL.Query().Get("study"), study.PageFile))
-	}
+	path, err := s.studies.find(r.Context(), filepath.Join(r.URL.Query().Get("study"), study.PageFile))
 	var p *study.Page
 	if err == nil {
 		p, err = study.ReadPage(path)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -109,7 +108,6 @@ type tiled struct {
 
 // tileParameters are what requests for tiles may have in their query.
 var tileParameters = map[string]string{
-	"trace": "The path of a trace in the directory of --traces.",
 	"by":    "rank or file: what a row is (default rank).",
 	"from":  "The begin of the part in seconds (default: of the trace).",
 	"to":    "The end of the part in seconds (default: of the trace).",
@@ -147,16 +145,6 @@ func (s *server) tilesOfCheckpoint(w http.ResponseWriter, r *http.Request) {
 	s.tiles(w, r, path, err)
 }
 
-// knownQuery refuses a parameter that a request does not have.
-func knownQuery(r *http.Request, known map[string]string) error {
-	for name := range r.URL.Query() {
-		if known[name] == "" {
-			return ui.BadUsage(fmt.Sprintf("parameter %.80q is unknown", name), "the parameters are "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-		}
-	}
-	return nil
-}
-
 func (s *server) tiles(w http.ResponseWriter, r *http.Request, path string, err error) {
 	by, most, from, to := tiles.Ranks, 300, 0.0, 0.0
 	query := r.URL.Query()
@@ -169,7 +157,6 @@ func (s *server) tiles(w http.ResponseWriter, r *http.Request, path string, err 
 	}
 	var g *tiles.Grid
 	if err == nil {
-		err = knownQuery(r, tileParameters)
 		switch text := query.Get("by"); text {
 		case "", "rank":
 		case "file":
