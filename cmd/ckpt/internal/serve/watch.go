@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -319,6 +320,12 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	defer s.watch.leave(ch)
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
+	_ = out.SetReadDeadline(time.Time{}) // the deadline of the server is for the request, and a stream has no end
+	put := func(text string) bool {
+		_ = out.SetWriteDeadline(time.Now().Add(longestAnswer))
+		_, err := io.WriteString(w, text)
+		return err == nil
+	}
 	send := func(c Change) bool {
 		if !s.seesChange(r.Context(), c) {
 			return true
@@ -327,9 +334,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return true
 		}
-		_ = out.SetWriteDeadline(time.Now().Add(longestAnswer))
-		_, err = fmt.Fprintf(w, "data: %s\n\n", body)
-		return err == nil
+		return put(fmt.Sprintf("data: %s\n\n", body))
 	}
 	for _, t := range s.tasks.all() {
 		now = append(now, Change{Task: &t})
@@ -337,7 +342,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	for _, c := range now {
 		send(c)
 	}
-	fmt.Fprint(w, ": all\n\n")
+	put(": all\n\n")
 	_ = out.Flush()
 	quiet := time.NewTicker(keepAlive)
 	defer quiet.Stop()
@@ -349,8 +354,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		case <-s.ctx.Done():
 			return
 		case <-quiet.C:
-			_, err := fmt.Fprint(w, ": alive\n\n")
-			alive = err == nil
+			alive = put(": alive\n\n")
 		case c, open := <-ch:
 			alive = open && send(c)
 		}

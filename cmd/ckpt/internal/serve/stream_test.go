@@ -1,0 +1,97 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestEvents: a stream begins with all jobs, and has each change.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	s, h := newTest(t)
+	name := jobOf(t, s)
+	web := httptest.NewServer(h)
+	defer web.Close()
+	go s.watch.run(t.Context())
+	r, err := http.NewRequestWithContext(t.Context(), "GET", web.URL+"/api/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+readToken)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	seen := make(chan string, 1)
+	go func() {
+		b := make([]byte, 1<<20)
+		text := ""
+		for {
+			n, err := resp.Body.Read(b)
+			text += string(b[:n])
+			if i := strings.LastIndex(text, "\n\n"); i >= 0 {
+				seen <- text[:i]
+				text = text[i+2:]
+			}
+			if err != nil {
+				close(seen)
+				return
+			}
+		}
+	}()
+	if first := <-seen; !strings.Contains(first, `"job":"`+name+`"`) {
+		t.Errorf("the stream begins with %.300s", first)
+	}
+	if err := os.RemoveAll(s.stores[0].Dir + "/jobs/" + name); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf(`data: {"store":"golden","job":%q}`, name)
+	for text := range seen {
+		if strings.Contains(text, want) {
+			return
+		}
+	}
+	t.Errorf("the stream ended without %s", want)
+}
+
+// A deadlined is an answer that notes its deadlines, and says when it was sent.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	read, write []time.Time
+	sent        chan struct{}
+}
+
+func (d *deadlined) SetReadDeadline(t time.Time) error  { d.read = append(d.read, t); return nil }
+func (d *deadlined) SetWriteDeadline(t time.Time) error { d.write = append(d.write, t); return nil }
+func (d *deadlined) Flush()                             { d.sent <- struct{}{} }
+
+// TestStreamDeadlines: the deadline for reading a request does not end its stream, and each write has
+// a deadline of its own.
+func TestStreamDeadlines(t *testing.T) {
+	t.Parallel()
+	s, h := newTest(t)
+	s.watch.look(t.Context(), true)
+	ctx, leave := context.WithCancel(t.Context())
+	r := httptest.NewRequestWithContext(ctx, "GET", "http://127.0.0.1:7070/api/events", nil)
+	r.Header.Set("Authorization", "Bearer "+readToken)
+	w, over := &deadlined{ResponseRecorder: httptest.NewRecorder(), sent: make(chan struct{})}, make(chan struct{})
+	go func() { h.ServeHTTP(w, r); close(over) }()
+	<-w.sent
+	s.watch.tell(Change{Store: "golden", Job: "gone"})
+	<-w.sent
+	leave()
+	<-over
+	if len(w.read) != 1 || !w.read[0].IsZero() {
+		t.Errorf("deadlines for reading %v, want none", w.read)
+	}
+	if text := w.Body.String(); len(w.write) != strings.Count(text, "\n\n") || !strings.Contains(text, `"job":"gone"`) {
+		t.Errorf("%d deadlines for\n%s", len(w.write), text)
+	}
+}
