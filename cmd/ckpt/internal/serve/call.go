@@ -12,6 +12,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/image/container"
 )
 
 // A problem is an error as RFC 9457 has it, with the hint and the exit status of ckpt.
@@ -251,16 +253,24 @@ func (s *server) handler(o *operation) http.HandlerFunc {
 	}
 }
 
-// storeOf finds the store that a path names, "" if the path names none.
+// storeOf finds the store that a path names, "" if the path names none. Who asks for a job, or has
+// all jobs read, needs the right to read all its files.
 func (s *server) storeOf(w http.ResponseWriter, r *http.Request) (name, dir string, ok bool) {
 	name = r.PathValue("store")
 	if name == "" {
 		return "", "", true
 	}
 	for _, st := range s.stores {
-		if st.Name == name && s.sees(r.Context(), st.Dir) {
-			return name, st.Dir, true
+		if st.Name != name || !s.sees(r.Context(), st.Dir) {
+			continue
 		}
+		job := r.PathValue("job")
+		files := filepath.Join(jobsOf(st.Dir), job)
+		if all := container.ValidJobName(job) || job == "" && r.Method == http.MethodPost; all && !looked(r.Context(), files, (*peer).readsAll) {
+			fail(w, http.StatusForbidden, "the sender may not read all files that this needs", "their owner lets others read them with chmod -R go+rX "+files)
+			return "", "", false
+		}
+		return name, st.Dir, true
 	}
 	fail(w, http.StatusNotFound, fmt.Sprintf("this service has no store %.80q", name), "GET /api/stores lists the stores")
 	return "", "", false

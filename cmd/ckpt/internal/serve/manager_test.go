@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -99,18 +101,9 @@ func TestPeers(t *testing.T) {
 	stranger := func() *peer { return &peer{uid: 54321, gids: []uint32{54321}, seen: map[string]sight{}} }
 	job := "/api/stores/golden/jobs/" + name
 	open := func(mode os.FileMode) {
-		for path := dir; ; path = filepath.Dir(path) {
-			if err := os.Chmod(path, mode); err != nil {
-				t.Fatal(err)
-			}
-			if path == filepath.Dir(dir) {
-				break
-			}
-		}
-		for _, path := range []string{dir + "/jobs", dir + "/jobs/" + name} {
-			if err := os.Chmod(path, mode); err != nil {
-				t.Fatal(err)
-			}
+		above := filepath.Dir(dir)
+		if err := errors.Join(os.Chmod(filepath.Dir(above), mode), os.Chmod(above, mode), filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error { return errors.Join(err, os.Chmod(path, mode)) })); err != nil {
+			t.Fatal(err)
 		}
 	}
 	open(0o700)
@@ -118,19 +111,39 @@ func TestPeers(t *testing.T) {
 		t.Errorf("a job that a stranger cannot read: %d", code)
 	}
 	open(0o755)
-	if reach := stranger(); !reach.reads(filepath.Dir(filepath.Dir(dir))) {
+	reach := stranger().reads(filepath.Dir(dir))
+	if !reach {
 		t.Logf("other users cannot reach %s", dir)
-	} else if code := ask(reach, "GET", job); code != http.StatusOK {
+	} else if code := ask(stranger(), "GET", job); code != http.StatusOK {
 		t.Errorf("a job that a stranger can read: %d", code)
 	}
 	if code := ask(stranger(), "POST", job+"/stop"); code != http.StatusForbidden {
 		t.Errorf("a stranger stops a job: %d", code)
 	}
-	if err := os.Chmod(dir+"/jobs/"+name, 0o700); err != nil {
+	private := func(path string, mode os.FileMode, wants map[string]int) {
+		t.Helper()
+		if err := os.Chmod(dir+path, mode); err != nil {
+			t.Fatal(err)
+		}
+		for request, want := range wants {
+			method, path, _ := strings.Cut(request, " ")
+			if code := ask(stranger(), method, path); code != want && reach {
+				t.Errorf("%s: %d, want %d", request, code, want)
+			}
+		}
+		if err := os.Chmod(dir+path, mode|0o055); err != nil {
+			t.Fatal(err)
+		}
+	}
+	private("/jobs/"+name+"/0002/manifest", 0o600, map[string]int{"GET /api/stores/golden/jobs": 200, "GET " + job: 403, "GET " + job + "/checkpoints/2": 403, "POST /api/stores/golden/verify": 403})
+	private("/jobs/"+name+"/traces", 0o700, map[string]int{"GET " + job + "/checkpoints/1/trace/tiles": 403})
+	private("/jobs/"+name+"/history.jsonl", 0o600, map[string]int{"GET /api/stores/golden/jobs": 404, "GET " + job + "/history": 404})
+	private("/jobs/"+name, 0o700, map[string]int{"GET " + job: 404})
+	if err := os.Symlink(name, dir+"/jobs/another"); err != nil {
 		t.Fatal(err)
 	}
 	if code := ask(stranger(), "GET", job); code != http.StatusNotFound {
-		t.Errorf("a job in a store that a stranger cannot read as a whole: %d", code)
+		t.Errorf("a job in a store with a link to another place: %d", code)
 	}
 	own := &peer{uid: uint32(os.Geteuid()), seen: map[string]sight{}}
 	if code := ask(own, "GET", job); code != http.StatusOK {

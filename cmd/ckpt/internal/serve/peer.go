@@ -28,13 +28,13 @@ type peer struct {
 	gids []uint32
 
 	mu   sync.Mutex
-	seen map[string]sight // stores
+	seen map[string]sight // by directory
 }
 
-// A sight is whether a peer saw a store a moment ago: a stream asks for each event.
+// A sight is whether a peer saw a store or a job a moment ago: a stream asks for each event.
 type sight struct {
-	at   time.Time
-	sees bool
+	until time.Time
+	sees  bool
 }
 
 const sightFor = time.Second
@@ -111,8 +111,14 @@ func (p *peer) reads(path string) bool {
 }
 
 // sees reports whether the sender of a request may see a store: with a token or a cookie, as the
-// user of the service, or as one who can read the store and each job in it.
+// user of the service, or as one who can read the store and the state of each job in it.
 func (s *server) sees(ctx context.Context, dir string) bool {
+	return looked(ctx, dir, (*peer).readsStore)
+}
+
+// looked asks a peer, and remembers the answer so long that looks take a hundredth of the time. A
+// sender without a peer sees all.
+func looked(ctx context.Context, path string, reads func(*peer, string) bool) bool {
 	p, ok := ctx.Value(peerKey{}).(*peer)
 	if !ok || p.owns() {
 		return true
@@ -120,22 +126,53 @@ func (s *server) sees(ctx context.Context, dir string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if was, ok := p.seen[dir]; !ok || now.Sub(was.at) > sightFor {
-		p.seen[dir] = sight{now, p.readsStore(dir)}
+	if was, ok := p.seen[path]; !ok || now.After(was.until) {
+		sees := reads(p, path)
+		p.seen[path] = sight{now.Add(max(sightFor, 100*time.Since(now))), sees}
 	}
-	return p.seen[dir].sees
+	return p.seen[path].sees
 }
 
-// readsStore reports whether the peer can read a store and each job in it.
+// readsStore reports whether the peer can read a store and the state of each job in it. A link
+// among the jobs is for the user of the service only: it may lead to files of another user.
 func (p *peer) readsStore(dir string) bool {
-	jobs := filepath.Join(dir, "jobs")
-	if !p.reads(dir) || !p.reads(jobs) {
+	jobs := jobsOf(dir)
+	if !p.reads(dir) || !p.reads(jobs) || !p.readsFiles(dir, false) {
 		return false
 	}
 	entries, err := os.ReadDir(jobs)
 	return err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		return e.IsDir() && !p.may(filepath.Join(jobs, e.Name()), 5)
+		return e.Type() == fs.ModeSymlink || e.IsDir() && !p.readsFiles(filepath.Join(jobs, e.Name()), false)
 	})
+}
+
+// readsAll is readsFiles with the directories below.
+func (p *peer) readsAll(dir string) bool { return p.readsFiles(dir, true) }
+
+// readsFiles reports whether the peer can read the files in a directory, and with below those in
+// the directories below it.
+func (p *peer) readsFiles(dir string, below bool) bool {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		bits := uint32(4)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // it went
+		case err != nil:
+			return err
+		case d.IsDir() && path != dir && !below:
+			return fs.SkipDir
+		case d.IsDir():
+			bits = 5
+		case d.Type() == fs.ModeSymlink:
+			return fs.ErrPermission
+		case !d.Type().IsRegular():
+			return nil
+		}
+		if _, gone := os.Lstat(path); gone == nil && !p.may(path, bits) {
+			return fs.ErrPermission
+		}
+		return nil
+	}) == nil
 }
 
 // seesName is sees for a store by its name; "" is none.
