@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -27,17 +29,52 @@ type File struct {
 	bad   bool
 }
 
+// destination is the file that a path leads to, through links. It refuses all that is no file.
+func destination(path string) (string, error) {
+	fi, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return path, nil
+	case err != nil:
+		return "", err
+	case fi.Mode().Type() == fs.ModeSymlink:
+		if _, err := os.Stat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err // links that lead to each other
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Dir(path) + "/" + to // a link to .. is followed before
+		}
+		return destination(to)
+	case !fi.Mode().IsRegular():
+		return "", fmt.Errorf("%s is no regular file", path)
+	}
+	return path, nil
+}
+
 // Check reports why no file can be there.
 func (f *File) Check() error {
-	probe, err := os.CreateTemp(filepath.Dir(f.Path), ".ckpt-metrics-*")
+	path, err := destination(f.Path)
+	if err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(filepath.Dir(path), ".ckpt-metrics-*")
 	if err != nil {
 		return err
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// Replace writes a file as a whole, for all users: a collector runs as another one.
+// Replace writes a file as a whole, for all users: a collector runs as another one. It replaces the
+// file that a link leads to, and nothing that is no file.
 func Replace(path string, text []byte) error {
+	path, err := destination(path)
+	if err != nil {
+		return err
+	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".ckpt-metrics-*")
 	if err != nil {
 		return err

@@ -66,3 +66,42 @@ func TestFile(t *testing.T) {
 		t.Error("a directory that is not there was accepted")
 	}
 }
+
+// TestDestination: the file that links lead to is written, also one that is not there yet. What is
+// no file is refused, and stays.
+func TestDestination(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, err := range []error{os.WriteFile(at("file"), []byte("old\n"), 0o600), os.Mkdir(at("dir"), 0o700), syscall.Mkfifo(at("pipe"), 0o600), syscall.Mknod(at("socket"), syscall.S_IFSOCK|0o600, 0), os.Symlink("file", at("link")),
+		os.Symlink(at("link"), at("links")), os.Symlink("dir/later", at("ahead")), os.Symlink("b", at("a")), os.Symlink("a", at("b")), os.Symlink("/dev/null", at("null"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"/dev/null", at("null"), at("dir"), at("pipe"), at("socket"), at("a")} {
+		before, _ := os.Lstat(name)
+		if err := (&File{Path: name}).Check(); err == nil {
+			t.Errorf("%s is accepted for metrics", name)
+		}
+		if Replace(name, nil) == nil || AppendTo(name)(nil) == nil {
+			t.Errorf("%s is written", name)
+		}
+		if after, err := os.Lstat(name); err != nil || after.Mode() != before.Mode() {
+			t.Errorf("%s is now %v, %v", name, after, err)
+		}
+	}
+	for _, name := range []string{"links", "ahead", "file"} {
+		if err := errors.Join((&File{Path: at(name)}).Check(), Replace(at(name), []byte(name+"\n")), AppendTo(at(name))([]byte("more\n"))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if fi, _ := os.Lstat(at(name)); fi.Mode().IsRegular() != (name == "file") {
+			t.Errorf("%s has become %v", name, fi.Mode())
+		}
+		if text, err := os.ReadFile(at(name)); string(text) != name+"\nmore\n" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+	if fi, err := os.Lstat(at("dir/later")); err != nil || !fi.Mode().IsRegular() {
+		t.Errorf("the link to a file that was not there leads to %v, %v", fi, err)
+	}
+}

@@ -4,7 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"time"
@@ -31,16 +34,41 @@ type Spans struct {
 // AppendTo appends a line to a file, for all users as metrics are.
 func AppendTo(path string) func(line []byte) error {
 	return func(line []byte) error {
+		path, err := destination(path) // opening a pipe would wait for its reader
+		if err != nil {
+			return err
+		}
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 		if err != nil {
 			return err
 		}
-		_, err = f.Write(line)
+		err = appendLine(f, line)
 		if cerr := f.Close(); err == nil {
 			err = cerr
 		}
 		return err
 	}
+}
+
+// appendLine appends a whole line or nothing: the next one would be glued to a part of a line.
+func appendLine(f appended, line []byte) error {
+	n, err := f.Write(line)
+	if err == nil || n == 0 {
+		return err
+	}
+	fi, serr := f.Stat()
+	end, perr := f.Seek(0, io.SeekCurrent)
+	if serr != nil || perr != nil || fi.Size() != end { // another job has added a line since
+		return errors.Join(err, serr, perr)
+	}
+	return errors.Join(err, f.Truncate(end-int64(n)))
+}
+
+// appended is the part of a file that appendLine needs.
+type appended interface {
+	io.WriteSeeker
+	Stat() (fs.FileInfo, error)
+	Truncate(size int64) error
 }
 
 // A span is as OTLP/JSON has it: ids in hexadecimal digits, 64-bit numbers as texts.

@@ -3,9 +3,11 @@ package metrics
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -144,5 +146,44 @@ func TestSpansWarn(t *testing.T) {
 	}
 	if err := AppendTo(t.TempDir() + "/none/spans")(nil); err == nil {
 		t.Error("a file in no directory was written")
+	}
+}
+
+// fullFile is a file on a storage that is full after some bytes.
+type fullFile struct {
+	*os.File
+	room int
+}
+
+func (f *fullFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p[:min(len(p), f.room)])
+	if f.room -= n; err == nil && n < len(p) {
+		err = syscall.ENOSPC
+	}
+	return n, err
+}
+
+// TestSpansFull: a line that does not fit leaves no part behind, so that the next one is whole.
+func TestSpansFull(t *testing.T) {
+	path := t.TempDir() + "/spans"
+	add := AppendTo(path)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := add([]byte("one\n")); err != nil {
+		t.Fatal(err)
+	}
+	for _, room := range []int{0, 3} {
+		if err := appendLine(&fullFile{f, room}, []byte("two, which is long\n")); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("with room for %d bytes: %v", room, err)
+		}
+	}
+	if err := add([]byte("three\n")); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); string(text) != "one\nthree\n" {
+		t.Errorf("%q, %v", text, err)
 	}
 }
