@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"ckpt/cmd/ckpt/internal/ui"
+	"ckpt/image"
 )
 
 // A Task is work that takes longer than a request should.
@@ -209,7 +212,8 @@ func (s *server) start(ctx context.Context, k *task, args []string) error {
 		defer said.Close()
 		err := cmd.Wait()
 		close(ended)
-		s.tasks.end(k, nil, nil, endOf(ctx, err, said))
+		told, err := endOf(ctx, err, said)
+		s.tasks.end(k, nil, told, err)
 		k.cancel()
 	}()
 	go func() {
@@ -224,31 +228,44 @@ func (s *server) start(ctx context.Context, k *task, args []string) error {
 	return nil
 }
 
-// A processError is how the process of a job ended.
+// A processError is how the process of a job ended, as it says with --json.
 type processError struct {
-	status int
-	text   string
+	Text   string `json:"error"`
+	Remedy string `json:"hint"`
+	Code   int    `json:"code"`
 }
 
-func (e *processError) Error() string { return e.text }
+func (e *processError) Error() string { return e.Text }
+func (e *processError) Hint() string  { return e.Remedy }
+func (e *processError) Unwrap() error { return ui.CommandStatus(e.Code) }
 
-// endOf is the error of a process that has ended, in its own words.
-func endOf(ctx context.Context, err error, said *os.File) error {
+// Is knows errors that have a status of HTTP, and no exit status, of their own: the process says
+// their words.
+func (e *processError) Is(err error) bool {
+	return (err == image.ErrJobExists || err == os.ErrPermission) && strings.Contains(e.Text, err.Error())
+}
+
+// endOf is the error of a process that has ended, or what it told if its job is to be continued.
+func endOf(ctx context.Context, err error, said *os.File) (told []string, _ error) {
 	exit := (*exec.ExitError)(nil)
 	if err == nil || !errors.As(err, &exit) {
-		return err
+		return nil, err
 	}
 	if ctx.Err() != nil && exit.ExitCode() == ui.ExitRequeue {
-		return context.Canceled
+		return nil, context.Canceled
 	}
 	b := make([]byte, mostWarnings)
 	size, _ := said.Seek(0, 2)
 	n, _ := said.ReadAt(b, max(0, size-mostWarnings))
 	text := strings.TrimSpace(string(b[:n]))
-	if text == "" {
-		text = exit.Error()
+	e := &processError{}
+	if json.Unmarshal([]byte(text[strings.LastIndex(text, "\n")+1:]), e) != nil || e.Text == "" { // it did not come to its last line
+		e = &processError{Text: cmp.Or(text, exit.Error()), Code: cmp.Or(max(exit.ExitCode(), 0), ui.ExitRuntime)}
 	}
-	return &processError{exit.ExitCode(), text}
+	if e.Code == ui.ExitRequeue { // its walltime or a batch system has stopped it
+		return []string{e.Text, e.Remedy}, nil
+	}
+	return nil, e
 }
 
 // listTasks, showTask and cancelTask answer requests about tasks.

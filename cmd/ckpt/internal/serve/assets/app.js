@@ -58,13 +58,14 @@ function drawTasks() {
     if (t.task_state === "running") progress.append(t.total_bytes ? el("progress", { max: t.total_bytes, value: t.done_bytes, ariaLabel: "Progress of task " + t.task }) : "…");
     const cancel = el("td");
     if (t.task_state === "running") cancel.append(el("button", { onclick: () => api("DELETE", "/api/tasks/" + t.task).catch(say) }, "Cancel task " + t.task));
-    const result = t.problem ? t.problem.detail + (t.problem.hint ? ". " + t.problem.hint : "") : summary(t.result);
+    const result = outcome(t);
     return el("tr", {}, el("td", { className: "n" }, t.task), el("td", { className: "wrap" }, summaries[t.operation] || t.operation), el("td", {}, t.job || "–"),
       el("td", {}, el("span", { className: "state " + ({ done: "good", failed: "bad", cancelled: "warn" }[t.task_state] || "running") }, t.task_state)),
       progress, el("td", { className: "wrap" }, result), cancel);
   });
   $("tasks").tBodies[0].replaceChildren(...rows);
 }
+const outcome = (t) => (t.problem ? [t.problem.detail, t.problem.hint] : [summary(t.result), ...(t.warnings || [])]).filter(Boolean).join(". ");
 function summary(r) {
   if (!r) return "";
   if (r.damage) return r.damage.length + " damaged places, " + bytes(r.checked_bytes) + " checked";
@@ -85,7 +86,7 @@ function listen() {
     if (c.task_now) tasks.set(c.task_now.task, c.task_now);
     else if (c.status) jobs.set(key, c);
     else jobs.delete(key);
-    if (c.task_now && shown && c.task_now.job === shown.job && c.task_now.task_state !== "running") $("done").textContent = "task " + c.task_now.task + ": " + c.task_now.task_state + ". " + (c.task_now.problem ? c.task_now.problem.detail : summary(c.task_now.result));
+    if (c.task_now && shown && c.task_now.job === shown.job && c.task_now.task_state !== "running") $("done").textContent = "task " + c.task_now.task + ": " + c.task_now.task_state + ". " + outcome(c.task_now);
     if (shown && key === shown.store + "/" + shown.job) { // the tables follow, at most once a second
       fresh ??= setTimeout(() => { fresh = null; refreshJob(); }, 1000);
     }
