@@ -137,7 +137,7 @@ func (f *File) text(ctx context.Context, job string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.tally.Update(j)
+	f.tally.Update(j, status.Created)
 	e := Exposition{}
 	if free, err := f.FS.Free(f.Store); err == nil {
 		e.Add("store_free_bytes", float64(free), "store", StoreName(f.Store))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ckpt/image"
 	"ckpt/internal/vfs"
 )
 
@@ -64,6 +65,40 @@ func TestFile(t *testing.T) {
 	f.Path = filepath.Join(dir, "nosuch", "job.prom")
 	if f.Check() == nil {
 		t.Error("a directory that is not there was accepted")
+	}
+}
+
+// TestTallyOfAnother: the sums of a job that was launched under the name of one that was removed are
+// its own, also if its journal is longer.
+func TestTallyOfAnother(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "golden")
+	if err := os.CopyFS(dir, os.DirFS("../../../../testdata/stores/per-rank")); err != nil {
+		t.Fatal(err)
+	}
+	store, err := image.OpenStore(vfs.OS{}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.Job("job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal := func(stored string) {
+		if err := os.WriteFile(filepath.Join(dir, "jobs/job/history.jsonl"), []byte(strings.Repeat(`{"type":"checkpoint","stored_bytes":`+stored+"}\n", len(stored))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var tally Tally
+	begin := time.Unix(1_700_000_000, 0)
+	journal("10")
+	for range 2 {
+		if tally.Update(j, begin); tally.committed != 2 || tally.stored != 20 {
+			t.Errorf("%d checkpoints of %d bytes", tally.committed, tally.stored)
+		}
+	}
+	journal("100")
+	if tally.Update(j, begin.Add(time.Hour)); tally.committed != 3 || tally.stored != 300 {
+		t.Errorf("the other job: %d checkpoints of %d bytes", tally.committed, tally.stored)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"ckpt/coordinator"
 	"ckpt/coordinator/job"
@@ -67,7 +68,8 @@ func (h *histogram) add(v float64) {
 
 // A Tally is what the journal of a job says in sum.
 type Tally struct {
-	read                                       int64 // bytes of the journal
+	created                                    time.Time // the job
+	read                                       int64     // bytes of the journal
 	committed, aborted, signals, others        int64
 	memory, stored                             int64
 	all, some                                  int64
@@ -126,20 +128,20 @@ func (t *Tally) add(line []byte) {
 	}
 }
 
-// Update reads what has come to the journal of a job. A journal that has become shorter is
-// another one. Lines that cannot be read do not count.
-func (t *Tally) Update(j *image.Job) {
+// Update reads what has come to the journal of a job, which was created then: a job may be removed,
+// and another one launched under its name. Lines that cannot be read do not count.
+func (t *Tally) Update(j *image.Job, created time.Time) {
 	f, err := j.FS().Open(filepath.Join(j.Dir(), job.JournalName))
 	if err != nil {
 		return
 	}
 	defer f.Close()
 	size, err := f.Size()
-	if err != nil || size == t.read {
+	if err != nil {
 		return
 	}
-	if size < t.read {
-		*t = Tally{}
+	if size < t.read || !created.Equal(t.created) {
+		*t = Tally{created: created}
 	}
 	end, _ := durable.ReadLines(io.NewSectionReader(f, t.read, size-t.read), t.add)
 	t.read += end

@@ -57,7 +57,7 @@ func (m *meter) handle(w http.ResponseWriter, r *http.Request) {
 			key := st.Name + "/" + s.name
 			current[key] = true
 			if j, err := store.Job(s.name); err == nil {
-				e.AddJob(st.Name, j, s.status, m.tally(key, j))
+				e.AddJob(st.Name, j, s.status, m.tally(key, j, s.status.Created))
 			}
 		}
 		for state, n := range states {
@@ -70,12 +70,12 @@ func (m *meter) handle(w http.ResponseWriter, r *http.Request) {
 }
 
 // tally brings the sums of a job up to date.
-func (m *meter) tally(key string, j *image.Job) *metrics.Tally {
+func (m *meter) tally(key string, j *image.Job, created time.Time) *metrics.Tally {
 	t := m.of[key]
 	if t == nil {
 		t = &metrics.Tally{}
 		m.of[key] = t
 	}
-	t.Update(j)
+	t.Update(j, created)
 	return t
 }
