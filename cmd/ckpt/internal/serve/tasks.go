@@ -46,7 +46,8 @@ const (
 	taskCancelled = "cancelled"
 )
 
-// mostRunning bounds the tasks at one time, mostEnded those that are remembered.
+// mostRunning bounds the tasks of a kind at one time, so that those that read, those that change
+// jobs, and launched jobs do not wait for each other. mostEnded bounds those that are remembered.
 const (
 	mostRunning = 16
 	mostEnded   = 200
@@ -63,20 +64,28 @@ type tasks struct {
 
 type task struct {
 	Task
-	right  right // that its operation needs
+	of     *operation
 	cancel context.CancelFunc
 }
 
-// add begins a task. It returns nil if too many run.
-func (t *tasks) add(first Task, needed right, cancel context.CancelFunc) *task {
+// add begins a task, and tells of it. It returns nil if too many of its kind run.
+func (t *tasks) add(first Task, of *operation, cancel context.CancelFunc) *task {
+	k := t.begin(first, of, cancel)
+	if k != nil {
+		t.update(k, func(*Task) {})
+	}
+	return k
+}
+
+func (t *tasks) begin(first Task, of *operation, cancel context.CancelFunc) *task {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	running, ended := 0, 0
 	for _, k := range t.list {
-		if k.State == taskRunning {
-			running++
-		} else {
+		if k.State != taskRunning {
 			ended++
+		} else if k.of.right == of.right && k.of.how == of.how {
+			running++
 		}
 	}
 	if running >= mostRunning {
@@ -88,7 +97,7 @@ func (t *tasks) add(first Task, needed right, cancel context.CancelFunc) *task {
 	}
 	t.next++
 	first.ID, first.State, first.Started = fmt.Sprint(t.next), taskRunning, time.Now().UTC().Truncate(time.Millisecond)
-	k := &task{first, needed, cancel}
+	k := &task{first, of, cancel}
 	t.list = append(t.list, k)
 	return k
 }
@@ -144,11 +153,11 @@ func (s *server) begin(w http.ResponseWriter, o *operation, store string, list m
 	if v := list["job"]; len(v) == 1 {
 		first.Job = v[0]
 	}
-	k := s.tasks.add(first, o.right, cancel)
+	k := s.tasks.add(first, o, cancel)
 	if k == nil {
 		cancel()
 		w.Header().Set("Retry-After", "5")
-		fail(w, http.StatusTooManyRequests, fmt.Sprintf("%d tasks are running", mostRunning), "wait for one, or cancel one with DELETE /api/tasks/TASK")
+		fail(w, http.StatusTooManyRequests, fmt.Sprintf("%d tasks of this kind are running", mostRunning), "wait for one, or cancel one with DELETE /api/tasks/TASK")
 		return
 	}
 	if o.how == detach {
@@ -284,7 +293,7 @@ func (s *server) showTask(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) cancelTask(w http.ResponseWriter, r *http.Request) {
 	if k := s.taskOf(w, r); k != nil {
-		needs(k.right, func(w http.ResponseWriter, r *http.Request) {
+		needs(k.of.right, func(w http.ResponseWriter, r *http.Request) {
 			k.cancel()
 			s.showTask(w, r)
 		})(w, r)

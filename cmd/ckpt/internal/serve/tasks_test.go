@@ -88,3 +88,29 @@ func TestEndOf(t *testing.T) {
 		}
 	}
 }
+
+// TestKindsOfTasks: launched jobs, tasks that change jobs and tasks that read have bounds of their
+// own, and each begin is told.
+func TestKindsOfTasks(t *testing.T) {
+	t.Parallel()
+	begun := 0
+	all := tasks{changed: func(Task) { begun++ }}
+	kinds := []*operation{{right: changing, how: detach}, {right: reading, how: long}, {right: changing, how: long}}
+	for n, o := range kinds {
+		for range mostRunning {
+			if all.add(Task{}, o, nil) == nil {
+				t.Fatalf("%d tasks run, and none of kind %d begins", begun, n)
+			}
+		}
+		if all.add(Task{}, o, nil) != nil {
+			t.Errorf("more than %d tasks of kind %d run", mostRunning, n)
+		}
+	}
+	if begun != len(kinds)*mostRunning {
+		t.Errorf("%d tasks told their begin", begun)
+	}
+	all.end(all.find("1"), nil, nil, nil)
+	if all.add(Task{}, kinds[0], nil) == nil {
+		t.Error("a job has ended, and none begins")
+	}
+}
