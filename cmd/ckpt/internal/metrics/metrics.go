@@ -29,6 +29,7 @@ type Family struct{ Name, Kind, Help string }
 var Families = []Family{
 	{"jobs", "gauge", "Jobs of a store by state."},
 	{"store_free_bytes", "gauge", "Bytes that can still be written to the file system of a store."},
+	{"store_readable", "gauge", "1 while the jobs of a store can be read, else 0."},
 	{"job_running", "gauge", "1 while a job runs, else 0."},
 	{"job_iteration", "gauge", "Iterations or steps that a job has done, or its newest checkpoint has."},
 	{"checkpoints_total", "counter", "Checkpoints of a job by outcome: committed or aborted."},

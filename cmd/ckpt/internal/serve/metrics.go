@@ -39,9 +39,11 @@ func (m *meter) handle(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		store, err := image.OpenStore(vfs.OS{}, st.Dir)
-		if err != nil {
+		if err != nil || !m.watch.reads(st.Name) {
+			e.Add("store_readable", 0, "store", st.Name)
 			continue
 		}
+		e.Add("store_readable", 1, "store", st.Name)
 		if free, err := (vfs.OS{}).Free(st.Dir); err == nil {
 			e.Add("store_free_bytes", float64(free), "store", st.Name)
 		}

@@ -174,6 +174,8 @@ tests:
       - { series: 'ckpt_rank_failures_total{store="s",job="fine",reason="signal"}', values: "1x60" }
       - { series: 'ckpt_store_free_bytes{store="t"}', values: "1000x60" }
       - { series: 'ckpt_jobs{store="t",state="running"}', values: "1x60" }
+      - { series: 'ckpt_store_readable{store="s"}', values: "0x60" }
+      - { series: 'ckpt_store_readable{store="t"}', values: "1x60" }
     promql_expr_test:
       - expr: count by (alertname, store, job) (ALERTS{alertstate="firing"})
         eval_time: 40m
@@ -183,4 +185,5 @@ tests:
           - { labels: '{alertname="CkptRanksFail", store="s", job="late"}', value: 1 }
           - { labels: '{alertname="CkptStoreFull", store="s"}', value: 1 }
           - { labels: '{alertname="CkptUnreadableJob", store="s"}', value: 1 }
+          - { labels: '{alertname="CkptStoreUnreadable", store="s"}', value: 1 }
 `

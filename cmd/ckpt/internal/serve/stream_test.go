@@ -95,3 +95,40 @@ func TestStreamDeadlines(t *testing.T) {
 		t.Errorf("%d deadlines for\n%s", len(w.write), text)
 	}
 }
+
+// TestStoreGone: the jobs of a store that has gone, or whose jobs cannot be listed, leave the stream,
+// and its metrics say so, until it is back.
+func TestStoreGone(t *testing.T) {
+	t.Parallel()
+	s, h := newTest(t)
+	name, dir := jobOf(t, s), s.stores[0].Dir
+	readable := func(want string) {
+		t.Helper()
+		if got := ask(h, readToken, "GET", "/metrics", "").Body.String(); !strings.Contains(got, "\nckpt_store_readable{store=\"golden\"} "+want+"\n") {
+			t.Errorf("ckpt_store_readable is not %s in\n%s", want, got)
+		}
+	}
+	for _, path := range []string{dir, jobsOf(dir)} {
+		readable("1")
+		if err := os.Rename(path, path+".away"); err != nil {
+			t.Fatal(err)
+		}
+		ch, _ := s.watch.listen()
+		s.watch.look(t.Context(), path != dir)
+		if c := <-ch; c.Job != name || c.Status != nil {
+			t.Errorf("%+v, want that the job is gone", c)
+		}
+		s.watch.leave(ch)
+		if _, now := s.watch.listen(); len(now) > 0 {
+			t.Errorf("a new stream begins with %+v", now)
+		}
+		readable("0")
+		if err := os.Rename(path+".away", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	readable("1")
+	if _, now := s.watch.listen(); len(now) != 1 {
+		t.Errorf("the store is back, and a stream begins with %+v", now)
+	}
+}

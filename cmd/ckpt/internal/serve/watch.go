@@ -48,6 +48,7 @@ type watcher struct {
 
 	mu        sync.Mutex
 	seen      map[string]*seenJob
+	unread    map[string]bool // stores that could not be read
 	listeners map[chan Change]bool
 
 	looking sync.Mutex // one look at a time
@@ -64,7 +65,7 @@ type seenJob struct {
 }
 
 func newWatcher(stores []storeRef) *watcher {
-	return &watcher{stores: stores, seen: map[string]*seenJob{}, listeners: map[chan Change]bool{}, bell: newBell()}
+	return &watcher{stores: stores, seen: map[string]*seenJob{}, unread: map[string]bool{}, listeners: map[chan Change]bool{}, bell: newBell()}
 }
 
 // run looks again and again while there are listeners.
@@ -105,15 +106,18 @@ func (w *watcher) look(ctx context.Context, all bool) {
 	all = all || !began.Before(w.nextAll)
 	for _, st := range w.stores {
 		store, err := image.OpenStore(vfs.OS{}, st.Dir)
-		if err != nil {
-			continue // it has no job yet, or cannot be read now: GET /api/stores says why
+		if err == nil && all {
+			err = w.lookAtAll(ctx, st.Name, store)
 		}
-		if all {
-			w.lookAtAll(ctx, st.Name, store)
-			continue
+		if err != nil || all {
+			w.mu.Lock()
+			w.unread[st.Name] = err != nil
+			w.mu.Unlock()
 		}
 		for _, s := range w.known(st.Name) {
-			if metrics.Live(s.status) {
+			if err != nil { // the store has gone, or cannot be read now: GET /api/stores says why
+				w.forget(s)
+			} else if !all && metrics.Live(s.status) {
 				w.lookAt(ctx, store, s, false)
 			}
 		}
@@ -171,15 +175,22 @@ func (w *watcher) known(store string) (list []*seenJob) {
 	return list
 }
 
-func (w *watcher) lookAtAll(ctx context.Context, name string, store *image.Store) {
+// reads reports whether the last look could read a store.
+func (w *watcher) reads(store string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.unread[store]
+}
+
+func (w *watcher) lookAtAll(ctx context.Context, name string, store *image.Store) error {
 	jobs := jobsOf(store.Dir())
 	fsys, err := vfs.At(vfs.OS{}, jobs)
 	if err != nil {
-		return
+		return err
 	}
 	entries, err := fsys.ReadDir(jobs)
 	if err != nil {
-		return
+		return err
 	}
 	there := map[string]bool{}
 	w.bell.watch(jobs)
@@ -204,6 +215,7 @@ func (w *watcher) lookAtAll(ctx context.Context, name string, store *image.Store
 			w.forget(s)
 		}
 	}
+	return nil
 }
 
 // lookAt looks at one job, unless its directory, or between two looks at all jobs its journal,
