@@ -235,13 +235,13 @@ func (s *server) handler(o *operation) http.HandlerFunc {
 		defer cancel()
 		select {
 		case s.places <- struct{}{}:
-			defer func() { <-s.places }()
 		case <-ctx.Done():
 			w.Header().Set("Retry-After", "5")
 			fail(w, http.StatusServiceUnavailable, "the service is busy", "ask again later")
 			return
 		}
 		result, told, err := s.call(ctx, args, nil)
+		<-s.places // before the answer is written: its reader may be slow
 		for _, line := range told {
 			w.Header().Add("Ckpt-Warning", line)
 		}

@@ -30,12 +30,19 @@ const shownFor = 24 * time.Hour
 // handle answers with the metrics of all stores.
 func (m *meter) handle(w http.ResponseWriter, r *http.Request) {
 	m.watch.look(r.Context(), true)
+	e := m.read(r.Context())
+	w.Header().Set("Content-Type", metrics.ContentType)
+	e.Write(w) // its reader may be slow, and others wait for what read holds
+}
+
+// read makes the metrics of the stores that the sender of a request may see.
+func (m *meter) read(ctx context.Context) metrics.Exposition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := metrics.Exposition{}
 	current := map[string]bool{}
 	for _, st := range m.watch.stores {
-		if !m.sees(r.Context(), st.Dir) {
+		if !m.sees(ctx, st.Dir) {
 			continue
 		}
 		store, err := image.OpenStore(vfs.OS{}, st.Dir)
@@ -67,8 +74,7 @@ func (m *meter) handle(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	maps.DeleteFunc(m.of, func(key string, _ *metrics.Tally) bool { return !current[key] })
-	w.Header().Set("Content-Type", metrics.ContentType)
-	e.Write(w)
+	return e
 }
 
 // tally brings the sums of a job up to date.

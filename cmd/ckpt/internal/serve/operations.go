@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -173,11 +174,25 @@ func checkWord(name, value string) error {
 }
 
 // mostRanks bounds the sizes of predicted and launched jobs: memory and time of an answer grow
-// with them.
-const mostRanks = 1 << 20
+// with them. mostListed is the bound where the answer lists each rank.
+const (
+	mostRanks  = 1 << 20
+	mostListed = 1 << 16
+)
+
+func (o *operation) mostRanks() int64 {
+	if s := o.schema(); s == "layout" || s == "predict-plan" {
+		return mostListed
+	}
+	return mostRanks
+}
+
+func tooLarge(name, value string, limit int64) error {
+	return ui.BadUsage(fmt.Sprintf("%s %.80q is too large for the service", name, value), fmt.Sprintf("give at most %d, or ask ckpt itself", limit))
+}
 
 // checkFlag refuses a value of a flag that would name a file, or cost too much.
-func checkFlag(f *pflag.Flag, value string) error {
+func (o *operation) checkFlag(f *pflag.Flag, value string) error {
 	if f.Name == "on" { // the command takes a file, too
 		for _, preset := range ui.ChoicesOf(f) {
 			if value == preset {
@@ -189,7 +204,7 @@ func checkFlag(f *pflag.Flag, value string) error {
 	limit := int64(0)
 	switch f.Name {
 	case "np", "nodes", "max-nodes", "aggregators", "ppn", "group-size", "map", "spares", "stripe-count":
-		limit = mostRanks
+		limit = o.mostRanks()
 	case "checkpoints", "count", "keep", "keep-hourly", "keep-daily", "last", "top", "restarts", "iterations":
 		limit = 1 << 40
 	case "runs":
@@ -198,7 +213,7 @@ func checkFlag(f *pflag.Flag, value string) error {
 	for part := range strings.SplitSeq(value, ",") {
 		var n int64
 		if k, err := fmt.Sscan(part, &n); limit > 0 && k == 1 && err == nil && n > limit {
-			return ui.BadUsage(fmt.Sprintf("%s %.80q is too large for the service", f.Name, value), fmt.Sprintf("give at most %d, or ask ckpt itself", limit))
+			return tooLarge(f.Name, value, limit)
 		}
 	}
 	return nil
@@ -238,6 +253,9 @@ func (s *server) arguments(o *operation, store string, values map[string][]strin
 		if err := checkWord(w, list[0]); err != nil {
 			return nil, err
 		}
+		if np, _ := strconv.ParseInt(list[0][strings.LastIndex(list[0], ".")+1:], 10, 64); w == "app" && np > o.mostRanks() {
+			return nil, tooLarge("app", list[0], o.mostRanks())
+		}
 		line = strings.ReplaceAll(line, "{"+w+"}", list[0])
 	}
 	args := strings.Fields(line)
@@ -252,7 +270,7 @@ func (s *server) arguments(o *operation, store string, values map[string][]strin
 			}
 		}
 		for _, value := range values[name] {
-			if err := checkFlag(f, value); err != nil {
+			if err := o.checkFlag(f, value); err != nil {
 				return nil, err
 			}
 			if o.how == answer {

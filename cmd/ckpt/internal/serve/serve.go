@@ -298,7 +298,7 @@ const graceful = 5 * time.Second
 // serve answers the requests of a listener until ctx ends. Then tasks of this process are
 // cancelled and awaited; processes of jobs go on.
 func (s *server) serve(ctx context.Context, l net.Listener, m manager) error {
-	h := &http.Server{Handler: s.all(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longestAnswer, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, ConnContext: withPeer}
+	h := &http.Server{Handler: s.all(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longestAnswer, WriteTimeout: 2 * longestAnswer, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, ConnContext: withPeer}
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(l) }()
 	go s.watch.run(ctx)

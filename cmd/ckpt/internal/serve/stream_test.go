@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -130,5 +131,43 @@ func TestStoreGone(t *testing.T) {
 	readable("1")
 	if _, now := s.watch.listen(); len(now) != 1 {
 		t.Errorf("the store is back, and a stream begins with %+v", now)
+	}
+}
+
+// A stalled is an answer whose reader takes nothing for a time.
+type stalled struct {
+	*httptest.ResponseRecorder
+	begun, on chan struct{}
+}
+
+func (s stalled) Write(p []byte) (int, error) {
+	select {
+	case s.begun <- struct{}{}:
+		<-s.on
+	case <-s.on:
+	}
+	return s.ResponseRecorder.Write(p)
+}
+
+// TestStalledReaders: readers that take nothing keep no other sender from an answer.
+func TestStalledReaders(t *testing.T) {
+	t.Parallel()
+	s, h := newTest(t)
+	begun, on := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(on)
+	for _, path := range []string{"/api/stores/golden/jobs", "/metrics"} {
+		for range cap(s.places) {
+			all.Go(func() {
+				r := httptest.NewRequest("GET", "http://127.0.0.1:7070"+path, nil)
+				r.Header.Set("Authorization", "Bearer "+readToken)
+				h.ServeHTTP(stalled{httptest.NewRecorder(), begun, on}, r)
+			})
+			<-begun
+		}
+		if w := ask(h, readToken, "GET", path, ""); w.Code != 200 {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
 	}
 }
