@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -241,7 +242,10 @@ func (s *server) handler(o *operation) http.HandlerFunc {
 			return
 		}
 		result, told, err := s.call(ctx, args, nil)
-		<-s.places // before the answer is written: its reader may be slow
+		<-s.places                                                                                // before the answer is written: its reader may be slow
+		if ui.ExitCode(err) == ui.ExitDamage && reflect.ValueOf(result).Kind() == reflect.Slice { // the rest of a list is worth having
+			told, err = append(told, ui.OneLine(err.Error())), nil
+		}
 		for _, line := range told {
 			w.Header().Add("Ckpt-Warning", line)
 		}

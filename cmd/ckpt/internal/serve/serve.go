@@ -164,6 +164,17 @@ func (s *server) all() http.Handler {
 		mux.HandleFunc(own.method+" "+own.path, needs(own.right, own.exact))
 	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		var others []string
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
+			if _, pattern := mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != "/api/" {
+				others = append(others, method)
+			}
+		}
+		if list := strings.Join(others, ", "); list != "" {
+			w.Header().Set("Allow", list)
+			fail(w, http.StatusMethodNotAllowed, fmt.Sprintf("there is no %.10s %.200s", r.Method, r.URL.Path), "use "+list)
+			return
+		}
 		fail(w, http.StatusNotFound, fmt.Sprintf("there is no %.10s %.200s", r.Method, r.URL.Path), "/api/openapi.json has all requests")
 	})
 	mux.HandleFunc("/", needs(reading, page))
@@ -206,9 +217,10 @@ func (s *server) open(o *options) (net.Listener, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	address, path, isUnix := o.listen, "", false
+	address, said, path, isUnix := o.listen, "--listen "+o.listen, "", false
 	if l != nil {
 		address = l.Addr().String()
+		said = "the passed socket " + address
 		isUnix = l.Addr().Network() == "unix"
 	} else {
 		path, isUnix = strings.CutPrefix(o.listen, "unix:")
@@ -220,7 +232,7 @@ func (s *server) open(o *options) (net.Listener, string, error) {
 	if err != nil {
 		return nil, "", ui.BadUsage(fmt.Sprintf("--listen %s: want HOST:PORT or unix:PATH", o.listen), "like --listen 127.0.0.1:7070")
 	}
-	certificate, err := s.secure(o, host)
+	certificate, err := s.secure(o, said, host)
 	if err != nil {
 		return nil, "", err
 	}
@@ -229,10 +241,11 @@ func (s *server) open(o *options) (net.Listener, string, error) {
 	case isUnix:
 		l, err = listenUnix(path)
 	default:
-		l, err = net.Listen("tcp", o.listen)
-	}
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, "", ui.WithHint(err, "choose another port with --listen, or 127.0.0.1:0 for a free one")
+		if l, err = net.Listen("tcp", o.listen); errors.Is(err, syscall.EADDRINUSE) {
+			err = ui.WithHint(err, "choose another port with --listen, or 127.0.0.1:0 for a free one")
+		} else if err != nil {
+			err = ui.BadUsage(said+": "+err.Error(), "name an address of this host, and a port up to 65535 that you may use")
+		}
 	}
 	if err != nil {
 		return nil, "", err
@@ -246,7 +259,7 @@ func (s *server) open(o *options) (net.Listener, string, error) {
 }
 
 // secure reads what the guard needs, and refuses an address that others reach without it.
-func (s *server) secure(o *options, host string) (*tls.Certificate, error) {
+func (s *server) secure(o *options, said, host string) (*tls.Certificate, error) {
 	if o.readOnly {
 		s.guard.most = reading
 	}
@@ -254,7 +267,7 @@ func (s *server) secure(o *options, host string) (*tls.Certificate, error) {
 		return nil, ui.BadUsage("--tls-cert and --tls-key belong together", "give both, or leave both out")
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && (o.cert == "" || o.tokens == "") {
-		return nil, ui.BadUsage(fmt.Sprintf("--listen %s: other machines reach this address", o.listen), "add --tls-cert, --tls-key and --tokens; or listen on 127.0.0.1, and reach it through ssh -L")
+		return nil, ui.BadUsage(said+": other machines reach this address", "add --tls-cert, --tls-key and --tokens; or listen on 127.0.0.1, and reach it through ssh -L")
 	}
 	var err error
 	if o.tokens != "" {
@@ -267,22 +280,32 @@ func (s *server) secure(o *options, host string) (*tls.Certificate, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(o.cert, o.key)
 	if err != nil {
-		return nil, ui.WithHint(ui.AsUsage(err), "openssl req -x509 -newkey ed25519 -nodes -keyout key.pem -out cert.pem -subj /CN=HOST -addext subjectAltName=DNS:HOST makes a pair")
+		return nil, ui.WithHint(ui.AsUsage(err), makesPair)
 	}
 	s.guard.secure = true
 	s.guard.leaf, err = x509.ParseCertificate(pair.Certificate[0])
+	if err == nil && len(s.guard.leaf.DNSNames)+len(s.guard.leaf.IPAddresses) == 0 {
+		return nil, ui.BadUsage(fmt.Sprintf("--tls-cert %s: the certificate has no subjectAltName, and browsers look for names only there", o.cert), makesPair)
+	}
 	return &pair, err
 }
 
-// nameOf is a name of the certificate that a browser can use.
+const makesPair = "openssl req -x509 -newkey ed25519 -nodes -keyout key.pem -out cert.pem -subj /CN=HOST -addext subjectAltName=DNS:HOST makes a pair"
+
+// nameOf is a name of the certificate that a browser can use: the host of --listen, a name of this
+// machine, or the first one.
 func nameOf(leaf *x509.Certificate, host string) string {
-	switch {
-	case leaf.VerifyHostname(host) == nil:
-		return host
-	case len(leaf.DNSNames) > 0:
-		return leaf.DNSNames[0]
-	case len(leaf.IPAddresses) > 0:
-		return leaf.IPAddresses[0].String()
+	machine, _ := os.Hostname()
+	short, _, _ := strings.Cut(machine, ".")
+	names := append([]string{host, machine}, leaf.DNSNames...)
+	for _, ip := range leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	for _, name := range names {
+		name = strings.Replace(name, "*", short, 1)
+		if leaf.VerifyHostname(name) == nil {
+			return name
+		}
 	}
 	return host
 }
