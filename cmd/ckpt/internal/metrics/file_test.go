@@ -102,8 +102,8 @@ func TestTallyOfAnother(t *testing.T) {
 	}
 }
 
-// TestDestination: the file that links lead to is written, also one that is not there yet. What is
-// no file is refused, and stays.
+// TestDestination: the file that links lead to is written, also one that is not there yet. Devices,
+// directories, pipes and sockets are refused, and stay.
 func TestDestination(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -257,8 +257,8 @@ func (s *server) handler(o *operation) http.HandlerFunc {
 	}
 }
 
-// storeOf finds the store that a path names, "" if the path names none. Who asks for a job, or has
-// all jobs read, needs the right to read all its files.
+// storeOf finds the store that a path names, "" if the path names none. A request about a job needs
+// the right to read all its files, a verification of all jobs the right to read all of them.
 func (s *server) storeOf(w http.ResponseWriter, r *http.Request) (name, dir string, ok bool) {
 	name = r.PathValue("store")
 	if name == "" {
