@@ -39,6 +39,7 @@ type JobCopy struct {
 	Begin, Progress func(int64)
 
 	to    *Job
+	apart bool            // the two stores are not the same
 	memo  *container.Memo // of what was checked in the other store, by this Run and those before
 	mends bool            // files of the other store may be replaced by those of this one
 	Copied
@@ -63,8 +64,8 @@ type Copied struct {
 // last. Then it copies the other files of the job, which must not run if its checkpoints are of
 // groups: their message logs belong to the newest.
 //
-// It fails with ErrJobExists if the other store has another job of this name, ErrParted,
-// ErrInUse, or the DamageError of a file of this store.
+// It fails with ErrSameStore, ErrJobExists if the other store has another job of this name,
+// ErrParted, ErrInUse, or the DamageError of a file of this store.
 func (c *JobCopy) Run(ctx context.Context, numbers []int) error {
 	if err := c.open(); err != nil {
 		return err
@@ -141,6 +142,16 @@ func (c *JobCopy) open() error {
 
 // find opens the job in the other store. It fails with ErrJobNotFound if there is none.
 func (c *JobCopy) find() (err error) {
+	if !c.apart {
+		same, err := c.To.Same(c.From.store)
+		if err == nil && same {
+			err = fmt.Errorf("%s %w", c.To.dir, ErrSameStore)
+		}
+		if err != nil {
+			return err
+		}
+		c.apart = true
+	}
 	if c.to, err = c.To.Job(c.From.name); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -126,27 +127,60 @@ const identifyPause = 5 * time.Millisecond
 
 // identify changes the identity, which it makes if it is missing.
 func (s *Store) identify(change func(*identityFile)) error {
+	lock, err := s.hold()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	file, err := s.identity()
+	if err == nil && file.ID == "" {
+		file.Owner, err = s.here()
+		file.ID = NewID()
+	}
+	if err != nil {
+		return err
+	}
+	change(&file)
+	return durable.ReplaceSealed(s.fs, s.identityPath(), file)
+}
+
+// hold waits for the lock of the store, which nobody has for long.
+func (s *Store) hold() (io.Closer, error) {
 	for {
 		lock, err := s.fs.Lock(filepath.Join(s.dir, formatName))
-		if errors.Is(err, vfs.ErrLocked) {
-			time.Sleep(identifyPause)
-			continue
+		if !errors.Is(err, vfs.ErrLocked) {
+			return lock, durable.Op("lock", s.dir, -1, err)
 		}
-		if err != nil {
-			return durable.Op("lock", s.dir, -1, err)
-		}
-		defer lock.Close()
-		file, err := s.identity()
-		if err == nil && file.ID == "" {
-			file.Owner, err = s.here()
-			file.ID = NewID()
-		}
-		if err != nil {
-			return err
-		}
-		change(&file)
-		return durable.ReplaceSealed(s.fs, s.identityPath(), file)
+		time.Sleep(identifyPause)
 	}
+}
+
+// Same reports whether two names lead to one store: a directory that is linked or mounted
+// twice, or a bucket under two URLs.
+func (s *Store) Same(o *Store) (bool, error) {
+	var ids [2]string
+	for i, store := range []*Store{s, o} {
+		file, err := store.readIdentity()
+		if damage := (*durable.DamageError)(nil); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &damage) {
+			return false, err
+		}
+		ids[i] = file.ID
+	}
+	if ids[0] != ids[1] {
+		return false, nil
+	}
+	// A copy has the id of its original, and a lock of its own.
+	lock, err := s.hold()
+	if err != nil { // one of the two may be read only
+		s, o = o, s
+		lock, err = s.hold()
+	}
+	if err != nil {
+		return false, err
+	}
+	defer lock.Close()
+	is, err := o.fs.Locked(filepath.Join(o.dir, formatName))
+	return is, durable.Op("lock", o.dir, -1, err)
 }
 
 func (s *Store) identityPath() string { return filepath.Join(s.dir, identityName) }

@@ -1,6 +1,8 @@
 package image
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -164,5 +166,43 @@ func TestIdentityDamaged(t *testing.T) {
 	}
 	if same, err := s.Is(owner); err != nil || !same {
 		t.Errorf("made anew it is the owner: %v, %v", same, err)
+	}
+}
+
+// TestSame knows a store under another name, and tells it from its copy.
+func TestSame(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	s, err := CreateStore(vfs.OS{}, at("store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(name string, want bool) {
+		t.Helper()
+		o, err := OpenStore(vfs.OS{}, at(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is, err := o.Same(s); is != want || err != nil {
+			t.Errorf("%s is the same: %v, %v", name, is, err)
+		}
+	}
+	for _, id := range []bool{false, true} {
+		if id {
+			if _, err := s.Own(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		link, copied := fmt.Sprint("link", id), fmt.Sprint("copy", id)
+		if err := errors.Join(os.Symlink(at("store"), at(link)), os.CopyFS(at(copied), os.DirFS(at("store")))); err != nil {
+			t.Fatal(err)
+		}
+		check("store", true)
+		check(link, true)
+		check(copied, false)
+	}
+	if _, err := CreateStore(vfs.OS{}, at("store/jobs/a")); !errors.Is(err, ErrAmongJobs) {
+		t.Errorf("a store in the jobs of another: %v", err)
 	}
 }

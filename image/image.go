@@ -63,6 +63,10 @@ import (
 var (
 	// ErrNoStore says that the directory does not hold a checkpoint store.
 	ErrNoStore = errors.New("not a checkpoint store")
+	// ErrSameStore: what is to be another store is this one, under another name.
+	ErrSameStore = errors.New("is the store itself")
+	// ErrAmongJobs: a directory for a store lies where another store has its jobs.
+	ErrAmongJobs = errors.New("lies among the jobs of another store")
 	// ErrJobExists says that the store has a job of this name already.
 	ErrJobExists = errors.New("job exists already")
 	// ErrJobNotFound says that the store has no job of this name.

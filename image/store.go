@@ -109,6 +109,9 @@ func trust(fsys vfs.FS, dir string) error {
 }
 
 func createStore(fsys vfs.FS, dir string, format int) error {
+	if err := checkApart(fsys, dir); err != nil {
+		return err
+	}
 	if err := durable.MkdirAll(fsys, dir); err != nil {
 		return err
 	}
@@ -116,6 +119,22 @@ func createStore(fsys vfs.FS, dir string, format int) error {
 		return err
 	}
 	return durable.Replace(fsys, filepath.Join(dir, formatName), fmt.Appendf(nil, "%s%d\n", storeMagic, format))
+}
+
+// checkApart refuses a directory among the jobs of a store, which would take it for one of them.
+func checkApart(fsys vfs.FS, dir string) error {
+	above, err := filepath.Abs(dir)
+	for err == nil && above != filepath.Dir(above) {
+		name := filepath.Base(above)
+		above = filepath.Dir(above)
+		if name != jobsName {
+			continue
+		}
+		if _, ferr := storeFormat(fsys, above); ferr == nil {
+			err = fmt.Errorf("%s %w, %s", dir, ErrAmongJobs, above)
+		}
+	}
+	return err
 }
 
 // Dir returns the directory of the store.

@@ -108,14 +108,17 @@ func numbersOf(n int, copies []Copy) (numbers []int) {
 // and store lack, or have damaged, are read from the nearest next store. If that fails, the next
 // older checkpoint takes the place of n, unless exact is set. The caller has locked the job.
 func Nearest(ctx context.Context, fsys vfs.FS, j *image.Job, spec *job.Resolved, n int, exact bool, warn func(string)) error {
-	list := slices.DeleteFunc(slices.Clone(spec.Next), func(n image.Next) bool { return n.Store == j.StoreDir() })
-	if len(list) == 0 {
+	if len(spec.Next) == 0 {
 		return nil
 	}
-	copies, wrong := CopiesOf(fsys, j.Name(), list)
+	copies, wrong := CopiesOf(fsys, j.Name(), spec.Next)
 	for _, err := range wrong {
 		warn(err.Error())
 	}
+	copies = slices.DeleteFunc(copies, func(c Copy) bool {
+		same, err := c.Job.Store().Same(j.Store())
+		return err == nil && same // it has what the store has
+	})
 	own, err := j.Checkpoints()
 	if err != nil || len(copies) == 0 {
 		return nil // the restart tells what is wrong with the store

@@ -66,38 +66,52 @@ func OpenNext(set Setting, g Group, store Level, fsys vfs.FS) (Level, error) {
 	}
 	_, err := set.Job.FS().Stat(filepath.Join(set.Job.Dir(), job.JournalName))
 	fresh := errors.Is(err, fs.ErrNotExist)
+	others := []*image.Store{set.Job.Store()}
 	for _, n := range set.Spec.Next {
 		o := &onward{Next: n, newest: b.record.newest(n.Store)}
-		if n.Store == set.Job.StoreDir() {
-			o.stopped = true
-			g.Warn(wording.Sprintf("{store} %s is a next store of job %s itself: nothing is copied on there", n.Store, set.Job.Name()))
-		} else if err := o.accepts(set.Job, fsys); err != nil && fresh {
+		is, err := o.accepts(set.Job, fsys, others)
+		switch same := errors.Is(err, image.ErrSameStore); {
+		case err == nil:
+			others = append(others, is)
+		case fresh && same:
+			return store, &job.RefusedError{Err: &job.UsageError{Text: err.Error(), Fix: "name stores that are apart"}}
+		case fresh:
 			return store, &job.RefusedError{Err: err}
+		case same:
+			o.stopped = true
+			g.Warn(fmt.Sprintf("%v: nothing is copied on there", err))
 		}
 		b.to = append(b.to, o)
 	}
 	return b, nil
 }
 
-// accepts makes the next store if need be, and fails if it has another job of this name.
-func (o *onward) accepts(j *image.Job, fsys vfs.FS) error {
+// accepts makes the next store if need be. It fails if that has another job of this name, and with
+// image.ErrSameStore if it is one of the others, under whatever name.
+func (o *onward) accepts(j *image.Job, fsys vfs.FS, others []*image.Store) (*image.Store, error) {
 	store, err := o.open(j, fsys)
-	if err != nil {
-		return fmt.Errorf("next store %s: %w", o.Store, err)
+	for i := 0; err == nil && i < len(others); i++ {
+		same, serr := store.Same(others[i])
+		if err = serr; same {
+			err = fmt.Errorf("it %w or another next store", image.ErrSameStore)
+		}
 	}
-	other, err := store.Job(j.Name())
+	var other *image.Job
+	if err == nil {
+		other, err = store.Job(j.Name())
+	}
 	if errors.Is(err, image.ErrJobNotFound) {
-		return nil
+		return store, nil
 	}
 	if err != nil {
-		return fmt.Errorf("next store %s: %w", o.Store, err)
+		return nil, fmt.Errorf("next store %s: %w", o.Store, err)
 	}
 	was, err := other.Digest()
 	is, ierr := j.Digest()
 	if err == nil && ierr == nil && was == is {
-		return nil
+		return store, nil
 	}
-	return &job.UsageError{Text: fmt.Sprintf("next store %s has another job %s", o.Store, j.Name()), Fix: wording.Sprintf("another {job} name, or another store for {next}")}
+	return nil, &job.UsageError{Text: fmt.Sprintf("next store %s has another job %s", o.Store, j.Name()), Fix: wording.Sprintf("another {job} name, or another store for {next}")}
 }
 
 // open makes the next store if need be.
@@ -262,7 +276,7 @@ func (b *Beyond) copied(o *onward, number int, took time.Duration, err error) {
 func (b *Beyond) failed(o *onward, number int, err error) {
 	o.failed = err
 	var damage *durable.DamageError
-	switch parted := errors.Is(err, image.ErrParted) || errors.Is(err, image.ErrJobExists); {
+	switch parted := errors.Is(err, image.ErrParted) || errors.Is(err, image.ErrJobExists) || errors.Is(err, image.ErrSameStore); {
 	case b.g.Over():
 		o.waiting = append([]int{number}, o.waiting...)
 		return // the end of the run tells

@@ -135,7 +135,7 @@ func (c *copying) run(ctx context.Context, g *ui.Globals, name string, number in
 			return err // before the other store is made
 		}
 	}
-	other, err := g.OtherStore("--to", c.to, !c.dryRun)
+	other, err := ui.OtherStore("--to", c.to, !c.dryRun)
 	if err != nil {
 		return err
 	}
@@ -151,6 +151,8 @@ func (c *copying) run(ctx context.Context, g *ui.Globals, name string, number in
 		said = jc.Copied
 	}
 	switch {
+	case errors.Is(err, image.ErrSameStore):
+		return ui.BadUsage("--to "+err.Error(), "name another store")
 	case errors.Is(err, image.ErrParted):
 		return ui.WithHint(err, "the job has run in both stores since: copy it into another store, or remove the copy first")
 	case errors.Is(err, image.ErrJobExists):

@@ -71,7 +71,7 @@ func ExitCode(err error) int {
 		return ExitRequeue
 	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrDeclined), errors.Is(err, context.Canceled), errors.As(err, &left):
 		return ExitInterrupted
-	case errors.As(err, &usage), errors.As(err, &request), errors.As(err, &set):
+	case errors.As(err, &usage), errors.As(err, &request), errors.As(err, &set), errors.Is(err, image.ErrAmongJobs):
 		return ExitUsage
 	case errors.As(err, &spec):
 		if errors.Is(err, os.ErrNotExist) {
@@ -114,6 +114,8 @@ func HintOf(err error) string {
 		return signalled(unreachable)
 	case errors.Is(err, image.ErrNoStore):
 		return "name the store with --store or $CKPT_STORE; ckpt launch creates it"
+	case errors.Is(err, image.ErrAmongJobs):
+		return "name a directory apart from that store"
 	case errors.Is(err, image.ErrNoIdentity):
 		return "name the file of an identity that may open it, CKPT_IDENTITY=/home/me/key.txt; without one, ckpt list and ckpt verify tell what can be told"
 	case errors.Is(err, image.ErrOtherStore):

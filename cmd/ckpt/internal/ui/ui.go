@@ -117,14 +117,9 @@ func checkStore(flag, store, or string) error {
 
 // OtherStore opens a second store, beside the one of --store. One that is not there is made, or
 // nil.
-func (g *Globals) OtherStore(flag, dir string, create bool) (*image.Store, error) {
+func OtherStore(flag, dir string, create bool) (*image.Store, error) {
 	if err := checkStore(flag, dir, ""); err != nil {
 		return nil, err
-	}
-	a, err := os.Stat(g.Store)
-	b, berr := os.Stat(dir)
-	if err == nil && berr == nil && os.SameFile(a, b) || vfs.Mounted(dir) && filepath.Clean(dir) == filepath.Clean(g.Store) {
-		return nil, BadUsage(fmt.Sprintf("%s %s is the store itself", flag, dir), "name another directory")
 	}
 	if create {
 		return image.CreateStore(vfs.OS{}, dir)
