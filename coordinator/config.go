@@ -31,7 +31,7 @@ func (d *driver) supervisorConfig(from *image.Manifest) (supervisor.Config, erro
 	if cfg.Next, err = d.job.Next(); err != nil {
 		return cfg, err
 	}
-	cfg.Next = max(cfg.Next, d.inventory.Next())
+	cfg.Next = max(cfg.Next, d.inventory.Next(), d.groups[0].level.Facts().Next)
 	data, _, err := d.spec.Memory()
 	if err != nil {
 		return cfg, err

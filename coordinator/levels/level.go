@@ -78,6 +78,7 @@ type Facts struct {
 	Keep     int     // how many checkpoints the store is to keep, 0 all,
 	Of       []int   // and of which
 	Held     []int   // checkpoints that next stores have yet to get
+	Next     int     // number that the next version may have; 0: any that store and nodes lack
 	Lag      float64 // seconds from a commit until the last version was in the store
 	Remedy   string  // if versions do not fit; empty: free space in the store
 	Behind   bool    // the run writes its journal beside the loop, which waits for no store

@@ -27,6 +27,7 @@ type Beyond struct {
 	fs     vfs.FS // of the next stores
 	to     []*onward
 	record nextKeeper
+	next   int             // number after all that the next stores and the journal know of
 	last   int             // checkpoint that all are to get before the run is over; 0: it goes on
 	ctx    context.Context // of the copies
 	cancel context.CancelFunc
@@ -37,6 +38,7 @@ type onward struct {
 	image.Next
 	copy     *image.JobCopy
 	newest   int   // checkpoint that the next store has had
+	next     int   // number after all that it has
 	waiting  []int // to be copied on, ascending
 	copying  int   // checkpoint, or 0
 	failures int   // since the last copy
@@ -66,6 +68,9 @@ func OpenNext(set Setting, g Group, store Level, fsys vfs.FS) (Level, error) {
 	}
 	_, err := set.Job.FS().Stat(filepath.Join(set.Job.Dir(), job.JournalName))
 	fresh := errors.Is(err, fs.ErrNotExist)
+	for n := range job.ReadEvents(set.Job, 0) {
+		b.next = max(b.next, n+1)
+	}
 	others := []*image.Store{set.Job.Store()}
 	for _, n := range set.Spec.Next {
 		o := &onward{Next: n, newest: b.record.newest(n.Store)}
@@ -81,6 +86,7 @@ func OpenNext(set Setting, g Group, store Level, fsys vfs.FS) (Level, error) {
 			o.stopped = true
 			g.Warn(fmt.Sprintf("%v: nothing is copied on there", err))
 		}
+		b.next = max(b.next, o.next, o.newest+1)
 		b.to = append(b.to, o)
 	}
 	return b, nil
@@ -109,7 +115,8 @@ func (o *onward) accepts(j *image.Job, fsys vfs.FS, others []*image.Store) (*ima
 	was, err := other.Digest()
 	is, ierr := j.Digest()
 	if err == nil && ierr == nil && was == is {
-		return store, nil
+		o.next, err = other.Next()
+		return store, err
 	}
 	return nil, &job.UsageError{Text: fmt.Sprintf("next store %s has another job %s", o.Store, j.Name()), Fix: wording.Sprintf("another {job} name, or another store for {next}")}
 }
@@ -185,9 +192,11 @@ func (b *Beyond) Computing() {
 	b.look()
 }
 
-// Facts adds the versions that the store is to keep until they were copied on.
+// Facts adds the versions that the store is to keep until they were copied on, and the numbers
+// that checkpoints of the next stores have taken.
 func (b *Beyond) Facts() Facts {
 	f := b.Level.Facts()
+	f.Next = b.next
 	for _, o := range b.to {
 		if o.copying > 0 {
 			f.Held = append(f.Held, o.copying)
