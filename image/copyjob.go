@@ -186,7 +186,7 @@ func (c *JobCopy) missing(numbers []int) (list []*Manifest, err error) {
 			list = append(list, m)
 		case err != nil:
 			return nil, err
-		case !sameManifest(m, is):
+		case !m.Same(is):
 			return nil, fmt.Errorf("%w: checkpoint %d in %s is another one", ErrParted, n, c.to.dir)
 		default:
 			c.Present = append(c.Present, n)
@@ -239,8 +239,9 @@ func sameBytes(a, b vfs.File, n int64) bool {
 	return true
 }
 
-// sameManifest reports whether two manifests say the same: each ckpt writes its own format.
-func sameManifest(a, b *Manifest) bool {
+// Same reports whether two manifests are of one checkpoint, and say the same: each ckpt writes its
+// own format.
+func (a *Manifest) Same(b *Manifest) bool {
 	of := *a
 	of.Format, of.Fence = b.Format, b.Fence // which the store gives it
 	x, err := of.Encode()

@@ -26,7 +26,7 @@ func (j *Job) Mend(ctx context.Context, from *Job, n int) (Copied, error) {
 		}
 	case errors.Is(err, ErrCheckpointNotFound):
 		err = c.checkpoint(ctx, m)
-	case err == nil && !sameManifest(m, is):
+	case err == nil && !m.Same(is):
 		err = fmt.Errorf("%w: checkpoint %d in %s is another one", ErrParted, n, from.dir)
 	case err == nil:
 		err = c.check(ctx, m)

@@ -9,6 +9,7 @@ import (
 
 	"ckpt/image"
 	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
 )
 
 // A NextStore is what the record of a job says of a next store: what this had after the last copy.
@@ -36,6 +37,46 @@ func ReadNext(j *image.Job) ([]NextStore, error) {
 	k := nextKeeper{job: j}
 	err := k.read()
 	return k.stores, err
+}
+
+// Known lists the next stores of a job: those of its description, and others that its record knows
+// from a restart with other ones.
+func Known(list []image.Next, record []NextStore) []image.Next {
+	list = slices.Clone(list)
+	for _, s := range record {
+		if !slices.ContainsFunc(list, func(n image.Next) bool { return n.Store == s.Store }) {
+			list = append(list, image.Next{Store: s.Store})
+		}
+	}
+	return list
+}
+
+// NoteCopy has the record of a job say what a store has after a copy, if that is a next store.
+func NoteCopy(j *image.Job, list []image.Next, to *image.Store, has []image.Summary) error {
+	k := nextKeeper{job: j}
+	if err := k.read(); err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(to.Dir())
+	if err != nil {
+		return err
+	}
+	list = Known(list, k.stores)
+	i := slices.IndexFunc(list, func(n image.Next) bool { return n.Store == dir })
+	if i < 0 {
+		i = slices.IndexFunc(list, func(n image.Next) bool {
+			s, err := image.OpenStore(vfs.OS{}, n.Store)
+			if err != nil {
+				return false
+			}
+			same, err := s.Same(to)
+			return err == nil && same
+		})
+	}
+	if i < 0 {
+		return nil
+	}
+	return k.keep(list[i].Store, has)
 }
 
 // A nextKeeper keeps the record. Several copies may end at a time.
@@ -75,10 +116,11 @@ func (k *nextKeeper) newest(store string) int {
 	return 0
 }
 
-// keep notes what a store has.
+// keep notes what a store has. Other processes may have noted what others have.
 func (k *nextKeeper) keep(store string, has []image.Summary) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	_ = k.read() // what cannot be read is replaced
 	now := NextStore{Store: store, Checkpoints: has}
 	for _, s := range has {
 		now.Newest = max(now.Newest, s.Number)

@@ -9,6 +9,7 @@ import (
 
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/coordinator/job"
+	"ckpt/coordinator/levels"
 	"ckpt/image"
 	"ckpt/internal/durable"
 )
@@ -116,11 +117,11 @@ func (c *copying) run(ctx context.Context, g *ui.Globals, name string, number in
 		defer j.Unlock()
 	}
 	result := copyResult{Job: name, Store: c.to, DryRun: c.dryRun}
-	levels, err := g.ReadLevels(ctx, j)
+	on, err := g.ReadLevels(ctx, j)
 	if err != nil {
 		return err
 	}
-	for _, v := range levels.Versions {
+	for _, v := range on.Versions {
 		if _, err := j.Manifest(v.Number); errors.Is(err, image.ErrCheckpointNotFound) {
 			result.OnNodes = append(result.OnNodes, v.Number)
 		}
@@ -165,6 +166,11 @@ func (c *copying) run(ctx context.Context, g *ui.Globals, name string, number in
 	result.Checkpoints, result.Present = append([]int{}, said.Checkpoints...), append([]int{}, said.Present...)
 	result.Gone, result.LeftOut, result.Removed, result.Retained = said.Gone, said.LeftOut, said.Removed, said.Retained
 	result.Files, result.Bytes = said.Files, said.Bytes
+	if !c.dryRun {
+		if err := levels.NoteCopy(j, spec.Next, other, said.There); err != nil {
+			g.Warn("%s: the copy is there, and the record of the job does not say so: %v", name, err)
+		}
+	}
 	return result.show(g)
 }
 

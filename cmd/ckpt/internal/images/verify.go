@@ -71,6 +71,7 @@ type damageLine struct {
 	Checkpoint int    `json:"checkpoint"` // 0: of a message log
 	image.Damage
 	*nodeDamage
+	remedy string // of a next store
 }
 
 // damaged notes damage of a job, or of a checkpoint of it.
@@ -340,12 +341,14 @@ func printVerify(g *ui.Globals, r verifyResult) error {
 	}
 	d := &r.Damage[0]
 	first := "the first in "
-	if d.nodeDamage != nil && (d.gone || d.dir) {
+	if d.nodeDamage != nil && (d.gone || d.dir) || d.remedy != "" {
 		first = "the first: "
 	}
 	err := fmt.Errorf("%w: %s, %s%s", ui.ErrDamageFound, ui.Count(len(r.Damage), "place"), first, d.place())
-	if d.nodeDamage != nil {
+	if remedy := d.remedy; d.nodeDamage != nil {
 		err = ui.WithHint(err, d.Remedy)
+	} else if remedy != "" {
+		err = ui.WithHint(err, remedy)
 	}
 	return errors.Join(err, r.unchecked())
 }
@@ -390,7 +393,7 @@ func (d *damageLine) place() string {
 	switch {
 	case d.nodeDamage != nil && d.gone:
 		return fmt.Sprintf("%s is missing", d.File)
-	case d.nodeDamage != nil && d.dir:
+	case d.nodeDamage != nil && d.dir, d.remedy != "":
 		return fmt.Sprintf("%s: %s", d.File, d.Reason)
 	}
 	return fmt.Sprintf("%s at offset %d: %s", d.File, d.Offset, d.Reason)

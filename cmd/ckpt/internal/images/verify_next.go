@@ -20,20 +20,20 @@ func (r *verifyResult) addNext(ctx context.Context, g *ui.Globals, jobs []verifi
 	defer done()
 	for i := range jobs {
 		j := jobs[i].job
-		spec, err := job.ReadSpec(j)
-		if err != nil || len(spec.Next) == 0 {
-			continue // what is wrong with the description, the check of logs says
-		}
 		before, err := levels.ReadNext(j)
 		if err != nil {
 			r.skip(j.Name(), 0, err)
 		}
-		copies, wrong := levels.CopiesOf(vfs.OS{}, j.Name(), spec.Next)
+		list := levels.Known(nil, before)
+		if spec, err := job.ReadSpec(j); err == nil { // else the check of logs says what is wrong
+			list = levels.Known(spec.Next, before)
+		}
+		copies, wrong := levels.CopiesOf(vfs.OS{}, j.Name(), list)
 		for _, err := range wrong {
 			r.skip(j.Name(), number, err)
 		}
 		for _, c := range copies {
-			if err := r.verifyCopy(ctx, c, number, add); err != nil {
+			if err := r.verifyCopy(ctx, j, c, number, add); err != nil {
 				return err
 			}
 		}
@@ -44,8 +44,8 @@ func (r *verifyResult) addNext(ctx context.Context, g *ui.Globals, jobs []verifi
 	return nil
 }
 
-// verifyCopy verifies a job in one next store.
-func (r *verifyResult) verifyCopy(ctx context.Context, c levels.Copy, number int, add func(int64)) error {
+// verifyCopy verifies a job in one next store, which may have gone its own way there.
+func (r *verifyResult) verifyCopy(ctx context.Context, j *image.Job, c levels.Copy, number int, add func(int64)) error {
 	verification := c.Job.Verification()
 	for _, n := range c.Numbers {
 		if number > 0 && n != number {
@@ -60,6 +60,13 @@ func (r *verifyResult) verifyCopy(ctx context.Context, c levels.Copy, number int
 		case err != nil:
 			r.skip(c.Job.Name(), n, err)
 			continue
+		}
+		if own, err := j.Manifest(n); err == nil {
+			if is, err := c.Job.Manifest(n); err == nil && !own.Same(is) {
+				r.damagedNext(j.Name(), n, c.Store, fmt.Sprintf("checkpoint %d there is another one than in the store: the job has run in both since", n),
+					fmt.Sprintf("ckpt copy %s --to ANOTHER copies it elsewhere", j.Name()))
+				continue
+			}
 		}
 		r.Next++
 		r.CheckedBytes += report.CheckedBytes
@@ -77,7 +84,14 @@ func (r *verifyResult) addGone(j *image.Job, copies []levels.Copy, before, after
 			if number > 0 && s.Number != number || !still || levels.Has(copies, next.Store, s.Number) {
 				continue
 			}
-			r.damaged(j.Name(), s.Number, image.Damage{File: next.Store, Reason: fmt.Sprintf("the record of the job has checkpoint %d there, and it is gone", s.Number)})
+			r.damagedNext(j.Name(), s.Number, next.Store, fmt.Sprintf("the record of the job has checkpoint %d there, and it is gone", s.Number),
+				fmt.Sprintf("ckpt copy %s --to '%s' copies what the store has, and notes what is there", j.Name(), next.Store))
 		}
 	}
+}
+
+// damagedNext notes that a next store has not what it should have.
+func (r *verifyResult) damagedNext(name string, number int, store, reason, remedy string) {
+	r.damaged(name, number, image.Damage{File: store, Reason: reason})
+	r.Damage[len(r.Damage)-1].remedy = remedy
 }
