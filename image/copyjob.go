@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,7 @@ type JobCopy struct {
 	to    *Job
 	apart bool            // the two stores are not the same
 	memo  *container.Memo // of what was checked in the other store, by this Run and those before
+	first error           // damage of a checkpoint that was not copied
 	mends bool            // files of the other store may be replaced by those of this one
 	Copied
 }
@@ -51,17 +53,19 @@ type Copied struct {
 	Checkpoints []int    // copied
 	Present     []int    // that the other store had
 	Gone        []int    // that were removed from the job meanwhile
+	Damaged     []int    // not copied, since they are damaged
 	LeftOut     []int    // not copied, since the other store would not keep them
 	Removed     []int    // from the other store
 	Retained    []Reason // which of those there stay for an hour or a day
-	Files       int      // written
-	Bytes       int64    // in them; of a plan, in the files of checkpoints, of which some may be there
+	Files       int      // written; of a plan, those of checkpoints alone
+	Bytes       int64    // in them
 	There       []Summary
 }
 
 // Run copies checkpoints, ascending, each with all that it refers to. A checkpoint exists in the
 // other store once every byte of it was read there again and is sound: its manifest is written
-// last. Then it copies the other files of the job, which must not run if its checkpoints are of
+// last. Of several that need not stay together, damaged ones are left out, and it fails when the
+// others are there. Then it copies the other files of the job, which must not run if its checkpoints are of
 // groups: their message logs belong to the newest.
 //
 // It fails with ErrSameStore, ErrJobExists if the other store has another job of this name,
@@ -71,26 +75,11 @@ func (c *JobCopy) Run(ctx context.Context, numbers []int) error {
 		return err
 	}
 	defer c.to.Unlock()
-	if c.Copied = (Copied{}); c.memo == nil {
+	if c.Copied, c.first = (Copied{}), nil; c.memo == nil {
 		c.memo = new(container.Memo)
 	}
-	missing, err := c.wanted(numbers)
-	if err != nil {
+	if err := c.checkpoints(ctx, numbers); err != nil {
 		return err
-	}
-	if c.Begin != nil {
-		c.Begin(weigh(missing))
-	}
-	for _, m := range missing {
-		err := c.checkpoint(ctx, m)
-		if _, merr := c.From.Manifest(m.Number); err != nil && errors.Is(merr, ErrCheckpointNotFound) {
-			c.Gone = append(c.Gone, m.Number) // a running job has taken it back
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("copy checkpoint %d: %w", m.Number, err)
-		}
-		c.Checkpoints = append(c.Checkpoints, m.Number)
 	}
 	if err := c.dropOthers(numbers); err != nil {
 		return err
@@ -101,10 +90,61 @@ func (c *JobCopy) Run(ctx context.Context, numbers []int) error {
 	if err := c.retain(); err != nil {
 		return err
 	}
-	if _, err = c.to.Sweep(); err == nil {
+	_, err := c.to.Sweep()
+	if err == nil {
 		c.There, err = c.to.Summaries(0)
 	}
-	return err
+	return cmp.Or(err, c.first)
+}
+
+// checkpoints copies those that the other store lacks and would keep. Older ones take the place of
+// damaged ones there.
+func (c *JobCopy) checkpoints(ctx context.Context, numbers []int) error {
+	var copied []int
+	for again := true; again; {
+		again = false
+		c.Copied = Copied{Damaged: c.Damaged, Files: c.Files, Bytes: c.Bytes}
+		missing, err := c.wanted(numbers)
+		if err != nil {
+			return err
+		}
+		if c.Begin != nil && len(copied) == 0 {
+			_, total := c.weigh(missing)
+			c.Begin(total)
+		}
+		for _, m := range missing {
+			err := c.checkpoint(ctx, m)
+			if _, merr := c.From.Manifest(m.Number); err != nil && errors.Is(merr, ErrCheckpointNotFound) {
+				c.Gone = append(c.Gone, m.Number) // a running job has taken it back
+				continue
+			}
+			if err != nil {
+				err = fmt.Errorf("copy checkpoint %d: %w", m.Number, err)
+			}
+			switch {
+			case err == nil:
+				copied = append(copied, m.Number)
+			case c.leavesOut(m.Number, len(numbers), err):
+				again = c.Keep != (Retention{})
+			default:
+				return err
+			}
+		}
+	}
+	c.Checkpoints = distinct(copied)
+	c.Present = slices.DeleteFunc(c.Present, func(n int) bool { return slices.Contains(copied, n) })
+	return nil
+}
+
+// leavesOut reports whether the others of so many checkpoints are copied in spite of an error of
+// one, since that is damaged.
+func (c *JobCopy) leavesOut(number, of int, err error) bool {
+	var damage *durable.DamageError
+	if of == 1 || c.Exact || !errors.As(err, &damage) {
+		return false
+	}
+	c.Damaged, c.first = distinct(append(c.Damaged, number)), cmp.Or(c.first, err)
+	return true
 }
 
 // retain removes from the other store what it is not to keep.
@@ -168,9 +208,15 @@ func (c *JobCopy) find() (err error) {
 // missing returns the manifests of the checkpoints that the other store lacks.
 func (c *JobCopy) missing(numbers []int) (list []*Manifest, err error) {
 	for _, n := range numbers {
+		if slices.Contains(c.Damaged, n) {
+			continue
+		}
 		m, err := c.From.Manifest(n)
 		if errors.Is(err, ErrCheckpointNotFound) && len(numbers) > 1 {
 			c.Gone = append(c.Gone, n)
+			continue
+		}
+		if err != nil && c.leavesOut(n, len(numbers), err) {
 			continue
 		}
 		if err != nil {
@@ -184,6 +230,7 @@ func (c *JobCopy) missing(numbers []int) (list []*Manifest, err error) {
 		switch {
 		case errors.Is(err, ErrCheckpointNotFound):
 			list = append(list, m)
+		case err != nil && c.leavesOut(n, len(numbers), err):
 		case err != nil:
 			return nil, err
 		case !m.Same(is):

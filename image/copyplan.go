@@ -1,14 +1,16 @@
 package image
 
 import (
+	"cmp"
 	"errors"
+	"path/filepath"
 	"slices"
 )
 
 // Plan says what Run would do now, and changes nothing. To may be nil: a store that is not made
 // yet has nothing.
 func (c *JobCopy) Plan(numbers []int) (Copied, error) {
-	c.Copied, c.to = Copied{}, nil
+	c.Copied, c.to, c.first = Copied{}, nil, nil
 	if c.To != nil {
 		if err := c.find(); err != nil && !errors.Is(err, ErrJobNotFound) {
 			return Copied{}, err
@@ -18,22 +20,33 @@ func (c *JobCopy) Plan(numbers []int) (Copied, error) {
 	for _, m := range missing {
 		c.Checkpoints = append(c.Checkpoints, m.Number)
 	}
-	c.Bytes = weigh(missing)
-	return c.Copied, err
+	c.Files, c.Bytes = c.weigh(missing)
+	return c.Copied, cmp.Or(err, c.first)
 }
 
-// weigh returns the bytes of the files of checkpoints.
-func weigh(list []*Manifest) (total int64) {
+// weigh counts the files of checkpoints that the other store lacks, and their bytes. What cannot be
+// read has none: the copy tells.
+func (c *JobCopy) weigh(list []*Manifest) (files int, total int64) {
 	seen := make(map[string]bool)
 	for _, m := range list {
-		for _, f := range m.Files {
-			if !seen[f.Path] {
-				seen[f.Path] = true
-				total += f.Bytes
+		paths, _ := c.From.pathsOf(m)
+		for _, path := range paths {
+			if seen[path] {
+				continue
+			}
+			seen[path] = true
+			if c.to != nil {
+				if _, err := c.to.fs.Stat(filepath.Join(c.to.dir, path)); err == nil {
+					continue
+				}
+			}
+			if fi, err := c.From.fs.Stat(filepath.Join(c.From.dir, path)); err == nil {
+				files++
+				total += fi.Size()
 			}
 		}
 	}
-	return total
+	return files, total
 }
 
 // wanted returns the manifests of the checkpoints that the other store lacks and would keep. It

@@ -24,7 +24,7 @@ func newCopyCommand(g *ui.Globals) *cobra.Command {
 which is made if need be. Checkpoints that it has already are not copied again: copy
 goes on where a copy was cut short, and adds what a running job has stored since. Each
 byte is read again in the other store; a checkpoint exists there once all of it is
-sound.
+sound. Damaged ones are named, with status 3, when the others are there.
 
 The job can be restarted there: ckpt restart JOB --store STORE. The two jobs then go
 their own ways, and a later copy refuses to mix them. A job whose groups take
@@ -84,6 +84,7 @@ type copyResult struct {
 	Checkpoints []int          `json:"copied_checkpoints"`
 	Present     []int          `json:"present_checkpoints"`
 	Gone        []int          `json:"gone_checkpoints,omitempty"`
+	Damaged     []int          `json:"damaged_checkpoints,omitempty"`
 	OnNodes     []int          `json:"node_checkpoints,omitempty"`
 	LeftOut     []int          `json:"left_out_checkpoints,omitempty"`
 	Removed     []int          `json:"removed,omitempty"`
@@ -160,9 +161,13 @@ func (c *copying) run(ctx context.Context, g *ui.Globals, name string, number in
 		return ui.WithHint(err, "copy it into another store")
 	case errors.Is(err, durable.ErrStorageFull):
 		return ui.WithHint(err, fmt.Sprintf("free space there, and copy again: ckpt copy goes on; ckpt copy %s@N copies one checkpoint", name))
-	case err != nil:
+	case errors.As(err, new(*durable.DamageError)):
+		err = ui.WithHint(err, "put the file back from a copy of its store, and copy again; ckpt verify names all that is damaged")
+	}
+	if err != nil && len(said.Damaged) == 0 {
 		return err
 	}
+	result.Damaged = said.Damaged
 	result.Checkpoints, result.Present = append([]int{}, said.Checkpoints...), append([]int{}, said.Present...)
 	result.Gone, result.LeftOut, result.Removed, result.Retained = said.Gone, said.LeftOut, said.Removed, said.Retained
 	result.Files, result.Bytes = said.Files, said.Bytes
@@ -171,7 +176,7 @@ func (c *copying) run(ctx context.Context, g *ui.Globals, name string, number in
 			g.Warn("%s: the copy is there, and the record of the job does not say so: %v", name, err)
 		}
 	}
-	return result.show(g)
+	return errors.Join(result.show(g), err)
 }
 
 func (r *copyResult) show(g *ui.Globals) error {
@@ -180,6 +185,9 @@ func (r *copyResult) show(g *ui.Globals) error {
 	}
 	if len(r.Gone) > 0 {
 		g.Warn("%s: %s (%s) went while the others were copied", r.Job, ui.Count(len(r.Gone), "checkpoint"), ui.Numbers(r.Gone))
+	}
+	if len(r.Damaged) > 0 {
+		g.Warn("%s: %s (%s) are damaged, and not copied", r.Job, ui.Count(len(r.Damaged), "checkpoint"), ui.Numbers(r.Damaged))
 	}
 	return g.Show(r, func() error {
 		if !r.DryRun {
