@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"os"
 	"strings"
 	"syscall"
@@ -17,6 +19,7 @@ import (
 	"ckpt/coordinator/job"
 	"ckpt/image"
 	"ckpt/image/codec"
+	"ckpt/internal/vfs"
 	"ckpt/iotrace"
 	"ckpt/iotrace/analyze"
 	"ckpt/iotrace/analyze/finding"
@@ -149,7 +152,6 @@ func (in *traceInput) open(g *ui.Globals, name string) (*iotrace.Trace, *iotrace
 		t, rep, err := read.Stream("standard input", os.Stdin, opt)
 		return t, rep, in.failure(err)
 	}
-	path := name
 	if fi, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) || err == nil && fi.IsDir() && isJob(g, name) {
 		// There is no such file; the name may be a job.
 		if job, ok := strings.CutSuffix(name, "@all"); ok {
@@ -158,13 +160,29 @@ func (in *traceInput) open(g *ui.Globals, name string) (*iotrace.Trace, *iotrace
 		if name, ok := strings.CutSuffix(name, "@restart"); ok {
 			return in.restart(g, name)
 		}
-		found, jerr := in.tracePath(g, name)
+		j, path, jerr := in.tracePath(g, name)
 		if jerr != nil {
 			return nil, nil, ui.AsNotFound(fmt.Errorf("%s is not a file; as a job: %w", name, jerr))
 		}
-		path = found
+		return in.ofJob(g, j, path)
 	}
-	t, rep, err := in.file(g, path, opt)
+	t, rep, err := in.file(g, name, opt)
+	return t, rep, in.failure(err)
+}
+
+// ofJob reads a trace in the store of a job.
+func (in *traceInput) ofJob(g *ui.Globals, j *image.Job, path string) (*iotrace.Trace, *iotrace.Report, error) {
+	opt := iotrace.Options{Lenient: in.lenient}
+	if !vfs.Mounted(path) && !j.Store().Sealed() {
+		t, rep, err := in.file(g, path, opt)
+		return t, rep, in.failure(err)
+	}
+	f, err := j.FS().Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	t, rep, err := read.Stream(path, io.NewSectionReader(f, 0, math.MaxInt64), opt)
 	return t, rep, in.failure(err)
 }
 
@@ -199,13 +217,13 @@ func (in *traceInput) all(g *ui.Globals, name string) (*iotrace.Trace, *iotrace.
 	whole := &iotrace.Report{}
 	for _, n := range numbers {
 		path := job.TracePath(j, n)
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := j.FS().Stat(path); errors.Is(err, fs.ErrNotExist) {
 			g.Warn("checkpoint %d of %s has no trace", n, name)
 			continue
 		}
-		t, rep, err := in.file(g, path, iotrace.Options{Lenient: in.lenient})
+		t, rep, err := in.ofJob(g, j, path)
 		if err != nil {
-			return nil, nil, in.failure(err)
+			return nil, nil, err
 		}
 		whole.Format, whole.Cut = rep.Format, errors.Join(whole.Cut, rep.Cut)
 		traces = append(traces, read.Recording{Name: path, Trace: t})
@@ -237,25 +255,30 @@ func (in *traceInput) restart(g *ui.Globals, name string) (*iotrace.Trace, *iotr
 	}
 	in.codec = codecOf(j)
 	path := job.RestartTracePath(j)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := j.FS().Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, ui.AsNotFound(fmt.Errorf("no restart of %s has a trace", name))
 	}
-	t, rep, err := in.file(g, path, iotrace.Options{Lenient: in.lenient})
-	return t, rep, in.failure(err)
+	return in.ofJob(g, j, path)
 }
 
 // tracePath finds the trace of a checkpoint.
-func (in *traceInput) tracePath(g *ui.Globals, target string) (string, error) {
-	j, m, _, err := g.OpenCheckpoint(context.Background(), target)
+func (in *traceInput) tracePath(g *ui.Globals, target string) (*image.Job, string, error) {
+	name, _, _ := strings.Cut(target, "@")
+	j, err := g.OpenJob(name) // the traces are in the store, wherever the checkpoint is
 	if err != nil {
-		return "", err
+		return nil, "", err
+	}
+	_, m, _, err := g.OpenCheckpoint(context.Background(), target)
+	if err != nil {
+		return nil, "", err
 	}
 	in.codec = codecOf(j)
 	path := job.TracePath(j, m.Number)
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("checkpoint %d of %s has no trace: it was taken with --trace=false, or imported", m.Number, j.Name())
+	_, err = j.FS().Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("checkpoint %d of %s has no trace: it was taken with --trace=false, or imported", m.Number, name)
 	}
-	return path, nil
+	return j, path, err
 }
 
 // codecOf returns how a job chooses its codec. That only shapes advice, so a

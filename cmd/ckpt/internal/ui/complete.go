@@ -201,8 +201,12 @@ func CheckPlaces(cmd *cobra.Command, args []string) (err error) {
 		args = args[:n]
 	}
 	for i, kind := range placeholder().FindAllString(argumentsOf(cmd), -1) {
-		if err == nil && kind == "DIR" && i < len(args) {
+		switch {
+		case err != nil || i >= len(args):
+		case kind == "DIR":
 			err = checkPlace("", args[i])
+		case kind == "STORE":
+			args[i], err = storeDir(kind, args[i])
 		}
 	}
 	return err
