@@ -180,7 +180,8 @@ func (g *group) SomeGone() bool {
 
 // End says how the run ends, as far as that is known.
 func (d *driver) End() levels.End {
-	return levels.End{Broken: d.broken != nil, Failed: d.outcome != nil && d.outcome.Result == protocol.Failed, Hurried: d.hurried}
+	is := func(r protocol.Result) bool { return d.outcome != nil && d.outcome.Result == r }
+	return levels.End{Broken: d.broken != nil, Failed: is(protocol.Failed), Completed: is(protocol.Completed), Hurried: d.hurried}
 }
 
 // lookAgain is how often what is waited for is looked at.

@@ -398,7 +398,7 @@ func (t *Tier) drain() {
 	defer func() {
 		_ = t.g.Interruptible(func(context.Context) error { t.record.wait(); return nil })
 		if len(t.alone) > 0 && t == t.tiers[len(t.tiers)-1] {
-			t.g.Warn(notStored(t.Job.Name(), t.alone, nil))
+			t.g.Warn(t.notStored(t.alone, nil))
 		}
 	}()
 	m := t.unstored()
@@ -425,7 +425,7 @@ func (t *Tier) drainLast(m *image.Manifest) {
 		return err
 	})
 	if err != nil {
-		t.g.Warn(notStored(t.Job.Name(), []int{m.Number}, err))
+		t.g.Warn(t.notStored([]int{m.Number}, err))
 		return
 	}
 	t.ledger.Drained(m.Number)

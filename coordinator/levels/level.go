@@ -151,9 +151,10 @@ type Loop interface {
 
 // An End is how a run ends.
 type End struct {
-	Broken  bool // of an error of the driver
-	Failed  bool // the job failed
-	Hurried bool // somebody has interrupted it twice
+	Broken    bool // of an error of the driver
+	Failed    bool // the job failed
+	Completed bool
+	Hurried   bool // somebody has interrupted it twice
 }
 
 // Ranks are the ranks of a group.

@@ -286,13 +286,13 @@ func (b *Beyond) failed(o *onward, number int, err error) {
 	o.failed = err
 	var damage *durable.DamageError
 	switch parted := errors.Is(err, image.ErrParted) || errors.Is(err, image.ErrJobExists) || errors.Is(err, image.ErrSameStore); {
+	case parted:
+		o.stopped = true
+		b.g.Warn(wording.Sprintf("nothing more is copied on into %s: %v; {restart %s} {next} with another store copies there", o.Store, err, b.Job.Name()))
+		return
 	case b.g.Over():
 		o.waiting = append([]int{number}, o.waiting...)
 		return // the end of the run tells
-	case parted:
-		o.stopped = true
-		b.g.Warn(wording.Sprintf("nothing more is copied on into %s, and the job goes on: %v; {restart %s} {next} with another store copies there", o.Store, err, b.Job.Name()))
-		return
 	case errors.As(err, &damage) && (within(damage.File, b.Job.Dir()) || o.failures >= damagePatience):
 		o.newest = max(o.newest, number) // a newer one may be sound
 	default:

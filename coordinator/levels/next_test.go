@@ -11,11 +11,14 @@ import (
 )
 
 // quietGroup is a group whose loop does nothing.
-type quietGroup struct{ Group }
+type quietGroup struct {
+	Group
+	over bool
+}
 
-func (quietGroup) Over() bool  { return false }
-func (quietGroup) Warn(string) {}
-func (quietGroup) Post(func()) {}
+func (g quietGroup) Over() bool { return g.over }
+func (quietGroup) Warn(string)  {}
+func (quietGroup) Post(func())  {}
 
 // TestNextFailed gives a version up where it is damaged in the job's own store, or again and again in the
 // next one. After any other error the store keeps it.
@@ -47,5 +50,10 @@ func TestNextFailed(t *testing.T) {
 		if held := slices.Equal(o.waiting, []int{2, 4}); held == c.aborted || (o.newest == 2) != c.aborted || o.failures != c.met+1 {
 			t.Errorf("%s: waiting %v, newest %d, %d failures", c.of, o.waiting, o.newest, o.failures)
 		}
+	}
+	// A copy that has gone its own way stops the copies, also at the end of a run.
+	b, o := &Beyond{Setting: Setting{Job: j}, g: quietGroup{over: true}}, &onward{}
+	if b.failed(o, 2, image.ErrParted); !o.stopped || len(o.waiting) > 0 {
+		t.Errorf("parted at the end: %+v", o)
 	}
 }

@@ -307,7 +307,8 @@ func storedBytes(m *image.Manifest) int64 {
 }
 
 // notStored says what a user has to know of versions that only the nodes have.
-func notStored(name string, numbers []int, err error) string {
+func (t *Tier) notStored(numbers []int, err error) string {
+	name := t.Job.Name()
 	why, which, is, it := "", fmt.Sprintf("checkpoint %d", numbers[0]), "is", "it"
 	if err != nil {
 		why = ": " + err.Error()
@@ -315,8 +316,15 @@ func notStored(name string, numbers []int, err error) string {
 	if len(numbers) > 1 {
 		which, is, it = fmt.Sprintf("the newest checkpoints of %d groups", len(numbers)), "are", "them"
 	}
-	return wording.Sprintf("%s of job %s %s on the nodes only, not in the store%s; {restart %s} continues from %s while the directories of the nodes are there, and stores %s",
-		which, name, is, why, name, it, it)
+	restart, stores := wording.Sprintf("{restart %s}", name), ", and stores "+it
+	if t.g.End().Completed {
+		restart = wording.Sprintf("{restart %s} {again}", name)
+	}
+	if t.nodes.Setting().Drain.Mode == nodes.DrainNone {
+		stores = ""
+	}
+	return fmt.Sprintf("%s of job %s %s on the nodes only, not in the store%s; %s continues from %s while the directories of the nodes are there%s",
+		which, name, is, why, restart, it, stores)
 }
 
 // Commit makes a version exist on the nodes.
