@@ -124,9 +124,13 @@ func (o *tierOptions) bench() (*tierBench, error) {
 	if err != nil {
 		return nil, err
 	}
+	fsys, err := vfs.At(vfs.OS{}, store) // and the directories of the nodes
+	if err != nil {
+		return nil, err
+	}
 	begin := time.Now()
 	b := &tierBench{Ranks: o.ranks, Nodes: o.nodes, Rounds: o.rounds, local: local, store: store,
-		Scratch: durable.Scratch{FS: vfs.OS{}}, now: func() float64 { return time.Since(begin).Seconds() }}
+		Scratch: durable.Scratch{FS: fsys}, now: func() float64 { return time.Since(begin).Seconds() }}
 	return b, b.begin(zones.PageRound(bytes), schemes)
 }
 
