@@ -21,6 +21,8 @@ import (
 var (
 	// ErrPrecondition says that an object is there, or is another one.
 	ErrPrecondition = errors.New("the object is there, or has changed")
+	// ErrNoBucket says that there is no bucket of this name.
+	ErrNoBucket = errors.New("the bucket does not exist")
 	// ErrTransient says that the same request may succeed later.
 	ErrTransient = errors.New("the object storage does not answer as it should")
 )

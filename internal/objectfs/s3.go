@@ -109,7 +109,7 @@ func classify(key string, err error) error {
 	is := func(kind error) error { return fmt.Errorf("%s: %w: %w", key, kind, err) }
 	switch {
 	case code == "NoSuchBucket":
-		return fmt.Errorf("the bucket does not exist: %w", err)
+		return fmt.Errorf("%w: %w", ErrNoBucket, err)
 	case status == http.StatusNotFound || code == "NoSuchKey" || code == "NoSuchUpload":
 		return is(fs.ErrNotExist)
 	case status == http.StatusPreconditionFailed:

@@ -90,7 +90,7 @@ func (m *Machine) store(r *Report) {
 	}
 	store, err := image.OpenStore(m.FS, r.Store)
 	if exists && err != nil && !errors.Is(err, image.ErrNoStore) {
-		r.add("store", Problem, "name another directory with --store", "%v", err)
+		r.add("store", Problem, cmp.Or(ui.HintOf(err), "name another directory with --store"), "%v", err)
 		return
 	}
 	unwritable := m.probe(dir, m.FS.Create)
@@ -126,7 +126,7 @@ func (m *Machine) objects(r *Report) {
 	}
 	r.fine("store", "objects can be written: of %d writers of the same one, one succeeds", writers)
 	if _, err := image.OpenStore(m.FS, r.Store); err != nil && !errors.Is(err, image.ErrNoStore) {
-		r.add("store", Problem, "name another store with --store", "%v", err)
+		r.add("store", Problem, cmp.Or(ui.HintOf(err), "name another store with --store"), "%v", err)
 	}
 }
 

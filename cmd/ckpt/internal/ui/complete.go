@@ -254,6 +254,8 @@ func checkPlace(before, name string) error {
 	}
 	fix := "name a directory of a mounted file system; while no job runs, rsync or rclone copies a store elsewhere"
 	switch {
+	case strings.EqualFold(service, "s3"):
+		fix = "write s3:" + rest
 	case service == "file":
 		fix = "name the directory itself: /" + strings.TrimLeft(rest, "/")
 	case !strings.HasPrefix(rest, "//"):

@@ -19,6 +19,7 @@ import (
 	"ckpt/image/container"
 	"ckpt/image/dmtcp"
 	"ckpt/internal/durable"
+	"ckpt/internal/objectfs"
 	"ckpt/internal/vfs"
 	"ckpt/zones"
 )
@@ -114,6 +115,8 @@ func HintOf(err error) string {
 		return signalled(unreachable)
 	case errors.Is(err, image.ErrNoStore):
 		return "name the store with --store or $CKPT_STORE; ckpt launch creates it"
+	case errors.Is(err, objectfs.ErrNoBucket):
+		return "make the bucket with the tools of its storage, or correct its name"
 	case errors.Is(err, image.ErrAmongJobs):
 		return "name a directory apart from that store"
 	case errors.Is(err, image.ErrNoIdentity):

@@ -18,6 +18,7 @@ import (
 	"ckpt/dataset"
 	"ckpt/image"
 	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
 )
 
 // choicesKey is the annotation of a flag with its possible values.
@@ -170,6 +171,9 @@ func (g *Globals) placeHint(cmd *cobra.Command, err error) string {
 		return "free some space: ckpt prune JOB --keep N removes old checkpoints"
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		path, ok := errors.AsType[*fs.PathError](err)
+		if vfs.Mounted(g.Store) && !ok || ok && vfs.Mounted(path.Path) {
+			return "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, and what the policies of the bucket allow"
+		}
 		if flag != nil && ok && errors.Is(err, os.ErrPermission) && ofJob(path.Path, g.Store) {
 			return "its owner can give access to the files of the job; in a store of a group, chmod -R g+rX does"
 		}
