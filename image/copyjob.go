@@ -42,7 +42,7 @@ type JobCopy struct {
 	to    *Job
 	apart bool            // the two stores are not the same
 	memo  *container.Memo // of what was checked in the other store, by this Run and those before
-	first error           // damage of a checkpoint that was not copied
+	first error           // why a checkpoint was left out
 	mends bool            // files of the other store may be replaced by those of this one
 	Copied
 }
@@ -54,6 +54,7 @@ type Copied struct {
 	Present     []int    // that the other store had
 	Gone        []int    // that were removed from the job meanwhile
 	Damaged     []int    // not copied, since they are damaged
+	Forbidden   []int    // not copied, since their names in the other store are forbidden
 	LeftOut     []int    // not copied, since the other store would not keep them
 	Removed     []int    // from the other store
 	Retained    []Reason // which of those there stay for an hour or a day
@@ -64,8 +65,8 @@ type Copied struct {
 
 // Run copies checkpoints, ascending, each with all that it refers to. A checkpoint exists in the
 // other store once every byte of it was read there again and is sound: its manifest is written
-// last. Of several that need not stay together, damaged ones are left out, and it fails when the
-// others are there. Then it copies the other files of the job, which must not run if its checkpoints are of
+// last. Of several that need not stay together, damaged and forbidden ones are left out, and it
+// fails when the others are there. Then it copies the other files of the job, which must not run if its checkpoints are of
 // groups: their message logs belong to the newest.
 //
 // It fails with ErrSameStore, ErrJobExists if the other store has another job of this name,
@@ -98,12 +99,12 @@ func (c *JobCopy) Run(ctx context.Context, numbers []int) error {
 }
 
 // checkpoints copies those that the other store lacks and would keep. Older ones take the place of
-// damaged ones there.
+// those that are left out.
 func (c *JobCopy) checkpoints(ctx context.Context, numbers []int) error {
 	var copied []int
 	for again := true; again; {
 		again = false
-		c.Copied = Copied{Damaged: c.Damaged, Files: c.Files, Bytes: c.Bytes}
+		c.Copied = Copied{Damaged: c.Damaged, Forbidden: c.Forbidden, Files: c.Files, Bytes: c.Bytes}
 		missing, err := c.wanted(numbers)
 		if err != nil {
 			return err
@@ -137,13 +138,18 @@ func (c *JobCopy) checkpoints(ctx context.Context, numbers []int) error {
 }
 
 // leavesOut reports whether the others of so many checkpoints are copied in spite of an error of
-// one, since that is damaged.
+// one, since that is damaged, or forbidden there.
 func (c *JobCopy) leavesOut(number, of int, err error) bool {
-	var damage *durable.DamageError
-	if of == 1 || c.Exact || !errors.As(err, &damage) {
+	list := &c.Damaged
+	if errors.Is(err, vfs.ErrForbidden) {
+		list = &c.Forbidden
+	} else if damage := (*durable.DamageError)(nil); !errors.As(err, &damage) {
 		return false
 	}
-	c.Damaged, c.first = distinct(append(c.Damaged, number)), cmp.Or(c.first, err)
+	if of == 1 || c.Exact {
+		return false
+	}
+	*list, c.first = distinct(append(*list, number)), cmp.Or(c.first, err)
 	return true
 }
 
@@ -208,7 +214,7 @@ func (c *JobCopy) find() (err error) {
 // missing returns the manifests of the checkpoints that the other store lacks.
 func (c *JobCopy) missing(numbers []int) (list []*Manifest, err error) {
 	for _, n := range numbers {
-		if slices.Contains(c.Damaged, n) {
+		if slices.Contains(c.Damaged, n) || slices.Contains(c.Forbidden, n) {
 			continue
 		}
 		m, err := c.From.Manifest(n)

@@ -17,6 +17,9 @@ func (c *JobCopy) Plan(numbers []int) (Copied, error) {
 		}
 	}
 	missing, err := c.wanted(numbers)
+	if c.to != nil {
+		missing = slices.DeleteFunc(missing, func(m *Manifest) bool { return c.leavesOut(m.Number, len(numbers), c.to.forbidden(m.Number)) })
+	}
 	for _, m := range missing {
 		c.Checkpoints = append(c.Checkpoints, m.Number)
 	}

@@ -175,6 +175,19 @@ func (j *Job) fence(l io.Closer) error {
 	return nil
 }
 
+// forbidden fails with vfs.ErrForbidden if no manifest of checkpoint n can be made for now.
+func (j *Job) forbidden(n int) error {
+	f, ok := j.fs.(vfs.Fencer)
+	if !ok {
+		return nil
+	}
+	is, err := f.Forbidden(j.manifestPath(n))
+	if is {
+		err = vfs.ErrForbidden
+	}
+	return durable.Op("write", j.manifestPath(n), -1, err)
+}
+
 // Locked reports whether a process has the lock. It does not take it.
 func (j *Job) Locked() (bool, error) {
 	locked, err := j.fs.Locked(filepath.Join(j.dir, lockName))

@@ -15,6 +15,7 @@ import (
 	"ckpt/internal/objectfs"
 	"ckpt/internal/objectfs/objecttest"
 	"ckpt/internal/testkit"
+	"ckpt/internal/vfs"
 )
 
 const bucketDir = "/s3:/bucket"
@@ -364,5 +365,41 @@ func TestObjectFaults(t *testing.T) {
 				t.Errorf("request %d, %+v: one failure ends the work: %v", at, k, first.end)
 			}
 		}
+	}
+}
+
+// TestCopyForbidden: a copy leaves out the number at which one before it was killed, and copies the
+// others.
+func TestCopyForbidden(t *testing.T) {
+	t.Parallel()
+	k, w := taken(t, 3), newWorld()
+	fsys := w.open(nil)
+	s, err := CreateStore(fsys, bucketDir+"/copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &JobCopy{From: k.job, To: s}
+	if err := c.Run(context.Background(), []int{1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(fsys.Mkdir(c.to.NumberDir(2)), fsys.Forbid(c.to.manifestPath(2))); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := c.Plan([]int{1, 2, 3})
+	if !errors.Is(err, vfs.ErrForbidden) || !slices.Equal(plan.Forbidden, []int{2}) {
+		t.Errorf("planned %+v, %v", plan, err)
+	}
+	if err = c.Run(context.Background(), []int{1, 2, 3}); !errors.Is(err, vfs.ErrForbidden) || !slices.Equal(c.Forbidden, []int{2}) || !slices.Equal(c.Checkpoints, []int{3}) {
+		t.Errorf("copied %+v, %v", c.Copied, err)
+	}
+	if err := checkAll(c.to, []int{1, 3}); err != nil {
+		t.Error(err)
+	}
+	if err = c.Run(context.Background(), []int{2}); !errors.Is(err, vfs.ErrForbidden) {
+		t.Errorf("alone: %v", err)
+	}
+	c.Keep = Retention{Last: 1} // the number is not needed
+	if err = c.Run(context.Background(), []int{1, 2, 3}); err != nil || !slices.Equal(c.LeftOut, []int{2}) {
+		t.Errorf("copied %+v, %v", c.Copied, err)
 	}
 }

@@ -78,8 +78,14 @@ func (j *Job) begin(number int, continues bool) (*Tx, error) {
 	if number == container.JobNumber {
 		return nil, durable.Op("begin checkpoint in", t.dir, -1, errors.New("checkpoints count from 1"))
 	}
-	if err := durable.Mkdir(j.fs, t.dir); err != nil && !(continues && errors.Is(err, fs.ErrExist)) {
-		if !errors.Is(err, fs.ErrExist) {
+	err = durable.Mkdir(j.fs, t.dir)
+	if errors.Is(err, fs.ErrExist) {
+		if ferr := j.forbidden(number); ferr != nil || continues {
+			err = ferr
+		}
+	}
+	if err != nil {
+		if !errors.Is(err, fs.ErrExist) && !errors.Is(err, vfs.ErrForbidden) {
 			// Best effort: an empty directory is swept anyhow.
 			_ = j.fs.Remove(t.dir)
 		}

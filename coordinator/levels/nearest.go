@@ -172,6 +172,9 @@ func mend(ctx context.Context, j *image.Job, has bool, number int, copies []Copy
 			return false, ctx.Err()
 		}
 		warn(wording.Sprintf("checkpoint %d %s, and could not be read from next store %s: %v", number, what, c.Store, err))
+		if errors.Is(err, vfs.ErrForbidden) {
+			warn(wording.Sprintf("{restart %s} {store} with another store, and {next} %s, continues from checkpoint %d", j.Name(), c.Store, number))
+		}
 	}
 	return false, nil
 }

@@ -293,6 +293,11 @@ func (b *Beyond) failed(o *onward, number int, err error) {
 	case b.g.Over():
 		o.waiting = append([]int{number}, o.waiting...)
 		return // the end of the run tells
+	case errors.Is(err, vfs.ErrForbidden):
+		o.newest = max(o.newest, number)
+		b.g.Warn(fmt.Sprintf("checkpoint %d does not come into next store %s, newer ones do: %v", number, o.Store, err))
+		b.look()
+		return
 	case errors.As(err, &damage) && (within(damage.File, b.Job.Dir()) || o.failures >= damagePatience):
 		o.newest = max(o.newest, number) // a newer one may be sound
 	default:
@@ -336,11 +341,14 @@ func (b *Beyond) Drain() {
 		if o.failed == nil && o.newest >= newest || o.stopped {
 			continue
 		}
-		why := ""
+		why, to := "", fmt.Sprintf("'%s' copies it there", o.Store)
 		if o.failed != nil {
 			why = fmt.Sprintf(": %v", o.failed)
 		}
-		b.g.Warn(wording.Sprintf("checkpoint %d of job %s is not in next store %s%s; {copy %s} {to} '%s' copies it there", newest, b.Job.Name(), o.Store, why, b.Job.Name(), o.Store))
+		if errors.Is(o.failed, vfs.ErrForbidden) {
+			to = "with another store copies it there"
+		}
+		b.g.Warn(wording.Sprintf("checkpoint %d of job %s is not in next store %s%s; {copy %s} {to} %s", newest, b.Job.Name(), o.Store, why, b.Job.Name(), to))
 	}
 }
 

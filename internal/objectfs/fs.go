@@ -232,6 +232,25 @@ func (f *FS) forbid(key string) error {
 	return err
 }
 
+// Forbidden implements vfs.Fencer.
+func (f *FS) Forbidden(name string) (bool, error) {
+	key, err := f.key(name)
+	var is bool
+	if err == nil {
+		is, err = f.isForbidden(key)
+	}
+	return is, failed("stat", name, err)
+}
+
+func (f *FS) isForbidden(key string) (bool, error) {
+	o, err := f.c.head(background(), key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	o.Key = key
+	return err == nil && gone(o), err
+}
+
 // Rename implements vfs.FS: for a file under a temporary name in one step, for others of at
 // most a part by a copy.
 func (f *FS) Rename(oldName, newName string) error {
@@ -276,7 +295,12 @@ func (f *FS) replace(key string, b []byte) (err error) {
 	if path.Base(key) == Once {
 		_, err = f.c.put(background(), key, b, Condition{New: true})
 		if errors.Is(err, ErrPrecondition) {
-			err = fmt.Errorf("%w: another process has written it, or has taken the job over", fs.ErrExist)
+			var is bool
+			if is, err = f.isForbidden(key); is {
+				err = vfs.ErrForbidden
+			} else if err == nil {
+				err = fmt.Errorf("%w: another process has written it", fs.ErrExist)
+			}
 		}
 		return err
 	}

@@ -44,11 +44,16 @@ type Fencer interface {
 	// Forbid makes sure that a file of this name, which nothing replaces, is not made later; it
 	// fails with fs.ErrExist if it is there.
 	Forbid(name string) error
+	// Forbidden reports whether a name is.
+	Forbidden(name string) (bool, error)
 	// Trust makes sure that locks and names that are made once can be relied on below a directory.
 	// It is cheap after the first time: the file ProofName then says on which storage it was tested.
 	// A copy of the directory on another storage has that file, too, and is tested again.
 	Trust(dir string) error
 }
+
+// ErrForbidden says that a file is not made since its name is forbidden.
+var ErrForbidden = errors.New("its name is forbidden for a day: a process that has lost the job may still write it")
 
 // ProofName is a file that Trust leaves in a directory.
 const ProofName = "proof"

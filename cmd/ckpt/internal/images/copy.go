@@ -12,6 +12,7 @@ import (
 	"ckpt/coordinator/levels"
 	"ckpt/image"
 	"ckpt/internal/durable"
+	"ckpt/internal/vfs"
 )
 
 func newCopyCommand(g *ui.Globals) *cobra.Command {
@@ -85,6 +86,7 @@ type copyResult struct {
 	Present     []int          `json:"present_checkpoints"`
 	Gone        []int          `json:"gone_checkpoints,omitempty"`
 	Damaged     []int          `json:"damaged_checkpoints,omitempty"`
+	Forbidden   []int          `json:"forbidden_checkpoints,omitempty"`
 	OnNodes     []int          `json:"node_checkpoints,omitempty"`
 	LeftOut     []int          `json:"left_out_checkpoints,omitempty"`
 	Removed     []int          `json:"removed,omitempty"`
@@ -161,13 +163,15 @@ func (c *copying) run(ctx context.Context, g *ui.Globals, name string, number in
 		return ui.WithHint(err, "copy it into another store")
 	case errors.Is(err, durable.ErrStorageFull):
 		return ui.WithHint(err, fmt.Sprintf("free space there, and copy again: ckpt copy goes on; ckpt copy %s@N copies one checkpoint", name))
+	case errors.Is(err, vfs.ErrForbidden):
+		err = ui.WithHint(err, fmt.Sprintf("ckpt copy %s --to ANOTHER copies it elsewhere; here the first copy after a day frees the number, and the next one uses it", name))
 	case errors.As(err, new(*durable.DamageError)):
 		err = ui.WithHint(err, "put the file back from a copy of its store, and copy again; ckpt verify names all that is damaged")
 	}
-	if err != nil && len(said.Damaged) == 0 {
+	if err != nil && len(said.Damaged)+len(said.Forbidden) == 0 {
 		return err
 	}
-	result.Damaged = said.Damaged
+	result.Damaged, result.Forbidden = said.Damaged, said.Forbidden
 	result.Checkpoints, result.Present = append([]int{}, said.Checkpoints...), append([]int{}, said.Present...)
 	result.Gone, result.LeftOut, result.Removed, result.Retained = said.Gone, said.LeftOut, said.Removed, said.Retained
 	result.Files, result.Bytes = said.Files, said.Bytes
@@ -188,6 +192,9 @@ func (r *copyResult) show(g *ui.Globals) error {
 	}
 	if len(r.Damaged) > 0 {
 		g.Warn("%s: %s (%s) are damaged, and not copied", r.Job, ui.Count(len(r.Damaged), "checkpoint"), ui.Numbers(r.Damaged))
+	}
+	if len(r.Forbidden) > 0 {
+		g.Warn("%s: %s (%s) are forbidden there for a day, since a copy or a job was killed at them, and not copied", r.Job, ui.Count(len(r.Forbidden), "checkpoint"), ui.Numbers(r.Forbidden))
 	}
 	return g.Show(r, func() error {
 		if !r.DryRun {

@@ -115,6 +115,8 @@ func HintOf(err error) string {
 		return signalled(unreachable)
 	case errors.Is(err, image.ErrNoStore):
 		return "name the store with --store or $CKPT_STORE; ckpt launch creates it"
+	case errors.Is(err, vfs.ErrForbidden):
+		return "choose an earlier checkpoint with --checkpoint N, or another store"
 	case errors.Is(err, objectfs.ErrNoBucket):
 		return "make the bucket with the tools of its storage, or correct its name"
 	case errors.Is(err, image.ErrAmongJobs):
