@@ -27,8 +27,8 @@ func (c *JobCopy) Plan(numbers []int) (Copied, error) {
 	return c.Copied, cmp.Or(err, c.first)
 }
 
-// weigh counts the files of checkpoints that the other store lacks, and their bytes. What cannot be
-// read has none: the copy tells.
+// weigh counts the files of checkpoints that the other store lacks, and their bytes. An index that
+// cannot be read names none: the copy tells.
 func (c *JobCopy) weigh(list []*Manifest) (files int, total int64) {
 	seen := make(map[string]bool)
 	for _, m := range list {

@@ -191,10 +191,10 @@ func (r *copyResult) show(g *ui.Globals) error {
 		g.Warn("%s: %s (%s) went while the others were copied", r.Job, ui.Count(len(r.Gone), "checkpoint"), ui.Numbers(r.Gone))
 	}
 	if len(r.Damaged) > 0 {
-		g.Warn("%s: %s (%s) are damaged, and not copied", r.Job, ui.Count(len(r.Damaged), "checkpoint"), ui.Numbers(r.Damaged))
+		g.Warn("%s: not copied, since damaged: %s (%s)", r.Job, ui.Count(len(r.Damaged), "checkpoint"), ui.Numbers(r.Damaged))
 	}
 	if len(r.Forbidden) > 0 {
-		g.Warn("%s: %s (%s) are forbidden there for a day, since a copy or a job was killed at them, and not copied", r.Job, ui.Count(len(r.Forbidden), "checkpoint"), ui.Numbers(r.Forbidden))
+		g.Warn("%s: not copied, since a process was killed there while it wrote them: %s (%s)", r.Job, ui.Count(len(r.Forbidden), "checkpoint"), ui.Numbers(r.Forbidden))
 	}
 	return g.Show(r, func() error {
 		if !r.DryRun {
