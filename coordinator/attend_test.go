@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"ckpt/image"
 	"ckpt/internal/vfs"
@@ -85,5 +86,41 @@ func TestInterruptsOfBlockedRun(t *testing.T) {
 				t.Errorf("%+v, %v, want digest %s", r, err, want.Digest)
 			}
 		})
+	}
+}
+
+// TestInterruptsOfBlockedCopy blocks a copy into a next store: two interrupts end the run with its
+// result, for the job's own store answers.
+func TestInterruptsOfBlockedCopy(t *testing.T) {
+	notRaced(t)
+	t.Parallel()
+	s := newSpec(t, "ring.S.4", 2)
+	s.Schedule.Every, s.Next = 7, []image.Next{{Store: t.TempDir()}}
+	disk, interrupts := newHangingFS(s.Next[0].Store+"/jobs/hanging-copy/0001"), make(chan struct{})
+	opt := Options{Store: t.TempDir(), Job: "hanging-copy", Observer: &recorder{t: t}, FS: disk, Interrupts: interrupts, grace: time.Minute}
+	over := make(chan error, 1)
+	go func() {
+		_, err := Launch(t.Context(), s, opt)
+		over <- err
+	}()
+	<-disk.entered
+	interrupts <- struct{}{}
+	interrupts <- struct{}{}
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+	close(disk.release)
+	store, err := image.OpenStore(vfs.OS{}, s.Next[0].Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.Job(opt.Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for errors.Is(j.Lock(), image.ErrInUse) { // by the copy that was left
+	}
+	if err := j.Unlock(); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,12 +1,14 @@
 package levels
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"ckpt/coordinator/job"
@@ -27,8 +29,9 @@ type Beyond struct {
 	fs     vfs.FS // of the next stores
 	to     []*onward
 	record nextKeeper
-	next   int             // number after all that the next stores and the journal know of
-	last   int             // checkpoint that all are to get before the run is over; 0: it goes on
+	next   int // number after all that the next stores and the journal know of
+	last   int // checkpoint that all are to get before the run is over; 0: it goes on
+	copies sync.WaitGroup
 	ctx    context.Context // of the copies
 	cancel context.CancelFunc
 }
@@ -234,7 +237,7 @@ func (b *Beyond) start(o *onward) {
 	}
 	o.copying, o.waiting = o.waiting[0], o.waiting[1:]
 	number, began := o.copying, time.Now()
-	b.g.Go(func() {
+	b.copies.Go(func() {
 		err := b.copy(o, number)
 		b.g.Post(func() { b.copied(o, number, time.Since(began), err) })
 	})
@@ -249,7 +252,7 @@ func (b *Beyond) copy(o *onward, number int) error {
 		}
 		o.copy = &image.JobCopy{From: b.Job, To: store, Journal: job.JournalName, Keep: o.Keep}
 	}
-	if err := o.copy.Run(b.ctx, []int{number}); err != nil {
+	if err := cmp.Or(o.copy.Run(b.ctx, []int{number}), b.ctx.Err()); err != nil { // the job may be another run's then
 		return err
 	}
 	if err := b.record.keep(o.Store, o.copy.There); err != nil {
@@ -349,6 +352,15 @@ func (b *Beyond) Drain() {
 			to = "with another store copies it there"
 		}
 		b.g.Warn(wording.Sprintf("checkpoint %d of job %s is not in next store %s%s; {copy %s} {to} %s", newest, b.Job.Name(), o.Store, why, b.Job.Name(), to))
+	}
+}
+
+// Close waits for copies that were given up, unless somebody is in a hurry: a next store that does
+// not answer keeps no run from ending.
+func (b *Beyond) Close() {
+	b.Level.Close()
+	if b.cancel(); !b.g.End().Hurried {
+		b.copies.Wait()
 	}
 }
 

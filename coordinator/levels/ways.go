@@ -80,6 +80,7 @@ func (t *Tier) Unreached(lose []int) {
 
 // Close writes the last record, and leaves the directories to the next run.
 func (t *Tier) Close() {
+	t.Level.Close()
 	t.record.wait()
 	t.nodes.Release()
 }
