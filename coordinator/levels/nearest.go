@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -53,7 +54,7 @@ func Bring(ctx context.Context, fsys vfs.FS, dir, name string, n int, list []ima
 	}
 	store, err := image.OpenStore(fsys, dir)
 	if err == nil {
-		_, err = store.Job(name)
+		err = begun(store, name)
 	}
 	if !errors.Is(err, image.ErrNoStore) && !errors.Is(err, image.ErrJobNotFound) {
 		return nil // what is wrong with it, the restart says
@@ -64,6 +65,11 @@ func Bring(ctx context.Context, fsys vfs.FS, dir, name string, n int, list []ima
 	}
 	copies, wrong := CopiesOf(fsys, name, list)
 	numbers := numbersOf(n, copies)
+	if len(numbers) == 0 && store != nil {
+		if _, err := store.Job(name); err == nil {
+			return nil // it restarts from scratch
+		}
+	}
 	if len(numbers) == 0 {
 		return errors.Join(append([]error{fmt.Errorf("%w, and no next store has a checkpoint of it", missing)}, wrong...)...)
 	}
@@ -82,16 +88,42 @@ func Bring(ctx context.Context, fsys vfs.FS, dir, name string, n int, list []ima
 			}
 			err = (&image.JobCopy{From: c.Job, To: store, Journal: job.JournalName}).Run(ctx, []int{number})
 			if err == nil {
+				for _, err := range wrong {
+					warn(err.Error())
+				}
 				warn(fmt.Sprintf("job %s is not in %s: it and its checkpoint %d were copied from next store %s", name, dir, number, c.Store))
 				return nil
 			}
-			wrong = append(wrong, fmt.Errorf("checkpoint %d of next store %s: %w", number, c.Store, err))
+			wrong = append(wrong, fmt.Errorf("checkpoint %d of next store %s: %w%s", number, c.Store, err, elsewhere(name, c.Store, number, err)))
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// begun fails with image.ErrJobNotFound if a store lacks a job, or has no more than the beginning
+// of a copy: its history comes after a checkpoint.
+func begun(store *image.Store, name string) error {
+	j, err := store.Job(name)
+	if err != nil {
+		return err
+	}
+	all, err := j.Checkpoints()
+	_, jerr := j.FS().Stat(filepath.Join(j.Dir(), job.JournalName))
+	if err == nil && len(all) == 0 && errors.Is(jerr, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s in %s", image.ErrJobNotFound, name, store.Dir())
+	}
+	return nil
+}
+
+// elsewhere says how a job continues from a checkpoint that its store does not take for a day.
+func elsewhere(name, next string, number int, err error) string {
+	if !errors.Is(err, vfs.ErrForbidden) {
+		return ""
+	}
+	return wording.Sprintf("; {restart %s} with another {store}, and {next} '%s', continues from checkpoint %d", name, next, number)
 }
 
 // numbersOf lists the checkpoints of copies, newest first, or n if one has it.
@@ -171,10 +203,7 @@ func mend(ctx context.Context, j *image.Job, has bool, number int, copies []Copy
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		warn(wording.Sprintf("checkpoint %d %s, and could not be read from next store %s: %v", number, what, c.Store, err))
-		if errors.Is(err, vfs.ErrForbidden) {
-			warn(wording.Sprintf("{restart %s} {store} with another store, and {next} %s, continues from checkpoint %d", j.Name(), c.Store, number))
-		}
+		warn(fmt.Sprintf("checkpoint %d %s, and could not be read from next store %s: %v%s", number, what, c.Store, err, elsewhere(j.Name(), c.Store, number, err)))
 	}
 	return false, nil
 }
