@@ -355,7 +355,7 @@ func (b *Beyond) Drain() {
 	}
 }
 
-// Close waits for copies that were given up, unless somebody is in a hurry: a next store that does
+// Close waits for copies that were cancelled, unless somebody is in a hurry: a next store that does
 // not answer keeps no run from ending.
 func (b *Beyond) Close() {
 	b.Level.Close()
