@@ -247,7 +247,7 @@ func (h *handle) writeAt(b []byte, off int64) (n int, err error) {
 		return h.file.WriteAt(b, off)
 	}
 	for n < len(b) {
-		m, err := syscall.Pwrite(h.fd, b[n:], off+int64(n))
+		m, err := h.write(b[n:], off+int64(n))
 		if err == syscall.EINTR {
 			continue
 		}

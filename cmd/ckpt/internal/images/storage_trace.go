@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"ckpt/cmd/ckpt/internal/ui"
 	"ckpt/image/mount"
 	"ckpt/iotrace"
@@ -29,7 +31,17 @@ func newMountTrace(name, dir, at string) (*mountTrace, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Create(name)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+	if err == nil {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+			err = ui.WithHint(fmt.Errorf("trace %s: another mount writes it", name), "name a trace for each mount")
+		} else if err == nil || errors.Is(err, errors.ErrUnsupported) {
+			err = f.Truncate(0)
+		}
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
 	if err != nil {
 		return nil, ui.OutputError(err)
 	}
@@ -88,7 +100,7 @@ func (f *storageMountFlags) traced(o *mount.StorageOptions, dir, at string) (end
 	o.Watch = t
 	return func(err error) error {
 		if lost := t.Close(); lost != nil {
-			return errors.Join(err, fmt.Errorf("trace %s: %w", f.trace, lost))
+			return errors.Join(err, ui.OutputError(fmt.Errorf("trace %s: %w", f.trace, lost)))
 		}
 		return err
 	}, nil
