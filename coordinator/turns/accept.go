@@ -310,7 +310,7 @@ func Serve(ctx context.Context, dir string, o ServeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.leave()) }()
-	info := Info{Dir: dir, Version: version, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Millisecond), Policy: o.Arbiter.Policy}
+	info := Info{Dir: dir, Version: version, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Millisecond), Policy: o.Arbiter.Policy, Requests: o.Unit.Policy()}
 	info.Host, _ = os.Hostname()
 	if info.Policy == "" {
 		info.Policy = iosched.DefaultPolicy

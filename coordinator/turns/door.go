@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,7 +124,7 @@ func (d *Door) join() error {
 	d.mu.Lock()
 	d.other = other
 	d.mu.Unlock()
-	d.o.Told(fmt.Sprintf("process %d on host %s orders requests, by policy %s", info.PID, info.Host, info.Policy))
+	d.o.Told(fmt.Sprintf("process %d on host %s orders requests, by policy %s", info.PID, info.Host, cmp.Or(info.Requests, info.Policy)))
 	d.work.Go(func() {
 		stop := context.AfterFunc(d.ctx, l.Drop)
 		defer stop()

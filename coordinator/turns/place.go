@@ -214,7 +214,9 @@ type Info struct {
 	PID     int       `json:"pid"`
 	Host    string    `json:"host"`
 	Started time.Time `json:"started"`
-	Policy  string    `json:"policy"`
+	Policy  string    `json:"policy"` // of turns
+	// Requests is the policy of the requests of mounts.
+	Requests string `json:"request_policy,omitempty"`
 	// Socket is the name of the Unix socket beside the file, "" without one.
 	Socket string `json:"socket,omitempty"`
 	// Address is HOST:PORT for TLS, which the token opens; "" without it.

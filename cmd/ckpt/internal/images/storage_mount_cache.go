@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -38,7 +39,7 @@ func (f *cacheFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.records, "records", false, "level 1: keep each request on its own node until it is served")
 	flags.IntVar(&f.neighbours, "neighbours", 0, "level 2: that many next nodes keep a journal of the requests of each")
 	flags.BoolVar(&f.versions, "versions", false, "level 3: each fsync, and the last close, makes a version of a file")
-	flags.StringVar(&f.monitor, "monitor", "", "directory for CSV of what the cache does")
+	flags.StringVar(&f.monitor, "monitor", "", "directory for CSV of what the cache does; of several nodes like 'monitor/{node}'")
 }
 
 // files starts the cache of a mount. The function that it returns ends it.
@@ -66,7 +67,7 @@ func (f *cacheFlags) files(cmd *cobra.Command, g *ui.Globals, dir string, o *mou
 	if err != nil {
 		return none, err
 	}
-	monitor, closeMonitor, err := monitorIn(f.monitor)
+	monitor, closeMonitor, err := monitorIn(strings.ReplaceAll(f.monitor, cached.NodeVariable, strconv.Itoa(f.node)))
 	if err != nil {
 		return none, err
 	}
@@ -108,6 +109,8 @@ func (f *cacheFlags) check(readOnly bool) error {
 		return ui.BadUsage(fmt.Sprintf("--number %d: the nodes are 0 to %d", f.node, f.nodes-1), "count them with --nodes")
 	case f.nodes > 1 && !strings.Contains(f.dirs, cached.NodeVariable):
 		return ui.BadUsage(fmt.Sprintf("--cache %s: %d nodes need a directory each", f.dirs, f.nodes), "put {node} into it, like '/nvme/{node}'")
+	case f.nodes > 1 && f.monitor != "" && !strings.Contains(f.monitor, cached.NodeVariable):
+		return ui.BadUsage(fmt.Sprintf("--monitor %s: %d nodes need a directory each", f.monitor, f.nodes), "put {node} into it, like 'monitor/{node}'")
 	case f.neighbours < 0 || f.neighbours >= f.nodes:
 		return ui.BadUsage(fmt.Sprintf("--neighbours %d: each node has %d other", f.neighbours, f.nodes-1), "count the mounts with --nodes")
 	}

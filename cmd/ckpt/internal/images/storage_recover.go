@@ -53,7 +53,7 @@ func recoverHint(err error, dir string) error {
 	case errors.Is(err, cached.ErrNoCache):
 		return ui.AsNotFound(ui.WithHint(err, "give the directory that was mounted with ckpt storage mount DIR MNT --cache"))
 	case errors.Is(err, cached.ErrAway):
-		return ui.WithHint(err, "mount the node again, or say that its directory is lost, like ckpt storage recover "+dir+" --lost 2")
+		return ui.WithHint(err, "mount the node again, or say that its directory is lost: ckpt storage recover "+dir+" --lost NODE")
 	}
 	return err
 }
