@@ -182,7 +182,7 @@ func runRestart(ctx context.Context, g *ui.Globals, o *restartOptions, name stri
 	if o.Given() {
 		r.Mapping = o.Resolve
 	}
-	return runJob(g, &r.Options, func() (*coordinator.Result, error) { return coordinator.Restart(ctx, r) })
+	return o.kept(ctx, g, &r.Options, func() (*coordinator.Result, error) { return coordinator.Restart(ctx, r) })
 }
 
 // dir is the directory in which a program is restarted, "" for the directory of its launch. If that is

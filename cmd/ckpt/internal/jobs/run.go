@@ -29,11 +29,14 @@ import (
 
 // run runs a job with options, once no other process has it.
 func (r *running) run(ctx context.Context, g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Result, error)) error {
-	return r.wait.For(ctx, g, opt.Job, func() error {
-		defer r.keepMetrics(ctx, g, opt)()
-		defer r.keepSpans(g, opt)()
-		return runJob(g, opt, run)
-	})
+	return r.wait.For(ctx, g, opt.Job, func() error { return r.kept(ctx, g, opt, run) })
+}
+
+// kept runs a job with options, and keeps its metrics and its traces.
+func (r *running) kept(ctx context.Context, g *ui.Globals, opt *coordinator.Options, run func() (*coordinator.Result, error)) error {
+	defer r.keepMetrics(ctx, g, opt)()
+	defer r.keepSpans(g, opt)()
+	return runJob(g, opt, run)
 }
 
 // runJob runs a job with options, passes ^C to it, and prints its result.

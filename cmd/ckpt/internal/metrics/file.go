@@ -140,7 +140,7 @@ func (f *File) text(ctx context.Context, job string) ([]byte, error) {
 	f.tally.Update(j, status.Created)
 	e := Exposition{}
 	if free, err := f.FS.Free(f.Store); err == nil {
-		e.Add("store_free_bytes", float64(free), "store", StoreName(f.Store))
+		e.Add("store_free_bytes", float64(free), "store", StoreName(f.Store), "job", job) // files of several jobs lie in one directory
 	}
 	e.AddJob(StoreName(f.Store), j, status, &f.tally)
 	var b bytes.Buffer

@@ -126,6 +126,7 @@ func (s *Spans) Event(ev any) {
 		if e.Level == nodes.Stored || e.Level == nodes.InNext {
 			now := s.Now()
 			drain := s.span("drain", e.Number, now.Add(-seconds(e.Seconds)), now, number("ckpt.checkpoint.copied_bytes", e.Bytes), text("ckpt.storage_level", string(e.Level)), text("ckpt.next_store", e.Store))
+			drain.ID = s.id(8, e.Number, fmt.Sprintf("drain %s %s", e.Level, e.Store)) // a checkpoint goes to several stores
 			s.export(drain)
 		}
 	}

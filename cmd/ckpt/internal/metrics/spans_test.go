@@ -65,6 +65,8 @@ func TestSpans(t *testing.T) {
 	now = now.Add(10 * time.Second)
 	s.Event(&levels.LevelEvent{Number: 3, Level: nodes.Protected})
 	s.Event(&levels.LevelEvent{Number: 3, Level: nodes.Stored, Bytes: 7, Seconds: 4})
+	s.Event(&levels.LevelEvent{Number: 3, Level: nodes.InNext, Store: "/a", Bytes: 7, Seconds: 4})
+	s.Event(&levels.LevelEvent{Number: 3, Level: nodes.InNext, Store: "/b", Bytes: 7, Seconds: 4})
 	s.Event(&coordinator.AbortedEvent{Number: 4, Reason: "rank 2 is silent"})
 	var all []otlpSpan
 	for _, line := range lines {
@@ -102,13 +104,13 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%s: from %d to %d", x.Name, from, to)
 		}
 	}
-	if names != "checkpoint, agree, capture, lay out, write and commit, drain, checkpoint, " {
+	if names != "checkpoint, agree, capture, lay out, write and commit, drain, drain, drain, checkpoint, " {
 		t.Fatalf("spans %s", names)
 	}
 	if at(t, root.End)-at(t, root.Start) != 2e9 || at(t, all[2].End)-at(t, all[2].Start) != 25e7 || at(t, all[5].End)-at(t, all[5].Start) != 4e9 {
 		t.Errorf("durations %+v", all)
 	}
-	if last := all[6]; last.Status.Code != 2 || last.Status.Message != "rank 2 is silent" || last.TraceID == root.TraceID {
+	if last := all[8]; last.Status.Code != 2 || last.Status.Message != "rank 2 is silent" || last.TraceID == root.TraceID {
 		t.Errorf("%+v", last)
 	}
 	if a := root.Attributes[4]; a.Key != "ckpt.checkpoint.stored_bytes" || string(a.Value["intValue"]) != `"1152921504606846976"` {

@@ -6,11 +6,13 @@ const tasks = new Map();
 const summaries = {}; // of operations
 let session = { right: "read" };
 
-// api asks, and throws the detail and the hint of a problem.
-async function api(method, path, body, signal) {
+// api asks, and throws the detail and the hint of a problem. Warnings go to warn.
+async function api(method, path, body, signal, warn) {
   const r = await fetch(path, { method, signal, headers: body ? { "Content-Type": "application/json" } : {}, body: body && JSON.stringify(body) });
   const answer = await r.json();
-  if (!r.ok) throw new Error(answer.detail + (answer.hint ? ". " + answer.hint : ""));
+  if (!r.ok) throw Object.assign(new Error(answer.detail + (answer.hint ? ". " + answer.hint : "")), { status: r.status });
+  const told = r.headers.get("Ckpt-Warning");
+  if (told && warn) warn(told);
   return answer;
 }
 const pathOf = (store, job) => "/api/stores/" + encodeURIComponent(store) + "/jobs/" + encodeURIComponent(job);
@@ -80,7 +82,7 @@ function listen() {
   source = new EventSource("/api/events");
   let first = true;
   source.onopen = () => { jobs.clear(); tasks.clear(); first = true; $("link").textContent = "live"; };
-  source.onerror = () => { $("link").textContent = "no connection: the page tries again"; };
+  source.onerror = () => { $("link").textContent = source.readyState === EventSource.CLOSED ? "not signed in any more: open the link that ckpt serve prints" : "no connection: the page tries again"; };
   source.onmessage = (m) => {
     const c = JSON.parse(m.data), key = c.store + "/" + c.job;
     if (c.task_now) tasks.set(c.task_now.task, c.task_now);

@@ -21,7 +21,12 @@ const facts = [
 function drawFacts() {
   if ($("view-job").hidden || !shown) return;
   const c = jobs.get(shown.store + "/" + shown.job);
-  if (!c) { $("facts").textContent = "There is no such job."; $("actions").replaceChildren(); return; }
+  if (!c) {
+    $("facts").textContent = "There is no such job.";
+    $("actions").replaceChildren();
+    delete $("actions").dataset.has;
+    return;
+  }
   $("facts").replaceChildren(...facts.map(([name, f]) => [name, f(c.status)]).filter(([, v]) => v).map(([name, v]) => el("div", {}, el("b", {}, name), String(v))));
   const running = c.status.state === "running";
   const list = [["Verify", "verify", {}, true]];
@@ -43,8 +48,9 @@ async function refreshJob() {
   if (!shown) return;
   const { store, job } = shown, path = pathOf(store, job);
   try {
-    const [list, history, line] = await Promise.all([api("GET", path + "/checkpoints?last=" + mostVersions), api("GET", path + "/history"),
-      api("GET", path + "/recovery-line").catch(() => null)]); // a job without a checkpoint has none
+    const problems = [], warn = (text) => problems.push(text);
+    const [list, history, line] = await Promise.all([api("GET", path + "/checkpoints?last=" + mostVersions, null, null, warn), api("GET", path + "/history"),
+      api("GET", path + "/recovery-line").catch((e) => { if (e.status === 404) return null; warn(e.message); })]); // 404: a job without a checkpoint
     if (!shown || shown.store !== store || shown.job !== job) return;
     $("checkpoints").tBodies[0].replaceChildren(...list.slice(-mostRows).reverse().map((c) => el("tr", {},
       el("td", { className: "n" }, String(c.number)), el("td", { className: "n" }, String(c.iteration)), el("td", {}, c.created ? new Date(c.created).toLocaleString() : "–"),
@@ -52,6 +58,7 @@ async function refreshJob() {
       el("td", { className: "n" }, seconds(c.pause_s)), el("td", { className: "n" }, seconds(c.latency_s.total)),
       el("td", {}, placesOf(c).join(", ") + (c.default_origin ? ", a restart continues here" : "")),
       el("td", {}, el("a", { href: "#trace/" + [store, job, c.number].map(encodeURIComponent).join("/") }, "trace of " + c.number)))));
+    $("problems").textContent = problems.join(". ");
     drawLife(history, line);
     drawZones(list);
     drawVersions(list, history);
@@ -93,7 +100,7 @@ function drawLife(history, line) {
   $("log").replaceChildren(...history.filter((e) => words[e.type]).slice(-mostRows).reverse().map((e) => el("li", {}, (e.time ? new Date(e.time).toLocaleString() + ", " : "") + (e.iteration !== undefined ? "iteration " + e.iteration + ": " : "") + words[e.type](e))));
   if (!rows.length) { noChart($("life"), "The journal has no events yet."); return; }
   const column = (name) => rows.map((r) => r[name] ?? null), back = line && Math.min(...line.places.map((p) => p.iteration));
-  $("line").textContent = !line ? "No checkpoint can be restarted from yet." :
+  $("line").textContent = line === undefined ? "" : !line ? "No checkpoint can be restarted from yet." :
     "Recovery line, the dashed line: iteration " + back + (many ? " is the oldest of " + line.places.length + " groups" : ", checkpoint " + line.line[0]) + ". If all ranks fail now, the job resumes there.";
   const series = [
     { label: "iteration", stroke: color("--accent"), points: { show: false } },
@@ -146,7 +153,7 @@ function drawVersions(list, history) {
   const end = Date.now() / 1000, first = moment(rows[0].created), spans = [];
   for (const c of rows) {
     const from = moment(c.created), here = placesOf(c);
-    if (tier[c.number] || here.some((p) => p !== "stored")) spans.push({ n: c.number, from, to: left[c.number] ? moment(left[c.number]) : here.includes("stored") && here.length === 1 ? moment(stored[c.number] || c.created) : end, where: "nodes" });
+    if (tier[c.number] || here.some((p) => p !== "stored" && p !== "next")) spans.push({ n: c.number, from, to: left[c.number] ? moment(left[c.number]) : here.includes("stored") && here.length === 1 ? moment(stored[c.number] || c.created) : end, where: "nodes" });
     if (here.includes("stored")) spans.push({ n: c.number, from: stored[c.number] ? moment(stored[c.number]) : from, to: end, where: "store" });
   }
   const low = rows[0].number, high = rows[rows.length - 1].number;

@@ -41,7 +41,7 @@ async function answerWhatIf() {
   const [, time] = await Promise.all([
     ask("w-size", "/api/predict/size/" + of + "?" + nodes, (a) => [bytes(a.total_bytes), between(a.low_bytes, a.high_bytes, bytes)]),
     ask("w-time", "/api/predict/time/" + of + "?" + nodes + on, timeText),
-    ask("w-count", "/api/predict/count/" + of + "?" + nodes + on + "&overhead=" + k.overhead + "&app-time=" + k.time, countText),
+    ask("w-count", "/api/predict/count/" + of + "?" + nodes + on + "&overhead=" + Math.round(100 * k.overhead) + "%25&app-time=" + k.time, countText),
   ]);
   if (signal.aborted) return;
   const cost = time && costOf(time);
