@@ -469,7 +469,11 @@ func (c *JobCopy) others(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	return c.to.fs.SyncDir(filepath.Join(c.to.dir, dir))
+	err = c.to.fs.SyncDir(filepath.Join(c.to.dir, dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // nothing was copied there
+	}
+	return err
 }
 
 // other copies a file of no checkpoint, unless the copy is the same.

@@ -3,8 +3,11 @@ package image
 import (
 	"cmp"
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"slices"
+
+	"ckpt/internal/durable"
 )
 
 // Plan says what Run would do now, and changes nothing. To may be nil: a store that is not made
@@ -16,15 +19,45 @@ func (c *JobCopy) Plan(numbers []int) (Copied, error) {
 			return Copied{}, err
 		}
 	}
-	missing, err := c.wanted(numbers)
-	if c.to != nil {
-		missing = slices.DeleteFunc(missing, func(m *Manifest) bool { return c.leavesOut(m.Number, len(numbers), c.to.forbidden(m.Number)) })
+	var missing []*Manifest
+	var err error
+	for again := true; again && err == nil; {
+		again = false
+		c.Copied = Copied{Damaged: c.Damaged, Forbidden: c.Forbidden}
+		missing, err = c.wanted(numbers)
+		for _, m := range missing {
+			lost := c.lost(m)
+			if lost == nil && c.to != nil {
+				lost = c.to.forbidden(m.Number)
+			}
+			again = lost != nil && c.leavesOut(m.Number, len(numbers), lost) || again
+		}
 	}
 	for _, m := range missing {
 		c.Checkpoints = append(c.Checkpoints, m.Number)
 	}
 	c.Files, c.Bytes = c.weigh(missing)
 	return c.Copied, cmp.Or(err, c.first)
+}
+
+// lost says which file of a checkpoint is nowhere, or has no index. The copy tells what else is wrong.
+func (c *JobCopy) lost(m *Manifest) error {
+	paths, err := c.From.pathsOf(m)
+	if damage := (*durable.DamageError)(nil); errors.As(err, &damage) {
+		return err
+	}
+	for _, path := range paths {
+		if c.to != nil {
+			if _, err := c.to.fs.Stat(filepath.Join(c.to.dir, path)); err == nil {
+				continue
+			}
+		}
+		name := filepath.Join(c.From.dir, path)
+		if _, err := c.From.fs.Stat(name); errors.Is(err, fs.ErrNotExist) {
+			return durable.Damaged(name, 0, "the file is missing")
+		}
+	}
+	return nil
 }
 
 // weigh counts the files of checkpoints that the other store lacks, and their bytes. An index that

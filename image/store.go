@@ -77,6 +77,11 @@ func CreateStore(fsys vfs.FS, dir string) (*Store, error) {
 	if err != nil {
 		return nil, durable.Op("open store", dir, -1, err)
 	}
+	if _, err := OpenStore(fsys, dir); errors.Is(err, ErrNoStore) {
+		if err := checkApart(fsys, dir); err != nil { // before anything is written
+			return nil, durable.Op("create store in", dir, -1, err)
+		}
+	}
 	if err := trust(fsys, dir); err != nil {
 		return nil, err
 	}
@@ -109,9 +114,6 @@ func trust(fsys vfs.FS, dir string) error {
 }
 
 func createStore(fsys vfs.FS, dir string, format int) error {
-	if err := checkApart(fsys, dir); err != nil {
-		return err
-	}
 	if err := durable.MkdirAll(fsys, dir); err != nil {
 		return err
 	}

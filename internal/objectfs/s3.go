@@ -110,8 +110,12 @@ func classify(key string, err error) error {
 	switch {
 	case code == "NoSuchBucket":
 		return fmt.Errorf("%w: %w", ErrNoBucket, err)
-	case status == http.StatusNotFound || code == "NoSuchKey" || code == "NoSuchUpload":
+	case code == "NoSuchKey" || code == "NoSuchUpload" || code == "NotFound": // the last of a HEAD
 		return is(fs.ErrNotExist)
+	case code == "InvalidAccessKeyId" || code == "XAdminUserNotFound": // of which versitygw says 404
+		return is(fs.ErrPermission)
+	case status == http.StatusNotFound: // a server that is no object storage has nothing to say of files
+		return err
 	case status == http.StatusPreconditionFailed:
 		return is(ErrPrecondition)
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:

@@ -33,6 +33,9 @@ func (r *verifyResult) addNext(ctx context.Context, g *ui.Globals, jobs []verifi
 			r.skip(j.Name(), number, err)
 		}
 		for _, c := range copies {
+			if same, err := j.Store().Same(c.Job.Store()); err == nil && same {
+				continue // the job is verified in a next store
+			}
 			if err := r.verifyCopy(ctx, j, c, number, add); err != nil {
 				return err
 			}
