@@ -18,7 +18,7 @@ import (
 )
 
 // placeholder finds the arguments in the usage of a command: JOB[@N], FILE|DIR.
-var placeholder = lazy.Regexp(`\b(JOB\[@N\]|JOB@[AB]|JOB|APP|TRACE|FILE|DIR|TABLE|CSV|[AB]\b)`)
+var placeholder = lazy.Regexp(`\b(JOB\[@N\]|JOB@[AB]|JOB|APP|TRACE|FILE|DIR|STORE|TABLE|CSV|[AB]\b)`)
 
 // Complete adds the completion of arguments and flags to a command and all below it:
 // arguments by their placeholders in the usage, flags by their choices and names.
@@ -112,7 +112,7 @@ func (g *Globals) names(kind, begun string) ([]string, cobra.ShellCompDirective)
 		return g.checkpointNames(begun), cobra.ShellCompDirectiveDefault
 	case "TABLE":
 		return dataset.TableNames(), alone
-	case "DIR":
+	case "DIR", "STORE":
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}
 	return nil, cobra.ShellCompDirectiveDefault // FILE, CSV
