@@ -66,8 +66,8 @@ type Copied struct {
 // Run copies checkpoints, ascending, each with all that it refers to. A checkpoint exists in the
 // other store once every byte of it was read there again and is sound: its manifest is written
 // last. Of several that need not stay together, damaged and forbidden ones are left out, and it
-// fails when the others are there. Then it copies the other files of the job, which must not run if its checkpoints are of
-// groups: their message logs belong to the newest.
+// fails when the others are there. Then it copies the other files of the job, which must not run if
+// its checkpoints are of groups: their message logs belong to the newest.
 //
 // It fails with ErrSameStore, ErrJobExists if the other store has another job of this name,
 // ErrParted, ErrInUse, or the DamageError of a file of this store.

@@ -144,7 +144,7 @@ func (s *Store) identify(change func(*identityFile)) error {
 	return durable.ReplaceSealed(s.fs, s.identityPath(), file)
 }
 
-// hold waits for the lock of the store, which nobody has for long.
+// hold waits for the lock of the store. Each holder keeps it for a moment.
 func (s *Store) hold() (io.Closer, error) {
 	for {
 		lock, err := s.fs.Lock(filepath.Join(s.dir, formatName))

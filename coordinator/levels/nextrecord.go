@@ -39,8 +39,8 @@ func ReadNext(j *image.Job) ([]NextStore, error) {
 	return k.stores, err
 }
 
-// Known lists the next stores of a job: those of its description, and others that its record knows
-// from a restart with other ones.
+// Known lists the next stores of a job: the stores of its description, and further ones that its
+// record knows from a restart with another list.
 func Known(list []image.Next, record []NextStore) []image.Next {
 	list = slices.Clone(list)
 	for _, s := range record {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ckpt/image/plan/fileview"
+	"ckpt/internal/testkit"
 )
 
 // TestUnreadable: a program that reads meets the error of a file, and never takes it for the end. The
@@ -29,7 +30,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	fd, err := syscall.Open("/proc/self/mem", syscall.O_RDONLY, 0)
 	if err != nil {
-		t.Skipf("skipped: needs /proc/self/mem: %v", err)
+		testkit.Skip(t, "/proc/self/mem")
 	}
 	disk := fs.NewLoopbackFile(fd).(*fs.LoopbackFile)
 	defer disk.Release(t.Context())

@@ -19,8 +19,9 @@ type Machine struct {
 	// long, and one that fails begins a new time.
 	NodeMTBF, Shape float64
 	// Log, if not nil, has the failures instead: from a random time on, and from its beginning
-	// again when it has ended, after a gap if it ends with a failure. LogShare is the share of the nodes of its machine that the job has.
-	// LogFrom, if not nil, is the time of the log, after its beginning, at which each life begins.
+	// again when it has ended, after a gap if it ends with a failure. LogShare is the share of the
+	// nodes of its machine that the job has. LogFrom, if not nil, is the time of the log, after its
+	// beginning, at which each life begins.
 	Log      *interval.FailureLog
 	LogShare float64
 	LogFrom  *float64

@@ -65,8 +65,8 @@ type Job struct {
 	Stretch func(groups int) float64
 
 	// Beside, if not nil, are other jobs on the storage that all share, with which the job's
-	// checkpoints, drains and the Read of restarts share it. Of groups that
-	// store one after the other Stretch has it.
+	// checkpoints, drains and the Read of restarts share it. Of groups that store one after the other
+	// Stretch has it.
 	Beside *Beside
 
 	// Walltime, if not 0, is how long the machine is the job's at a time: it stops with a

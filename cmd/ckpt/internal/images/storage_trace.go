@@ -36,7 +36,9 @@ func newMountTrace(name, dir, at string) (*mountTrace, error) {
 		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
 			err = ui.WithHint(fmt.Errorf("trace %s: another mount writes it", name), "name a trace for each mount")
 		} else if err == nil || errors.Is(err, errors.ErrUnsupported) {
-			err = f.Truncate(0)
+			if err = f.Truncate(0); err != nil && errors.Is(err, unix.EINVAL) {
+				err = nil // a device or a pipe has no length
+			}
 		}
 		if err != nil {
 			err = errors.Join(err, f.Close())

@@ -345,10 +345,10 @@ func printVerify(g *ui.Globals, r verifyResult) error {
 		first = "the first: "
 	}
 	err := fmt.Errorf("%w: %s, %s%s", ui.ErrDamageFound, ui.Count(len(r.Damage), "place"), first, d.place())
-	if remedy := d.remedy; d.nodeDamage != nil {
+	if d.nodeDamage != nil {
 		err = ui.WithHint(err, d.Remedy)
-	} else if remedy != "" {
-		err = ui.WithHint(err, remedy)
+	} else if d.remedy != "" {
+		err = ui.WithHint(err, d.remedy)
 	}
 	return errors.Join(err, r.unchecked())
 }

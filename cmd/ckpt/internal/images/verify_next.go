@@ -54,6 +54,13 @@ func (r *verifyResult) verifyCopy(ctx context.Context, j *image.Job, c levels.Co
 		if number > 0 && n != number {
 			continue
 		}
+		if own, err := j.Manifest(n); err == nil {
+			if is, err := c.Job.Manifest(n); err == nil && !own.Same(is) {
+				r.damagedNext(j.Name(), n, c.Store, fmt.Sprintf("checkpoint %d there is another one than in the store: the job has run in both since", n),
+					fmt.Sprintf("ckpt copy %s --to ANOTHER copies it elsewhere", j.Name()))
+				continue
+			}
+		}
 		report, err := verification.Checkpoint(ctx, n, add)
 		switch {
 		case ctx.Err() != nil:
@@ -63,13 +70,6 @@ func (r *verifyResult) verifyCopy(ctx context.Context, j *image.Job, c levels.Co
 		case err != nil:
 			r.skip(c.Job.Name(), n, err)
 			continue
-		}
-		if own, err := j.Manifest(n); err == nil {
-			if is, err := c.Job.Manifest(n); err == nil && !own.Same(is) {
-				r.damagedNext(j.Name(), n, c.Store, fmt.Sprintf("checkpoint %d there is another one than in the store: the job has run in both since", n),
-					fmt.Sprintf("ckpt copy %s --to ANOTHER copies it elsewhere", j.Name()))
-				continue
-			}
 		}
 		r.Next++
 		r.CheckedBytes += report.CheckedBytes

@@ -30,7 +30,7 @@ func newTurnCommand(g *ui.Globals) *cobra.Command {
 		Long: `Run a command that reads or writes much on the storage of DIR (default: the current
 directory), and have it move its bytes when the controller there gives it a turn. The
 command begins at once. While it moves bytes and others have their turn, all its processes
-are suspended (SIGSTOP); while it computes, they are not. the commands of one pipeline have
+are suspended (SIGSTOP); while it computes, they are not. The commands of one pipeline have
 their turns together.
 
 The exit status is that of the command, or 128 and the number of the signal that

@@ -115,8 +115,8 @@ func (s *server) call(ctx context.Context, args []string, advance func(string, i
 	return result, told, err
 }
 
-// parameters reads the parameters of a request: those of a POST stand in its body, an object of
-// JSON, all others in the query. One in the other place is refused, since it would not count.
+// parameters reads the parameters of a request: a POST has them in its body, an object of JSON, every
+// other request in its query. A parameter in the other place is refused, since it would not count.
 func parameters(r *http.Request) (map[string][]string, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -242,8 +242,10 @@ func (s *server) handler(o *operation) http.HandlerFunc {
 			return
 		}
 		result, told, err := s.call(ctx, args, nil)
-		<-s.places                                                                                // before the answer is written: its reader may be slow
-		if ui.ExitCode(err) == ui.ExitDamage && reflect.ValueOf(result).Kind() == reflect.Slice { // the rest of a list is worth having
+		// The place is free before the answer is written: its reader may be slow.
+		<-s.places
+		// The rest of a damaged list is worth having.
+		if ui.ExitCode(err) == ui.ExitDamage && reflect.ValueOf(result).Kind() == reflect.Slice {
 			told, err = append(told, ui.OneLine(err.Error())), nil
 		}
 		for _, line := range told {

@@ -29,7 +29,7 @@ func awaitEnd(t *testing.T, s *server, send func() []byte) Task {
 	return Task{}
 }
 
-// TestLaunchRefused: the problem of a launch or restart that fails is that of its command.
+// TestLaunchRefused: a launch or restart that fails has the problem of its command.
 func TestLaunchRefused(t *testing.T) {
 	library, err := filepath.Abs("../../../../testdata/stores/program")
 	if err != nil {

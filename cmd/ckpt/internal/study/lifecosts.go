@@ -267,16 +267,14 @@ func (c *costs) job(w way) life.Job {
 		store.ReadLost = max(p.read, node.read/p.stretch(node.ranks))
 		store.Rebuild = store.ReadLost - p.read
 	}
+	j.Levels = []life.Level{store}
+	if j.Beside = c.besideOf(&j, p); j.Beside != nil {
+		j.Levels[0].Read = p.read
+	}
 	if c.local == 0 {
-		j.Levels = []life.Level{store}
-		if j.Beside = c.besideOf(&j, p); j.Beside != nil {
-			j.Levels[0].Read = p.read
-		}
 		return j
 	}
-	if j.Beside = c.besideOf(&j, p); j.Beside != nil {
-		store.Read = p.read
-	}
+	store = j.Levels[0]
 	own := float64(c.bytes) // what a node writes and reads at a time
 	if mode == job.Uncoordinated && stagger == supervisor.Spread {
 		own /= c.ranksOfNode()

@@ -29,7 +29,7 @@ type simulatedPoint struct {
 	work float64
 }
 
-// waste is that of the best way as people read it.
+// waste is the waste of the best way, as people read it.
 func (p *simulatedPoint) waste() string {
 	if len(p.Lives) == 0 {
 		return "100 % (" + noEnd + ")"

@@ -138,7 +138,8 @@ static inline ssize_t ckpt_view_read(struct ckpt_view *view, int fd, void *p, si
 /*
  * ckpt_view_write writes n wanted bytes from the wanted byte at offset on, and nothing if
  * that goes beyond the view. Writes with holes read them: open the file with O_RDWR, and
- * without O_APPEND, with which all bytes would go to the end. It returns n, or -1 with errno, and view->error; the blocks before the error are written.
+ * without O_APPEND, with which all bytes would go to the end. It returns n, or -1 with errno,
+ * and view->error; the blocks before the error are written.
  */
 static inline ssize_t ckpt_view_write(struct ckpt_view *view, int fd, const void *p, size_t n, long long offset);
 
