@@ -121,7 +121,7 @@ func eventsOf[E any](r *recorder) []E {
 // newSpec describes a run of an application for a test.
 func newSpec(t testing.TB, app string, nodes int) job.Spec {
 	t.Helper()
-	testkit.InTime(t)
+	testkit.Costly(t)
 	inst, err := dataset.ParseApp(app, 0)
 	if err != nil {
 		t.Fatal(err)

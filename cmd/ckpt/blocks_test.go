@@ -50,7 +50,7 @@ func TestBlocks(t *testing.T) {
 			t.Parallel()
 			typist := newTypist(t)
 			for _, b := range blocks {
-				testkit.InTime(t)
+				testkit.Costly(t)
 				typist.enter(b)
 			}
 		})

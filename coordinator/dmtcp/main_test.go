@@ -106,6 +106,7 @@ type scene struct {
 // newScene sets up a program that counts.
 func newScene(t *testing.T, steps int, pause time.Duration) *scene {
 	t.Helper()
+	testkit.Costly(t)
 	dir := t.TempDir()
 	s := &scene{t: t, rec: &recorder{}, out: filepath.Join(dir, "out"), faults: filepath.Join(dir, "faults")}
 	s.spec = job.Spec{ID: image.NewID(), App: "count", Mode: job.Coordinated, Created: time.Now(),

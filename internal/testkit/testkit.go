@@ -233,20 +233,6 @@ func Left(t T, part string, list ...string) bool {
 	return true
 }
 
-// InTime skips what would begin when most of the package's time limit is over, on a machine
-// that is so busy: it might not end before the limit, and take all other results with it.
-func InTime(t T) {
-	limit := flag.Lookup("test.timeout").Value.(flag.Getter).Get().(time.Duration)
-	if late(time.Since(began), limit) {
-		Skip(t, "go test -timeout "+(3*limit).String())
-	}
-}
-
-// late reports whether 60 % of a limit are over. 0 is no limit.
-func late(since, limit time.Duration) bool { return limit > 0 && since > limit/10*6 }
-
-var began = time.Now()
-
 const skipped = "skipped: needs "
 
 func note(t T, need string) {

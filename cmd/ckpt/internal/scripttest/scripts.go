@@ -110,7 +110,7 @@ func Run(t *testing.T, more ...Commands) {
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[theTest] = env.T()
-			testkit.InTime(scriptTest{env.T(), "TestScripts/" + strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")})
+			testkit.Costly(scriptTest{env.T(), "TestScripts/" + strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")})
 			env.Defer(func() { endLeft(env.WorkDir) })
 			env.Setenv("CKPT_STORE", filepath.Join(env.WorkDir, "store"))
 			for _, name := range passed {
