@@ -129,7 +129,11 @@ func parse(src []byte) (*Workload, error) {
 		return nil, fmt.Errorf("longer than %d bytes", maxSource)
 	}
 	w := &Workload{source: slices.Clone(src)}
-	if err := wording.DecodeYAML(src, &w.spec); err != nil {
+	decode := wording.DecodeYAML
+	if isBuiltIn(src) { // each rank of a job reads it once more
+		decode = yaml.Unmarshal
+	}
+	if err := decode(src, &w.spec); err != nil {
 		return nil, err
 	}
 	w.Name, w.Title, w.Kernel = w.spec.Name, w.spec.Title, w.spec.Kernel

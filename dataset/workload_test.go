@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"ckpt/internal/wording"
 	"ckpt/zones/global"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,6 +84,20 @@ func classTable(t *testing.T, out io.Writer, title string, size func(*Instance) 
 			fmt.Fprintf(out, " %.2f |", float64(size(mustApp(t, name+"."+class, 4)))/(1<<20))
 		}
 		fmt.Fprintln(out)
+	}
+}
+
+// TestBuiltIn holds the built-in workloads to the form that is not checked each time.
+func TestBuiltIn(t *testing.T) {
+	for _, name := range Names() {
+		src, err := builtin.ReadFile("workloads/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s spec
+		if err := wording.DecodeYAML(src, &s); err != nil || !isBuiltIn(src) || isBuiltIn(append(src, '\n')) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
