@@ -20,7 +20,7 @@ installed: ## install what is in dist/ into scratch folders, use it, remove it (
 
 test: ## run the tests that everybody waits for: of scripts, pages and jobs a half (2 to 3 min)
 test-all: NAMED = -timeout 30m -run .
-test-all: ## run all tests (3 to 4 min)
+test-all: ## run all tests (4 min)
 test test-all:
 	@list=/tmp/ckpt-skipped-$$(id -u); : >"$$list"; CKPT_SKIPPED=$$list go test $(NAMED) ./...; status=$$?; \
 	sed "s|^$$PWD|skipped: .|; / go test -run \.$$/d" "$$list" | sort -u; exit $$status
