@@ -19,13 +19,18 @@ func Costly(t T) {
 	if !strings.HasPrefix(test, "TestScripts/") && !strings.HasPrefix(test, "TestBlocks/") {
 		test, _, _ = strings.Cut(test, "/") // what a test has begun stays together
 	}
-	if named := flag.Lookup("test.run").Value.String() != ""; !named && !Nightly() && inSecondHalf(test) != second() {
+	if !named() && !Nightly() && inSecondHalf(test) != second() {
 		Skip(t, "go test -run .")
 	}
 	limit := flag.Lookup("test.timeout").Value.(flag.Getter).Get().(time.Duration)
 	if late(time.Since(began), limit) {
 		Skip(t, "go test -timeout "+(3*limit).String())
 	}
+}
+
+// named reports whether the user says which tests or benchmarks to run.
+func named() bool {
+	return flag.Lookup("test.run").Value.String() != "" || flag.Lookup("test.bench").Value.String() != ""
 }
 
 // inSecondHalf divides names. The halves took 383 and 398 s of processor time when they were

@@ -8,11 +8,11 @@ import (
 
 // TestCostly runs each test in one of two runs, and all where tests are named.
 func TestCostly(t *testing.T) {
-	run, chosen, limit := flag.Lookup("test.run").Value, second, flag.Lookup("test.timeout").Value
-	said, most := run.String(), limit.String()
+	run, bench, limit := flag.Lookup("test.run").Value, flag.Lookup("test.bench").Value, flag.Lookup("test.timeout").Value
+	chosen, said := second, map[flag.Value]string{run: run.String(), bench: bench.String(), limit: limit.String()}
 	t.Cleanup(func() {
 		second = chosen
-		for v, s := range map[flag.Value]string{run: said, limit: most} {
+		for v, s := range said {
 			if err := v.Set(s); err != nil {
 				t.Error(err)
 			}
@@ -38,6 +38,7 @@ func TestCostly(t *testing.T) {
 		return begun
 	}
 	set(run, "")
+	set(bench, "")
 	first, rest := begins(false), begins(true)
 	var of [2]int
 	for _, name := range names {
@@ -53,13 +54,15 @@ func TestCostly(t *testing.T) {
 	if of[0] == 0 || of[1] == 0 || first["TestJob"] != first["TestJob/part"] {
 		t.Errorf("the halves have %v, and %v", of, first)
 	}
-	set(run, ".")
-	for name, begun := range begins(true) {
-		if !begun {
-			t.Errorf("%s is skipped, though tests are named", name)
+	for _, v := range []flag.Value{run, bench} {
+		set(v, ".")
+		for name, begun := range begins(true) {
+			if !begun {
+				t.Errorf("%s is skipped, though tests are named", name)
+			}
 		}
+		set(v, "")
 	}
-	set(run, "")
 	t.Setenv("CKPT_NIGHTLY", "1")
 	for name, begun := range begins(true) {
 		if !begun {
