@@ -122,6 +122,12 @@ func eventsOf[E any](r *recorder) []E {
 func newSpec(t testing.TB, app string, nodes int) job.Spec {
 	t.Helper()
 	testkit.Costly(t)
+	return specOf(t, app, nodes)
+}
+
+// specOf is newSpec for what has begun, and other tests wait for.
+func specOf(t testing.TB, app string, nodes int) job.Spec {
+	t.Helper()
 	inst, err := dataset.ParseApp(app, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +192,7 @@ func undisturbed(t testing.TB, s job.Spec) *Result {
 	entry, _ := undisturbedRuns.LoadOrStore(fmt.Sprint(s.App, s.Iterations, s.Workload), &undisturbedRun{})
 	run := entry.(*undisturbedRun)
 	run.once.Do(func() {
-		plain := newSpec(t, s.App, 1)
+		plain := specOf(t, s.App, 1)
 		plain.Iterations, plain.Workload = s.Iterations, s.Workload
 		run.result, _, _ = mustLaunch(t, plain, Options{})
 		if run.result.Digest == "" || run.result.Failures != 0 {

@@ -87,8 +87,8 @@ func TestLate(t *testing.T) {
 		late         bool
 	}{
 		{0, 10 * time.Minute, false},
-		{6 * time.Minute, 10 * time.Minute, false},
-		{6*time.Minute + 1, 10 * time.Minute, true},
+		{4 * time.Minute, 10 * time.Minute, false},
+		{4*time.Minute + 1, 10 * time.Minute, true},
 		{time.Hour, 0, false},
 	} {
 		if late(c.since, c.limit) != c.late {
