@@ -72,14 +72,17 @@ func Names() []string {
 	return out
 }
 
-// isBuiltIn reports whether a text is that of a built-in workload, whose form a test has checked.
+// isBuiltIn reports whether a text is the text of a built-in workload. TestBuiltIn has checked its form.
 func isBuiltIn(src []byte) bool {
-	for _, name := range Names() {
-		if text, err := builtin.ReadFile(path.Join("workloads", name+".yaml")); err == nil && bytes.Equal(text, src) {
-			return true
-		}
+	return slices.ContainsFunc(Names(), func(name string) bool { return bytes.Equal(builtinText(name), src) })
+}
+
+func builtinText(name string) []byte {
+	src, err := builtin.ReadFile(path.Join("workloads", name+".yaml"))
+	if err != nil {
+		panic(err) // embedded at build time
 	}
-	return false
+	return src
 }
 
 // workloads has the built-in workloads that were asked for, which a prediction does some
@@ -91,11 +94,7 @@ func builtinWorkload(name string) (*Workload, error) {
 		own := w.(Workload)
 		return &own, nil
 	}
-	src, err := builtin.ReadFile(path.Join("workloads", name+".yaml"))
-	if err != nil {
-		panic(err) // embedded at build time
-	}
-	w, err := ParseWorkload(src, name)
+	w, err := ParseWorkload(builtinText(name), name)
 	if err == nil {
 		workloads.Store(name, *w)
 	}

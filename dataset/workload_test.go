@@ -90,10 +90,7 @@ func classTable(t *testing.T, out io.Writer, title string, size func(*Instance) 
 // TestBuiltIn holds the built-in workloads to the form that is not checked each time.
 func TestBuiltIn(t *testing.T) {
 	for _, name := range Names() {
-		src, err := builtin.ReadFile("workloads/" + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		src := builtinText(name)
 		var s spec
 		if err := wording.DecodeYAML(src, &s); err != nil || !isBuiltIn(src) || isBuiltIn(append(src, '\n')) {
 			t.Errorf("%s: %v", name, err)
