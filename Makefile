@@ -18,9 +18,9 @@ reproducible: ## build a release twice and compare (1 min)
 installed: ## install what is in dist/ into scratch folders, use it, remove it (2 s)
 	.ci/installed dist
 
-test: ## run the tests that everybody waits for: of scripts, pages and jobs a half (2 to 3 min)
+test: ## run the tests that everybody waits for: of scripts, pages and jobs a half (up to 8 min)
 test-all: NAMED = -timeout 30m -run .
-test-all: ## run all tests (4 min)
+test-all: ## run all tests (3 to 13 min)
 test test-all:
 	@list=/tmp/ckpt-skipped-$$(id -u); : >"$$list"; CKPT_SKIPPED=$$list go test $(NAMED) ./...; status=$$?; \
 	sed "s|^$$PWD|skipped: .|; / go test -run \.$$/d" "$$list" | sort -u; exit $$status

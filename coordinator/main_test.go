@@ -125,7 +125,7 @@ func newSpec(t testing.TB, app string, nodes int) job.Spec {
 	return specOf(t, app, nodes)
 }
 
-// specOf is newSpec for what has begun, and other tests wait for.
+// specOf is newSpec without its skips: other tests wait for the run of a test that has begun.
 func specOf(t testing.TB, app string, nodes int) job.Spec {
 	t.Helper()
 	inst, err := dataset.ParseApp(app, 0)
