@@ -192,9 +192,10 @@ func (p *typist) enter(b block) {
 		if job, ok := strings.CutSuffix(text, "&"); ok {
 			// A user types the next command when the job has begun, not in the
 			// same moment. Of one that writes elsewhere the block waits itself.
-			text = fmt.Sprintf("{ %s; } > background.log 2>&1 &", job)
+			// The log of an earlier block must be gone before the wait looks at it.
+			text = fmt.Sprintf("rm -f background.log; { %s; } > background.log 2>&1 &", job)
 			if !strings.Contains(job, ">") {
-				text += " for i in $(seq 600); do [ -s background.log ] && break; sleep 0.1; done; sleep 0.1"
+				text += " for i in $(seq 600); do [ -s background.log ] && break; sleep 0.1; done"
 			}
 		}
 		fmt.Fprintf(&script, "echo '%s %d'\n%s\necho '%s' $?\n", beginMark, i, text, endMark)
