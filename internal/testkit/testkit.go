@@ -342,6 +342,10 @@ func Parallel() {
 	}
 }
 
+// Patience is how long a test waits for another process at most. It is for what hangs: the longest
+// of these waits took more than a minute beside 70 busy loops.
+const Patience = 5 * time.Minute
+
 // Frugal has the processes that a test starts collect less garbage, for which they live too
 // short, and use one processor each, of which they share two. Ranks of jobs without an end
 // compute slowly (Pace), except for benchmarks.
@@ -351,7 +355,7 @@ func Frugal() error {
 	if b := flag.Lookup("test.bench"); b != nil && b.Value.String() != "" {
 		pace = ""
 	}
-	return errors.Join(os.Setenv("GOGC", "400"), os.Setenv("GOMAXPROCS", "1"), os.Setenv(EnvPace, pace))
+	return errors.Join(os.Setenv("GOGC", "200"), os.Setenv("GOMAXPROCS", "1"), os.Setenv(EnvPace, pace))
 }
 
 // EnvPace tells the ranks of tests how long Pace sleeps: "2ms" in jobs that won't end by themselves,
