@@ -6,9 +6,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"ckpt/image"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -97,7 +97,7 @@ func TestInterruptsOfBlockedCopy(t *testing.T) {
 	s := newSpec(t, "ring.S.4", 2)
 	s.Schedule.Every, s.Next = 7, []image.Next{{Store: t.TempDir()}}
 	disk, interrupts := newHangingFS(s.Next[0].Store+"/jobs/hanging-copy/0001"), make(chan struct{})
-	opt := Options{Store: t.TempDir(), Job: "hanging-copy", Observer: &recorder{t: t}, FS: disk, Interrupts: interrupts, grace: time.Minute}
+	opt := Options{Store: t.TempDir(), Job: "hanging-copy", Observer: &recorder{t: t}, FS: disk, Interrupts: interrupts, grace: testkit.Patience}
 	over := make(chan error, 1)
 	go func() {
 		_, err := Launch(t.Context(), s, opt)

@@ -18,6 +18,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/image/dmtcp"
+	"ckpt/internal/testkit"
 	"ckpt/zones/dmtcptest"
 )
 
@@ -36,7 +37,7 @@ var engines = map[string]func(t *testing.T, ends bool) job.Spec{
 		if ends {
 			f.Steps = 20
 		}
-		return job.NewProgramSpec(job.Program{Command: f.command(), Dir: t.TempDir(), Grace: time.Minute})
+		return job.NewProgramSpec(job.Program{Command: f.command(), Dir: t.TempDir(), Grace: testkit.Patience})
 	},
 	"dmtcp": func(t *testing.T, ends bool) job.Spec {
 		steps := "1000000000"
@@ -120,13 +121,13 @@ func (r *enginesRun) job(t *testing.T) *image.Job {
 	return j
 }
 
-// await waits until something has been told, for a minute at most: a run that never tells it
-// is stopped all the same.
+// await waits until something has been told, as long as patience lasts: a run that never tells
+// it is stopped all the same.
 func (r *enginesRun) await(t *testing.T, c *wire.Client, told func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !told(); {
+	for end := time.Now().Add(testkit.Patience); !told(); {
 		if _, err := c.Status(); err != nil || time.Now().After(end) {
-			t.Errorf("not told within a minute, or %v", err)
+			t.Errorf("never told, or %v", err)
 			return
 		}
 	}

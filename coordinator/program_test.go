@@ -12,6 +12,7 @@ import (
 	"ckpt/coordinator/program"
 	"ckpt/coordinator/wire"
 	"ckpt/image"
+	"ckpt/internal/testkit"
 )
 
 // launchFake runs a fake program in a new store.
@@ -20,7 +21,7 @@ func launchFake(t *testing.T, f fakeProgram, change func(*job.Spec, *Options)) (
 	rec := &recorder{t: t}
 	var out bytes.Buffer
 	opt := Options{Store: t.TempDir(), Job: "fake", Observer: rec, Streams: launch.Streams{Out: &out, Err: &out}}
-	spec := job.NewProgramSpec(job.Program{Command: f.command(), Dir: t.TempDir(), Grace: time.Minute})
+	spec := job.NewProgramSpec(job.Program{Command: f.command(), Dir: t.TempDir(), Grace: testkit.Patience})
 	if change != nil {
 		change(&spec, &opt)
 	}

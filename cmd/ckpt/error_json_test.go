@@ -125,7 +125,7 @@ func complaint(t *testing.T, dir string, while func(*os.Process), command string
 // awaitFile waits until a file exists.
 func awaitFile(t *testing.T, path string) {
 	t.Helper()
-	for deadline := time.Now().Add(scripttest.Patience); ; {
+	for deadline := time.Now().Add(testkit.Patience); ; {
 		if _, err := os.Stat(path); err == nil {
 			return
 		}

@@ -365,7 +365,7 @@ func (p *traced) start() error {
 // again, or waits for free space, is interrupted, as a user does. One that does not end
 // shows its goroutines and is killed.
 func (p *traced) wait() (interrupted, ended bool) {
-	limit := time.After(scripttest.Patience)
+	limit := time.After(testkit.Patience)
 	for range 3 {
 		select {
 		case <-p.over:

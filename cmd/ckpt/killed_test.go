@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/cmd/ckpt/internal/scripttest"
 	"ckpt/internal/testkit"
 )
 
@@ -309,7 +308,7 @@ func (k *killer) session(args []string) (status int, dead bool) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	patient, told := time.After(scripttest.Patience), ""
+	patient, told := time.After(testkit.Patience), ""
 	k.mine = 0
 	for {
 		var strike <-chan time.Time
@@ -338,7 +337,7 @@ func (k *killer) session(args []string) (status int, dead bool) {
 			}
 		case <-patient:
 			if now := k.said("output"); now != told { // it goes on, slowly
-				patient, told = time.After(scripttest.Patience), now
+				patient, told = time.After(testkit.Patience), now
 				continue
 			}
 			k.t.Errorf("%s does not end: %v\n%s", strings.Join(args, " "), k.processes(), k.said("output"))

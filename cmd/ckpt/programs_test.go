@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"ckpt/cmd/ckpt/internal/scripttest"
 	"ckpt/internal/testkit"
 )
 
@@ -271,7 +270,7 @@ func (s *sandbox) said(output string) string {
 // eventually waits until done returns true.
 func (s *sandbox) eventually(what string, done func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(scripttest.Patience); !done(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(testkit.Patience); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("waited in vain for %s; there are %v", what, s.processes())
 		}

@@ -17,7 +17,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // Tests of whole runs need these names.
@@ -177,7 +176,7 @@ func TestWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	family.Signal([]family.Process{command.Process}, syscall.SIGKILL)
-	family.Await([]family.Process{command.Process}, time.Minute)
+	family.Await([]family.Process{command.Process}, testkit.Patience)
 	check("a death", "has ended meanwhile", command, shell)
 	a.ranks = []family.Process{command.Process}
 	check("the death of a rank", "a rank, has ended", shell)

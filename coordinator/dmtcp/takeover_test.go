@@ -19,6 +19,7 @@ import (
 	"ckpt/coordinator/wire"
 	"ckpt/image"
 	"ckpt/internal/family"
+	"ckpt/internal/testkit"
 	"ckpt/internal/vfs"
 )
 
@@ -133,7 +134,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if !family.Await(was, time.Minute) {
+	if !family.Await(was, testkit.Patience) {
 		t.Errorf("of %v some live on", was)
 	}
 	s.letGo()

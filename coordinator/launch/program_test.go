@@ -10,10 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"ckpt/coordinator/job"
 	"ckpt/internal/family"
+	"ckpt/internal/testkit"
 )
 
 // TestHangs: a launcher that goes on after its process that looked after ranks was killed is found,
@@ -60,7 +60,7 @@ func TestHangs(t *testing.T) {
 		t.Error(hangs)
 	}
 	family.Signal([]family.Process{proxy}, syscall.SIGKILL)
-	if !family.Await([]family.Process{proxy}, time.Minute) {
+	if !family.Await([]family.Process{proxy}, testkit.Patience) {
 		t.Fatal("the proxy lives")
 	}
 	if hangs := run.Hangs(); !strings.Contains(hangs, "waits for process "+strconv.Itoa(pid)+", which looked after ranks and has died") {

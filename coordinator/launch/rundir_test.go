@@ -10,7 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"ckpt/coordinator/wire"
 	"ckpt/internal/family"
@@ -233,7 +232,7 @@ func TestSweepEndsOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Remove()
-	if !family.Await(ranks[:1], time.Minute) {
+	if !family.Await(ranks[:1], testkit.Patience) {
 		t.Error("the rank of the dead run goes on")
 	}
 	for i, rank := range ranks[1:] {

@@ -146,7 +146,7 @@ func (pr *program) do(format string, args ...any) {
 // link waits for the agent of the program, which hands over the link.
 func (pr *program) link() *Process {
 	pr.t.Helper()
-	_ = pr.listen.SetDeadline(time.Now().Add(time.Minute)) // the program may have failed
+	_ = pr.listen.SetDeadline(time.Now().Add(testkit.Patience)) // the program may have failed
 	c, err := pr.listen.AcceptUnix()
 	if err != nil {
 		pr.t.Fatalf("no agent: %v\n%s", err, pr.stderr.String())

@@ -3,9 +3,9 @@ package rank
 import (
 	"os/exec"
 	"testing"
-	"time"
 
 	"ckpt/internal/family"
+	"ckpt/internal/testkit"
 )
 
 // TestBrokenOutput kills the second of two launchers, which is then dead, whether it has been reaped or not.
@@ -30,7 +30,7 @@ func TestBrokenOutput(t *testing.T) {
 	if err := last.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if !family.Await(launchers[1:], time.Minute) || !brokenOutput(launchers) {
+	if !family.Await(launchers[1:], testkit.Patience) || !brokenOutput(launchers) {
 		t.Error("one that has died counts as alive")
 	}
 	_ = last.Wait()

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"ckpt/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -70,7 +72,7 @@ func listen(t testing.TB) (l *listener, in chan net.Conn) {
 
 // echo sends a text and expects it back.
 func echo(conn net.Conn, text string) error {
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
 	if _, err := io.WriteString(conn, text); err != nil {
 		return err
 	}

@@ -196,12 +196,9 @@ func need(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// Patience bounds every wait of a script; no test asserts a time.
-const Patience = 5 * time.Minute
-
 // eventually waits until done returns true.
 func eventually(ts *testscript.TestScript, what string, done func() bool) {
-	for deadline := time.Now().Add(Patience); !done(); {
+	for deadline := time.Now().Add(testkit.Patience); !done(); {
 		if time.Now().After(deadline) {
 			ts.Fatalf("waited in vain for %s", what)
 		}

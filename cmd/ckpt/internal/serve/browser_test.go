@@ -147,7 +147,7 @@ func (u *guest) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 // await waits until an expression holds in the page.
 func (u *guest) await(what, expression string) {
 	u.t.Helper()
-	for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for until := time.Now().Add(testkit.Patience); ; time.Sleep(50 * time.Millisecond) {
 		holds, err := chromedp.Run(u.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
 		if err == nil && holds {
 			return
