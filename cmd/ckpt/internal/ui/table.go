@@ -214,13 +214,6 @@ func newGrid(header []string, rows [][]string) *grid {
 
 // render prints the table with a gap between columns.
 func (t *grid) render(w io.Writer, gap int) error {
-	align := make([]tw.Align, len(t.names))
-	for i := range align {
-		align[i] = tw.AlignLeft
-		if t.right[i] {
-			align[i] = tw.AlignRight
-		}
-	}
 	out := tablewriter.NewTable(w,
 		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
 			Borders:  tw.BorderNone,
@@ -230,15 +223,37 @@ func (t *grid) render(w io.Writer, gap int) error {
 		tablewriter.WithHeaderAutoWrap(tw.WrapNone),
 		tablewriter.WithRowAutoWrap(tw.WrapNone),
 		tablewriter.WithTrimSpace(tw.Off),
-		tablewriter.WithAlignment(align),
-		tablewriter.WithHeaderAlignmentConfig(tw.CellAlignment{PerColumn: align}),
+		tablewriter.WithHeaderAlignment(tw.AlignLeft),
+		tablewriter.WithRowAlignment(tw.AlignLeft),
 		tablewriter.WithPadding(tw.Padding{Left: "", Right: strings.Repeat(" ", gap), Overwrite: true}),
 	)
-	out.Header(t.names)
-	if err := out.Bulk(t.rows); err != nil {
-		return err
+	widths := make([]int, len(t.names)) // of columns that align to the right
+	for c := range widths {
+		if t.right[c] {
+			widths[c] = t.columnWidth(c)
+		}
+	}
+	out.Header(aligned(t.names, widths))
+	for _, row := range t.rows {
+		if err := out.Append(aligned(row, widths)); err != nil {
+			return err
+		}
 	}
 	return out.Render()
+}
+
+// aligned pads the lines of cells on their left, to a width of each column. The library does so only
+// where cells have a space to their left, too.
+func aligned(row []string, widths []int) []string {
+	row = slices.Clone(row)
+	for c, cell := range row {
+		lines := strings.Split(cell, "\n")
+		for i, line := range lines {
+			lines[i] = strings.Repeat(" ", max(widths[c]-utf8.RuneCountInString(line), 0)) + line
+		}
+		row[c] = strings.Join(lines, "\n")
+	}
+	return row
 }
 
 // Sparse prints a table without columns of zeros: most processes lack an I/O
