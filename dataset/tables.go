@@ -61,7 +61,9 @@ func unitOf(name string) string {
 }
 
 // TableNames lists the built-in tables, sorted as they are numbered.
-func TableNames() []string {
+func TableNames() []string { return slices.Clone(tableNames()) }
+
+var tableNames = sync.OnceValue(func() []string {
 	entries, err := tableFiles.ReadDir("tables")
 	if err != nil {
 		panic(err) // embedded at build time
@@ -80,7 +82,7 @@ func TableNames() []string {
 		return strings.Compare(a, b)
 	})
 	return out
-}
+})
 
 func tableKind(name string) string { kind, _, _ := strings.Cut(name, "_"); return kind }
 
@@ -99,7 +101,7 @@ func tableNumber(name string) []int {
 
 // findTable resolves a name, a beginning of one, or a number like 5.16.
 func findTable(name string) (string, error) {
-	names := TableNames()
+	names := tableNames()
 	key := strings.TrimSuffix(name, ".csv")
 	if slices.Contains(names, key) {
 		return key, nil
@@ -121,7 +123,7 @@ func findTable(name string) (string, error) {
 	if len(hits) > 1 {
 		problem, hint = "is ambiguous", "it could be "+strings.Join(hits, ", ")
 	}
-	return "", &SpecError{Reason: UnknownTable, Subject: fmt.Sprintf("table %q", name), Problem: problem, hint: hint, err: os.ErrNotExist, Given: name, Known: names}
+	return "", &SpecError{Reason: UnknownTable, Subject: fmt.Sprintf("table %q", name), Problem: problem, hint: hint, err: os.ErrNotExist, Given: name, Known: slices.Clone(names)}
 }
 
 var parsed sync.Map // name of a built-in table to *Table
