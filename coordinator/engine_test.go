@@ -142,6 +142,7 @@ func TestEngines(t *testing.T) {
 		} {
 			t.Run(name+" "+what, func(t *testing.T) {
 				t.Parallel()
+				testkit.Costly(t)
 				r := &enginesRun{opt: Options{Store: t.TempDir(), Job: "job", Streams: launch.Streams{Out: io.Discard, Err: io.Discard}}}
 				r.opt.DMTCP.Settle = 20 * time.Millisecond
 				conforms(t, r, func(ends bool) job.Spec { return describe(t, ends) })

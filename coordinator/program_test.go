@@ -18,6 +18,7 @@ import (
 // launchFake runs a fake program in a new store.
 func launchFake(t *testing.T, f fakeProgram, change func(*job.Spec, *Options)) (*Result, *recorder, string, error) {
 	t.Helper()
+	testkit.Costly(t)
 	rec := &recorder{t: t}
 	var out bytes.Buffer
 	opt := Options{Store: t.TempDir(), Job: "fake", Observer: rec, Streams: launch.Streams{Out: &out, Err: &out}}

@@ -108,10 +108,12 @@ func TestInjectedErrors(t *testing.T) {
 	if err := exec.Command("strace", "-f", "--seccomp-bpf", "-o", os.DevNull, "true").Run(); err != nil {
 		testkit.Skip(t, fmt.Sprintf("strace that injects errors: %v", err))
 	}
+	testkit.Costly(t)
 	want := clean(t)
 	for _, x := range trials(os.Getenv("CKPT_INJECT"), testkit.Nightly(), number(t, "RAPID_SEED", 0)) {
 		t.Run(x.name(), func(t *testing.T) {
 			t.Parallel()
+			testkit.Costly(t)
 			x.run(t, want)
 		})
 	}

@@ -229,6 +229,7 @@ type sandbox struct {
 
 func newSandbox(t *testing.T, env []string) *sandbox {
 	t.Helper()
+	testkit.Costly(t)
 	dir, err := os.MkdirTemp("", "ckpt-run-") // paths of sockets are short
 	if err != nil {
 		t.Fatal(err)
