@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Costly begins a test that starts many processes: a script, a page or a simulated job. Each of
+// Costly begins a test that starts many processes: a script, a page or a job. Each of
 // them is in one of two halves by its name, and a run of all tests takes one half, so that people
 // wait half as long; .ci/run takes the other one afterwards. A run of named tests, as with
 // go test -run ., takes all of these. Costly also skips the test if 40 % of the package's time
