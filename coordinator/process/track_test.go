@@ -227,8 +227,7 @@ func TestPageExtents(t *testing.T) {
 
 // TestBypass opens a file through which hardware may write to memory: pages that nobody
 // is seen to write may then have changed.
-func TestBypass(t *testing.T) {
-	t.Parallel()
+func TestBypass(t *testing.T) { // not beside others, since it changes what they look for
 	pr := startProgram(t, plainProgram(t))
 	p := pr.connect()
 	pr.do("map u %d 0", 4<<20)
