@@ -31,7 +31,7 @@ import (
 )
 
 // hostileBound is how long a command may take on a store, whatever is in it.
-const hostileBound = testkit.Patience
+const hostileBound = 60 * time.Second
 
 // A hostileStore is a store that trials begin with: a job that has failed, of which
 // there are checkpoints and, with several groups, logs behind them; and another job of

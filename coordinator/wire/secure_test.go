@@ -19,8 +19,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"ckpt/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -72,7 +70,7 @@ func listen(t testing.TB) (l *listener, in chan net.Conn) {
 
 // echo sends a text and expects it back.
 func echo(conn net.Conn, text string) error {
-	_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 	if _, err := io.WriteString(conn, text); err != nil {
 		return err
 	}
