@@ -36,7 +36,6 @@ func TestProgramsDealt(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s,%s,%v,%d", p.language, p.mpi.name, ranks, s), func(t *testing.T) {
-					testkit.Costly(t) // it compiles, too
 					p.build(t, dir)
 					d := &dealer{sandbox: newSandbox(t, p.mpi.env), p: p, steps: p.steps / 6 / 8 * 8, settings: settings[(s+k)%len(settings)]}
 					d.run(ranks)

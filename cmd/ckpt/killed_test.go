@@ -47,7 +47,6 @@ func TestProgramsKilled(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%d,%s,%s,%d", run, p.language, p.mpi, ranks), func(t *testing.T) {
 				t.Parallel()
-				testkit.Costly(t)
 				p.build(t, all.dir)
 				k := newKiller(t, p, run, ranks)
 				k.all = all

@@ -111,6 +111,7 @@ func killedPrograms() (list []*heatProgram) {
 // build compiles the program in a directory, or skips the test where there is no MPI.
 func (p *heatProgram) build(t *testing.T, dir string) {
 	t.Helper()
+	testkit.Costly(t)
 	testkit.All(t, p.needs)
 	if p.language == "python" {
 		testkit.All(t, "numpy", "mpi4py")
