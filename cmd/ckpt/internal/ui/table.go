@@ -13,6 +13,7 @@ import (
 	"ckpt/zones"
 
 	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/pkg/twwidth"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
 )
@@ -64,7 +65,7 @@ func (t *grid) width(gap int) (sum int) {
 func (t *grid) columnWidth(c int) (widest int) {
 	take := func(cell string) {
 		for line := range strings.SplitSeq(cell, "\n") {
-			widest = max(widest, utf8.RuneCountInString(line))
+			widest = max(widest, twwidth.Width(line))
 		}
 	}
 	take(t.names[c])
@@ -249,7 +250,7 @@ func aligned(row []string, widths []int) []string {
 	for c, cell := range row {
 		lines := strings.Split(cell, "\n")
 		for i, line := range lines {
-			lines[i] = strings.Repeat(" ", max(widths[c]-utf8.RuneCountInString(line), 0)) + line
+			lines[i] = strings.Repeat(" ", max(widths[c]-twwidth.Width(line), 0)) + line
 		}
 		row[c] = strings.Join(lines, "\n")
 	}

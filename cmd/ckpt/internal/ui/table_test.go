@@ -45,6 +45,19 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
+// TestRight: columns align to the right by what a terminal shows, in which some characters take two
+// places, and so do the columns behind them.
+func TestRight(t *testing.T) {
+	t.Setenv("LC_ALL", "C.UTF-8")
+	var b bytes.Buffer
+	if err := newGrid([]string{"|size", "of"}, [][]string{{"7", "x"}, {"日本", "x"}, {"12345", "x"}}).render(&b, 2); err != nil {
+		t.Fatal(err)
+	}
+	if want := " size  of  \n    7  x   \n 日本  x   \n12345  x   \n"; b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
 // TestWide: without a limit, or with space enough, a table looks the same.
 func TestWide(t *testing.T) {
 	t.Setenv("LC_ALL", "C.UTF-8")
